@@ -1,0 +1,109 @@
+//! What a target offers an experiment, and what an experiment tells a target.
+
+use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
+
+/// One piece of memory to be read; many are read in one call.
+#[derive(Debug)]
+pub struct MemoryRead {
+    /// Where the piece starts.
+    pub address: Address,
+    /// As long as the piece; filled by the target.
+    pub bytes: Vec<u8>,
+    /// How many bytes from the start are good; set by the target. Less than the length where memory ends.
+    pub filled: usize,
+}
+
+/// A thread of the traced program that stands still at a tracepoint. Everything is read lazily: a condition
+/// that looks at one register costs one register read.
+pub trait StoppedThread {
+    /// Which thread it is.
+    fn id(&self) -> ThreadId;
+
+    /// The cpu it ran on when it stopped.
+    fn cpu(&mut self) -> u32;
+
+    /// When it stopped, in microseconds since 1970-01-01 00:00 UTC; never smaller than an earlier stop's.
+    fn timestamp(&self) -> u64;
+
+    /// A register by its number in the target description, zero-extended; `None` for one wider than 64 bits,
+    /// one that the machine does not have, or one that cannot be read. The program counter is that of the
+    /// tracepoint, whatever the mechanism did to it.
+    fn register(&mut self, register: RegisterNumber) -> Option<u64>;
+
+    /// The whole register block, in the order and sizes of the target description (a `g` packet's bytes),
+    /// target byte order.
+    ///
+    /// # Errors
+    /// When the thread is gone, or the kernel refuses.
+    fn register_block(&mut self) -> Result<&[u8], TargetError>;
+
+    /// Reads all the pieces in as few calls as can be, setting `filled` of each. What GDB would see: traps and
+    /// jumps of ours never show.
+    fn read_memory(&mut self, pieces: &mut [MemoryRead]);
+}
+
+/// A place that a thread reached, as the target tells it to the experiment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hit {
+    /// A tracepoint's own address.
+    Tracepoint(Address),
+    /// One more instruction done by a thread that is stepping for a `while-stepping`.
+    Step,
+}
+
+/// What the target does with the thread after a hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The thread must be stepped one instruction and reported again as [`Hit::Step`].
+    pub step: bool,
+    /// The run has just ended (pass count, full buffer, error): no more hits are wanted.
+    pub run_ended: bool,
+}
+
+/// Whoever wants to know of hits: the experiment, or a test.
+pub trait HitHandler {
+    /// Called for every place that a thread reached, while it stands there.
+    fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome;
+}
+
+/// A program that tracepoints can be put into.
+pub trait Target {
+    /// Puts a tracepoint in. Called once an address, however many tracepoints stand there.
+    ///
+    /// # Errors
+    /// When no mechanism can serve the address; the text says why and goes to the user.
+    fn insert(&mut self, address: Address) -> Result<(), TargetError>;
+
+    /// Takes the tracepoint out and leaves the very bytes that were there.
+    ///
+    /// # Errors
+    /// When the program cannot be written to; a program that is gone is no error.
+    fn remove(&mut self, address: Address) -> Result<(), TargetError>;
+}
+
+/// What went wrong in a target.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// The address holds no code that a tracepoint can be put on.
+    #[error("no tracepoint can be put at {address}: {reason}")]
+    CannotInsert {
+        /// Where it was wanted.
+        address: Address,
+        /// Why not.
+        reason: String,
+    },
+    /// The thread or the process is gone.
+    #[error("thread {0} is gone")]
+    Gone(ThreadId),
+    /// The kernel refused.
+    #[error("{call} failed for thread {thread}: {reason}")]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// For which thread.
+        thread: ThreadId,
+        /// The kernel's reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,2 @@
+//! TBD
+#![deny(missing_docs)]

@@ -1,0 +1,129 @@
+//! What a trace run was asked to do: tracepoints, their actions, trace state variables.
+//!
+//! These are the pieces of a qTfP/qTsP and a qTfV/qTsV reply, which are also the `tp` and `tsv` lines of a
+//! trace file.
+
+use crate::number::{Address, RegisterNumber, TracepointNumber, VariableNumber};
+
+/// One location of one tracepoint. Several locations of one tracepoint are several definitions of the same
+/// number: the key is (number, address) everywhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TracepointDefinition {
+    /// GDB's number for the tracepoint.
+    pub number: TracepointNumber,
+    /// Where it is.
+    pub address: Address,
+    /// Whether it collects.
+    pub enabled: bool,
+    /// How it is to be installed.
+    pub kind: TracepointKind,
+    /// How many instructions `while-stepping` collects after a hit; 0 without `while-stepping`.
+    pub step_count: u64,
+    /// After how many hits the run stops; 0 means never.
+    pub pass_count: u64,
+    /// The condition, as agent expression bytecode.
+    pub condition: Option<Vec<u8>>,
+    /// What a hit collects, in order.
+    pub actions: Vec<Action>,
+    /// What each step of `while-stepping` collects, in order.
+    pub step_actions: Vec<Action>,
+    /// The user's own words.
+    pub source: SourceStrings,
+}
+
+/// How a tracepoint is to be installed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TracepointKind {
+    /// With a trap.
+    Trap,
+    /// With a jump; `length` bytes of the program are displaced.
+    Fast {
+        /// The length of the displaced instruction, in bytes.
+        length: u64,
+    },
+    /// At a marker that the program's authors left.
+    Static,
+}
+
+/// The user's own words for a tracepoint, which a reader shows and GDB merges by.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SourceStrings {
+    /// The location, as given.
+    pub at: Option<String>,
+    /// The condition, as given.
+    pub condition: Option<String>,
+    /// The action lines, in order, `while-stepping` and `end` included.
+    pub commands: Vec<String>,
+}
+
+/// One thing to do at a hit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// `R`: collect registers.
+    Registers(RegisterMask),
+    /// `M`: collect memory.
+    Memory {
+        /// The register whose value `offset` is added to; none for an absolute address.
+        base: Option<RegisterNumber>,
+        /// Two's complement offset from the base, or the address itself.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// `X`: evaluate an agent expression, which collects by itself.
+    Expression(Vec<u8>),
+    /// `L`: collect the static tracepoint's data.
+    StaticData,
+}
+
+/// A set of registers; bit i stands for register i.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RegisterMask {
+    /// Least significant byte first; no trailing zero bytes.
+    bytes: Vec<u8>,
+}
+
+impl RegisterMask {
+    /// Adds a register to the set.
+    pub fn insert(&mut self, register: RegisterNumber) {
+        let index = usize::from(register.0 / 8);
+        if self.bytes.len() <= index {
+            self.bytes.resize(index + 1, 0);
+        }
+        self.bytes[index] |= 1 << (register.0 % 8);
+    }
+
+    /// Whether the set holds the register.
+    #[must_use]
+    pub fn contains(&self, register: RegisterNumber) -> bool {
+        self.bytes
+            .get(usize::from(register.0 / 8))
+            .is_some_and(|byte| byte & (1 << (register.0 % 8)) != 0)
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The registers in the set, in rising order.
+    pub fn iter(&self) -> impl Iterator<Item = RegisterNumber> + '_ {
+        (0..self.bytes.len() as u16 * 8)
+            .map(RegisterNumber)
+            .filter(|register| self.contains(*register))
+    }
+}
+
+/// A trace state variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VariableDefinition {
+    /// GDB's number for it.
+    pub number: VariableNumber,
+    /// Its value when a run starts.
+    pub initial: i64,
+    /// Whether the target provides it by itself.
+    pub builtin: bool,
+    /// Its name, without the `$`.
+    pub name: String,
+}
