@@ -1,1 +1,49 @@
-fn main() {}
+//! Tracewire's own chores: `cargo xtask test`, `cargo xtask bench hit`, `cargo xtask fuzz`.
+
+mod bench;
+mod fuzz;
+mod setup;
+mod workspace;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Tracewire's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what the tests need (with apt-get, as root; otherwise say what is missing), then run all tests
+    Test {
+        /// Handed on to `cargo test`, for instance `-p tracewire-tracefile`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        cargo_arguments: Vec<String>,
+    },
+    /// Measure, as ratios to a peer in the same run
+    Bench {
+        #[command(subcommand)]
+        what: bench::Benchmark,
+    },
+    /// Run fuzz targets
+    Fuzz(fuzz::Arguments),
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().chore {
+        Chore::Test { cargo_arguments } => {
+            setup::provide(setup::FOR_TESTS)?;
+            let mut test = workspace::cargo("test");
+            if cargo_arguments.is_empty() {
+                test.arg("--workspace");
+            }
+            workspace::run(test.args(cargo_arguments))
+        }
+        Chore::Bench { what } => bench::run(&what),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
+    }
+}

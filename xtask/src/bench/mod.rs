@@ -1,0 +1,28 @@
+//! `cargo xtask bench`: what a user would measure, as ratios to a peer in the same run.
+
+mod hit;
+
+use anyhow::Result;
+
+#[derive(clap::Subcommand)]
+pub enum Benchmark {
+    /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
+    Hit(hit::Arguments),
+}
+
+pub fn run(what: &Benchmark) -> Result<()> {
+    match what {
+        Benchmark::Hit(arguments) => hit::run(arguments),
+    }
+}
+
+/// The middle value.
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        count if count % 2 == 1 => sorted[count / 2],
+        count => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
+    }
+}

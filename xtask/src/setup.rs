@@ -1,0 +1,129 @@
+//! What chores need that cargo does not bring.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::workspace;
+
+/// A program or file that a chore needs, and the Debian package that has it.
+pub struct Need {
+    /// A program on the path, or an absolute file name.
+    pub what: &'static str,
+    /// The Debian package.
+    pub package: &'static str,
+}
+
+/// What the tests need.
+pub const FOR_TESTS: &[Need] = &[
+    Need {
+        what: "cc",
+        package: "gcc",
+    },
+    Need {
+        what: "c++",
+        package: "g++",
+    },
+    Need {
+        what: "gdb",
+        package: "gdb",
+    },
+    Need {
+        what: "gdbserver",
+        package: "gdbserver",
+    },
+    Need {
+        what: "gdb-multiarch",
+        package: "gdb-multiarch",
+    },
+    Need {
+        what: "musl-gcc",
+        package: "musl-tools",
+    },
+    Need {
+        what: "/usr/include/x86_64-linux-gnu/sys/sdt.h",
+        package: "systemtap-sdt-dev",
+    },
+    Need {
+        what: "/usr/lib/gcc/x86_64-linux-gnu/12/32/libgcc.a",
+        package: "gcc-multilib",
+    },
+];
+
+/// What `bench hit` needs.
+pub const FOR_BENCH_HIT: &[Need] = &[
+    Need {
+        what: "cc",
+        package: "gcc",
+    },
+    Need {
+        what: "gdb",
+        package: "gdb",
+    },
+    Need {
+        what: "gdbserver",
+        package: "gdbserver",
+    },
+];
+
+/// Installs what is missing where that is allowed (root, with apt-get); otherwise an error says what is missing.
+pub fn provide(needs: &[Need]) -> Result<()> {
+    let missing: Vec<_> = needs.iter().filter(|need| !is_there(need.what)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
+    if !is_root() || find_program("apt-get").is_none() {
+        bail!(
+            "missing: {}\ninstall the packages: {}",
+            missing
+                .iter()
+                .map(|need| need.what)
+                .collect::<Vec<_>>()
+                .join(", "),
+            packages.join(" ")
+        );
+    }
+    eprintln!("installing {}", packages.join(" "));
+    let apt_get = |arguments: &[&str]| {
+        workspace::run(
+            Command::new("apt-get")
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(arguments),
+        )
+    };
+    apt_get(&["update", "-qq"])?;
+    let mut install = vec!["install", "-qq", "--yes", "--no-install-recommends"];
+    install.extend(&packages);
+    apt_get(&install)?;
+    match needs.iter().find(|need| !is_there(need.what)) {
+        Some(need) => bail!(
+            "{} is still missing after installing {}",
+            need.what,
+            need.package
+        ),
+        None => Ok(()),
+    }
+}
+
+/// Whether this process may install packages.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+fn is_there(what: &str) -> bool {
+    if what.starts_with('/') {
+        Path::new(what).exists()
+    } else {
+        find_program(what).is_some()
+    }
+}
+
+/// The program's file, looked up in `PATH`.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,54 @@
+//! Where the workspace is, and how commands run in it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The root of the workspace.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
+}
+
+/// A cargo command in the workspace.
+pub fn cargo(subcommand: &str) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg(subcommand).current_dir(root());
+    command
+}
+
+/// Runs a command that must succeed, its output going where ours goes.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command that must succeed and gives what it printed on stdout.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    if !output.status.success() {
+        bail!(
+            "{command:?}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The release build of the `tracewire` program.
+pub fn tracewire() -> Result<PathBuf> {
+    run(cargo("build").args(["--release", "--quiet", "--package", "tracewire-cli"]))?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/tracewire"))
+}
