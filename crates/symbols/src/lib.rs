@@ -1,9 +1,28 @@
 //! ELF and DWARF for tracepoints. (Front page to be written with a running example.)
 #![deny(missing_docs)]
 
+mod error;
+mod frame;
+mod location;
+mod location_expression;
+mod module;
+mod registers;
+mod scope;
+mod symbols;
 mod types;
 
+pub use error::{LocationError, SymbolError};
+pub use frame::{CfaRule, RegisterRule, UnwindRow};
+pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};
+pub use location_expression::{
+    BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
+    VariableLocation,
+};
+pub use module::{ModuleId, ModuleInfo, Segment};
+pub use registers::{dwarf_register, gdb_register};
+pub use scope::{ScopeVariables, Variable, VariableKind};
+pub use symbols::{ArrayBound, Symbols};
 pub use types::{
-    BaseEncoding, Enumerator, Language, Member, ReferenceKind, StructureKind, Type, TypeId, Variant,
-    VariantPart,
+    BaseEncoding, Enumerator, Language, Member, ReferenceKind, StructureKind, Type, TypeId,
+    Variant, VariantPart,
 };

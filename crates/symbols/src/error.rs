@@ -1,0 +1,121 @@
+//! What can be wrong with a program file or a location.
+
+use std::path::PathBuf;
+
+/// A program file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SymbolError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file is not an ELF file that Tracewire can use.
+    #[error("{}: {reason}", path.display())]
+    NotUsable {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The debug information is damaged where it was needed.
+    #[error("{}: damaged debug information: {reason}", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        reason: String,
+    },
+}
+
+/// A location that does not resolve.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// The text is not a location at all.
+    #[error("`{location}` is not a location: {reason}")]
+    Syntax {
+        /// The text given.
+        location: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No module has a function of that name: it may come with a library that is opened later.
+    #[error("function \"{name}\" is not defined in {searched}{}", suggestion(near))]
+    NoFunction {
+        /// The name looked for.
+        name: String,
+        /// Where it was looked for.
+        searched: String,
+        /// Names that are close to it, best first.
+        near: Vec<String>,
+    },
+    /// No module has a source file of that name: it may come with a library that is opened later.
+    #[error("no source file named {name} in {searched}{}", suggestion(near))]
+    NoFile {
+        /// The name looked for.
+        name: String,
+        /// Where it was looked for.
+        searched: String,
+        /// Names that are close to it, best first.
+        near: Vec<String>,
+    },
+    /// The file is known, but there is no code at the line or after it.
+    #[error("no line {line} in file \"{file}\"")]
+    NoLine {
+        /// The file.
+        file: String,
+        /// The line asked for.
+        line: u64,
+    },
+    /// The file is known, but has no such function.
+    #[error("function \"{name}\" is not defined in \"{file}\"{}", suggestion(near))]
+    NoFunctionInFile {
+        /// The name looked for.
+        name: String,
+        /// The file.
+        file: String,
+        /// Names that are close to it, best first.
+        near: Vec<String>,
+    },
+    /// A line number alone, and no file is the current one.
+    #[error("line {line} of which file? say FILE:{line}")]
+    NoDefaultFile {
+        /// The line asked for.
+        line: u64,
+    },
+    /// No module has a marker of that name: it may come with a library that is opened later.
+    #[error("no marker `{name}` in {searched}{}", suggestion(near))]
+    NoMarker {
+        /// The name looked for.
+        name: String,
+        /// Where it was looked for.
+        searched: String,
+        /// Names that are close to it, best first.
+        near: Vec<String>,
+    },
+}
+
+impl LocationError {
+    /// Whether the location may resolve once another module is there, so that a tracepoint can wait for it.
+    #[must_use]
+    pub const fn may_come_later(&self) -> bool {
+        matches!(
+            self,
+            Self::NoFunction { .. } | Self::NoFile { .. } | Self::NoMarker { .. }
+        )
+    }
+}
+
+/// "; did you mean a, b?", or nothing.
+fn suggestion(near: &[String]) -> String {
+    if near.is_empty() {
+        String::new()
+    } else {
+        format!("; did you mean {}?", near.join(", "))
+    }
+}

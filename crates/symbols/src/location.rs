@@ -1,0 +1,88 @@
+//! What a location resolves to.
+
+use tracewire_tracefile::Address;
+
+use crate::module::ModuleId;
+
+/// One place in the program that a location names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResolvedLocation {
+    /// Where a tracepoint goes.
+    pub address: Address,
+    /// The function it is in, as GDB names it, without parameters; `None` where no symbol covers the address.
+    pub function: Option<String>,
+    /// The source file, as the debug information names it.
+    pub file: Option<String>,
+    /// The source line; 0 when not known.
+    pub line: u64,
+    /// The module.
+    pub module: ModuleId,
+    /// For a marker: its arguments and its semaphore.
+    pub marker: Option<Box<Marker>>,
+}
+
+/// A SystemTap marker (`sys/sdt.h`), as the `.note.stapsdt` section gives it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marker {
+    /// The provider.
+    pub provider: String,
+    /// The marker's own name.
+    pub name: String,
+    /// Where the marker's `nop` is.
+    pub address: Address,
+    /// The arguments, in the assembler's notation: `-4@%eax 8@-8(%rbp) …`.
+    pub arguments: String,
+    /// The counter that must not be zero for the program to reach the marker.
+    pub semaphore: Option<Address>,
+    /// The module.
+    pub module: ModuleId,
+}
+
+/// The source place of an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourcePlace {
+    /// The function, as GDB names it in a frame line; the innermost inlined one where inlined frames are there.
+    pub function: Option<String>,
+    /// The source file, as the debug information names it.
+    pub file: Option<String>,
+    /// The source line; 0 when not known.
+    pub line: u64,
+    /// How far the address is from the start of the (not inlined) function or symbol.
+    pub offset: u64,
+    /// The module.
+    pub module: ModuleId,
+    /// The functions that `function` was inlined into, innermost first; the last is the real one.
+    pub callers: Vec<CallerPlace>,
+}
+
+/// A function that another was inlined into, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallerPlace {
+    /// The function.
+    pub function: String,
+    /// The file of the call.
+    pub file: Option<String>,
+    /// The line of the call.
+    pub line: u64,
+}
+
+/// A function of the program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// Its name as GDB shows it in a frame line: qualified, without parameters.
+    pub name: String,
+    /// Its name for the linker, where it differs.
+    pub linkage_name: Option<String>,
+    /// Where it starts.
+    pub entry: Address,
+    /// The addresses it covers, each from the first to one past the last; the first range starts at `entry`.
+    pub ranges: Vec<(Address, Address)>,
+    /// The file that declares it.
+    pub file: Option<String>,
+    /// The line that declares it; 0 when not known.
+    pub line: u64,
+    /// Its module.
+    pub module: ModuleId,
+    /// What it returns; `None` when there is no debug information.
+    pub returns: Option<crate::TypeId>,
+}

@@ -1,0 +1,315 @@
+//! The set of modules of one program, and everything that is asked of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracewire_tracefile::{Address, Architecture};
+
+use crate::error::{LocationError, SymbolError};
+use crate::frame::{CfaRule, UnwindRow};
+use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
+use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
+use crate::module::{ModuleId, ModuleInfo};
+use crate::scope::{ScopeVariables, Variable};
+use crate::types::{Language, Type, TypeId};
+
+/// The modules of one program: what is where, by name, line and address. Read lazily and cached; used from one
+/// thread at a time.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    modules: Vec<Option<ModuleInfo>>,
+}
+
+impl Symbols {
+    /// No modules yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an ELF file. The first module added is the program itself; libraries follow. `bias` is what the
+    /// loader added to the file's addresses: 0 for a program linked to a fixed address or not loaded.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug
+    /// information is no error here: what can be read of it is used.
+    pub fn add_module(&mut self, path: &Path, bias: u64) -> Result<ModuleId, SymbolError> {
+        let _ = (path, bias);
+        Err(SymbolError::NotUsable {
+            path: path.to_owned(),
+            reason: "not yet".to_owned(),
+        })
+    }
+
+    /// Adds an ELF file whose bytes are at hand; `path` is how it is called.
+    ///
+    /// # Errors
+    /// As [`Symbols::add_module`].
+    pub fn add_module_bytes(
+        &mut self,
+        path: &Path,
+        bytes: Vec<u8>,
+        bias: u64,
+    ) -> Result<ModuleId, SymbolError> {
+        let _ = (path, bytes, bias);
+        Err(SymbolError::NotUsable {
+            path: path.to_owned(),
+            reason: "not yet".to_owned(),
+        })
+    }
+
+    /// Takes a module out (a library that was closed). Types read from it stay readable. Whether it was there.
+    pub fn remove_module(&mut self, module: ModuleId) -> bool {
+        self.modules
+            .get_mut(module.0 as usize)
+            .is_some_and(|slot| slot.take().is_some())
+    }
+
+    /// The modules, in the order they were added.
+    #[must_use]
+    pub fn modules(&self) -> Vec<&ModuleInfo> {
+        self.modules.iter().flatten().collect()
+    }
+
+    /// One module.
+    #[must_use]
+    pub fn module(&self, module: ModuleId) -> Option<&ModuleInfo> {
+        self.modules.get(module.0 as usize)?.as_ref()
+    }
+
+    /// The module that an address is in.
+    #[must_use]
+    pub fn module_at(&self, address: Address) -> Option<ModuleId> {
+        let _ = address;
+        None
+    }
+
+    /// The program's machine; `None` before the first module.
+    #[must_use]
+    pub fn architecture(&self) -> Option<Architecture> {
+        self.modules
+            .iter()
+            .flatten()
+            .next()
+            .map(|module| module.architecture)
+    }
+
+    /// Reads memory that the program cannot write, from the files: text and constants. Either all the bytes or
+    /// none, and then `false`.
+    #[must_use]
+    pub fn read_only_memory(&self, address: Address, bytes: &mut [u8]) -> bool {
+        let _ = (address, bytes);
+        false
+    }
+
+    /// The places that a location names, by address; at least one. See the crate's front page for the forms.
+    /// `default_file` is the file of a line number alone.
+    ///
+    /// # Errors
+    /// When the location names nothing; [`LocationError::may_come_later`] tells whether a library that is opened
+    /// later may have it.
+    pub fn resolve(
+        &self,
+        location: &str,
+        default_file: Option<&str>,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let _ = default_file;
+        Err(LocationError::Syntax {
+            location: location.to_owned(),
+            reason: "not yet".to_owned(),
+        })
+    }
+
+    /// Every marker of every module.
+    #[must_use]
+    pub fn markers(&self) -> Vec<Marker> {
+        Vec::new()
+    }
+
+    /// The source place of an address; `None` when no module has the address or nothing is known of it.
+    #[must_use]
+    pub fn place(&self, pc: Address) -> Option<SourcePlace> {
+        let _ = pc;
+        None
+    }
+
+    /// The file of the function `main`: GDB's default for a line number alone.
+    #[must_use]
+    pub fn default_file(&self) -> Option<String> {
+        None
+    }
+
+    /// A type. An id of another `Symbols` gives [`Type::Unknown`].
+    #[must_use]
+    pub fn type_of(&self, type_id: TypeId) -> Arc<Type> {
+        let _ = type_id;
+        Arc::new(Type::Void)
+    }
+
+    /// A type's size in bytes, as C's `sizeof` gives it, after typedefs and qualifiers; `None` for one that has
+    /// none (an incomplete structure, a flexible array). `void` and functions have 1, as in GDB.
+    #[must_use]
+    pub fn size_of(&self, type_id: TypeId) -> Option<u64> {
+        let _ = type_id;
+        None
+    }
+
+    /// Finds a type by name, as seen from `pc`: `int`, `unsigned long`, `struct job`, `enum color`,
+    /// `ns::Type<int>`, `Type` from inside `ns`, a typedef, Rust's `u8` or `crate::module::Type`. C's base types
+    /// are found without debug information too. Pointers and arrays are the caller's business.
+    #[must_use]
+    pub fn lookup_type(&self, pc: Option<Address>, name: &str) -> Option<TypeId> {
+        let _ = (pc, name);
+        None
+    }
+
+    /// The pointer type to a type.
+    #[must_use]
+    pub fn pointer_to(&self, target: TypeId) -> TypeId {
+        target
+    }
+
+    /// The array type of `count` elements.
+    #[must_use]
+    pub fn array_of(&self, element: TypeId, count: u64) -> TypeId {
+        let _ = count;
+        element
+    }
+
+    /// A type made on the fly.
+    #[must_use]
+    pub fn make_type(&self, made: Type) -> TypeId {
+        let _ = made;
+        TypeId(0)
+    }
+
+    /// One of C's base types by its name (`int`, `unsigned long`, `char`, `double`, …) with the sizes of the
+    /// program's machine, there in programs without debug information too.
+    #[must_use]
+    pub fn base_type(&self, name: &str) -> Option<TypeId> {
+        let _ = name;
+        None
+    }
+
+    /// Where the upper bound of a variable-length array (an [`Type::Array`] without count) is found at `pc`: the
+    /// variable or expression gives the last index; `None` for a flexible array.
+    #[must_use]
+    pub fn array_bound(&self, array: TypeId, pc: Address) -> Option<ArrayBound> {
+        let _ = (array, pc);
+        None
+    }
+
+    /// The arguments and local variables at `pc`.
+    #[must_use]
+    pub fn variables_at(&self, pc: Address) -> ScopeVariables {
+        let _ = pc;
+        ScopeVariables::default()
+    }
+
+    /// Finds a variable as an expression at `pc` sees it: innermost block outwards to the function, then the
+    /// file, the namespaces of the function, the module's globals, the other modules', symbols without debug
+    /// information. Also `'file.c'::name`, `function::name` and `ns::name`. Without `pc`, globals only.
+    #[must_use]
+    pub fn lookup_variable(&self, pc: Option<Address>, name: &str) -> Option<Variable> {
+        let _ = (pc, name);
+        None
+    }
+
+    /// Finds a function as an expression at `pc` sees it (`&main`, `*table[i].handler == work`): its entry and
+    /// its type.
+    #[must_use]
+    pub fn lookup_function(&self, pc: Option<Address>, name: &str) -> Option<(Address, TypeId)> {
+        let _ = (pc, name);
+        None
+    }
+
+    /// The expression that gives the frame base of the function at `pc` (`DW_AT_frame_base`; resolved at `pc` if
+    /// it is a list), for `DW_OP_fbreg`.
+    #[must_use]
+    pub fn frame_base(&self, pc: Address) -> Option<LocationExpression> {
+        let _ = pc;
+        None
+    }
+
+    /// The rule for the canonical frame address at `pc`, for `DW_OP_call_frame_cfa`.
+    #[must_use]
+    pub fn cfa(&self, pc: Address) -> Option<CfaRule> {
+        Some(self.unwind(pc)?.cfa)
+    }
+
+    /// The rules to find the caller's frame from `pc`.
+    #[must_use]
+    pub fn unwind(&self, pc: Address) -> Option<UnwindRow> {
+        let _ = pc;
+        None
+    }
+
+    /// The base type that a typed operation of an expression names.
+    #[must_use]
+    pub fn base_type_at(
+        &self,
+        expression: &LocationExpression,
+        offset: BaseTypeOffset,
+    ) -> Option<TypeId> {
+        let _ = (expression, offset);
+        None
+    }
+
+    /// The object that a `DW_OP_implicit_pointer` of an expression points to: the variable it names, with its
+    /// location at `pc`, or the procedure's expression for the operand of a `DW_OP_call`.
+    #[must_use]
+    pub fn implicit_pointer_target(
+        &self,
+        expression: &LocationExpression,
+        target: gimli::DebugInfoOffset<usize>,
+        pc: Address,
+    ) -> Option<(TypeId, VariableLocation)> {
+        let _ = (expression, target, pc);
+        None
+    }
+
+    /// Every function with debug information, and every function symbol without.
+    #[must_use]
+    pub fn functions(&self) -> Vec<Function> {
+        Vec::new()
+    }
+
+    /// The (not inlined) function that an address is in.
+    #[must_use]
+    pub fn function_at(&self, pc: Address) -> Option<Function> {
+        let _ = pc;
+        None
+    }
+
+    /// The ELF symbol that covers an address, and how far into it the address is: what GDB shows as
+    /// `<symbol+offset>`. C++ and Rust names are demangled.
+    #[must_use]
+    pub fn symbol_at(&self, address: Address) -> Option<(String, u64)> {
+        let _ = address;
+        None
+    }
+
+    /// The language of the unit that an address is in; without one, of the unit that has `main`, or C.
+    #[must_use]
+    pub fn language_at(&self, pc: Option<Address>) -> Language {
+        let _ = pc;
+        Language::C
+    }
+
+    /// Every source file that has code, as the debug information names it.
+    #[must_use]
+    pub fn files(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The upper bound of a variable-length array.
+#[derive(Clone, Debug)]
+pub enum ArrayBound {
+    /// The last index, as a number.
+    Last(i64),
+    /// Where the last index is found, and its type.
+    LastAt(VariableLocation, TypeId),
+    /// Where the number of elements is found, and its type.
+    CountAt(VariableLocation, TypeId),
+}
