@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod error;
+mod expression;
 mod frame;
 mod location;
 mod location_expression;
@@ -10,8 +11,13 @@ mod registers;
 mod scope;
 mod symbols;
 mod types;
+mod value;
 
 pub use error::{LocationError, SymbolError};
+pub use expression::{
+    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Variables, Warning,
+    compile_collect, compile_condition, compile_teval, split_items,
+};
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
 pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};
 pub use location_expression::{
@@ -26,3 +32,4 @@ pub use types::{
     BaseEncoding, Enumerator, Language, Member, ReferenceKind, StructureKind, Type, TypeId,
     Variant, VariantPart,
 };
+pub use value::{NamedValue, PrintOptions, State, Value, evaluate, expand, type_name};

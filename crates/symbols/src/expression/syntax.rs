@@ -89,7 +89,10 @@ pub(crate) enum BinaryOperator {
 impl BinaryOperator {
     pub(crate) fn is_comparison(self) -> bool {
         use BinaryOperator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
-        matches!(self, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
+        matches!(
+            self,
+            Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual
+        )
     }
 }
 
@@ -99,7 +102,10 @@ pub(crate) enum TypeSyntax {
     /// A type that the language has by itself, by GDB's name for it.
     Builtin(&'static str),
     /// A type of the program.
-    Named { name: String, span: Span },
+    Named {
+        name: String,
+        span: Span,
+    },
     /// `struct name`, `union name`, `enum name`, `class name`.
     Tagged {
         tag: &'static str,

@@ -48,9 +48,9 @@ pub(crate) enum TokenKind {
 
 /// Longest first, so that the first that fits is the right one.
 const MARKS: &[&str] = &[
-    "<<=", ">>=", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "::", "+=", "-=", "*=",
-    "/=", "%=", "&=", "|=", "^=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "<", ">", "=", "?", ":",
-    ",", ".", "(", ")", "[", "]", "@", ";",
+    "<<=", ">>=", "->", "++", "--", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "::", "+=",
+    "-=", "*=", "/=", "%=", "&=", "|=", "^=", "+", "-", "*", "/", "%", "&", "|", "^", "~", "!",
+    "<", ">", "=", "?", ":", ",", ".", "(", ")", "[", "]", "{", "}", "@", ";",
 ];
 
 /// Splits `text`; the last token is [`TokenKind::End`].
@@ -71,7 +71,9 @@ pub(crate) fn tokenize(text: &str, language: Language) -> Result<Vec<Token>, Exp
     loop {
         lexer.skip_space();
         let start = lexer.position;
-        let after_dot = tokens.last().is_some_and(|token| token.kind == TokenKind::Mark("."));
+        let after_dot = tokens
+            .last()
+            .is_some_and(|token| token.kind == TokenKind::Mark("."));
         let kind = lexer.token(after_dot)?;
         let end = lexer.position;
         let done = kind == TokenKind::End;
@@ -137,7 +139,9 @@ impl<'a> Lexer<'a> {
         };
         let mut ahead = self.rest().chars().skip(1);
         let next = ahead.next();
-        if c.is_ascii_digit() || (c == '.' && !after_dot && next.is_some_and(|c| c.is_ascii_digit())) {
+        if c.is_ascii_digit()
+            || (c == '.' && !after_dot && next.is_some_and(|c| c.is_ascii_digit()))
+        {
             return self.number(after_dot);
         }
         if c == '$' {
@@ -184,7 +188,8 @@ impl<'a> Lexer<'a> {
         let mut ahead = rest.chars().skip(1);
         let fraction = rest.starts_with('.') && {
             let next = ahead.next();
-            !next.is_some_and(|c| c == '.' || begins_name(c)) || matches!(next, Some('e' | 'E' | 'f' | 'l'))
+            !next.is_some_and(|c| c == '.' || begins_name(c))
+                || matches!(next, Some('e' | 'E' | 'f' | 'l'))
         };
         let exponent = rest.starts_with(['e', 'E'])
             && matches!(ahead.next(), Some(c) if c.is_ascii_digit() || c == '+' || c == '-');
@@ -194,10 +199,16 @@ impl<'a> Lexer<'a> {
         let suffix = self.take_while(goes_on_name).to_owned();
         let digits = digits.replace('_', "");
         // A leading 0 means octal in C.
-        let octal = radix == 10 && digits.len() > 1 && digits.starts_with('0') && !after_dot
+        let octal = radix == 10
+            && digits.len() > 1
+            && digits.starts_with('0')
+            && !after_dot
             && self.language != Language::Rust;
         let radix = if octal { 8 } else { radix };
-        if digits.is_empty() || digits.chars().any(|c| !c.is_digit(radix)) || !self.suffix_fits(&suffix) {
+        if digits.is_empty()
+            || digits.chars().any(|c| !c.is_digit(radix))
+            || !self.suffix_fits(&suffix)
+        {
             let number = self.text.get(start..self.position).unwrap_or("");
             return self.error(start, format!("Invalid number \"{number}\"."));
         }
@@ -215,8 +226,20 @@ impl<'a> Lexer<'a> {
         if self.language == Language::Rust {
             return matches!(
                 suffix,
-                "" | "i8" | "i16" | "i32" | "i64" | "i128" | "isize" | "u8" | "u16" | "u32" | "u64" | "u128"
-                    | "usize" | "f32" | "f64"
+                "" | "i8"
+                    | "i16"
+                    | "i32"
+                    | "i64"
+                    | "i128"
+                    | "isize"
+                    | "u8"
+                    | "u16"
+                    | "u32"
+                    | "u64"
+                    | "u128"
+                    | "usize"
+                    | "f32"
+                    | "f64"
             );
         }
         matches!(
@@ -239,7 +262,11 @@ impl<'a> Lexer<'a> {
             }
             self.position += 1;
         }
-        let digits = self.text.get(start..self.position).unwrap_or("").replace('_', "");
+        let digits = self
+            .text
+            .get(start..self.position)
+            .unwrap_or("")
+            .replace('_', "");
         let suffix = self.take_while(goes_on_name).to_owned();
         let known = matches!(suffix.as_str(), "" | "f" | "F" | "l" | "L" | "f32" | "f64");
         match digits.parse::<f64>() {
@@ -261,7 +288,11 @@ impl<'a> Lexer<'a> {
         let mut values: Vec<u32> = Vec::new();
         loop {
             let Some(c) = self.peek() else {
-                let what = if quote == '"' { "string" } else { "character constant" };
+                let what = if quote == '"' {
+                    "string"
+                } else {
+                    "character constant"
+                };
                 return self.error(start, format!("Unterminated {what} in expression."));
             };
             self.position += c.len_utf8();
@@ -273,7 +304,9 @@ impl<'a> Lexer<'a> {
                 values.push(value);
                 match u8::try_from(value) {
                     Ok(byte) => bytes.push(byte),
-                    Err(_) => bytes.extend(char::from_u32(value).unwrap_or('?').to_string().bytes()),
+                    Err(_) => {
+                        bytes.extend(char::from_u32(value).unwrap_or('?').to_string().bytes())
+                    }
                 }
             } else {
                 values.push(u32::from(c));
@@ -290,7 +323,10 @@ impl<'a> Lexer<'a> {
             }),
             [] => self.error(start, "Empty character constant."),
             _ => Ok(TokenKind::Quoted(
-                self.text.get(inside..self.position - 1).unwrap_or("").to_owned(),
+                self.text
+                    .get(inside..self.position - 1)
+                    .unwrap_or("")
+                    .to_owned(),
             )),
         }
     }
@@ -312,7 +348,11 @@ impl<'a> Lexer<'a> {
             '0'..='7' => {
                 self.position -= 1;
                 let rest = self.rest();
-                let length = rest.bytes().take(3).take_while(|b| matches!(b, b'0'..=b'7')).count();
+                let length = rest
+                    .bytes()
+                    .take(3)
+                    .take_while(|b| matches!(b, b'0'..=b'7'))
+                    .count();
                 self.position += length;
                 u32::from_str_radix(rest.get(..length).unwrap_or("0"), 8).unwrap_or(0)
             }
