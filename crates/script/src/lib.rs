@@ -1,2 +1,20 @@
-//! TBD
+//! GDB's tracepoint scripts.
 #![deny(missing_docs)]
+
+mod actions;
+mod command;
+mod error;
+mod model;
+mod number;
+mod parse;
+mod place;
+mod scan;
+mod settings;
+
+pub use error::{Problem, ScriptError};
+pub use model::{
+    BufferSize, Ignored, ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind,
+    ScriptVariable, Settings,
+};
+pub use parse::{BUILTIN_VARIABLES, Script};
+pub use place::Located;

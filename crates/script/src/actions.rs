@@ -1,0 +1,164 @@
+//! The lines between `actions` and `end`.
+
+use crate::command::{self, Command, name_length};
+use crate::error::{Problem, ScriptError};
+use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepointKind};
+use crate::number::integer;
+use crate::place::Located;
+use crate::scan::commas;
+
+/// GDB's `print elements`, the limit of a `/s` without a number.
+const STRING_LIMIT: u32 = 200;
+
+/// Reads lines up to `end`. `opening` is the line that opened the block.
+pub(crate) fn block(
+    lines: &mut dyn Iterator<Item = Located>,
+    opening: &Located,
+    kind: ScriptTracepointKind,
+) -> Result<Vec<ScriptAction>, ScriptError> {
+    let mut actions = Vec::new();
+    let mut stepping = false;
+    while let Some(line) = lines.next() {
+        match Line::read(&line)? {
+            Line::Nothing => {}
+            Line::End => return Ok(actions),
+            Line::Action(action) => actions.push(action),
+            Line::Stepping(count) => {
+                let refusal = match kind {
+                    _ if stepping => Some(Problem::SecondStepping),
+                    ScriptTracepointKind::Fast => Some(Problem::SteppingKind("fast")),
+                    ScriptTracepointKind::Static | ScriptTracepointKind::Marker => {
+                        Some(Problem::SteppingKind("static"))
+                    }
+                    ScriptTracepointKind::Trap => None,
+                };
+                if let Some(problem) = refusal {
+                    return Err(ScriptError::new(&line, problem));
+                }
+                stepping = true;
+                let body = stepping_block(lines, &line)?;
+                actions.push(ScriptAction {
+                    line,
+                    kind: ScriptActionKind::WhileStepping { count, body },
+                });
+            }
+        }
+    }
+    Err(ScriptError::new(opening, Problem::UnclosedBlock))
+}
+
+/// The lines of a `while-stepping`.
+fn stepping_block(
+    lines: &mut dyn Iterator<Item = Located>,
+    opening: &Located,
+) -> Result<Vec<ScriptAction>, ScriptError> {
+    let mut body = Vec::new();
+    for line in lines {
+        match Line::read(&line)? {
+            Line::Nothing => {}
+            Line::End => return Ok(body),
+            Line::Action(action) => body.push(action),
+            Line::Stepping(_) => return Err(ScriptError::new(&line, Problem::NestedStepping)),
+        }
+    }
+    Err(ScriptError::new(opening, Problem::UnclosedBlock))
+}
+
+enum Line {
+    Nothing,
+    End,
+    Action(ScriptAction),
+    Stepping(u64),
+}
+
+impl Line {
+    fn read(line: &Located) -> Result<Self, ScriptError> {
+        let text = line.text();
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(Self::Nothing);
+        }
+        if text == "end" {
+            return Ok(Self::End);
+        }
+        let length = name_length(text);
+        let name = line.part(0..length);
+        let rest = line.after(length).trimmed();
+        let command =
+            command::action(name.text()).map_err(|problem| ScriptError::new(&name, problem))?;
+        match command {
+            Command::Collect => Ok(Self::Action(collect(line, &rest)?)),
+            Command::Evaluate => Ok(Self::Action(ScriptAction {
+                line: line.clone(),
+                kind: ScriptActionKind::Evaluate {
+                    items: items(&rest)?,
+                },
+            })),
+            _ => {
+                let count = integer(rest.text()).filter(|count| *count > 0);
+                count.map(Self::Stepping).ok_or_else(|| {
+                    ScriptError::new(
+                        if rest.is_empty() { &name } else { &rest },
+                        Problem::NotANumber("a count of steps, 1 or more,"),
+                    )
+                })
+            }
+        }
+    }
+}
+
+/// Reads what follows `collect`.
+pub(crate) fn collect(line: &Located, rest: &Located) -> Result<ScriptAction, ScriptError> {
+    let (string_limit, list) = if let Some(format) = rest.text().strip_prefix('/') {
+        let Some(digits) = format.strip_prefix('s') else {
+            return Err(ScriptError::new(&rest.word().0, Problem::CollectFormat));
+        };
+        let length = digits
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let limit = match &digits[..length] {
+            "" => STRING_LIMIT,
+            digits => digits
+                .parse()
+                .ok()
+                .filter(|limit| *limit > 0)
+                .ok_or_else(|| {
+                    ScriptError::new(
+                        &rest.part(2..2 + length),
+                        Problem::NotANumber("a length of 1 or more"),
+                    )
+                })?,
+        };
+        if digits[length..].starts_with(|c: char| !c.is_whitespace()) {
+            return Err(ScriptError::new(&rest.word().0, Problem::CollectFormat));
+        }
+        (Some(limit), rest.after(2 + length).trimmed())
+    } else {
+        (None, rest.clone())
+    };
+    Ok(ScriptAction {
+        line: line.clone(),
+        kind: ScriptActionKind::Collect {
+            string_limit,
+            items: items(&list)?,
+        },
+    })
+}
+
+/// Parts a list at its commas.
+fn items(list: &Located) -> Result<Vec<Located>, ScriptError> {
+    let mut items = Vec::new();
+    let mut start = 0;
+    let ends = commas(list.text()).into_iter().chain([list.text().len()]);
+    for end in ends {
+        let item = list.part(start..end).trimmed();
+        if item.is_empty() {
+            return Err(ScriptError::new(
+                if list.is_empty() { list } else { &item },
+                Problem::Missing("an expression"),
+            ));
+        }
+        items.push(item);
+        start = end + 1;
+    }
+    Ok(items)
+}

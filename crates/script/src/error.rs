@@ -1,0 +1,191 @@
+//! What can be wrong in a script.
+
+use std::fmt;
+
+use crate::place::Located;
+
+/// A script that cannot be used, with the words that are wrong.
+///
+/// Shown in several lines: `FILE:LINE:COLUMN: what is wrong`, the line, the underlined words, and what to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptError {
+    /// The words that are wrong; none where a whole file cannot be read.
+    pub place: Option<Located>,
+    /// What is wrong with them.
+    pub problem: Problem,
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file cannot be read.
+    #[error("cannot read the script {file}: {reason}")]
+    Unreadable {
+        /// Its name.
+        file: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The file is too long to be a script.
+    #[error("the script {file} is longer than {limit} bytes")]
+    TooLong {
+        /// Its name.
+        file: String,
+        /// What is the most.
+        limit: usize,
+    },
+    /// Files that read files that read files.
+    #[error("`source` is nested deeper than {0} files")]
+    SourceDepth(usize),
+    /// No command has this name.
+    #[error("`{name}` is no tracepoint command{}", suggestion(.near))]
+    UnknownCommand {
+        /// The name as written.
+        name: String,
+        /// Commands with a name like it.
+        near: Vec<String>,
+    },
+    /// Several commands start so.
+    #[error("`{name}` is ambiguous: {}", .candidates.join(", "))]
+    AmbiguousCommand {
+        /// The name as written.
+        name: String,
+        /// What it may mean.
+        candidates: Vec<String>,
+    },
+    /// Not a line of `actions`.
+    #[error("`{name}` is no tracepoint action{}", suggestion_or_actions(.near))]
+    UnknownAction {
+        /// The name as written.
+        name: String,
+        /// Actions with a name like it.
+        near: Vec<String>,
+    },
+    /// `set` of something else.
+    #[error("`{name}` is no setting of a trace run{}", suggestion(.near))]
+    UnknownSetting {
+        /// The name as written.
+        name: String,
+        /// Settings with a name like it.
+        near: Vec<String>,
+    },
+    /// `on` or `off` was expected.
+    #[error("`on` or `off` expected")]
+    NotASwitch,
+    /// Something is missing.
+    #[error("{0} expected")]
+    Missing(&'static str),
+    /// Something is there that does not belong there.
+    #[error("nothing more expected here")]
+    Junk,
+    /// Not a number, or too large a one.
+    #[error("{0} expected")]
+    NotANumber(&'static str),
+    /// A command about a tracepoint before there is one.
+    #[error("no tracepoint has been set yet")]
+    NoTracepoint,
+    /// A number that no tracepoint has.
+    #[error("there is no tracepoint number {0}")]
+    NoSuchTracepoint(i64),
+    /// A location of a tracepoint, where only whole tracepoints will do.
+    #[error("a whole tracepoint expected, not one of its locations")]
+    WholeTracepoint,
+    /// `thread` and `task` in a location.
+    #[error("a tracepoint cannot be limited to a thread; say `if $trace_thread == …` instead")]
+    ThreadLimit,
+    /// An `actions` or `while-stepping` without its end.
+    #[error("`end` is missing: this block is never closed")]
+    UnclosedBlock,
+    /// Rule of GDB.
+    #[error("while-stepping cannot stand inside while-stepping")]
+    NestedStepping,
+    /// Rule of GDB.
+    #[error("while-stepping can be used only once in a tracepoint")]
+    SecondStepping,
+    /// Rule of GDB: only a trap tracepoint steps.
+    #[error("while-stepping cannot be used for {0} tracepoints")]
+    SteppingKind(&'static str),
+    /// Not a name for a variable.
+    #[error(
+        "the name of a trace state variable is `$` and letters, digits or `_`, and not only digits"
+    )]
+    VariableName,
+    /// A variable that nobody made.
+    #[error("there is no trace state variable ${0}")]
+    NoSuchVariable(String),
+    /// The initial value must be known before the program runs.
+    #[error("a constant number expected: {0}")]
+    NotConstant(&'static str),
+    /// GDB's own variables.
+    #[error(
+        "`set` of a variable of GDB's own has no meaning for a trace run; a variable that tracepoints can use \
+         is made by `tvariable`"
+    )]
+    ConvenienceVariable,
+    /// `/x` and the like.
+    #[error("only `/s`, with an optional length, can follow `collect`")]
+    CollectFormat,
+    /// A location that is not in the program.
+    #[error("{0}")]
+    Location(String),
+    /// An expression that cannot be compiled.
+    #[error("{0}")]
+    Expression(String),
+}
+
+fn suggestion(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => format!("; did you mean `{one}`?"),
+        [most @ .., last] => format!("; did you mean `{}` or `{last}`?", most.join("`, `")),
+    }
+}
+
+fn suggestion_or_actions(near: &[String]) -> String {
+    if near.is_empty() {
+        "; actions are collect, teval and while-stepping".to_owned()
+    } else {
+        suggestion(near)
+    }
+}
+
+impl ScriptError {
+    pub(crate) fn new(place: &Located, problem: Problem) -> Self {
+        Self {
+            place: Some(place.clone()),
+            problem,
+        }
+    }
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(place) = &self.place else {
+            return self.problem.fmt(f);
+        };
+        writeln!(f, "{place}: {}", self.problem)?;
+        place.underline(f)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+/// The names nearest to `name`: at most three, and none that would surprise.
+pub(crate) fn near_names<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let limit = (name.chars().count() / 3).clamp(1, 3);
+    let mut found: Vec<(usize, &str)> = names
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    let best = found.first().map_or(0, |(distance, _)| *distance);
+    found
+        .into_iter()
+        .take_while(|(distance, _)| *distance == best)
+        .take(3)
+        .map(|(_, candidate)| candidate.to_owned())
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! What a script says, before any symbol has been looked up.
+
+use std::collections::BTreeSet;
+
+use tracewire_tracefile::TracepointNumber;
+
+use crate::place::Located;
+
+/// A tracepoint as a script sets it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptTracepoint {
+    /// Its number, which GDB would give it too.
+    pub number: TracepointNumber,
+    /// By which command it was set.
+    pub kind: ScriptTracepointKind,
+    /// Where, as written.
+    pub location: Located,
+    /// `if` or `condition`, as written.
+    pub condition: Option<Located>,
+    /// Whether it is enabled as a whole.
+    pub enabled: bool,
+    /// Its locations that are disabled one by one, counted from 1 in the order of their addresses.
+    pub disabled_locations: BTreeSet<usize>,
+    /// After how many hits the run stops; 0 for never.
+    pub pass_count: u64,
+    /// What a hit does.
+    pub actions: Vec<ScriptAction>,
+}
+
+/// By which command a tracepoint was set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScriptTracepointKind {
+    /// `trace`.
+    Trap,
+    /// `ftrace`.
+    Fast,
+    /// `strace LOCATION`.
+    Static,
+    /// `strace -m ID`: the location is the marker's name.
+    Marker,
+}
+
+/// One line of `actions`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptAction {
+    /// The whole line, as a trace file and the remote protocol carry it.
+    pub line: Located,
+    /// What it does.
+    pub kind: ScriptActionKind,
+}
+
+/// What a line of `actions` does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ScriptActionKind {
+    /// `collect`.
+    Collect {
+        /// For `/s`: how long a string may be.
+        string_limit: Option<u32>,
+        /// The list, parted at its commas.
+        items: Vec<Located>,
+    },
+    /// `teval`.
+    Evaluate {
+        /// The list, parted at its commas.
+        items: Vec<Located>,
+    },
+    /// `while-stepping`.
+    WhileStepping {
+        /// How many instructions.
+        count: u64,
+        /// What each collects.
+        body: Vec<ScriptAction>,
+    },
+}
+
+/// A variable made by `tvariable`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptVariable {
+    /// Its name, without the `$`.
+    pub name: String,
+    /// Its value when a run starts.
+    pub initial: i64,
+}
+
+/// What `set` said about the run; `None` for what it did not mention.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// `set trace-notes`.
+    pub notes: Option<String>,
+    /// `set trace-user`.
+    pub user: Option<String>,
+    /// `set trace-stop-notes`.
+    pub stop_notes: Option<String>,
+    /// `set trace-buffer-size`, in bytes; [`BufferSize::Unlimited`] for `unlimited` and -1.
+    pub buffer_size: Option<BufferSize>,
+    /// `set circular-trace-buffer`.
+    pub circular: Option<bool>,
+    /// `set disconnected-tracing`.
+    pub disconnected: Option<bool>,
+    /// `set default-collect`: what every tracepoint collects besides.
+    pub default_collect: Option<ScriptAction>,
+    /// `set breakpoint pending`: whether a location that is not found waits for a library (`on`), is an error
+    /// (`off`), or waits unless it looks like a slip of the pen (`auto`, `None`).
+    pub pending: Option<bool>,
+}
+
+/// How much a run may fill.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BufferSize {
+    /// So many bytes.
+    Bytes(u64),
+    /// As the target likes.
+    Unlimited,
+}
+
+/// A command that has no part in setting tracepoints and was left out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ignored {
+    /// The command.
+    pub command: Located,
+}

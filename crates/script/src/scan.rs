@@ -1,0 +1,121 @@
+//! Finding what stands outside quotes and brackets: commas, the keyword `if`, the colon of a `-t` argument.
+
+/// Walks over `text` and gives the byte offset and the character of everything that stands outside quotes,
+/// parentheses, brackets and braces. What opens or closes a bracket is not given.
+///
+/// `'` opens a quotation only where one can start (a character, GDB's quoted names): in Rust's lifetimes and in
+/// C++'s digit separators it stands inside a word.
+pub(crate) fn outside(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let mut depth = 0_usize;
+    let mut quote: Option<char> = None;
+    let mut escaped = false;
+    let mut previous = ' ';
+    text.char_indices().filter(move |(_, character)| {
+        let character = *character;
+        let before = std::mem::replace(&mut previous, character);
+        if let Some(open) = quote {
+            if escaped {
+                escaped = false;
+            } else if character == '\\' {
+                escaped = true;
+            } else if character == open {
+                quote = None;
+            }
+            return false;
+        }
+        match character {
+            '"' => quote = Some('"'),
+            '\'' if !(before.is_alphanumeric() || matches!(before, '_' | '&' | '<')) => {
+                quote = Some('\'');
+            }
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => return depth == 0,
+        }
+        false
+    })
+}
+
+/// Where the commas stand that part a list.
+pub(crate) fn commas(text: &str) -> Vec<usize> {
+    outside(text)
+        .filter(|(_, character)| *character == ',')
+        .map(|(at, _)| at)
+        .collect()
+}
+
+/// Where a word starts that stands by itself, outside quotes and brackets; `(` may follow it at once.
+pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
+    let mut previous_blank = true;
+    for (at, character) in outside(text) {
+        let starts = previous_blank
+            && (at == 0 || text[..at].ends_with(char::is_whitespace))
+            && text[at..].starts_with(word);
+        if starts {
+            let next = text[at + word.len()..].chars().next();
+            if next.is_none_or(|c| c.is_whitespace() || c == '(') {
+                return Some(at);
+            }
+        }
+        previous_blank = character.is_whitespace();
+    }
+    None
+}
+
+/// Where the colon stands that parts a `-t` argument: one that a blank or the end follows, and that belongs to
+/// no `?`. The colons of `a::b` and `file.c:12` have no blank behind them.
+pub(crate) fn separating_colon(text: &str) -> Option<usize> {
+    let mut questions = 0_usize;
+    for (at, character) in outside(text) {
+        match character {
+            '?' => questions += 1,
+            ':' => {
+                let next = text[at + 1..].chars().next();
+                let double = next == Some(':') || text[..at].ends_with(':');
+                if double {
+                    continue;
+                }
+                if questions > 0 {
+                    questions -= 1;
+                } else if next.is_none_or(char::is_whitespace) {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_in_brackets_and_quotes_part_nothing() {
+        assert_eq!(
+            commas("a, f(b, c), d[e, 1], \",\", ',', g"),
+            [1, 10, 19, 24, 29]
+        );
+        assert_eq!(commas("x::f<'a>(b), y"), [11]);
+    }
+
+    #[test]
+    fn a_keyword_stands_alone() {
+        assert_eq!(keyword("handle if x", "if"), Some(7));
+        assert_eq!(keyword("handle if(x)", "if"), Some(7));
+        assert_eq!(keyword("iffy.c:3", "if"), None);
+        assert_eq!(keyword("f(if x) gif y", "if"), None);
+        assert_eq!(keyword("'a if b'", "if"), None);
+    }
+
+    #[test]
+    fn the_colon_has_a_blank_behind_it() {
+        assert_eq!(separating_colon("f : x"), Some(2));
+        assert_eq!(separating_colon("sample.c:14: x"), Some(11));
+        assert_eq!(separating_colon("a::b"), None);
+        assert_eq!(separating_colon("a::b : c::d"), Some(5));
+        assert_eq!(separating_colon("f if x ? y : z : w"), Some(15));
+        assert_eq!(separating_colon("f if s[0] == ':' "), None);
+    }
+}
