@@ -8,6 +8,7 @@ mod model;
 mod number;
 mod parse;
 mod place;
+mod resolve;
 mod scan;
 mod settings;
 
@@ -18,3 +19,4 @@ pub use model::{
 };
 pub use parse::{BUILTIN_VARIABLES, Script};
 pub use place::Located;
+pub use resolve::{Pending, Placed, Resolution, ResolveWarning, Resolver};

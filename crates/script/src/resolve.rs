@@ -1,0 +1,370 @@
+//! From a script and the program's symbols to what an experiment is made of.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use iced_x86::{Decoder, DecoderOptions};
+use tracewire_symbols::{
+    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, LocationError,
+    ResolvedLocation, Symbols, compile_condition,
+};
+use tracewire_tracefile::{
+    Action, Address, Architecture, SourceStrings, TracepointDefinition, TracepointKind,
+    TracepointNumber, VariableDefinition, VariableNumber,
+};
+
+use crate::error::{Problem, ScriptError, near_names};
+use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind};
+use crate::parse::{BUILTIN_VARIABLES, Script};
+use crate::place::Located;
+
+/// Turns a script's tracepoints into definitions, again each time modules come or go.
+#[derive(Debug)]
+pub struct Resolver {
+    script: Script,
+    variables: Vec<VariableDefinition>,
+    given: HashSet<(TracepointNumber, Address)>,
+}
+
+/// What one look at the symbols gave.
+#[derive(Debug, Default)]
+pub struct Resolution {
+    /// Locations that were not given before, by tracepoint and address.
+    pub placed: Vec<Placed>,
+    /// Tracepoints that have no location at all yet.
+    pub pending: Vec<Pending>,
+    /// Tracepoints that can never work as they are written, or not at one of their locations.
+    pub problems: Vec<ScriptError>,
+    /// What the user should know all the same.
+    pub warnings: Vec<ResolveWarning>,
+}
+
+/// A tracepoint's definition at one location, and where that is in the source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// What to install.
+    pub definition: TracepointDefinition,
+    /// Where it is.
+    pub location: ResolvedLocation,
+}
+
+/// A tracepoint that waits for a module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pending {
+    /// Which.
+    pub number: TracepointNumber,
+    /// Its location, as written.
+    pub location: Located,
+    /// What is not there yet; one line.
+    pub reason: String,
+    /// Whether the modules that are there have a name so near that this looks like a slip of the pen.
+    pub near: bool,
+}
+
+impl Pending {
+    /// The same as an error, for a script that is not to wait.
+    #[must_use]
+    pub fn as_error(&self) -> ScriptError {
+        ScriptError::new(&self.location, Problem::Location(self.reason.clone()))
+    }
+}
+
+/// Something that is left out, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResolveWarning {
+    /// The words in the script.
+    pub place: Located,
+    /// At which address of the tracepoint.
+    pub address: Address,
+    /// What and why.
+    pub message: String,
+}
+
+/// `FILE:LINE:COLUMN: message (at ADDRESS)`.
+impl fmt::Display for ResolveWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (at {})", self.place, self.message, self.address)
+    }
+}
+
+impl Resolver {
+    /// Numbers the script's variables: the builtin ones are 1 to 3, the script's follow.
+    #[must_use]
+    pub fn new(script: Script) -> Self {
+        let builtin = BUILTIN_VARIABLES.iter().map(|name| (*name, 0, true));
+        let own = script
+            .variables
+            .iter()
+            .map(|variable| (variable.name.as_str(), variable.initial, false));
+        let variables = (1..)
+            .zip(builtin.chain(own))
+            .map(|(number, (name, initial, builtin))| VariableDefinition {
+                number: VariableNumber(number),
+                initial,
+                builtin,
+                name: name.to_owned(),
+            })
+            .collect();
+        Self {
+            script,
+            variables,
+            given: HashSet::new(),
+        }
+    }
+
+    /// The script.
+    #[must_use]
+    pub const fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// Every trace state variable of the run.
+    #[must_use]
+    pub fn variables(&self) -> &[VariableDefinition] {
+        &self.variables
+    }
+
+    /// Looks every tracepoint up in the modules that are there now, and compiles what is new.
+    pub fn resolve(&mut self, symbols: &Symbols) -> Resolution {
+        let mut resolution = Resolution::default();
+        let default_file = symbols.default_file();
+        for tracepoint in &self.script.tracepoints {
+            let number = tracepoint.number;
+            let text = match tracepoint.kind {
+                ScriptTracepointKind::Marker => format!("-m {}", tracepoint.location.text()),
+                _ => tracepoint.location.text().to_owned(),
+            };
+            let locations = match symbols.resolve(&text, default_file.as_deref()) {
+                Ok(locations) => locations,
+                Err(error) if error.may_come_later() => {
+                    let has_location = self.given.iter().any(|(given, _)| *given == number);
+                    if !has_location {
+                        resolution.pending.push(Pending {
+                            number,
+                            location: tracepoint.location.clone(),
+                            reason: error.to_string(),
+                            near: looks_like_a_slip(&error),
+                        });
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    resolution.problems.push(ScriptError::new(
+                        &tracepoint.location,
+                        Problem::Location(error.to_string()),
+                    ));
+                    continue;
+                }
+            };
+            for (index, location) in locations.into_iter().enumerate() {
+                if self.given.contains(&(number, location.address)) {
+                    continue;
+                }
+                let mut compiler = Compiler {
+                    symbols,
+                    variables: &self.variables,
+                    address: location.address,
+                    warnings: Vec::new(),
+                };
+                match compiler.definition(&self.script, tracepoint, index + 1) {
+                    Ok(definition) => {
+                        self.given.insert((number, location.address));
+                        resolution.warnings.append(&mut compiler.warnings);
+                        resolution.placed.push(Placed {
+                            definition,
+                            location,
+                        });
+                    }
+                    Err(error) => {
+                        if !resolution.problems.contains(&error) {
+                            resolution.problems.push(error);
+                        }
+                    }
+                }
+            }
+        }
+        resolution
+    }
+
+    /// Forgets the locations in a range of addresses, whose module is gone: if it comes back, they are given
+    /// again.
+    pub fn forget(&mut self, from: Address, to: Address) {
+        self.given
+            .retain(|(_, address)| !(from..to).contains(address));
+    }
+}
+
+/// Compiles one tracepoint at one address.
+struct Compiler<'a> {
+    symbols: &'a Symbols,
+    variables: &'a [VariableDefinition],
+    address: Address,
+    warnings: Vec<ResolveWarning>,
+}
+
+impl Compiler<'_> {
+    fn definition(
+        &mut self,
+        script: &Script,
+        tracepoint: &ScriptTracepoint,
+        index: usize,
+    ) -> Result<TracepointDefinition, ScriptError> {
+        let variables = self.variables;
+        let numbers = |name: &str| number(variables, name);
+        let condition = match &tracepoint.condition {
+            Some(condition) => Some(
+                compile_condition(self.symbols, self.address, condition.text(), &numbers)
+                    .map_err(|error| expression_error(condition, &error))?,
+            ),
+            None => None,
+        };
+        let every: Vec<_> = script
+            .settings
+            .default_collect
+            .iter()
+            .chain(&tracepoint.actions)
+            .collect();
+        let mut step_actions = Vec::new();
+        for action in &tracepoint.actions {
+            if let ScriptActionKind::WhileStepping { body, .. } = &action.kind {
+                step_actions = self.actions(&body.iter().collect::<Vec<_>>())?;
+            }
+        }
+        let mut commands = tracepoint.command_lines();
+        commands.retain(|line| !line.is_empty());
+        Ok(TracepointDefinition {
+            number: tracepoint.number,
+            address: self.address,
+            enabled: tracepoint.enabled && !tracepoint.disabled_locations.contains(&index),
+            kind: match tracepoint.kind {
+                ScriptTracepointKind::Trap => TracepointKind::Trap,
+                ScriptTracepointKind::Fast => TracepointKind::Fast {
+                    length: self.instruction_length(),
+                },
+                ScriptTracepointKind::Static | ScriptTracepointKind::Marker => {
+                    TracepointKind::Static
+                }
+            },
+            step_count: tracepoint.step_count(),
+            pass_count: tracepoint.pass_count,
+            condition,
+            actions: self.actions(&every)?,
+            step_actions,
+            source: SourceStrings {
+                at: Some(match tracepoint.kind {
+                    ScriptTracepointKind::Marker => format!("-m {}", tracepoint.location.text()),
+                    _ => tracepoint.location.text().to_owned(),
+                }),
+                condition: tracepoint
+                    .condition
+                    .as_ref()
+                    .map(|condition| condition.text().to_owned()),
+                commands,
+            },
+        })
+    }
+
+    fn actions(&mut self, lines: &[&ScriptAction]) -> Result<Vec<Action>, ScriptError> {
+        let variables = self.variables;
+        let numbers = |name: &str| number(variables, name);
+        let mut list = ActionList::new(self.symbols, self.address, &numbers);
+        for line in lines {
+            match &line.kind {
+                ScriptActionKind::Collect {
+                    string_limit,
+                    items,
+                } => {
+                    let options = CollectOptions {
+                        string: string_limit.map(|limit| Some(u64::from(limit))),
+                    };
+                    for item in items {
+                        match list.collect(item.text(), options) {
+                            Ok(warnings) => {
+                                for warning in warnings {
+                                    let message = format!("{}: {}", warning.name, warning.message);
+                                    self.warn(item, message);
+                                }
+                            }
+                            // A variable may live at one location of a tracepoint and not at another: what
+                            // is there is collected, and what is not is said to be so.
+                            Err(error)
+                                if matches!(
+                                    error.kind(),
+                                    ExpressionErrorKind::OptimizedOut(_)
+                                        | ExpressionErrorKind::NoLocation { .. }
+                                ) =>
+                            {
+                                self.warn(item, format!("{}: {error}", item.text()));
+                            }
+                            Err(error) => return Err(expression_error(item, &error)),
+                        }
+                    }
+                }
+                ScriptActionKind::Evaluate { items } => {
+                    for item in items {
+                        list.teval(item.text())
+                            .map_err(|error| expression_error(item, &error))?;
+                    }
+                }
+                ScriptActionKind::WhileStepping { .. } => {}
+            }
+        }
+        Ok(list.finish())
+    }
+
+    fn warn(&mut self, place: &Located, message: String) {
+        self.warnings.push(ResolveWarning {
+            place: place.clone(),
+            address: self.address,
+            message,
+        });
+    }
+
+    /// The length of the instruction that a fast tracepoint displaces; 5, the length of a jump, where the file
+    /// does not tell.
+    fn instruction_length(&self) -> u64 {
+        let bitness = match self.symbols.architecture() {
+            Some(Architecture::I386) => 32,
+            _ => 64,
+        };
+        let mut bytes = [0; 15];
+        if !self.symbols.read_only_memory(self.address, &mut bytes) {
+            return 5;
+        }
+        let instruction = Decoder::new(bitness, &bytes, DecoderOptions::NONE).decode();
+        if instruction.is_invalid() {
+            5
+        } else {
+            instruction.len() as u64
+        }
+    }
+}
+
+/// Whether a name that is there differs so little that the one written is most likely a slip of the pen.
+fn looks_like_a_slip(error: &LocationError) -> bool {
+    let (LocationError::NoFunction { name, near, .. }
+    | LocationError::NoFile { name, near, .. }
+    | LocationError::NoMarker { name, near, .. }) = error
+    else {
+        return false;
+    };
+    !near_names(name, near.iter().map(String::as_str)).is_empty()
+}
+
+fn number(variables: &[VariableDefinition], name: &str) -> Option<VariableNumber> {
+    variables
+        .iter()
+        .find(|variable| variable.name == name)
+        .map(|variable| variable.number)
+}
+
+/// The error at the token that is wrong.
+fn expression_error(place: &Located, error: &ExpressionError) -> ScriptError {
+    let whole = error.text() == place.text();
+    let token = if whole {
+        place.part(error.span())
+    } else {
+        place.clone()
+    };
+    ScriptError::new(&token, Problem::Expression(error.to_string()))
+}
