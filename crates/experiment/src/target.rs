@@ -39,7 +39,15 @@ pub trait StoppedThread {
 
     /// Reads all the pieces in as few calls as can be, setting `filled` of each. What GDB would see: traps and
     /// jumps of ours never show.
+    ///
+    /// Bytes behind the first unreadable one of a piece are not looked at: the next piece may well be readable.
     fn read_memory(&mut self, pieces: &mut [MemoryRead]);
+
+    /// What the marker of a static tracepoint that the thread stands at has to say (`$_sdata`); `None` where there is
+    /// no marker.
+    fn static_data(&mut self) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// A place that a thread reached, as the target tells it to the experiment.
@@ -47,16 +55,18 @@ pub trait StoppedThread {
 pub enum Hit {
     /// A tracepoint's own address.
     Tracepoint(Address),
-    /// One more instruction done by a thread that is stepping for a `while-stepping`.
+    /// One more instruction done by a thread that is stepping for a `while-stepping`. Where that led it to the address
+    /// of a tracepoint, the step is told first and the tracepoint then, in a call of its own.
     Step,
 }
 
 /// What the target does with the thread after a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// The thread must be stepped one instruction and reported again as [`Hit::Step`].
+    /// The thread must be stepped one instruction and reported again as [`Hit::Step`]. The last outcome told for a
+    /// thread counts.
     pub step: bool,
-    /// The run has just ended (pass count, full buffer, error): no more hits are wanted.
+    /// The run is over (pass count, full buffer, error, or it was over before): no more hits are wanted.
     pub run_ended: bool,
 }
 
@@ -64,6 +74,11 @@ pub struct Outcome {
 pub trait HitHandler {
     /// Called for every place that a thread reached, while it stands there.
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome;
+
+    /// Called when a thread is gone, so that nothing is kept for it.
+    fn thread_ended(&mut self, thread: ThreadId) {
+        _ = thread;
+    }
 }
 
 /// A program that tracepoints can be put into.
@@ -77,7 +92,8 @@ pub trait Target {
     /// Takes the tracepoint out and leaves the very bytes that were there.
     ///
     /// # Errors
-    /// When the program cannot be written to; a program that is gone is no error.
+    /// When the program cannot be written to. A program that is gone, or a library that is no longer mapped, is no
+    /// error.
     fn remove(&mut self, address: Address) -> Result<(), TargetError>;
 }
 
