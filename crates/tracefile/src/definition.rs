@@ -84,6 +84,19 @@ pub struct RegisterMask {
 }
 
 impl RegisterMask {
+    /// A set from its bytes, least significant first.
+    pub(crate) fn from_bytes(mut bytes: Vec<u8>) -> Self {
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        Self { bytes }
+    }
+
+    /// Least significant byte first, no trailing zero bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Adds a register to the set.
     pub fn insert(&mut self, register: RegisterNumber) {
         let index = usize::from(register.0 / 8);
@@ -109,9 +122,20 @@ impl RegisterMask {
 
     /// The registers in the set, in rising order.
     pub fn iter(&self) -> impl Iterator<Item = RegisterNumber> + '_ {
-        (0..self.bytes.len() as u16 * 8)
+        (0..=u16::MAX)
+            .take(self.bytes.len() * 8)
             .map(RegisterNumber)
             .filter(|register| self.contains(*register))
+    }
+}
+
+impl FromIterator<RegisterNumber> for RegisterMask {
+    fn from_iter<T: IntoIterator<Item = RegisterNumber>>(registers: T) -> Self {
+        let mut mask = Self::default();
+        registers
+            .into_iter()
+            .for_each(|register| mask.insert(register));
+        mask
     }
 }
 
@@ -126,4 +150,13 @@ pub struct VariableDefinition {
     pub builtin: bool,
     /// Its name, without the `$`.
     pub name: String,
+}
+
+/// What a tracepoint has done at one of its addresses so far, as a qTP reply and a `tp V` line tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TracepointUsage {
+    /// How many times it was hit; steps of `while-stepping` do not count.
+    pub hits: u64,
+    /// How many bytes of the trace buffer its frames took, those of steps included.
+    pub bytes: u64,
 }

@@ -1,0 +1,340 @@
+//! One trace frame: what one hit, or one step of `while-stepping`, saw.
+
+use crate::architecture::ByteOrder;
+use crate::file::TraceFile;
+use crate::number::{
+    Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
+};
+use crate::registers::Register;
+
+/// One block of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Block<'a> {
+    /// `R`: the registers, in the order and sizes of a `g` packet.
+    Registers(&'a [u8]),
+    /// `M`: a piece of memory.
+    Memory {
+        /// Where it starts.
+        address: Address,
+        /// What stood there, in the target's order.
+        bytes: &'a [u8],
+    },
+    /// `V`: the value of a trace state variable.
+    Variable {
+        /// Which variable.
+        number: VariableNumber,
+        /// Its value.
+        value: i64,
+    },
+    /// `S`: data of a static tracepoint.
+    StaticData(&'a [u8]),
+    /// Everything from a block of a kind whose length is not known, or one that does not fit into the frame,
+    /// to the end of the frame; its letter is the first byte.
+    Unknown(&'a [u8]),
+}
+
+/// What must be known to take a frame apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameShape {
+    pub(crate) order: ByteOrder,
+    pub(crate) register_block: Option<u32>,
+}
+
+/// The blocks of a frame, in order.
+#[derive(Clone, Debug)]
+pub struct Blocks<'a> {
+    data: &'a [u8],
+    at: usize,
+    shape: FrameShape,
+}
+
+impl<'a> Blocks<'a> {
+    pub(crate) const fn new(data: &'a [u8], shape: FrameShape) -> Self {
+        Self { data, at: 0, shape }
+    }
+
+    /// Where the next block starts, in bytes from the first block.
+    #[must_use]
+    pub const fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The block that starts here and its length with the letter; none when it does not fit.
+    fn parse(&self) -> Option<(Block<'a>, usize)> {
+        let order = self.shape.order;
+        let (letter, body) = self.data.get(self.at..)?.split_first()?;
+        Some(match letter {
+            b'R' => {
+                let registers = body.get(..usize::try_from(self.shape.register_block?).ok()?)?;
+                (Block::Registers(registers), 1 + registers.len())
+            }
+            b'M' => {
+                let address = Address(order.u64_at(body, 0)?);
+                let bytes = body.get(10..)?.get(..usize::from(order.u16_at(body, 8)?))?;
+                (Block::Memory { address, bytes }, 11 + bytes.len())
+            }
+            b'V' => {
+                let number = VariableNumber(order.u32_at(body, 0)?.cast_signed());
+                let value = order.u64_at(body, 4)?.cast_signed();
+                (Block::Variable { number, value }, 13)
+            }
+            b'S' => {
+                let bytes = body.get(2..)?.get(..usize::from(order.u16_at(body, 0)?))?;
+                (Block::StaticData(bytes), 3 + bytes.len())
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl<'a> Iterator for Blocks<'a> {
+    type Item = Block<'a>;
+
+    fn next(&mut self) -> Option<Block<'a>> {
+        let rest = self.data.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let (block, length) = self.parse().unwrap_or((Block::Unknown(rest), rest.len()));
+        self.at += length;
+        Some(block)
+    }
+}
+
+/// Whether every block is of a known kind and the last ends where the frame ends.
+pub(crate) fn blocks_fit(data: &[u8], shape: FrameShape) -> bool {
+    Blocks::new(data, shape).all(|block| !matches!(block, Block::Unknown(_)))
+}
+
+/// One frame of a [`TraceFile`].
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    file: &'a TraceFile,
+    number: FrameNumber,
+    tracepoint: TracepointNumber,
+    offset: u64,
+    data: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    pub(crate) const fn new(
+        file: &'a TraceFile,
+        number: FrameNumber,
+        tracepoint: TracepointNumber,
+        offset: u64,
+        data: &'a [u8],
+    ) -> Self {
+        Self {
+            file,
+            number,
+            tracepoint,
+            offset,
+            data,
+        }
+    }
+
+    /// The frame's number, from 0.
+    #[must_use]
+    pub const fn number(&self) -> FrameNumber {
+        self.number
+    }
+
+    /// The tracepoint it was made by.
+    #[must_use]
+    pub const fn tracepoint(&self) -> TracepointNumber {
+        self.tracepoint
+    }
+
+    /// Where in the file it starts: its tracepoint number, 2 bytes, its size, 4 bytes, then its blocks.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The bytes of its blocks.
+    #[must_use]
+    pub const fn data(&self) -> &'a [u8] {
+        self.data
+    }
+
+    /// The byte order of registers and memory.
+    #[must_use]
+    pub const fn byte_order(&self) -> ByteOrder {
+        self.file.byte_order()
+    }
+
+    /// Its blocks, in order.
+    #[must_use]
+    pub const fn blocks(&self) -> Blocks<'a> {
+        Blocks::new(self.data, self.file.shape())
+    }
+
+    /// The register block; the first one, as for GDB, where there are several.
+    #[must_use]
+    pub fn register_block(&self) -> Option<&'a [u8]> {
+        self.blocks().find_map(|block| match block {
+            Block::Registers(bytes) => Some(bytes),
+            _ => None,
+        })
+    }
+
+    fn bytes_of(&self, register: &Register) -> Option<&'a [u8]> {
+        let start = usize::try_from(register.offset).ok()?;
+        let size = usize::try_from(register.size()).ok()?;
+        self.register_block()?.get(start..)?.get(..size)
+    }
+
+    /// The bytes of a register, in the target's order; none when it was not collected or is not known.
+    #[must_use]
+    pub fn register(&self, number: RegisterNumber) -> Option<&'a [u8]> {
+        self.bytes_of(self.file.layout()?.by_number(number)?)
+    }
+
+    /// The bytes of a register, in the target's order; none when it was not collected or is not known.
+    #[must_use]
+    pub fn register_named(&self, name: &str) -> Option<&'a [u8]> {
+        self.bytes_of(self.file.layout()?.by_name(name)?)
+    }
+
+    /// A register as a number, zero-extended; none also for one wider than 64 bits.
+    #[must_use]
+    pub fn register_value(&self, number: RegisterNumber) -> Option<u64> {
+        self.byte_order().unsigned(self.register(number)?)
+    }
+
+    /// A register as a number, zero-extended; none also for one wider than 64 bits.
+    #[must_use]
+    pub fn register_value_named(&self, name: &str) -> Option<u64> {
+        self.byte_order().unsigned(self.register_named(name)?)
+    }
+
+    /// Where the thread stood: the program counter in the register block where the layout is known, else the
+    /// tracepoint's address where it has only one and does not step. (GDB's own reader takes the tracepoint's
+    /// address always, which is wrong for the frames of steps.)
+    #[must_use]
+    pub fn program_counter(&self) -> Option<Address> {
+        self.collected_program_counter().or_else(|| {
+            let address = self.file.tracepoint_address(self.tracepoint)?;
+            (!self.tracepoint_steps()).then_some(address)
+        })
+    }
+
+    fn collected_program_counter(&self) -> Option<Address> {
+        let register = self.file.layout()?.program_counter()?;
+        self.byte_order()
+            .unsigned(self.bytes_of(register)?)
+            .map(Address)
+    }
+
+    fn tracepoint_steps(&self) -> bool {
+        self.definitions()
+            .any(|definition| definition.step_count > 0)
+    }
+
+    fn definitions(&self) -> impl Iterator<Item = &'a crate::TracepointDefinition> {
+        let number = self.tracepoint;
+        self.file
+            .description()
+            .tracepoints()
+            .iter()
+            .map(|tracepoint| &tracepoint.definition)
+            .filter(move |definition| definition.number == number)
+    }
+
+    /// Whether it was made by a step of `while-stepping` and not by a hit; none when that cannot be told. The
+    /// format does not say; a frame whose program counter is none of its tracepoint's addresses is a step.
+    #[must_use]
+    pub fn is_step(&self) -> Option<bool> {
+        if !self.tracepoint_steps() {
+            return Some(false);
+        }
+        let at = self.collected_program_counter()?;
+        Some(
+            self.definitions()
+                .all(|definition| definition.address != at),
+        )
+    }
+
+    /// The value of a variable; the last one, as for GDB, where it was collected more than once.
+    #[must_use]
+    pub fn variable(&self, wanted: VariableNumber) -> Option<i64> {
+        self.blocks()
+            .filter_map(|block| match block {
+                Block::Variable { number, value } if number == wanted => Some(value),
+                _ => None,
+            })
+            .last()
+    }
+
+    /// When it was made, in microseconds (`$trace_timestamp`).
+    #[must_use]
+    pub fn timestamp(&self) -> Option<u64> {
+        self.variable(self.file.clock().timestamp?)
+            .map(i64::cast_unsigned)
+    }
+
+    /// Which thread made it (`$trace_thread`).
+    #[must_use]
+    pub fn thread(&self) -> Option<ThreadId> {
+        let value = self.variable(self.file.clock().thread?)?;
+        u32::try_from(value).ok().map(ThreadId)
+    }
+
+    /// On which cpu it was made (`$trace_cpu`).
+    #[must_use]
+    pub fn cpu(&self) -> Option<u32> {
+        u32::try_from(self.variable(self.file.clock().cpu?)?).ok()
+    }
+
+    /// Reads collected memory into `bytes`, which says how much is wanted: a byte that was not collected
+    /// becomes `None`. Where blocks overlap, the first one that holds the address serves as far as it
+    /// reaches, as for GDB.
+    pub fn read_memory(&self, address: Address, bytes: &mut [Option<u8>]) {
+        bytes.fill(None);
+        let mut done = 0usize;
+        while done < bytes.len() {
+            let at = address.0.wrapping_add(done as u64);
+            let mut next = None::<u64>;
+            let found = self.memory_blocks().find_map(|(start, block)| {
+                let skipped = at.wrapping_sub(start.0);
+                if skipped < block.len() as u64 {
+                    return block.get(skipped as usize..);
+                }
+                let ahead = start.0.wrapping_sub(at);
+                if !block.is_empty() && next.is_none_or(|next| ahead < next) {
+                    next = Some(ahead);
+                }
+                None
+            });
+            match (found, next) {
+                (Some(found), _) => {
+                    for (to, from) in bytes[done..].iter_mut().zip(found) {
+                        *to = Some(*from);
+                    }
+                    done = done.saturating_add(found.len());
+                }
+                (None, Some(ahead)) => {
+                    done = done.saturating_add(usize::try_from(ahead).unwrap_or(usize::MAX));
+                }
+                (None, None) => break,
+            }
+        }
+    }
+
+    /// Collected memory, when every byte of it is there.
+    #[must_use]
+    pub fn memory(&self, address: Address, length: usize) -> Option<Vec<u8>> {
+        // Every byte stands in some block of the frame.
+        if length > self.data.len() {
+            return None;
+        }
+        let mut bytes = vec![None; length];
+        self.read_memory(address, &mut bytes);
+        bytes.into_iter().collect()
+    }
+
+    /// The collected pieces of memory, in the order of their blocks.
+    pub fn memory_blocks(&self) -> impl Iterator<Item = (Address, &'a [u8])> + use<'a> {
+        self.blocks().filter_map(|block| match block {
+            Block::Memory { address, bytes } => Some((address, bytes)),
+            _ => None,
+        })
+    }
+}

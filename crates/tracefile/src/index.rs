@@ -1,0 +1,172 @@
+//! Where each frame starts, found in one pass over the file.
+
+use std::collections::HashMap;
+
+use crate::architecture::ByteOrder;
+use crate::number::{Address, FrameNumber, TracepointNumber};
+use crate::registers::RegisterLayout;
+
+/// How the frames of a file end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// With the end marker: a tracepoint number of 0. GDB writes 4 zero bytes.
+    Marker {
+        /// Where the marker stands.
+        offset: u64,
+        /// How many bytes stand behind its first two.
+        trailing: u64,
+        /// Whether all of them are zero.
+        zero: bool,
+    },
+    /// Without an end marker, right behind the last frame. GDB cannot look for a frame that is not there.
+    Missing {
+        /// Where the marker should stand, which is the size of the file.
+        offset: u64,
+    },
+    /// Inside a frame, which is not among the frames.
+    Cut {
+        /// Where that frame starts.
+        offset: u64,
+        /// How many bytes of it there are.
+        present: u64,
+        /// How many there should be; none when the cut is in the frame's own header.
+        expected: Option<u64>,
+    },
+    /// Inside the description: no empty line ends it, and there are no frames.
+    CutInDescription,
+}
+
+/// The offset of each frame's header in the upper 48 bits, the tracepoint number in the lower 16: 8 bytes a
+/// frame.
+#[derive(Debug, Default)]
+pub(crate) struct FrameIndex(Vec<u64>);
+
+pub(crate) struct WalkedFrames {
+    pub(crate) order: ByteOrder,
+    pub(crate) index: FrameIndex,
+    pub(crate) ending: Ending,
+}
+
+impl WalkedFrames {
+    pub(crate) fn none(layout: Option<&RegisterLayout>) -> Self {
+        Self {
+            order: likely_order(layout),
+            index: FrameIndex::default(),
+            ending: Ending::CutInDescription,
+        }
+    }
+}
+
+fn likely_order(layout: Option<&RegisterLayout>) -> ByteOrder {
+    layout.map_or(ByteOrder::Little, RegisterLayout::likely_byte_order)
+}
+
+impl FrameIndex {
+    /// Finds the frames, in the byte order that the target description settles, else in the one with which
+    /// the chain of frames ends at an end marker, else in the one that gives more frames.
+    pub(crate) fn build(
+        bytes: &[u8],
+        start: usize,
+        layout: Option<&RegisterLayout>,
+        known: &HashMap<TracepointNumber, Option<Address>>,
+    ) -> WalkedFrames {
+        let settled = layout.and_then(RegisterLayout::byte_order);
+        let first = walk(
+            bytes,
+            start,
+            settled.unwrap_or_else(|| likely_order(layout)),
+        );
+        if settled.is_some() || first.ends_well() {
+            return first;
+        }
+        let second = walk(bytes, start, first.order.other());
+        let score = |frames: &WalkedFrames| {
+            let known =
+                number_at(bytes, start, frames.order).is_some_and(|n| known.contains_key(&n));
+            (frames.ends_well(), frames.index.len(), known)
+        };
+        if score(&second) > score(&first) {
+            second
+        } else {
+            first
+        }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The frame's offset in the file and its tracepoint.
+    pub(crate) fn get(&self, number: FrameNumber) -> Option<(u64, TracepointNumber)> {
+        let entry = *self.0.get(usize::try_from(number.0).ok()?)?;
+        Some((
+            entry >> 16,
+            TracepointNumber(i32::from(entry as u16 as i16)),
+        ))
+    }
+}
+
+impl WalkedFrames {
+    fn ends_well(&self) -> bool {
+        match self.ending {
+            Ending::Marker { zero, .. } => zero,
+            Ending::Missing { .. } => self.index.len() > 0,
+            Ending::Cut { .. } | Ending::CutInDescription => false,
+        }
+    }
+}
+
+fn number_at(bytes: &[u8], offset: usize, order: ByteOrder) -> Option<TracepointNumber> {
+    let number = order.u16_at(bytes, offset)?;
+    Some(TracepointNumber(i32::from(number as i16)))
+}
+
+fn walk(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
+    let mut index = Vec::new();
+    let mut at = start;
+    let ending = loop {
+        let offset = at as u64;
+        let present = (bytes.len() - at) as u64;
+        let Some(tracepoint) = order.u16_at(bytes, at) else {
+            break match present {
+                0 => Ending::Missing { offset },
+                _ => Ending::Cut {
+                    offset,
+                    present,
+                    expected: None,
+                },
+            };
+        };
+        if tracepoint == 0 {
+            let trailing = &bytes[at + 2..];
+            let zero = trailing.iter().all(|byte| *byte == 0);
+            break Ending::Marker {
+                offset,
+                trailing: trailing.len() as u64,
+                zero,
+            };
+        }
+        let Some(size) = order.u32_at(bytes, at + 2) else {
+            break Ending::Cut {
+                offset,
+                present,
+                expected: None,
+            };
+        };
+        let whole = 6 + u64::from(size);
+        if whole > present {
+            break Ending::Cut {
+                offset,
+                present,
+                expected: Some(whole),
+            };
+        }
+        index.push(offset << 16 | u64::from(tracepoint));
+        at += whole as usize;
+    };
+    WalkedFrames {
+        order,
+        index: FrameIndex(index),
+        ending,
+    }
+}

@@ -1,0 +1,115 @@
+//! Where the program and its shared libraries were loaded: lines of our own in the description.
+//!
+//! GDB's format does not say where a position-independent program was loaded, so its readers show bare
+//! addresses. It does say that unknown lines are skipped (GDB warns about each), which leaves room for these:
+//!
+//! ```text
+//! module <bias>:<start>:<end>:<loaded>:<unloaded>:<build id>:<path>
+//! module+ <path>
+//! ```
+//!
+//! All numbers are hexadecimal, all of 64 bits. `bias` is what is added to an address of the ELF file to give
+//! the address in memory; `start` and `end` are the first address of the module's mappings and the first one
+//! after them; `loaded` and `unloaded` are the times between which it was there, in microseconds on the
+//! clock of `$trace_timestamp`, 0 where it was there before the first frame or still there after the last.
+//! `build id` and `path` are bytes, two digits each. A path too long for GDB's line buffer goes on in
+//! `module+` lines. The main program comes first, then the others in the order of loading.
+
+use std::fmt;
+
+use crate::number::Address;
+use crate::text::{Hex, Scanner, TextError};
+
+/// The program or a shared library, and where and when it was loaded.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Module {
+    /// What is added to an address of the ELF file to give the address in memory.
+    pub bias: u64,
+    /// The first address of its mappings.
+    pub start: Address,
+    /// The first address after its mappings.
+    pub end: Address,
+    /// When it was loaded, in microseconds; 0 when it was there from the start, or it is not known.
+    pub loaded: u64,
+    /// When it was unloaded, in microseconds; 0 when it stayed to the end, or it is not known.
+    pub unloaded: u64,
+    /// The GNU build id, empty when it has none.
+    pub build_id: Vec<u8>,
+    /// Its file, as the program sees it; bytes, because a path need not be text.
+    pub path: Vec<u8>,
+}
+
+impl Module {
+    /// Whether the address is within the module's mappings, at a time at which it was loaded. A time of 0
+    /// means any time.
+    #[must_use]
+    pub fn contains(&self, address: Address, time: u64) -> bool {
+        (self.start..self.end).contains(&address)
+            && (time == 0 || self.loaded <= time && (self.unloaded == 0 || time < self.unloaded))
+    }
+
+    /// Reads what follows `module `.
+    ///
+    /// # Errors
+    /// Where the text departs from the grammar above.
+    pub fn parse(text: &[u8]) -> Result<Self, TextError> {
+        let mut scanner = Scanner::new(text);
+        let mut number = || {
+            let value = scanner.hex()?;
+            scanner.colon()?;
+            Ok(value)
+        };
+        let (bias, start, end) = (number()?, number()?, number()?);
+        let (loaded, unloaded) = (number()?, number()?);
+        let digits = scanner.digits().len();
+        let mut again = Scanner::new(&text[text.len() - scanner.rest().len() - digits..]);
+        let build_id = again.hex_bytes(digits as u64 / 2)?;
+        again.colon()?;
+        let path = again.hex_bytes(again.rest().len() as u64 / 2)?;
+        again.end()?;
+        Ok(Self {
+            bias,
+            start: Address(start),
+            end: Address(end),
+            loaded,
+            unloaded,
+            build_id,
+            path,
+        })
+    }
+
+    /// The lines that tell this module, each at most `limit` bytes (but never less than one byte of path).
+    pub(crate) fn lines(&self, limit: usize) -> Vec<String> {
+        let head = Self {
+            path: Vec::new(),
+            ..self.clone()
+        }
+        .to_string();
+        let room = |used: usize| (limit.saturating_sub(used) / 2).max(1);
+        let first = room("module ".len() + head.len()).min(self.path.len());
+        let (start, rest) = self.path.split_at(first);
+        std::iter::once(format!("module {head}{}", Hex(start)))
+            .chain(
+                rest.chunks(room("module+ ".len()))
+                    .map(|part| format!("module+ {}", Hex(part))),
+            )
+            .collect()
+    }
+}
+
+/// What follows `module `, however long.
+impl fmt::Display for Module {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:x}:{:x}:{:x}:{:x}:{:x}:{}:{}",
+            self.bias,
+            self.start.0,
+            self.end.0,
+            self.loaded,
+            self.unloaded,
+            Hex(&self.build_id),
+            Hex(&self.path)
+        )
+    }
+}

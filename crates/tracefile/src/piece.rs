@@ -1,0 +1,393 @@
+//! The pieces in which a tracepoint is told: one qTfP/qTsP reply each, one `tp` line each.
+//!
+//! | piece | what it tells |
+//! |---|---|
+//! | `T` | where it is, whether it is enabled, step and pass count, kind, condition |
+//! | `A` | actions of a hit |
+//! | `S` | actions of a `while-stepping` step |
+//! | `Z` | a string of the user's: location, condition or action line |
+//! | `V` | hits and bytes of buffer used |
+
+use std::fmt;
+
+use crate::definition::{
+    Action, TracepointDefinition, TracepointKind, TracepointUsage, VariableDefinition,
+};
+use crate::number::{Address, TracepointNumber, VariableNumber};
+use crate::text::{Hex, Scanner, TextError};
+
+/// One piece of one tracepoint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Which tracepoint.
+    pub number: TracepointNumber,
+    /// Which of its addresses.
+    pub address: Address,
+    /// What is told.
+    pub content: PieceContent,
+}
+
+/// What a [`Piece`] tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PieceContent {
+    /// `T`, or the body of a `QTDP` packet.
+    Definition {
+        /// Whether it collects.
+        enabled: bool,
+        /// How it is to be installed.
+        kind: TracepointKind,
+        /// Steps of `while-stepping`.
+        step_count: u64,
+        /// After how many hits the run stops; 0 means never.
+        pass_count: u64,
+        /// Agent expression bytecode.
+        condition: Option<Vec<u8>>,
+    },
+    /// `A`: what a hit does, to be added to what earlier pieces said.
+    Actions(Vec<Action>),
+    /// `S`: what a step does, to be added to what earlier pieces said.
+    StepActions(Vec<Action>),
+    /// `Z`: a string of the user's, or a part of it.
+    Source {
+        /// Which string.
+        kind: SourceKind,
+        /// Where in the whole string these bytes stand.
+        start: u64,
+        /// The length of the whole string, in bytes.
+        total: u64,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// `V`: what it has done so far.
+    Usage(TracepointUsage),
+}
+
+/// Which string of the user's a `Z` piece carries.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum SourceKind {
+    /// `at`: the location.
+    #[default]
+    At,
+    /// `cond`: the condition.
+    Condition,
+    /// `cmd`: one line of the actions.
+    Command,
+    /// A kind that GDB 13 does not have.
+    Other(String),
+}
+
+impl PieceContent {
+    /// What this is, for someone who must shorten it.
+    pub(crate) fn what(&self, number: TracepointNumber) -> String {
+        let what = match self {
+            Self::Definition { .. } => "the condition, compiled,",
+            Self::Actions(_) | Self::StepActions(_) => "a collected expression, compiled,",
+            Self::Source {
+                kind: SourceKind::At,
+                ..
+            } => "the location",
+            Self::Source {
+                kind: SourceKind::Condition,
+                ..
+            } => "the condition",
+            Self::Source { .. } => "an action line",
+            Self::Usage(_) => "the usage",
+        };
+        format!("{what} of tracepoint {number}")
+    }
+}
+
+impl SourceKind {
+    fn name(&self) -> &str {
+        match self {
+            Self::At => "at",
+            Self::Condition => "cond",
+            Self::Command => "cmd",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl Piece {
+    /// Reads one qTfP/qTsP reply, which is also what follows `tp ` in a trace file. A trailing `-`, which in
+    /// QTDP announces more, is allowed and says nothing here.
+    ///
+    /// # Errors
+    /// Where the text departs from the grammar.
+    pub fn parse(text: &[u8]) -> Result<Self, TextError> {
+        let mut scanner = Scanner::new(text);
+        let start = scanner;
+        let letter = scanner.next();
+        if !matches!(letter, Some(b'T' | b'A' | b'S' | b'Z' | b'V')) {
+            return Err(start.error("a piece of a tracepoint: T, A, S, Z or V"));
+        }
+        let number = tracepoint_number(&mut scanner)?;
+        scanner.colon()?;
+        let address = Address(scanner.hex()?);
+        scanner.colon()?;
+        let content = match letter {
+            Some(b'T') => definition(&mut scanner)?,
+            Some(b'A') => PieceContent::Actions(action_list(text, scanner)?),
+            Some(b'S') => PieceContent::StepActions(action_list(text, scanner)?),
+            Some(b'Z') => source(&mut scanner)?,
+            _ => {
+                let hits = scanner.hex()?;
+                scanner.colon()?;
+                // GDB ignores what follows, "allowing for future extensions".
+                PieceContent::Usage(TracepointUsage {
+                    hits,
+                    bytes: scanner.hex()?,
+                })
+            }
+        };
+        Ok(Self {
+            number,
+            address,
+            content,
+        })
+    }
+}
+
+fn tracepoint_number(scanner: &mut Scanner<'_>) -> Result<TracepointNumber, TextError> {
+    let at = *scanner;
+    i32::try_from(scanner.hex()?)
+        .map(TracepointNumber)
+        .map_err(|_| at.error("a tracepoint number of at most 7fffffff"))
+}
+
+fn action_list(text: &[u8], scanner: Scanner<'_>) -> Result<Vec<Action>, TextError> {
+    let column = text.len() - scanner.rest().len();
+    let body = scanner.rest();
+    let body = body.strip_suffix(b"-").unwrap_or(body);
+    Action::scan_list(&mut Scanner::new(body)).map_err(|error| TextError {
+        column: error.column + column,
+        ..scanner.error(error.expected)
+    })
+}
+
+fn definition(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
+    let at = *scanner;
+    let enabled = match scanner.next() {
+        Some(b'E') => true,
+        Some(b'D') => false,
+        _ => return Err(at.error("E (enabled) or D (disabled)")),
+    };
+    scanner.colon()?;
+    let step_count = scanner.hex()?;
+    scanner.colon()?;
+    let pass_count = scanner.hex()?;
+    let mut kind = TracepointKind::Trap;
+    let mut condition = None;
+    while scanner.take(b':') {
+        let at = *scanner;
+        match scanner.next() {
+            Some(b'F') => {
+                kind = TracepointKind::Fast {
+                    length: scanner.hex()?,
+                }
+            }
+            Some(b'S') => kind = TracepointKind::Static,
+            Some(b'X') => {
+                let length = scanner.hex()?;
+                scanner.expect(b',', "a comma")?;
+                condition = Some(scanner.hex_bytes(length)?);
+            }
+            _ => return Err(at.error("F, S or X")),
+        }
+    }
+    scanner.take(b'-');
+    scanner.end()?;
+    Ok(PieceContent::Definition {
+        enabled,
+        kind,
+        step_count,
+        pass_count,
+        condition,
+    })
+}
+
+fn source(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
+    let kind = match scanner.until(b':') {
+        b"at" => SourceKind::At,
+        b"cond" => SourceKind::Condition,
+        b"cmd" => SourceKind::Command,
+        other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
+    };
+    scanner.colon()?;
+    let start = scanner.hex()?;
+    scanner.colon()?;
+    let total = scanner.hex()?;
+    scanner.colon()?;
+    let bytes = scanner.hex_bytes(scanner.rest().len() as u64 / 2)?;
+    scanner.end()?;
+    Ok(PieceContent::Source {
+        kind,
+        start,
+        total,
+        bytes,
+    })
+}
+
+impl fmt::Display for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = match &self.content {
+            PieceContent::Definition { .. } => 'T',
+            PieceContent::Actions(_) => 'A',
+            PieceContent::StepActions(_) => 'S',
+            PieceContent::Source { .. } => 'Z',
+            PieceContent::Usage(_) => 'V',
+        };
+        write!(f, "{letter}{:x}:{:x}:", self.number.0, self.address.0)?;
+        match &self.content {
+            PieceContent::Definition {
+                enabled,
+                kind,
+                step_count,
+                pass_count,
+                condition,
+            } => {
+                let enabled = if *enabled { 'E' } else { 'D' };
+                write!(f, "{enabled}:{step_count:x}:{pass_count:x}")?;
+                match kind {
+                    TracepointKind::Trap => {}
+                    TracepointKind::Fast { length } => write!(f, ":F{length:x}")?,
+                    TracepointKind::Static => f.write_str(":S")?,
+                }
+                if let Some(condition) = condition {
+                    write!(f, ":X{:x},{}", condition.len(), Hex(condition))?;
+                }
+                Ok(())
+            }
+            PieceContent::Actions(actions) | PieceContent::StepActions(actions) => {
+                actions.iter().try_for_each(|action| action.fmt(f))
+            }
+            PieceContent::Source {
+                kind,
+                start,
+                total,
+                bytes,
+            } => {
+                write!(f, "{}:{start:x}:{total:x}:{}", kind.name(), Hex(bytes))
+            }
+            PieceContent::Usage(usage) => write!(f, "{:x}:{:x}", usage.hits, usage.bytes),
+        }
+    }
+}
+
+impl TracepointDefinition {
+    /// The pieces that tell this tracepoint, in GDB's order: `T`, `A`…, `S`…, `Z`…, then `V` when its usage is
+    /// given. A list of actions is split, between actions, so that no piece is longer than `limit` bytes where
+    /// that can be had; a single action, the condition and a string are never split, because GDB's reader of
+    /// trace files does not join them.
+    #[must_use]
+    pub fn pieces(&self, usage: Option<TracepointUsage>, limit: usize) -> Vec<Piece> {
+        let piece = |content| Piece {
+            number: self.number,
+            address: self.address,
+            content,
+        };
+        let source = |kind, text: &String| {
+            piece(PieceContent::Source {
+                kind,
+                start: 0,
+                total: text.len() as u64,
+                bytes: text.clone().into_bytes(),
+            })
+        };
+        let mut pieces = vec![piece(PieceContent::Definition {
+            enabled: self.enabled,
+            kind: self.kind,
+            step_count: self.step_count,
+            pass_count: self.pass_count,
+            condition: self.condition.clone(),
+        })];
+        // The letter, two numbers of at most 8 and 16 digits, and two colons.
+        let room = limit.saturating_sub(27);
+        pieces.extend(split(&self.actions, room).map(|part| piece(PieceContent::Actions(part))));
+        pieces.extend(
+            split(&self.step_actions, room).map(|part| piece(PieceContent::StepActions(part))),
+        );
+        pieces.extend(
+            self.source
+                .at
+                .iter()
+                .map(|text| source(SourceKind::At, text)),
+        );
+        pieces.extend(
+            self.source
+                .condition
+                .iter()
+                .map(|text| source(SourceKind::Condition, text)),
+        );
+        pieces.extend(
+            self.source
+                .commands
+                .iter()
+                .map(|text| source(SourceKind::Command, text)),
+        );
+        pieces.extend(usage.map(|usage| piece(PieceContent::Usage(usage))));
+        pieces
+    }
+}
+
+/// Cuts a list of actions into lists whose texts have at most `room` bytes each, single ones apart.
+fn split(actions: &[Action], room: usize) -> impl Iterator<Item = Vec<Action>> {
+    let mut parts: Vec<Vec<Action>> = Vec::new();
+    let mut used = 0usize;
+    for action in actions {
+        let length = action.to_string().len();
+        match parts.last_mut() {
+            Some(part) if used + length <= room => {
+                part.push(action.clone());
+                used += length;
+            }
+            _ => {
+                parts.push(vec![action.clone()]);
+                used = length;
+            }
+        }
+    }
+    parts.into_iter()
+}
+
+impl VariableDefinition {
+    /// Reads one qTfV/qTsV reply, which is also what follows `tsv ` in a trace file:
+    /// `<number>:<initial value>:<builtin>:<name>`, the name in hexadecimal bytes.
+    ///
+    /// # Errors
+    /// Where the text departs from the grammar.
+    pub fn parse(text: &[u8]) -> Result<Self, TextError> {
+        let mut scanner = Scanner::new(text);
+        let start = scanner;
+        let number = i32::try_from(scanner.hex()?)
+            .map_err(|_| start.error("a variable number of at most 7fffffff"))?;
+        scanner.colon()?;
+        let initial = scanner.hex()?.cast_signed();
+        scanner.colon()?;
+        let builtin = scanner.hex()? != 0;
+        scanner.colon()?;
+        let name = scanner.hex_bytes(scanner.rest().len() as u64 / 2)?;
+        scanner.end()?;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        Ok(Self {
+            number: VariableNumber(number),
+            initial,
+            builtin,
+            name,
+        })
+    }
+}
+
+/// As a qTfV reply.
+impl fmt::Display for VariableDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:x}:{:x}:{:x}:{}",
+            self.number.0,
+            self.initial,
+            u8::from(self.builtin),
+            Hex(self.name.as_bytes())
+        )
+    }
+}

@@ -1,0 +1,317 @@
+//! The layout of a register block, read from a target description.
+
+use std::collections::HashMap;
+
+use crate::architecture::ByteOrder;
+use crate::number::RegisterNumber;
+
+/// The longest target description that is read, in bytes. GDB's longest has some 30 KiB.
+const MAX_XML: usize = 1 << 20;
+
+/// How many XML nodes are read at most.
+const MAX_NODES: u32 = 50_000;
+
+/// How deep elements may be nested.
+const MAX_DEPTH: u32 = 64;
+
+/// The widest register, in bits; Arm's widest vectors have 2048, its matrices 65536 bytes.
+const MAX_BITS: u32 = 65536 * 8;
+
+/// The most registers; GDB's largest description has some hundreds.
+const MAX_REGISTERS: usize = 10_000;
+
+/// One register of a [`RegisterLayout`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// GDB's name for it.
+    pub name: String,
+    /// GDB's number for it in the remote protocol, which a register mask uses too.
+    pub number: RegisterNumber,
+    /// Where it starts in the register block, in bytes.
+    pub offset: u32,
+    /// How wide it is, in bits.
+    pub bits: u32,
+    /// The name of its type, such as `int64`, `code_ptr`, `i387_ext` or one the description defines.
+    pub type_name: String,
+    /// The group it is shown with, where the description says.
+    pub group: Option<String>,
+}
+
+impl Register {
+    /// How many bytes it takes in the register block.
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.bits.div_ceil(8)
+    }
+}
+
+/// The registers of a register block: names, numbers, places. They stand in the order of their numbers without
+/// gaps, as in a `g` packet, whatever numbers are left out.
+#[derive(Clone, Debug)]
+pub struct RegisterLayout {
+    architecture: Option<String>,
+    registers: Vec<Register>,
+    by_name: HashMap<String, usize>,
+    program_counter: Option<usize>,
+    size: u32,
+}
+
+/// A target description that gives no layout.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// No good XML, or too much of it.
+    #[error("the target description is no good XML: {0}")]
+    Xml(String),
+    /// More text than any target needs.
+    #[error("the target description has {0} bytes; at most {MAX_XML} are read")]
+    TooLong(usize),
+    /// Elements nested too deep.
+    #[error("elements of the target description are nested more than {MAX_DEPTH} deep")]
+    TooDeep,
+    /// The root is something else.
+    #[error("expected a `target` element at the root of the target description, not `{0}`")]
+    Root(String),
+    /// A part of it is in another file, which a trace file cannot hold.
+    #[error("the target description includes `{0}`, which is not in the file")]
+    Include(String),
+    /// A register without a good attribute.
+    #[error("line {line} of the target description: expected a register with {expected}")]
+    Register {
+        /// Which line of the XML, from 1.
+        line: u32,
+        /// What should have stood there.
+        expected: &'static str,
+    },
+    /// Two registers with one number.
+    #[error(
+        "registers `{first}` and `{second}` of the target description have the same number {number}"
+    )]
+    Twice {
+        /// The one name.
+        first: String,
+        /// The other.
+        second: String,
+        /// Their number.
+        number: RegisterNumber,
+    },
+    /// It tells no registers at all.
+    #[error("the target description has no registers")]
+    Empty,
+}
+
+impl RegisterLayout {
+    /// Reads a target description (the manual's Target Description Format). Types need no understanding here:
+    /// a register's width is its own attribute.
+    ///
+    /// # Errors
+    /// When it is no good XML, has parts in other files, or registers that cannot be laid out.
+    pub fn parse(xml: &str) -> Result<Self, LayoutError> {
+        let xml = xml.trim();
+        if xml.len() > MAX_XML {
+            return Err(LayoutError::TooLong(xml.len()));
+        }
+        check_depth(xml)?;
+        let options = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            nodes_limit: MAX_NODES,
+            ..roxmltree::ParsingOptions::default()
+        };
+        let document = roxmltree::Document::parse_with_options(xml, options)
+            .map_err(|error| LayoutError::Xml(error.to_string()))?;
+        let root = document.root_element();
+        if root.tag_name().name() != "target" {
+            return Err(LayoutError::Root(root.tag_name().name().to_owned()));
+        }
+        let mut architecture = None;
+        let mut registers = Vec::new();
+        let mut next_number = Some(0u16);
+        for node in root.descendants().filter(roxmltree::Node::is_element) {
+            match node.tag_name().name() {
+                "architecture" => architecture = node.text().map(|text| text.trim().to_owned()),
+                "include" => {
+                    let what = node.attribute("href").unwrap_or("?");
+                    return Err(LayoutError::Include(what.to_owned()));
+                }
+                "reg" => {
+                    let error = |expected| LayoutError::Register {
+                        line: document.text_pos_at(node.range().start).row,
+                        expected,
+                    };
+                    let name = node.attribute("name").ok_or_else(|| error("a name"))?;
+                    let bits = node
+                        .attribute("bitsize")
+                        .and_then(|bits| bits.trim().parse::<u32>().ok())
+                        .filter(|bits| (1..=MAX_BITS).contains(bits))
+                        .ok_or_else(|| error("a bitsize from 1 to 524288"))?;
+                    let number = match node.attribute("regnum") {
+                        Some(number) => number.trim().parse().ok(),
+                        None => next_number,
+                    };
+                    let number = number.ok_or_else(|| error("a number from 0 to 65535"))?;
+                    next_number = number.checked_add(1);
+                    if registers.len() >= MAX_REGISTERS {
+                        return Err(error("less than 10000 others"));
+                    }
+                    registers.push(Register {
+                        name: name.to_owned(),
+                        number: RegisterNumber(number),
+                        offset: 0,
+                        bits,
+                        type_name: node.attribute("type").unwrap_or("int").to_owned(),
+                        group: node.attribute("group").map(str::to_owned),
+                    });
+                }
+                _ => {}
+            }
+        }
+        Self::new(architecture, registers)
+    }
+
+    /// Lays registers out in the order of their numbers; their offsets are set here.
+    pub(crate) fn new(
+        architecture: Option<String>,
+        mut registers: Vec<Register>,
+    ) -> Result<Self, LayoutError> {
+        registers.sort_by_key(|register| register.number);
+        for pair in registers.windows(2) {
+            if let [first, second] = pair
+                && first.number == second.number
+            {
+                return Err(LayoutError::Twice {
+                    first: first.name.clone(),
+                    second: second.name.clone(),
+                    number: first.number,
+                });
+            }
+        }
+        let mut size = 0u32;
+        for register in &mut registers {
+            register.offset = size;
+            size = size.saturating_add(register.size());
+        }
+        if registers.is_empty() {
+            return Err(LayoutError::Empty);
+        }
+        let by_name = registers
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, register)| (register.name.clone(), index))
+            .collect::<HashMap<_, _>>();
+        let program_counter = ["rip", "eip", "pc"]
+            .iter()
+            .find_map(|name| by_name.get(*name).copied())
+            .or_else(|| {
+                registers
+                    .iter()
+                    .position(|register| register.type_name == "code_ptr")
+            })
+            .filter(|index| registers[*index].bits <= 64);
+        Ok(Self {
+            architecture,
+            registers,
+            by_name,
+            program_counter,
+            size,
+        })
+    }
+
+    /// The size of the whole block, in bytes.
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The registers, in the order in which they stand in the block.
+    #[must_use]
+    pub fn registers(&self) -> &[Register] {
+        &self.registers
+    }
+
+    /// The register of this name.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<&Register> {
+        self.registers.get(*self.by_name.get(name)?)
+    }
+
+    /// The register of this number.
+    #[must_use]
+    pub fn by_number(&self, number: RegisterNumber) -> Option<&Register> {
+        let index = self
+            .registers
+            .binary_search_by_key(&number, |register| register.number)
+            .ok()?;
+        self.registers.get(index)
+    }
+
+    /// The register that holds the byte at this offset of the block.
+    #[must_use]
+    pub fn at_offset(&self, offset: u32) -> Option<&Register> {
+        let after = self
+            .registers
+            .partition_point(|register| register.offset <= offset);
+        let register = self.registers.get(after.checked_sub(1)?)?;
+        (offset - register.offset < register.size()).then_some(register)
+    }
+
+    /// The program counter: `rip`, `eip` or `pc`, else the first register that points to code.
+    #[must_use]
+    pub fn program_counter(&self) -> Option<&Register> {
+        self.registers.get(self.program_counter?)
+    }
+
+    /// The `architecture` element, which is BFD's name for the machine, such as `i386:x86-64`.
+    #[must_use]
+    pub fn architecture(&self) -> Option<&str> {
+        self.architecture.as_deref()
+    }
+
+    /// The byte order, where the machine has only one.
+    #[must_use]
+    pub fn byte_order(&self) -> Option<ByteOrder> {
+        let name = self.architecture()?;
+        ["i386", "riscv", "s390", "m68k", "sparc:v9", "hppa"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+            .then(|| self.likely_byte_order())
+    }
+
+    /// The byte order that is most likely, for files whose frames do not tell.
+    pub(crate) fn likely_byte_order(&self) -> ByteOrder {
+        let name = self.architecture().unwrap_or_default();
+        let little = ["powerpc:common64le", "powerpc64le"];
+        let big = ["mips", "powerpc", "rs6000", "s390", "m68k", "sparc", "hppa"];
+        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+        if starts(&big) && !starts(&little) {
+            ByteOrder::Big
+        } else {
+            ByteOrder::Little
+        }
+    }
+}
+
+/// Refuses nesting deeper than [`MAX_DEPTH`] before the XML library sees it, without a recursion of its own.
+/// Tags are told apart roughly, comments and quoted brackets counted too: a description that is refused for
+/// them is none that a target sends.
+fn check_depth(xml: &str) -> Result<(), LayoutError> {
+    let bytes = xml.as_bytes();
+    let mut depth = 0u32;
+    for open in memchr::memchr_iter(b'<', bytes) {
+        match bytes.get(open + 1) {
+            Some(b'/') => depth = depth.saturating_sub(1),
+            Some(b'!' | b'?') | None => {}
+            Some(_) => {
+                let rest = &bytes[open..];
+                let close = memchr::memchr(b'>', rest).unwrap_or(rest.len());
+                if close == 0 || rest.get(close - 1) != Some(&b'/') {
+                    depth += 1;
+                    if depth > MAX_DEPTH {
+                        return Err(LayoutError::TooDeep);
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}

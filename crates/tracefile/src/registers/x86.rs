@@ -1,0 +1,360 @@
+//! The register sets of x86 Linux, with the target descriptions that make GDB read them.
+//!
+//! A register block of the trace file cannot say that a register is missing, so a file should have the
+//! smallest set that covers what was collected. GDB accepts the core set alone, and each larger one here.
+//! Names, order and numbers are those of GDB's own descriptions of Linux on x86 (features
+//! `org.gnu.gdb.i386.core`, `.sse`, `.linux`, `.segments`, `.avx`, `.avx512`).
+
+use std::fmt::Write;
+
+use super::layout::{Register, RegisterLayout};
+use crate::number::RegisterNumber;
+
+/// A register set of x86-64 or i386. Each holds those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum X86Registers {
+    /// General registers, flags, segments and the x87 unit: 276 bytes on x86-64, 176 on i386.
+    Core,
+    /// And `xmm` registers, `mxcsr`, the number of a system call and the segment bases: 560 bytes on x86-64,
+    /// 320 on i386.
+    Sse,
+    /// And the upper halves of `ymm` registers: 816 bytes on x86-64, 448 on i386.
+    Avx,
+    /// And `zmm`, `xmm16` and on, and mask registers: 2416 bytes on x86-64, 768 on i386.
+    Avx512,
+}
+
+/// The word size.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Width {
+    Bits32,
+    Bits64,
+}
+
+/// The features of a set, in order.
+const FEATURES: [(&str, X86Registers); 6] = [
+    ("core", X86Registers::Core),
+    ("sse", X86Registers::Sse),
+    ("linux", X86Registers::Sse),
+    ("segments", X86Registers::Sse),
+    ("avx", X86Registers::Avx),
+    ("avx512", X86Registers::Avx512),
+];
+
+impl X86Registers {
+    /// Every set, smallest first.
+    pub const ALL: [Self; 4] = [Self::Core, Self::Sse, Self::Avx, Self::Avx512];
+
+    /// The target description for a 64-bit program.
+    #[must_use]
+    pub fn target_xml_64(self) -> String {
+        self.target_xml(Width::Bits64)
+    }
+
+    /// The target description for a 32-bit program.
+    #[must_use]
+    pub fn target_xml_32(self) -> String {
+        self.target_xml(Width::Bits32)
+    }
+
+    /// The layout for a 64-bit program.
+    #[must_use]
+    pub fn layout_64(self) -> RegisterLayout {
+        self.layout(Width::Bits64)
+    }
+
+    /// The layout for a 32-bit program.
+    #[must_use]
+    pub fn layout_32(self) -> RegisterLayout {
+        self.layout(Width::Bits32)
+    }
+
+    /// The smallest set that covers all the registers of the layout of [`Self::Avx512`] that are asked for.
+    /// Numbers are those of that layout; a number that is none of them is covered by no set.
+    #[must_use]
+    pub fn covering_64(registers: impl IntoIterator<Item = RegisterNumber>) -> Option<Self> {
+        registers.into_iter().try_fold(Self::Core, |set, register| {
+            let covers = |candidate: &Self| {
+                let count: usize = candidate
+                    .features()
+                    .map(|feature| feature_registers(feature, Width::Bits64).len())
+                    .sum();
+                usize::from(register.0) < count
+            };
+            Some(set.max(Self::ALL.into_iter().find(covers)?))
+        })
+    }
+
+    fn features(self) -> impl Iterator<Item = &'static str> {
+        FEATURES
+            .into_iter()
+            .filter(move |(_, first)| *first <= self)
+            .map(|(name, _)| name)
+    }
+
+    fn layout(self, width: Width) -> RegisterLayout {
+        let registers = self
+            .features()
+            .flat_map(|feature| feature_registers(feature, width))
+            .zip(0u16..)
+            .map(|(register, number)| Register {
+                name: register.name,
+                number: RegisterNumber(number),
+                offset: 0,
+                bits: register.bits,
+                type_name: register.type_name.to_owned(),
+                group: register.group.map(str::to_owned),
+            })
+            .collect();
+        RegisterLayout::new(Some(width.architecture().to_owned()), registers)
+            .expect("the numbers are counted up from 0")
+    }
+
+    fn target_xml(self, width: Width) -> String {
+        let mut xml = String::from(
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n",
+        );
+        let mut line = |text: std::fmt::Arguments<'_>| {
+            writeln!(xml, "{text}").expect("a String can be written to");
+        };
+        line(format_args!(
+            "<architecture>{}</architecture>",
+            width.architecture()
+        ));
+        line(format_args!("<osabi>GNU/Linux</osabi>"));
+        let mut number = 0;
+        for feature in self.features() {
+            line(format_args!(
+                "<feature name=\"org.gnu.gdb.i386.{feature}\">"
+            ));
+            feature_types(feature, width)
+                .lines()
+                .for_each(|text| line(format_args!("{text}")));
+            for Row {
+                name,
+                bits,
+                type_name,
+                group,
+            } in feature_registers(feature, width)
+            {
+                let group = group
+                    .map(|group| format!(" group=\"{group}\""))
+                    .unwrap_or_default();
+                line(format_args!(
+                    "<reg name=\"{name}\" bitsize=\"{bits}\" type=\"{type_name}\" regnum=\"{number}\"{group}/>"
+                ));
+                number += 1;
+            }
+            line(format_args!("</feature>"));
+        }
+        line(format_args!("</target>"));
+        xml
+    }
+}
+
+impl Width {
+    const fn architecture(self) -> &'static str {
+        match self {
+            Self::Bits32 => "i386",
+            Self::Bits64 => "i386:x86-64",
+        }
+    }
+
+    const fn word(self) -> u32 {
+        match self {
+            Self::Bits32 => 32,
+            Self::Bits64 => 64,
+        }
+    }
+
+    /// How many vector registers there are without AVX-512, and with it.
+    const fn vectors(self) -> (u32, u32) {
+        match self {
+            Self::Bits32 => (8, 8),
+            Self::Bits64 => (16, 32),
+        }
+    }
+}
+
+/// A register as a description tells it.
+struct Row {
+    name: String,
+    bits: u32,
+    type_name: &'static str,
+    group: Option<&'static str>,
+}
+
+fn row(name: impl Into<String>, bits: u32, type_name: &'static str) -> Row {
+    Row {
+        name: name.into(),
+        bits,
+        type_name,
+        group: None,
+    }
+}
+
+fn feature_registers(feature: &str, width: Width) -> Vec<Row> {
+    let (vectors, all_vectors) = width.vectors();
+    let numbered =
+        |prefix: &'static str, suffix: &'static str, range: std::ops::Range<u32>, bits, kind| {
+            range.map(move |n| row(format!("{prefix}{n}{suffix}"), bits, kind))
+        };
+    match feature {
+        "core" => core_registers(width),
+        "sse" => numbered("xmm", "", 0..vectors, 128, "vec128")
+            .chain([Row {
+                group: Some("vector"),
+                ..row("mxcsr", 32, "i386_mxcsr")
+            }])
+            .collect(),
+        "linux" => {
+            let name = if width == Width::Bits64 {
+                "orig_rax"
+            } else {
+                "orig_eax"
+            };
+            vec![row(name, width.word(), "int")]
+        }
+        "segments" => vec![
+            row("fs_base", width.word(), "int"),
+            row("gs_base", width.word(), "int"),
+        ],
+        "avx" => numbered("ymm", "h", 0..vectors, 128, "uint128").collect(),
+        _ => numbered("xmm", "", vectors..all_vectors, 128, "vec128")
+            .chain(numbered("ymm", "h", vectors..all_vectors, 128, "uint128"))
+            .chain(numbered("k", "", 0..8, 64, "uint64"))
+            .chain(numbered("zmm", "h", 0..all_vectors, 256, "v2ui128"))
+            .collect(),
+    }
+}
+
+fn core_registers(width: Width) -> Vec<Row> {
+    let general: &[&str] = match width {
+        Width::Bits64 => &[
+            "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11",
+            "r12", "r13", "r14", "r15", "rip",
+        ],
+        Width::Bits32 => &[
+            "eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip",
+        ],
+    };
+    let word = width.word();
+    let integer = if width == Width::Bits64 {
+        "int64"
+    } else {
+        "int32"
+    };
+    let mut rows = Vec::new();
+    for name in general {
+        let kind = match *name {
+            "rip" | "eip" => "code_ptr",
+            "rbp" | "rsp" | "ebp" | "esp" => "data_ptr",
+            _ => integer,
+        };
+        rows.push(row(*name, word, kind));
+    }
+    rows.push(row("eflags", 32, "i386_eflags"));
+    rows.extend(["cs", "ss", "ds", "es", "fs", "gs"].map(|name| row(name, 32, "int32")));
+    rows.extend((0..8).map(|n| row(format!("st{n}"), 80, "i387_ext")));
+    let control = [
+        "fctrl", "fstat", "ftag", "fiseg", "fioff", "foseg", "fooff", "fop",
+    ];
+    rows.extend(control.map(|name| Row {
+        group: Some("float"),
+        ..row(name, 32, "int")
+    }));
+    rows
+}
+
+/// The flags of a register: names and bits.
+fn flags(id: &str, bits: &[(&str, u32)]) -> String {
+    let mut xml = format!("<flags id=\"{id}\" size=\"4\">\n");
+    for (name, bit) in bits {
+        writeln!(
+            xml,
+            "<field name=\"{name}\" start=\"{bit}\" end=\"{bit}\"/>"
+        )
+        .expect("a String can be written to");
+    }
+    xml + "</flags>\n"
+}
+
+fn feature_types(feature: &str, width: Width) -> String {
+    let vec128 = || {
+        let parts = [
+            ("v8_bfloat16", "v8bf16", "bfloat16", 8),
+            ("v8_half", "v8h", "ieee_half", 8),
+            ("v4_float", "v4f", "ieee_single", 4),
+            ("v2_double", "v2d", "ieee_double", 2),
+            ("v16_int8", "v16i8", "int8", 16),
+            ("v8_int16", "v8i16", "int16", 8),
+            ("v4_int32", "v4i32", "int32", 4),
+            ("v2_int64", "v2i64", "int64", 2),
+        ];
+        let vectors = parts.map(|(_, id, element, count)| {
+            format!("<vector id=\"{id}\" type=\"{element}\" count=\"{count}\"/>\n")
+        });
+        let fields =
+            parts.map(|(name, id, ..)| format!("<field name=\"{name}\" type=\"{id}\"/>\n"));
+        format!(
+            "{}<union id=\"vec128\">\n{}<field name=\"uint128\" type=\"uint128\"/>\n</union>\n",
+            vectors.concat(),
+            fields.concat()
+        )
+    };
+    match feature {
+        "core" => flags(
+            "i386_eflags",
+            &[
+                ("CF", 0),
+                ("", 1),
+                ("PF", 2),
+                ("AF", 4),
+                ("ZF", 6),
+                ("SF", 7),
+                ("TF", 8),
+                ("IF", 9),
+                ("DF", 10),
+                ("OF", 11),
+                ("NT", 14),
+                ("RF", 16),
+                ("VM", 17),
+                ("AC", 18),
+                ("VIF", 19),
+                ("VIP", 20),
+                ("ID", 21),
+            ],
+        ),
+        "sse" => {
+            vec128()
+                + &flags(
+                    "i386_mxcsr",
+                    &[
+                        ("IE", 0),
+                        ("DE", 1),
+                        ("ZE", 2),
+                        ("OE", 3),
+                        ("UE", 4),
+                        ("PE", 5),
+                        ("DAZ", 6),
+                        ("IM", 7),
+                        ("DM", 8),
+                        ("ZM", 9),
+                        ("OM", 10),
+                        ("UM", 11),
+                        ("PM", 12),
+                        ("FZ", 15),
+                    ],
+                )
+        }
+        "avx512" => {
+            let vectors = if width == Width::Bits64 {
+                vec128()
+            } else {
+                String::new()
+            };
+            vectors + "<vector id=\"v2ui128\" type=\"uint128\" count=\"2\"/>\n"
+        }
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,313 @@
+//! The file that a live recording streams into.
+//!
+//! A recording may end at any moment: a crash, SIGKILL, a full disk. So the file is a good trace file at every
+//! moment, and every frame that was finished is in it:
+//!
+//! - The description stands in a region at the front with room to grow, so that it can be rewritten in place
+//!   when the final status, hits, late tracepoints and modules are known. The room is filled with blank
+//!   `tdesc` lines: blanks after the end of the target description, which no reader minds.
+//! - The kernel may stop a write at a page's end when the process is killed. So every page of the region
+//!   starts with a new line, and a description written halfway is still one of whole lines.
+//! - Frames go through a shared mapping, a window of a few MiB at a time, so that they are in the kernel's
+//!   hands at once, without a system call for each. A window is reserved on the disk before it is mapped: a
+//!   full disk is an error and never SIGBUS. Windows passed are unmapped, so that memory stays small.
+//! - What follows the last frame is zero, which is the end marker. A frame's number is stored last: until
+//!   then the frame reads as the end.
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+
+use memmap2::{MmapMut, MmapOptions};
+use nix::errno::Errno;
+use nix::fcntl::posix_fallocate;
+
+use crate::description::{Description, HEADER};
+use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside};
+
+/// The unit in which the kernel may stop a write. Where pages are larger, that is a multiple of it.
+const PAGE: u64 = 4096;
+
+/// How much is reserved and mapped at a time.
+const WINDOW: u64 = 4 << 20;
+
+/// How much room the description has to grow.
+const ROOM: u64 = 32 << 10;
+
+/// Up to how many bytes of frames a finished file is copied, without the room, instead of left in place.
+const COPIED: u64 = 8 << 20;
+
+/// Room behind every frame, for the end marker.
+const TAIL: u64 = END_MARKER.len() as u64 + 2;
+
+/// A trace file that grows while a run goes on, and is a good one at every moment.
+#[derive(Debug)]
+pub struct Spool {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    /// Where the frames start.
+    frames_start: u64,
+    /// Where the next frame goes.
+    end: u64,
+    window: Option<Window>,
+    finished: bool,
+}
+
+/// A mapped part of the file.
+#[derive(Debug)]
+struct Window {
+    start: u64,
+    map: MmapMut,
+}
+
+impl Spool {
+    /// Begins a file beside `path` (`PATH.recording`), which takes its place at [`Self::finish`].
+    ///
+    /// # Errors
+    /// When no file can be made in the folder, or the disk is full.
+    pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
+        let path = path.as_ref();
+        let front = match lay_out(description, u64::MAX) {
+            // Without a target description there is nothing to hide the room in.
+            Some(front) if description.target_xml().is_some() => {
+                let size = (front.len() as u64 + ROOM).next_multiple_of(PAGE);
+                lay_out(description, size)
+            }
+            front => front,
+        };
+        let front = front.unwrap_or_else(|| plain(description));
+        let (temporary, file) = create_beside(path, ".recording")?;
+        let spool = Self {
+            file,
+            temporary,
+            path: path.to_owned(),
+            frames_start: front.len() as u64,
+            end: front.len() as u64,
+            window: None,
+            finished: false,
+        };
+        let written = spool
+            .file
+            .write_all_at(&front, 0)
+            .and_then(|()| reserve(&spool.file, spool.end, TAIL));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&spool.temporary);
+            return Err(WriteError::system("write", &spool.temporary)(error));
+        }
+        Ok(spool)
+    }
+
+    /// Where the file is while it grows.
+    #[must_use]
+    pub fn temporary_path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// How many bytes of frames there are.
+    #[must_use]
+    pub const fn frame_bytes(&self) -> u64 {
+        self.end - self.frames_start
+    }
+
+    /// Adds one frame, as [`crate::FrameEncoder`] writes it.
+    ///
+    /// # Errors
+    /// When the disk is full ([`WriteError::is_full`]), or the bytes are no frame. The frames before stay
+    /// good, and the file can be finished.
+    pub fn append(&mut self, frame: &[u8]) -> Result<(), WriteError> {
+        check_frame(frame)?;
+        let (number, rest) = frame.split_at(2);
+        let end = self.end + frame.len() as u64;
+        let fits = |window: &Window| end + TAIL <= window.start + window.map.len() as u64;
+        if !self.window.as_ref().is_some_and(fits) {
+            self.window = None;
+            let window = self.open_window(frame.len() as u64 + TAIL);
+            self.window = Some(window.map_err(WriteError::system("write", &self.temporary))?);
+        }
+        let place = self.window.as_mut().and_then(|window| {
+            let start = usize::try_from(self.end - window.start).ok()?;
+            window.map.get_mut(start..start + frame.len())
+        });
+        let place = place.ok_or(WriteError::NotAFrame(frame.len()))?;
+        let (number_place, rest_place) = place.split_at_mut(2);
+        rest_place.copy_from_slice(rest);
+        fence(Ordering::Release);
+        number_place.copy_from_slice(number);
+        self.end = end;
+        Ok(())
+    }
+
+    /// Maps the place of the next frame and what comes after it, `least` bytes at least.
+    fn open_window(&self, least: u64) -> io::Result<Window> {
+        let start = self.end - self.end % PAGE;
+        let least = (self.end - start + least).next_multiple_of(PAGE);
+        let mut size = least.max(WINDOW);
+        while let Err(error) = reserve(&self.file, start, size) {
+            // What is left of the disk may still do for this frame.
+            if size <= least || error.kind() != io::ErrorKind::StorageFull {
+                return Err(error);
+            }
+            size = (size / 4).next_multiple_of(PAGE).max(least);
+        }
+        let length = usize::try_from(size).map_err(io::Error::other)?;
+        // SAFETY: the file is this process's own, made with `create_new`, and reserved to the window's end.
+        // Nothing reads the map, so that no reference can see a byte change under it.
+        let map = unsafe {
+            MmapOptions::new()
+                .offset(start)
+                .len(length)
+                .map_mut(&self.file)
+        }?;
+        Ok(Window { start, map })
+    }
+
+    /// Writes the description anew, in place. Gives whether it fits; where it does not, the old one stays, and
+    /// [`Self::finish`] will copy the file.
+    ///
+    /// # Errors
+    /// When the system refuses to write.
+    pub fn describe(&mut self, description: &Description) -> Result<bool, WriteError> {
+        let Some(front) = lay_out(description, self.frames_start) else {
+            return Ok(false);
+        };
+        self.file
+            .write_all_at(&front, 0)
+            .map_err(WriteError::system("write", &self.temporary))?;
+        Ok(true)
+    }
+
+    /// Writes the final description and the end marker, and puts the file in its place. A small file, and one
+    /// whose description does not fit any more, is copied without the room for growing.
+    ///
+    /// # Errors
+    /// When it cannot be written or renamed. The frames are then still in [`Self::temporary_path`].
+    pub fn finish(mut self, description: &Description) -> Result<(), WriteError> {
+        self.window = None;
+        let small = self.frame_bytes() <= COPIED;
+        let copied = if small {
+            self.copy(description)
+        } else {
+            Ok(false)
+        };
+        if !matches!(copied, Ok(true)) {
+            if self.describe(description)? {
+                self.cut()
+                    .map_err(WriteError::system("write", &self.temporary))?;
+                fs::rename(&self.temporary, &self.path)
+                    .map_err(WriteError::system("write", &self.path))?;
+            } else if small {
+                copied?;
+            } else {
+                self.copy(description)?;
+            }
+        }
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Writes the whole file anew and removes this one.
+    fn copy(&self, description: &Description) -> Result<bool, WriteError> {
+        let mut writer = TraceFileWriter::create(&self.path, description)?;
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(self.frames_start))
+            .map_err(WriteError::system("read", &self.temporary))?;
+        writer.append_from(&mut io::Read::take(file, self.frame_bytes()))?;
+        writer.finish()?;
+        // The file is in its place; one that cannot be removed does no harm.
+        let _ = fs::remove_file(&self.temporary);
+        Ok(true)
+    }
+
+    /// Cuts off what is reserved beyond the end marker.
+    fn cut(&self) -> io::Result<()> {
+        self.file.set_len(self.end)?;
+        self.file.write_all_at(&END_MARKER, self.end)
+    }
+}
+
+/// A spool that is not finished stays where it is, as a good file.
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.window = None;
+            // It reads well with the reserved zeros too.
+            let _ = self.cut();
+        }
+    }
+}
+
+/// Makes sure that the disk has room for a part of the file, which reads as zero where it is new.
+fn reserve(file: &File, start: u64, size: u64) -> io::Result<()> {
+    let offsets = i64::try_from(start).ok().zip(i64::try_from(size).ok());
+    let (start, size) = offsets.ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    loop {
+        match posix_fallocate(file, start, size) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The header, the description and the empty line, without room.
+fn plain(description: &Description) -> Vec<u8> {
+    [HEADER, description.as_bytes(), b"\n"].concat()
+}
+
+/// The shortest line that takes up room.
+const SHORTEST: u64 = "tdesc \n".len() as u64;
+
+/// The longest one.
+const LONGEST: u64 = crate::description::MAX_LINE as u64 + 1;
+
+/// The header, the description and the empty line in exactly `size` bytes, room filled with blank lines, every
+/// page starting with a new line; none when they do not fit. A `size` of `u64::MAX` takes what is needed.
+fn lay_out(description: &Description, size: u64) -> Option<Vec<u8>> {
+    if description.target_xml().is_none() {
+        let front = plain(description);
+        return (size == u64::MAX || size == front.len() as u64).then_some(front);
+    }
+    let mut front = HEADER.to_vec();
+    let last = size - 1;
+    for line in description.lines() {
+        let length = line.text.len() as u64 + 1;
+        loop {
+            let at = front.len() as u64;
+            let page_end = (at + 1).next_multiple_of(PAGE).min(last);
+            let left = page_end.checked_sub(at)?;
+            if length == left || length + SHORTEST <= left {
+                break;
+            }
+            if left < SHORTEST || length > PAGE - SHORTEST {
+                return None;
+            }
+            fill(&mut front, left);
+        }
+        front.extend_from_slice(line.text);
+        front.push(b'\n');
+    }
+    while size != u64::MAX && (front.len() as u64) < last {
+        let at = front.len() as u64;
+        let page_end = (at + 1).next_multiple_of(PAGE).min(last);
+        fill(&mut front, page_end - at);
+    }
+    front.push(b'\n');
+    Some(front)
+}
+
+/// Adds blank lines of `room` bytes in all, which is none or enough for one.
+fn fill(front: &mut Vec<u8>, mut room: u64) {
+    while room > 0 {
+        let mut length = room.min(LONGEST);
+        if (1..SHORTEST).contains(&(room - length)) {
+            length -= SHORTEST;
+        }
+        front.extend_from_slice(b"tdesc ");
+        front.resize(front.len() + (length - SHORTEST) as usize, b' ');
+        front.push(b'\n');
+        room -= length;
+    }
+}

@@ -1,0 +1,238 @@
+//! How a trace run stands: a qTStatus reply, and the `status` line of a trace file.
+
+use std::fmt;
+
+use crate::number::TracepointNumber;
+use crate::text::{Hex, Scanner, TextError, decode, number};
+
+/// How a trace run stands. What was read is printed byte for byte as it was, as long as no field is changed.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// The fields.
+    pub fields: StatusFields,
+    /// The text the fields were read from, and the fields as they were then.
+    read: Option<(String, StatusFields)>,
+}
+
+/// The fields of a [`Status`]. One that is `None` is not told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StatusFields {
+    /// Whether the run is going on.
+    pub running: bool,
+    /// Why it is not, or `Unknown`.
+    pub stop_reason: Option<StopReason>,
+    /// What the user said at `tstop`, or what the error was.
+    pub stop_text: Option<String>,
+    /// The tracepoint whose pass count or whose error ended the run.
+    pub stopping_tracepoint: Option<TracepointNumber>,
+    /// Frames that are there.
+    pub frames: Option<u64>,
+    /// Frames that were made, those discarded since included.
+    pub frames_created: Option<u64>,
+    /// Bytes the buffer has.
+    pub buffer_size: Option<u64>,
+    /// Bytes of it that are not used.
+    pub buffer_free: Option<u64>,
+    /// Whether oldest frames make room for new ones.
+    pub circular: Option<bool>,
+    /// Whether the run goes on without a debugger.
+    pub disconnected: Option<bool>,
+    /// When the run started, in microseconds; the clock is the target's.
+    pub start_time: Option<u64>,
+    /// When it stopped, in microseconds.
+    pub stop_time: Option<u64>,
+    /// The user's notes on the run.
+    pub notes: Option<String>,
+    /// Who ran it.
+    pub user: Option<String>,
+    /// Fields that are not known, or whose value is not what it should be: name, and what follows the colon.
+    pub other: Vec<(String, String)>,
+}
+
+/// Why a trace run is not going on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopReason {
+    /// `tunknown`: for some other reason, or for none.
+    Unknown,
+    /// `tnotrun`: there was no run yet.
+    NotRun,
+    /// `tstop`: the user said so.
+    Command,
+    /// `tfull`: the buffer is full.
+    Full,
+    /// `tdisconnected`: the debugger went away.
+    Disconnected,
+    /// `tpasscount`: a tracepoint was hit as often as its pass count says.
+    PassCount,
+    /// `terror`: a tracepoint had an error.
+    Error,
+}
+
+impl StopReason {
+    const ALL: [Self; 7] = [
+        Self::Unknown,
+        Self::NotRun,
+        Self::Command,
+        Self::Full,
+        Self::Disconnected,
+        Self::PassCount,
+        Self::Error,
+    ];
+
+    /// GDB's name for it in a qTStatus reply.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "tunknown",
+            Self::NotRun => "tnotrun",
+            Self::Command => "tstop",
+            Self::Full => "tfull",
+            Self::Disconnected => "tdisconnected",
+            Self::PassCount => "tpasscount",
+            Self::Error => "terror",
+        }
+    }
+}
+
+impl From<StatusFields> for Status {
+    fn from(fields: StatusFields) -> Self {
+        Self { fields, read: None }
+    }
+}
+
+impl PartialEq for Status {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+}
+
+impl Eq for Status {}
+
+impl Status {
+    /// Reads the body of a qTStatus reply without its leading `T`: `1` or `0`, then fields.
+    ///
+    /// # Errors
+    /// When it starts with neither digit or is no text. A field that cannot be understood goes to
+    /// [`StatusFields::other`].
+    pub fn parse(text: &[u8]) -> Result<Self, TextError> {
+        let mut scanner = Scanner::new(text);
+        let start = scanner;
+        let running = match scanner.next() {
+            Some(b'1') => true,
+            Some(b'0') => false,
+            _ => return Err(start.error("1 (running) or 0 (not running)")),
+        };
+        let whole = std::str::from_utf8(text).map_err(|_| start.error("UTF-8 text"))?;
+        let mut fields = StatusFields {
+            running,
+            ..StatusFields::default()
+        };
+        if !scanner.is_at_end() {
+            scanner.expect(b';', "a semicolon")?;
+        }
+        for field in whole.split(';').skip(1) {
+            let (name, value) = field.split_once(':').unwrap_or((field, ""));
+            if fields.set(name, value).is_none() {
+                fields.other.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        Ok(Self {
+            read: Some((whole.to_owned(), fields.clone())),
+            fields,
+        })
+    }
+}
+
+impl StatusFields {
+    /// Takes one field; none when it is not known or its value is not good.
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        let hex = || number(value.as_bytes());
+        let text =
+            || decode(value.as_bytes()).map(|text| String::from_utf8_lossy(&text).into_owned());
+        match name {
+            "tframes" => self.frames = Some(hex()?),
+            "tcreated" => self.frames_created = Some(hex()?),
+            "tsize" => self.buffer_size = Some(hex()?),
+            "tfree" => self.buffer_free = Some(hex()?),
+            "circular" => self.circular = Some(hex()? != 0),
+            "disconn" => self.disconnected = Some(hex()? != 0),
+            "starttime" => self.start_time = Some(hex()?),
+            "stoptime" => self.stop_time = Some(hex()?),
+            "notes" => self.notes = Some(text()?),
+            "username" => self.user = Some(text()?),
+            _ => {
+                let reason = StopReason::ALL
+                    .into_iter()
+                    .find(|reason| reason.name() == name)?;
+                // `tstop:0` is older than `tstop:<text>:0`.
+                let (text, at) = match value.split_once(':') {
+                    Some((text, at)) => (Some(text), at),
+                    None => (None, value),
+                };
+                let text = match text {
+                    Some(text) => {
+                        Some(String::from_utf8_lossy(&decode(text.as_bytes())?).into_owned())
+                    }
+                    None => None,
+                };
+                let at = i32::try_from(number(at.as_bytes())?).ok()?;
+                self.stop_reason = Some(reason);
+                self.stop_text = text.filter(|text| !text.is_empty());
+                self.stopping_tracepoint = (at != 0).then_some(TracepointNumber(at));
+            }
+        }
+        Some(())
+    }
+}
+
+/// As a qTStatus reply without its leading `T`.
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.read {
+            Some((text, fields)) if *fields == self.fields => f.write_str(text),
+            _ => self.fields.fmt(f),
+        }
+    }
+}
+
+/// In the order in which GDB's own writer has them.
+impl fmt::Display for StatusFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", u8::from(self.running))?;
+        if let Some(reason) = self.stop_reason {
+            write!(f, ";{}", reason.name())?;
+            if matches!(reason, StopReason::Command | StopReason::Error) || self.stop_text.is_some()
+            {
+                write!(
+                    f,
+                    ":{}",
+                    Hex(self.stop_text.as_deref().unwrap_or_default().as_bytes())
+                )?;
+            }
+            write!(f, ":{:x}", self.stopping_tracepoint.unwrap_or_default().0)?;
+        }
+        let numbers = [
+            ("tframes", self.frames),
+            ("tcreated", self.frames_created),
+            ("tfree", self.buffer_free),
+            ("tsize", self.buffer_size),
+            ("disconn", self.disconnected.map(u64::from)),
+            ("circular", self.circular.map(u64::from)),
+            ("starttime", self.start_time),
+            ("stoptime", self.stop_time),
+        ];
+        for (name, value) in numbers {
+            if let Some(value) = value {
+                write!(f, ";{name}:{value:x}")?;
+            }
+        }
+        for (name, text) in [("notes", &self.notes), ("username", &self.user)] {
+            if let Some(text) = text {
+                write!(f, ";{name}:{}", Hex(text.as_bytes()))?;
+            }
+        }
+        self.other
+            .iter()
+            .try_for_each(|(name, value)| write!(f, ";{name}:{value}"))
+    }
+}

@@ -1,0 +1,167 @@
+//! Reading and writing the small texts that GDB's tracepoint packets are made of.
+
+use std::fmt;
+
+/// A text that does not follow its grammar.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("expected {expected} at byte {column} of `{text}`")]
+pub struct TextError {
+    /// The text, cut to a length that can be shown.
+    pub text: String,
+    /// Where in the text, from 0.
+    pub column: usize,
+    /// What should have stood there.
+    pub expected: &'static str,
+}
+
+/// How much of a text an error carries.
+const SHOWN: usize = 200;
+
+/// A position in a text.
+#[derive(Clone, Copy)]
+pub(crate) struct Scanner<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) const fn new(text: &'a [u8]) -> Self {
+        Self { text, at: 0 }
+    }
+
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.rest().first().copied()
+    }
+
+    pub(crate) fn next(&mut self) -> Option<u8> {
+        let byte = self.peek()?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    /// Takes the byte if it stands next.
+    pub(crate) fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), TextError> {
+        if self.take(byte) {
+            Ok(())
+        } else {
+            Err(self.error(expected))
+        }
+    }
+
+    pub(crate) fn colon(&mut self) -> Result<(), TextError> {
+        self.expect(b':', "a colon")
+    }
+
+    /// Everything up to the byte or the end; the byte itself is not taken.
+    pub(crate) fn until(&mut self, byte: u8) -> &'a [u8] {
+        let rest = self.rest();
+        let length = memchr::memchr(byte, rest).unwrap_or(rest.len());
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// The hexadecimal digits that stand next, none perhaps.
+    pub(crate) fn digits(&mut self) -> &'a [u8] {
+        let rest = self.rest();
+        let length = rest
+            .iter()
+            .take_while(|byte| byte.is_ascii_hexdigit())
+            .count();
+        self.at += length;
+        &rest[..length]
+    }
+
+    /// A hexadecimal number of any number of digits whose value fits 64 bits.
+    pub(crate) fn hex(&mut self) -> Result<u64, TextError> {
+        let start = *self;
+        let digits = self.digits();
+        if digits.is_empty() {
+            return Err(start.error("a hexadecimal number"));
+        }
+        number(digits).ok_or_else(|| start.error("a hexadecimal number of at most 64 bits"))
+    }
+
+    /// Exactly `count` bytes, two digits each.
+    pub(crate) fn hex_bytes(&mut self, count: u64) -> Result<Vec<u8>, TextError> {
+        let digits = usize::try_from(count)
+            .ok()
+            .and_then(|count| count.checked_mul(2))
+            .and_then(|digits| self.rest().get(..digits))
+            .ok_or_else(|| self.error("as many bytes as the length says, two digits each"))?;
+        let bytes = decode(digits).ok_or_else(|| self.error("bytes of two hexadecimal digits"))?;
+        self.at += digits.len();
+        Ok(bytes)
+    }
+
+    pub(crate) fn end(&self) -> Result<(), TextError> {
+        if self.is_at_end() {
+            Ok(())
+        } else {
+            Err(self.error("the end"))
+        }
+    }
+
+    pub(crate) fn error(&self, expected: &'static str) -> TextError {
+        let shown = self.text.get(..SHOWN).unwrap_or(self.text);
+        TextError {
+            text: String::from_utf8_lossy(shown).into_owned(),
+            column: self.at,
+            expected,
+        }
+    }
+}
+
+/// The value of hexadecimal digits; none when it does not fit 64 bits.
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for digit in digits {
+        if value >> 60 != 0 {
+            return None;
+        }
+        value = value << 4 | u64::from(digit_value(*digit)?);
+    }
+    (!digits.is_empty()).then_some(value)
+}
+
+/// The bytes that pairs of digits stand for; none when a digit is bad or one is left over.
+pub(crate) fn decode(digits: &[u8]) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return None;
+    };
+    pairs
+        .iter()
+        .map(|[high, low]| Some(digit_value(*high)? << 4 | digit_value(*low)?))
+        .collect()
+}
+
+fn digit_value(digit: u8) -> Option<u8> {
+    Some(match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        b'A'..=b'F' => digit - b'A' + 10,
+        _ => return None,
+    })
+}
+
+/// Bytes shown as pairs of lower-case digits.
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

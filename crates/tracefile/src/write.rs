@@ -1,0 +1,168 @@
+//! Whole files, written beside their place and put there by a rename.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::description::{Description, HEADER, LineError};
+use crate::encode::FRAME_HEADER;
+
+/// The end marker that GDB writes; its reader needs the first two bytes.
+pub(crate) const END_MARKER: [u8; 4] = [0; 4];
+
+/// A trace file that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The system refused.
+    #[error("cannot {action} {}", path.display())]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The path names no file, as `/` or `..`.
+    #[error("{} names no file that could be written", .0.display())]
+    NoName(PathBuf),
+    /// Something in the description is too long for GDB.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// Bytes that are not one frame.
+    #[error("expected one frame as `FrameEncoder` writes it, not {0} other bytes")]
+    NotAFrame(usize),
+}
+
+impl WriteError {
+    pub(crate) fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Whether it is for want of room: a full disk, or a quota.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::System { source, .. }
+            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+}
+
+/// Writes a trace file from its start to its end. What stands at the path stays until [`Self::finish`]; a
+/// writer that is dropped before leaves no trace.
+#[derive(Debug)]
+pub struct TraceFileWriter {
+    file: BufWriter<File>,
+    temporary: PathBuf,
+    path: PathBuf,
+    finished: bool,
+}
+
+impl TraceFileWriter {
+    /// Begins a file with a description.
+    ///
+    /// # Errors
+    /// When no file can be made in the folder.
+    pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
+        let path = path.as_ref();
+        let (temporary, file) = create_beside(path, ".part")?;
+        let mut writer = Self {
+            file: BufWriter::with_capacity(1 << 16, file),
+            temporary,
+            path: path.to_owned(),
+            finished: false,
+        };
+        writer.write(HEADER)?;
+        writer.write(description.as_bytes())?;
+        writer.write(b"\n")?;
+        Ok(writer)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.file
+            .write_all(bytes)
+            .map_err(WriteError::system("write", &self.temporary))
+    }
+
+    /// Adds one frame, or several, as [`crate::FrameEncoder`] writes them.
+    ///
+    /// # Errors
+    /// When they cannot be written, or are none.
+    pub fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
+        check_frame(frames)?;
+        self.write(frames)
+    }
+
+    /// Adds frames from another file, as they are.
+    pub(crate) fn append_from(&mut self, frames: &mut impl io::Read) -> Result<(), WriteError> {
+        io::copy(frames, &mut self.file)
+            .map(drop)
+            .map_err(WriteError::system("write", &self.temporary))
+    }
+
+    /// Writes the end marker and puts the file in its place.
+    ///
+    /// # Errors
+    /// When the rest cannot be written; what stood at the path stays then.
+    pub fn finish(mut self) -> Result<(), WriteError> {
+        self.write(&END_MARKER)?;
+        self.file
+            .flush()
+            .map_err(WriteError::system("write", &self.temporary))?;
+        fs::rename(&self.temporary, &self.path).map_err(WriteError::system("write", &self.path))?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Drop for TraceFileWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nothing more can be done about a file that cannot be removed.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Refuses what no frame starts with.
+pub(crate) fn check_frame(frame: &[u8]) -> Result<(), WriteError> {
+    match frame {
+        [0, 0, ..] => Err(WriteError::NotAFrame(frame.len())),
+        _ if frame.len() < FRAME_HEADER => Err(WriteError::NotAFrame(frame.len())),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a new file in the folder of `path`, named after it. A file that is there already, perhaps left by a
+/// crash, is never touched.
+pub(crate) fn create_beside(path: &Path, suffix: &str) -> Result<(PathBuf, File), WriteError> {
+    let name = path
+        .file_name()
+        .ok_or_else(|| WriteError::NoName(path.to_owned()))?;
+    let mut attempt = 0u32;
+    loop {
+        let mut candidate = OsString::from(name);
+        candidate.push(suffix);
+        if attempt > 0 {
+            candidate.push(format!("-{attempt}"));
+        }
+        let candidate = path.with_file_name(candidate);
+        match OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&candidate)
+        {
+            Ok(file) => return Ok((candidate, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < 10_000 => {
+                attempt += 1;
+            }
+            Err(error) => return Err(WriteError::system("create", &candidate)(error)),
+        }
+    }
+}
