@@ -19,6 +19,7 @@ pub struct Verified {
     loops: bool,
     reads_memory: bool,
     collects_memory: bool,
+    prints: bool,
     registers: BTreeSet<u16>,
     variables_read: BTreeSet<u16>,
     variables_set: BTreeSet<u16>,
@@ -60,6 +61,12 @@ impl Verified {
     #[must_use]
     pub const fn collects_memory(&self) -> bool {
         self.collects_memory
+    }
+
+    /// Whether something is printed.
+    #[must_use]
+    pub const fn prints(&self) -> bool {
+        self.prints
     }
 
     /// The registers whose values it takes.
@@ -176,6 +183,7 @@ pub fn verify(program: &[u8]) -> Result<Verified, VerifyError> {
         loops: false,
         reads_memory: false,
         collects_memory: false,
+        prints: false,
         registers: BTreeSet::new(),
         variables_read: BTreeSet::new(),
         variables_set: BTreeSet::new(),
@@ -212,6 +220,7 @@ impl Verified {
             Opcode::Trace | Opcode::TraceQuick | Opcode::Trace16 | Opcode::TraceNz => {
                 self.collects_memory = true;
             }
+            Opcode::Printf => self.prints = true,
             Opcode::Goto | Opcode::IfGoto => {
                 self.loops |= usize::from(number) <= offset;
             }

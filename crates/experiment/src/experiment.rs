@@ -1,0 +1,460 @@
+//! Definitions, start and stop, status.
+
+use std::collections::{BTreeSet, HashMap};
+
+use tracewire_agent_expr::Evaluation;
+use tracewire_tracefile::{
+    Address, FrameFormat, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
+    TracepointUsage, VariableDefinition, VariableNumber,
+};
+
+use crate::collect::Collector;
+use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};
+use crate::pieces::{Missing, Pieces};
+use crate::plan::Plan;
+use crate::stepping::Stepping;
+use crate::store::FrameStore;
+use crate::target::Target;
+use crate::variables::Variables;
+
+/// How an experiment collects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The byte order of the target, and the size of its register block.
+    pub format: FrameFormat,
+    /// Whether every frame holds `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, behind its registers.
+    pub stamp: bool,
+    /// When a frame holds the register block.
+    pub registers: Registers,
+    /// What unreadable memory does that an action wants.
+    pub unreadable: Unreadable,
+}
+
+/// When a frame holds the register block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Registers {
+    /// When an action collects registers.
+    Asked,
+    /// Always.
+    Always,
+}
+
+/// What unreadable memory does that an action wants. A condition's ends the run in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreadable {
+    /// The value is missing from the frame from its first unreadable byte on, and counted; the run goes on.
+    Missing,
+    /// The frame is kept as with `Missing`, and the run ends with `terror`.
+    Stop,
+}
+
+/// One location of a tracepoint, and what it has done in this run.
+#[derive(Debug)]
+pub struct Tracepoint {
+    pub(crate) definition: TracepointDefinition,
+    pub(crate) plan: Plan,
+    pub(crate) usage: TracepointUsage,
+    pub(crate) missing: Missing,
+}
+
+impl Tracepoint {
+    /// What it was asked to do; `enabled` as it is now.
+    #[must_use]
+    pub const fn definition(&self) -> &TracepointDefinition {
+        &self.definition
+    }
+
+    /// Hits with a true condition, and the bytes of the frames that were made, headers included.
+    #[must_use]
+    pub const fn usage(&self) -> TracepointUsage {
+        self.usage
+    }
+
+    /// The values that could not be read.
+    #[must_use]
+    pub const fn missing(&self) -> Missing {
+        self.missing
+    }
+}
+
+/// Tracepoints, variables, a buffer, and a run of them.
+///
+/// The experiment decides what is to be installed where; [`install`](Self::install) carries that out, and is to be called
+/// after every change that is made while the run is on, and after it has ended. [`start`](Self::start) and
+/// [`stop`](Self::stop) do so themselves.
+#[derive(Debug)]
+pub struct Experiment<S> {
+    pub(crate) options: Options,
+    pub(crate) tracepoints: Vec<Tracepoint>,
+    /// The tracepoints at each address, by their place in the list, in its order.
+    pub(crate) places: HashMap<Address, Vec<usize>>,
+    pub(crate) variables: Variables,
+    pub(crate) store: S,
+    /// The frame that is being made, or the last one.
+    pub(crate) frame: Vec<u8>,
+    pub(crate) collector: Collector,
+    /// The evaluation that conditions use, one after the other.
+    pub(crate) condition: Evaluation,
+    pub(crate) stepping: Stepping,
+    pub(crate) created: u64,
+    pub(crate) running: bool,
+    installed: BTreeSet<Address>,
+    status: StatusFields,
+}
+
+impl<S: FrameStore> Experiment<S> {
+    /// An experiment without tracepoints. Its variables are the builtin ones: `$trace_timestamp` is 1, `$trace_thread`
+    /// is 2, `$trace_cpu` is 3.
+    #[must_use]
+    pub fn new(options: Options, store: S) -> Self {
+        Self {
+            options,
+            tracepoints: Vec::new(),
+            places: HashMap::new(),
+            variables: Variables::new(),
+            store,
+            frame: Vec::new(),
+            collector: Collector::new(Pieces::new(options.format.byte_order)),
+            condition: Evaluation::new(),
+            stepping: Stepping::default(),
+            created: 0,
+            running: false,
+            installed: BTreeSet::new(),
+            status: StatusFields {
+                stop_reason: Some(StopReason::NotRun),
+                ..StatusFields::default()
+            },
+        }
+    }
+
+    /// Adds a tracepoint, or replaces the one with the same number and address. During a run it counts from now on, and
+    /// takes effect with [`install`](Self::install).
+    ///
+    /// # Errors
+    /// When it could not be evaluated or written down; nothing has changed then.
+    pub fn define(&mut self, definition: TracepointDefinition) -> Result<(), DefineError> {
+        if !(1..=i32::from(i16::MAX)).contains(&definition.number.0) {
+            return Err(DefineError::Number(definition.number));
+        }
+        let tracepoint = Tracepoint {
+            plan: Plan::new(&definition)?,
+            definition,
+            usage: TracepointUsage::default(),
+            missing: Missing::default(),
+        };
+        let key = (tracepoint.definition.number, tracepoint.definition.address);
+        self.stepping.forget_tracepoint(key);
+        match self.position(key) {
+            Some(old) => *old = tracepoint,
+            None => {
+                self.places
+                    .entry(key.1)
+                    .or_default()
+                    .push(self.tracepoints.len());
+                self.tracepoints.push(tracepoint);
+            }
+        }
+        Ok(())
+    }
+
+    fn position(&mut self, key: (TracepointNumber, Address)) -> Option<&mut Tracepoint> {
+        let index = self.index(key)?;
+        self.tracepoints.get_mut(index)
+    }
+
+    /// Where in the list a tracepoint is.
+    pub(crate) fn index(&self, (number, address): (TracepointNumber, Address)) -> Option<usize> {
+        self.places.get(&address)?.iter().copied().find(|index| {
+            self.tracepoints
+                .get(*index)
+                .is_some_and(|tracepoint| tracepoint.definition.number == number)
+        })
+    }
+
+    /// Enables or disables a tracepoint, at one address or at all of its own. Takes effect at once for hits, and with
+    /// [`install`](Self::install) for what is in the program: an address with no enabled tracepoint costs nothing.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn set_enabled(
+        &mut self,
+        number: TracepointNumber,
+        address: Option<Address>,
+        enabled: bool,
+    ) -> Result<(), UnknownTracepoint> {
+        let mut found = false;
+        for tracepoint in &mut self.tracepoints {
+            let definition = &mut tracepoint.definition;
+            if definition.number == number
+                && address.is_none_or(|address| definition.address == address)
+            {
+                definition.enabled = enabled;
+                found = true;
+            }
+        }
+        found.then_some(()).ok_or_else(|| unknown(number, address))
+    }
+
+    /// Forgets a tracepoint, at one address (its library was unloaded, say) or altogether. Takes effect in the program
+    /// with [`install`](Self::install).
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn delete(
+        &mut self,
+        number: TracepointNumber,
+        address: Option<Address>,
+    ) -> Result<(), UnknownTracepoint> {
+        let count = self.tracepoints.len();
+        let stepping = &mut self.stepping;
+        self.tracepoints.retain(|tracepoint| {
+            let definition = &tracepoint.definition;
+            let delete = definition.number == number
+                && address.is_none_or(|address| definition.address == address);
+            if delete {
+                stepping.forget_tracepoint((number, definition.address));
+            }
+            !delete
+        });
+        if self.tracepoints.len() == count {
+            return Err(unknown(number, address));
+        }
+        self.list_places();
+        Ok(())
+    }
+
+    /// Forgets all tracepoints and variables and, if a run is on, ends it as [`stop`](Self::stop) does: QTinit.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install).
+    pub fn clear(&mut self, target: &mut dyn Target, now: u64) -> Result<(), Vec<InstallError>> {
+        if self.running {
+            self.end(StopReason::Command, None, None, now);
+        }
+        self.tracepoints.clear();
+        self.list_places();
+        self.variables = Variables::new();
+        self.install(target)
+    }
+
+    fn list_places(&mut self) {
+        self.places.clear();
+        for (index, tracepoint) in self.tracepoints.iter().enumerate() {
+            let address = tracepoint.definition.address;
+            self.places.entry(address).or_default().push(index);
+        }
+    }
+
+    /// All tracepoints, in the order in which they were defined.
+    pub fn tracepoints(&self) -> impl Iterator<Item = &Tracepoint> {
+        self.tracepoints.iter()
+    }
+
+    /// Adds or replaces a trace state variable. A builtin one is known by its name, so that a debugger can give it a
+    /// number of its own.
+    pub fn define_variable(&mut self, definition: VariableDefinition) {
+        self.variables.define(definition);
+    }
+
+    /// All variables by rising number. One that has no name was made by an expression that uses it.
+    pub fn variables(&self) -> impl Iterator<Item = &VariableDefinition> {
+        self.variables.definitions()
+    }
+
+    /// What a variable holds; `None` for one that is not there and for the builtin ones, which no thread is there for.
+    #[must_use]
+    pub fn variable(&self, number: VariableNumber) -> Option<i64> {
+        self.variables.stored(number)
+    }
+
+    /// Puts into the program what should be there and takes out what should not. Every address is tried.
+    ///
+    /// # Errors
+    /// The addresses that the target could not serve. They are tried again the next time, unless their tracepoints
+    /// have been deleted.
+    pub fn install(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
+        let wanted: BTreeSet<Address> = if self.running {
+            self.tracepoints
+                .iter()
+                .filter(|tracepoint| tracepoint.definition.enabled)
+                .map(|tracepoint| tracepoint.definition.address)
+                .collect()
+        } else {
+            BTreeSet::new()
+        };
+        let mut failed = Vec::new();
+        let mut fail = |address, error, places: &HashMap<Address, Vec<usize>>| {
+            let indices = places.get(&address).into_iter().flatten();
+            let numbers = indices.filter_map(|index| self.tracepoints.get(*index));
+            failed.push(InstallError {
+                address,
+                numbers: numbers
+                    .map(|tracepoint| tracepoint.definition.number)
+                    .collect(),
+                error,
+            });
+        };
+        let unwanted: Vec<_> = self.installed.difference(&wanted).copied().collect();
+        for address in unwanted {
+            match target.remove(address) {
+                Ok(()) => _ = self.installed.remove(&address),
+                Err(error) => fail(address, error, &self.places),
+            }
+        }
+        for address in wanted {
+            if !self.installed.contains(&address) {
+                match target.insert(address) {
+                    Ok(()) => _ = self.installed.insert(address),
+                    Err(error) => fail(address, error, &self.places),
+                }
+            }
+        }
+        if failed.is_empty() {
+            Ok(())
+        } else {
+            Err(failed)
+        }
+    }
+
+    /// The program has been replaced or has lost a piece of its memory, and with it what was installed at `gone`.
+    pub fn forget_installed(&mut self, gone: impl Fn(Address) -> bool) {
+        self.installed.retain(|address| !gone(*address));
+    }
+
+    /// Begins a run: counts from 0, variables at their initial values, an empty buffer. `now` is in microseconds, by the
+    /// target's clock.
+    ///
+    /// # Errors
+    /// When it cannot; nothing is installed then, and the frames of the last run are gone.
+    pub fn start(&mut self, target: &mut dyn Target, now: u64) -> Result<(), StartError> {
+        if self.running {
+            return Err(StartError::Running);
+        }
+        if self.tracepoints.is_empty() {
+            return Err(StartError::NoTracepoints);
+        }
+        self.store.clear()?;
+        self.variables.reset();
+        self.stepping.clear();
+        self.created = 0;
+        for tracepoint in &mut self.tracepoints {
+            tracepoint.usage = TracepointUsage::default();
+            tracepoint.missing = Missing::default();
+        }
+        self.running = true;
+        if let Err(errors) = self.install(target) {
+            self.running = false;
+            // What could not be put in need not come out; what else fails was told by the target before.
+            _ = self.install(target);
+            return Err(StartError::CannotInstall(errors));
+        }
+        self.status.stop_reason = Some(StopReason::Unknown);
+        self.status.stop_text = None;
+        self.status.stopping_tracepoint = None;
+        self.status.start_time = Some(now);
+        self.status.stop_time = Some(0);
+        Ok(())
+    }
+
+    /// Ends the run for `reason`, with the words of whoever ended it, and takes everything out of the program. After a
+    /// run that has ended by itself only the latter is done.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install); the run has ended nevertheless.
+    pub fn stop(
+        &mut self,
+        target: &mut dyn Target,
+        reason: StopReason,
+        text: Option<String>,
+        now: u64,
+    ) -> Result<(), Vec<InstallError>> {
+        if self.running {
+            self.end(reason, text, None, now);
+        }
+        self.install(target)
+    }
+
+    /// Ends the run, wherever it stands; what is installed stays until the next [`install`](Self::install).
+    pub(crate) fn end(
+        &mut self,
+        reason: StopReason,
+        text: Option<String>,
+        tracepoint: Option<TracepointNumber>,
+        now: u64,
+    ) {
+        self.running = false;
+        self.stepping.clear();
+        self.status.stop_reason = Some(reason);
+        self.status.stop_text = text;
+        self.status.stopping_tracepoint = tracepoint;
+        self.status.stop_time = Some(now);
+    }
+
+    pub(crate) fn end_with_error(&mut self, number: TracepointNumber, error: &HitError, now: u64) {
+        self.end(
+            StopReason::Error,
+            Some(error.to_string()),
+            Some(number),
+            now,
+        );
+    }
+
+    /// Whether a run is on.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// How the run stands, as a qTStatus reply tells it.
+    #[must_use]
+    pub fn status(&self) -> StatusFields {
+        let mut status = self.status.clone();
+        status.running = self.running;
+        if self.running {
+            status.stop_reason = None;
+        }
+        status.frames = Some(self.store.frames());
+        status.frames_created = Some(self.created);
+        status.buffer_size = self.store.size();
+        status.buffer_free = self
+            .store
+            .size()
+            .map(|size| size.saturating_sub(self.store.used()));
+        status.circular = Some(self.store.is_circular());
+        status
+    }
+
+    /// The user's words for the run, `notes` and `user` of the status, and whether it goes on without a debugger.
+    pub fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
+        describe(&mut self.status);
+    }
+
+    /// The buffer, to save or search it.
+    pub const fn store(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// The buffer, without the experiment.
+    #[must_use]
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// Takes another buffer, with whatever is in it, and gives back the old one. Not during a run.
+    ///
+    /// # Errors
+    /// Gives the new one back while a run is on.
+    pub fn replace_store(&mut self, store: S) -> Result<S, S> {
+        if self.running {
+            return Err(store);
+        }
+        Ok(std::mem::replace(&mut self.store, store))
+    }
+}
+
+fn unknown(number: TracepointNumber, address: Option<Address>) -> UnknownTracepoint {
+    match address {
+        Some(address) => UnknownTracepoint::Location(number, address),
+        None => UnknownTracepoint::Number(number),
+    }
+}

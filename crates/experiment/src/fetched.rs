@@ -1,0 +1,204 @@
+//! What was read of the program's memory during one hit.
+
+use tracewire_tracefile::{Address, ByteOrder};
+
+use crate::target::{MemoryRead, StoppedThread};
+
+/// Everything read during a hit, and what is to be read next. The pieces keep their memory from hit to hit.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    order: ByteOrder,
+    pool: Vec<MemoryRead>,
+    /// So many pieces at the start of the pool have been read.
+    read: usize,
+    /// So many have been asked for, the read ones among them.
+    asked: usize,
+    /// How many bytes all pieces have room for.
+    room: usize,
+}
+
+/// With more room than this the pieces are given back after the hit: a rare large collect must not hold its memory
+/// for ever.
+pub(crate) const ROOM_KEPT: usize = 1 << 20;
+
+/// What is known of a byte of memory.
+enum Known<'f> {
+    /// It and those behind it.
+    Good(&'f [u8]),
+    /// It cannot be read.
+    Bad,
+    /// It was not read.
+    Unknown,
+}
+
+/// Whether all of a range is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Coverage {
+    /// Every byte is.
+    Whole,
+    /// So many are; the next one cannot be read.
+    Ends(u64),
+    /// So many are; the next one was not read.
+    Unknown(u64),
+}
+
+impl Fetched {
+    pub(crate) const fn new(order: ByteOrder) -> Self {
+        Self {
+            order,
+            pool: Vec::new(),
+            read: 0,
+            asked: 0,
+            room: 0,
+        }
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.read = 0;
+        self.asked = 0;
+        if self.room > ROOM_KEPT {
+            self.pool.clear();
+            self.room = 0;
+        }
+    }
+
+    /// Looks among the pieces that have been read.
+    fn known(&self, address: u64) -> Known<'_> {
+        for piece in self.pool.iter().take(self.read) {
+            let Some(offset) = address.checked_sub(piece.address.0) else {
+                continue;
+            };
+            let Ok(offset) = usize::try_from(offset) else {
+                continue;
+            };
+            let filled = piece.filled.min(piece.bytes.len());
+            if offset < filled {
+                return Known::Good(piece.bytes.get(offset..filled).unwrap_or_default());
+            }
+            if offset == filled && filled < piece.bytes.len() {
+                return Known::Bad;
+            }
+        }
+        Known::Unknown
+    }
+
+    /// Walks over the range, giving each known piece of it to `each`, until it is known whole or something is not.
+    pub(crate) fn walk(&self, address: u64, length: u64, mut each: impl FnMut(&[u8])) -> Coverage {
+        let mut done = 0_u64;
+        while done < length {
+            // Memory ends with the address space.
+            let Some(at) = address.checked_add(done) else {
+                return Coverage::Ends(done);
+            };
+            match self.known(at) {
+                Known::Good(bytes) => {
+                    let wanted = usize::try_from(length - done).unwrap_or(usize::MAX);
+                    let bytes = bytes.get(..wanted).unwrap_or(bytes);
+                    each(bytes);
+                    done += bytes.len() as u64;
+                }
+                Known::Bad => return Coverage::Ends(done),
+                Known::Unknown => return Coverage::Unknown(done),
+            }
+        }
+        Coverage::Whole
+    }
+
+    /// The bytes of a range up to the first that is not known, joined in `joined` if they were read in parts.
+    pub(crate) fn bytes<'f>(
+        &'f self,
+        address: u64,
+        length: u64,
+        joined: &'f mut Vec<u8>,
+    ) -> (&'f [u8], Coverage) {
+        if let Known::Good(bytes) = self.known(address)
+            && let Some(whole) = usize::try_from(length)
+                .ok()
+                .and_then(|end| bytes.get(..end))
+        {
+            return (whole, Coverage::Whole);
+        }
+        joined.clear();
+        let coverage = self.walk(address, length, |bytes| joined.extend_from_slice(bytes));
+        (joined, coverage)
+    }
+
+    /// A number of at most eight bytes; `Ok(None)` when it is not readable, an error when it has not been read.
+    pub(crate) fn number(&self, address: u64, size: u8) -> Result<Option<u64>, NotRead> {
+        let mut number = 0_u64;
+        let mut shift = 0_u32;
+        let coverage = self.walk(address, u64::from(size.min(8)), |bytes| {
+            for byte in bytes {
+                match self.order {
+                    ByteOrder::Little => number |= u64::from(*byte) << shift,
+                    ByteOrder::Big => number = number << 8 | u64::from(*byte),
+                }
+                shift += 8;
+            }
+        });
+        match coverage {
+            Coverage::Whole => Ok(Some(number)),
+            Coverage::Ends(_) => Ok(None),
+            Coverage::Unknown(_) => Err(NotRead),
+        }
+    }
+
+    /// Asks for what is not known of a range, unless it has just been asked for. True when something must be read before
+    /// more of the range is known.
+    pub(crate) fn ask(&mut self, address: u64, length: u64) -> bool {
+        let Coverage::Unknown(known) = self.walk(address, length, |_| {}) else {
+            return false;
+        };
+        let start = address.wrapping_add(known);
+        // At least one byte, at most to the end of the address space.
+        let length = (length - known).min((u64::MAX - start).saturating_add(1));
+        let wanted = usize::try_from(length).unwrap_or(usize::MAX);
+        let asked_already = self
+            .pool
+            .iter()
+            .take(self.asked)
+            .skip(self.read)
+            .any(|piece| {
+                start.checked_sub(piece.address.0).is_some_and(|offset| {
+                    usize::try_from(offset)
+                        .ok()
+                        .and_then(|offset| piece.bytes.len().checked_sub(offset))
+                        .is_some_and(|rest| rest >= wanted)
+                })
+            });
+        if asked_already {
+            return true;
+        }
+        if self.asked == self.pool.len() {
+            self.pool.push(MemoryRead {
+                address: Address(0),
+                bytes: Vec::new(),
+                filled: 0,
+            });
+        }
+        if let Some(piece) = self.pool.get_mut(self.asked) {
+            piece.address = Address(start);
+            let room = piece.bytes.capacity();
+            piece.bytes.resize(wanted, 0);
+            self.room += piece.bytes.capacity() - room;
+            piece.filled = 0;
+            self.asked += 1;
+        }
+        true
+    }
+
+    /// Reads all that was asked for, in one call; none when nothing was.
+    pub(crate) fn read(&mut self, thread: &mut dyn StoppedThread) {
+        if let Some(pieces) = self.pool.get_mut(self.read..self.asked)
+            && !pieces.is_empty()
+        {
+            thread.read_memory(pieces);
+        }
+        self.read = self.asked;
+    }
+}
+
+/// A value that has to be read first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NotRead;

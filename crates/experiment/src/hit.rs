@@ -1,0 +1,271 @@
+//! What happens when a thread reaches a tracepoint.
+
+use tracewire_agent_expr::Context;
+use tracewire_tracefile::{
+    Address, EncodeError, FrameEncoder, RegisterNumber, StopReason, ThreadId,
+};
+
+use crate::collect::{Collected, Moment};
+use crate::error::HitError;
+use crate::experiment::{Experiment, Registers, Unreadable};
+use crate::fetched::Fetched;
+use crate::store::{FrameStore, StoreError};
+use crate::target::{Hit, HitHandler, Outcome, StoppedThread};
+
+/// What became of one tracepoint at a hit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    /// Disabled, or its condition is false.
+    Nothing,
+    /// A frame was made.
+    Frame,
+    /// The thread or the program is gone; there was nothing to collect from.
+    Gone,
+    /// The run has ended.
+    Ended,
+}
+
+impl<S: FrameStore> HitHandler for Experiment<S> {
+    fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+        if self.running {
+            self.collector.pieces.fetched.clear();
+            match hit {
+                Hit::Tracepoint(address) => self.reach_address(address, thread),
+                Hit::Step => self.step(thread),
+            }
+        }
+        Outcome {
+            step: self.stepping.is_stepping(thread.id()),
+            run_ended: !self.running,
+        }
+    }
+
+    fn thread_ended(&mut self, thread: ThreadId) {
+        self.stepping.forget_thread(thread);
+    }
+}
+
+impl<S: FrameStore> Experiment<S> {
+    fn reach_address(&mut self, address: Address, thread: &mut dyn StoppedThread) {
+        let count = self.places.get(&address).map_or(0, Vec::len);
+        for place in 0..count {
+            let index = self
+                .places
+                .get(&address)
+                .and_then(|indices| indices.get(place));
+            let Some(&index) = index else { return };
+            match self.reach(index, thread) {
+                Reached::Gone | Reached::Ended => return,
+                Reached::Nothing | Reached::Frame => {}
+            }
+        }
+    }
+
+    /// One tracepoint, at the address where the thread stands.
+    fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return Reached::Nothing;
+        };
+        if !tracepoint.definition.enabled {
+            return Reached::Nothing;
+        }
+        if let Some(condition) = &tracepoint.plan.condition {
+            let mut context = ConditionContext {
+                moment: Moment {
+                    thread,
+                    variables: &mut self.variables,
+                },
+                fetched: &mut self.collector.pieces.fetched,
+            };
+            match self.condition.evaluate(condition.code(), &mut context) {
+                Ok(Some(0) | None) => return Reached::Nothing,
+                Ok(Some(_)) => {}
+                Err(error) => return self.fail(index, HitError::Condition(error), thread),
+            }
+        }
+        let reached = self.make_frame(index, false, thread);
+        if reached != Reached::Frame {
+            return reached;
+        }
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return Reached::Nothing;
+        };
+        let definition = &tracepoint.definition;
+        if definition.step_count > 0 {
+            let key = (definition.number, definition.address);
+            self.stepping.begin(thread.id(), key, definition.step_count);
+            return reached;
+        }
+        self.check_pass_count(index, thread)
+    }
+
+    /// One more instruction of a thread that is being stepped.
+    fn step(&mut self, thread: &mut dyn StoppedThread) {
+        for place in 0..self.stepping.len() {
+            let Some((key, last)) = self.stepping.step(place, thread.id()) else {
+                continue;
+            };
+            let Some(index) = self.index(key) else {
+                continue;
+            };
+            let mut reached = self.make_frame(index, true, thread);
+            if reached == Reached::Frame && last {
+                // Only now, so that the steps of the last hit are in the buffer too.
+                reached = self.check_pass_count(index, thread);
+            }
+            match reached {
+                Reached::Gone => return self.stepping.forget_thread(thread.id()),
+                Reached::Ended => return,
+                Reached::Nothing | Reached::Frame => {}
+            }
+        }
+        self.stepping.drop_finished(thread.id());
+    }
+
+    /// Ends the run with the hit that the pass count names.
+    fn check_pass_count(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return Reached::Nothing;
+        };
+        let definition = &tracepoint.definition;
+        if definition.pass_count == 0 || tracepoint.usage.hits < definition.pass_count {
+            return Reached::Frame;
+        }
+        let number = definition.number;
+        self.end(
+            StopReason::PassCount,
+            None,
+            Some(number),
+            thread.timestamp(),
+        );
+        Reached::Ended
+    }
+
+    /// Ends the run with an error, unless the error is that the thread is gone.
+    fn fail(&mut self, index: usize, error: HitError, thread: &mut dyn StoppedThread) -> Reached {
+        if thread.register_block().is_err() {
+            return Reached::Gone;
+        }
+        if let Some(tracepoint) = self.tracepoints.get(index) {
+            let number = tracepoint.definition.number;
+            self.end_with_error(number, &error, thread.timestamp());
+        }
+        Reached::Ended
+    }
+
+    /// Makes the frame of a hit, or of a step, and keeps it.
+    fn make_frame(&mut self, index: usize, step: bool, thread: &mut dyn StoppedThread) -> Reached {
+        let collected = match self.fill_frame(index, step, thread) {
+            Ok(collected) => collected,
+            Err(Incomplete::Gone) => return Reached::Gone,
+            Err(Incomplete::Cannot(error)) => return self.fail(index, error.into(), thread),
+        };
+        let missing = collected.missing;
+        let error = collected.error.or(match self.options.unreadable {
+            Unreadable::Stop => missing.first.map(HitError::BadMemory),
+            Unreadable::Missing => None,
+        });
+        // A thread that was killed while it stood has no memory and no registers.
+        if (error.is_some() || missing.count > 0) && thread.register_block().is_err() {
+            return Reached::Gone;
+        }
+        match self.store.append(&self.frame) {
+            Ok(()) => {}
+            Err(StoreError::Full) => {
+                self.end(StopReason::Full, None, None, thread.timestamp());
+                return Reached::Ended;
+            }
+            Err(error) => return self.fail(index, error.into(), thread),
+        }
+        self.created += 1;
+        if let Some(tracepoint) = self.tracepoints.get_mut(index) {
+            tracepoint.usage.bytes += self.frame.len() as u64;
+            tracepoint.usage.hits += u64::from(!step);
+            tracepoint.missing.add(missing);
+        }
+        match error {
+            Some(error) => self.fail(index, error, thread),
+            None => Reached::Frame,
+        }
+    }
+
+    /// Makes the frame of a hit, or of a step.
+    fn fill_frame(
+        &mut self,
+        index: usize,
+        step: bool,
+        thread: &mut dyn StoppedThread,
+    ) -> Result<Collected, Incomplete> {
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return Err(Incomplete::Gone);
+        };
+        let actions = if step {
+            &tracepoint.plan.step_actions
+        } else {
+            &tracepoint.plan.actions
+        };
+        self.frame.clear();
+        let number = tracepoint.definition.number;
+        let mut frame = FrameEncoder::begin(&mut self.frame, self.options.format, number)?;
+        if actions.registers || self.options.registers == Registers::Always {
+            let block = thread.register_block().map_err(|_| Incomplete::Gone)?;
+            frame.registers(block)?;
+        }
+        if self.options.stamp {
+            for (number, value) in self.variables.stamps(thread) {
+                frame.variable(number, value);
+            }
+        }
+        let mut moment = Moment {
+            thread,
+            variables: &mut self.variables,
+        };
+        let collected = self.collector.collect(actions, &mut moment, &mut frame)?;
+        frame.finish()?;
+        Ok(collected)
+    }
+}
+
+/// Why there is no frame.
+enum Incomplete {
+    /// The thread or the program is gone.
+    Gone,
+    /// It cannot be written down.
+    Cannot(EncodeError),
+}
+
+impl From<EncodeError> for Incomplete {
+    fn from(error: EncodeError) -> Self {
+        Self::Cannot(error)
+    }
+}
+
+/// What a condition sees: it looks at one thing after the other, for it mostly looks at one alone.
+struct ConditionContext<'c> {
+    moment: Moment<'c>,
+    fetched: &'c mut Fetched,
+}
+
+impl Context for ConditionContext<'_> {
+    fn register(&mut self, register: u16) -> Option<u64> {
+        self.moment.thread.register(RegisterNumber(register))
+    }
+
+    fn memory(&mut self, address: u64, size: u8) -> Option<u64> {
+        if let Ok(value) = self.fetched.number(address, size) {
+            return value;
+        }
+        while self.fetched.ask(address, u64::from(size)) {
+            self.fetched.read(self.moment.thread);
+        }
+        self.fetched.number(address, size).ok().flatten()
+    }
+
+    fn variable(&mut self, number: u16) -> i64 {
+        self.moment.variables.get(number, self.moment.thread)
+    }
+
+    fn set_variable(&mut self, number: u16, value: i64) {
+        self.moment.variables.set(number, value);
+    }
+}

@@ -1,0 +1,233 @@
+//! What the actions of a hit collect: first noted, then read together, then written in the order of the actions.
+
+use tracewire_tracefile::{Address, ByteOrder, EncodeError, FrameEncoder, VariableNumber};
+
+use crate::error::HitError;
+use crate::fetched::{Coverage, Fetched, ROOM_KEPT};
+
+/// The most bytes that the actions of one hit may collect. Hostile or careless ones must not take all memory.
+pub const FRAME_LIMIT: u64 = 16 << 20;
+
+/// How many pieces one hit may collect; a loop in an expression could go on collecting for long.
+pub(crate) const PIECE_LIMIT: usize = 4096;
+
+/// Strings are read up to the ends of pages, so that one that ends before unreadable memory does not touch it. Any
+/// divisor of the real page size would do.
+const PAGE: u64 = 4096;
+
+/// Memory that was to be collected and could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Missing {
+    /// How many values are missing, in whole or from some byte on.
+    pub count: u64,
+    /// The address that could not be read for the first of them.
+    pub first: Option<Address>,
+}
+
+impl Missing {
+    pub(crate) fn note(&mut self, address: Address) {
+        self.count += 1;
+        self.first.get_or_insert(address);
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.first = self.first.or(other.first);
+    }
+}
+
+/// The pieces of one frame, and the memory read for all frames of a hit.
+#[derive(Debug)]
+pub(crate) struct Pieces {
+    pub(crate) fetched: Fetched,
+    list: Vec<Piece>,
+    /// How many bytes the pieces take, strings as far as they have been read.
+    length: u64,
+    /// Where bytes are joined that were read in parts.
+    joined: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    /// The place of the action among the actions, and that of the piece in the order in which pieces came.
+    order: (usize, usize),
+    content: Content,
+}
+
+/// One thing to go into the frame.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Memory {
+        address: u64,
+        length: u64,
+    },
+    Text {
+        address: u64,
+        limit: u64,
+        /// How many bytes have been read, the NUL among them once it was found.
+        length: u64,
+        end: Option<TextEnd>,
+    },
+    Variable {
+        number: i32,
+        value: i64,
+    },
+    StaticData(Vec<u8>),
+}
+
+/// Where a string ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TextEnd {
+    /// At its NUL, or at the limit.
+    Proper,
+    /// At a byte that cannot be read.
+    Unreadable,
+}
+
+impl Content {
+    pub(crate) const fn text(address: u64, limit: u64) -> Self {
+        Self::Text {
+            address,
+            limit,
+            length: 0,
+            end: None,
+        }
+    }
+}
+
+impl Pieces {
+    pub(crate) fn new(order: ByteOrder) -> Self {
+        Self {
+            fetched: Fetched::new(order),
+            list: Vec::new(),
+            length: 0,
+            joined: Vec::new(),
+        }
+    }
+
+    /// Begins a frame. What was read for others of the same hit stays.
+    pub(crate) fn begin(&mut self) {
+        self.list.clear();
+        self.length = 0;
+        if self.joined.capacity() > ROOM_KEPT {
+            self.joined = Vec::new();
+        }
+    }
+
+    /// Takes up a piece of the action at `place`.
+    pub(crate) fn add(&mut self, place: usize, content: Content) -> Result<(), HitError> {
+        if self.list.len() >= PIECE_LIMIT {
+            return Err(HitError::TooManyPieces);
+        }
+        self.length = match &content {
+            Content::Memory { length, .. } => self.length.checked_add(*length),
+            Content::StaticData(data) => self.length.checked_add(data.len() as u64),
+            Content::Text { .. } | Content::Variable { .. } => Some(self.length),
+        }
+        .filter(|length| *length <= FRAME_LIMIT)
+        .ok_or(HitError::FrameTooLong)?;
+        let order = (place, self.list.len());
+        self.list.push(Piece { order, content });
+        Ok(())
+    }
+
+    /// Asks for what the pieces still need. True when something has to be read.
+    pub(crate) fn ask(&mut self) -> bool {
+        let mut asked = false;
+        for piece in &mut self.list {
+            match &mut piece.content {
+                Content::Memory { address, length } => {
+                    asked |= self.fetched.ask(*address, *length);
+                }
+                Content::Text {
+                    address,
+                    limit,
+                    length,
+                    end: end @ None,
+                } => {
+                    // Strings share what the frame has left; one that is cut by that has met its limit.
+                    let limit = (*limit).min(*length + FRAME_LIMIT.saturating_sub(self.length));
+                    let before = *length;
+                    *end = scan(&self.fetched, *address, limit, length);
+                    self.length += *length - before;
+                    if end.is_none() {
+                        // More the longer it gets, so that the number of calls grows slowly.
+                        let start = address.wrapping_add(*length);
+                        let chunk = (PAGE - start % PAGE) + *length / PAGE * PAGE;
+                        asked |= self.fetched.ask(start, chunk.min(limit - *length));
+                    }
+                }
+                Content::Text { .. } | Content::Variable { .. } | Content::StaticData(_) => {}
+            }
+        }
+        asked
+    }
+
+    /// Writes all pieces in the order of the actions. Of memory that could be read in part, the part up to the first
+    /// unreadable byte is kept: GDB then shows what is there and says of the rest that it is unavailable.
+    pub(crate) fn write(
+        &mut self,
+        frame: &mut FrameEncoder<'_>,
+        missing: &mut Missing,
+    ) -> Result<(), EncodeError> {
+        self.list.sort_unstable_by_key(|piece| piece.order);
+        for piece in &self.list {
+            match &piece.content {
+                &Content::Memory { address, length } => {
+                    let (bytes, coverage) = self.fetched.bytes(address, length, &mut self.joined);
+                    frame.memory(Address(address), bytes);
+                    if let Coverage::Ends(known) | Coverage::Unknown(known) = coverage {
+                        missing.note(Address(address.wrapping_add(known)));
+                    }
+                }
+                &Content::Text {
+                    address,
+                    length,
+                    end,
+                    ..
+                } => {
+                    let (bytes, _) = self.fetched.bytes(address, length, &mut self.joined);
+                    frame.memory(Address(address), bytes);
+                    if end != Some(TextEnd::Proper) {
+                        missing.note(Address(address.wrapping_add(length)));
+                    }
+                }
+                &Content::Variable { number, value } => {
+                    frame.variable(VariableNumber(number), value);
+                }
+                Content::StaticData(data) => {
+                    for block in data.chunks(usize::from(u16::MAX)) {
+                        frame.static_data(block)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Goes on looking for the end of a string behind the `length` bytes that were looked at.
+fn scan(fetched: &Fetched, address: u64, limit: u64, length: &mut u64) -> Option<TextEnd> {
+    if *length >= limit {
+        return Some(TextEnd::Proper);
+    }
+    let Some(start) = address.checked_add(*length) else {
+        return Some(TextEnd::Unreadable);
+    };
+    let mut nul = false;
+    let mut seen = 0_u64;
+    let coverage = fetched.walk(start, limit - *length, |bytes| {
+        if !nul {
+            let end = bytes.iter().position(|byte| *byte == 0);
+            nul = end.is_some();
+            seen += end.map_or(bytes.len(), |end| end + 1) as u64;
+        }
+    });
+    *length += seen;
+    match coverage {
+        _ if nul => Some(TextEnd::Proper),
+        Coverage::Whole => Some(TextEnd::Proper),
+        Coverage::Ends(_) => Some(TextEnd::Unreadable),
+        Coverage::Unknown(_) => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! What a tracepoint does at a hit, worked out when it is defined.
+
+use tracewire_agent_expr::{Verified, verify};
+use tracewire_tracefile::{Action, RegisterNumber, TracepointDefinition};
+
+use crate::error::{DefineError, Part};
+use crate::pieces::FRAME_LIMIT;
+
+/// A tracepoint's condition and actions, checked and taken apart.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) condition: Option<Verified>,
+    pub(crate) actions: Actions,
+    pub(crate) step_actions: Actions,
+}
+
+/// A list of actions.
+#[derive(Debug, Default)]
+pub(crate) struct Actions {
+    /// Whether an action collects registers.
+    pub(crate) registers: bool,
+    /// All others, in order.
+    pub(crate) steps: Vec<Step>,
+    /// The expressions among them, in order.
+    pub(crate) expressions: Vec<Expression>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Step {
+    Memory {
+        base: Option<RegisterNumber>,
+        offset: u64,
+        length: u64,
+    },
+    /// One that knows its place here.
+    Expression,
+    StaticData,
+}
+
+#[derive(Debug)]
+pub(crate) struct Expression {
+    pub(crate) program: Verified,
+    /// So many of the expressions before it must have ended before it begins, because it shares a variable with them
+    /// that one of the two sets.
+    pub(crate) after: usize,
+    /// Its place among the steps.
+    pub(crate) step: usize,
+}
+
+impl Plan {
+    pub(crate) fn new(definition: &TracepointDefinition) -> Result<Self, DefineError> {
+        let condition = definition
+            .condition
+            .as_deref()
+            .map(|code| check(code, Part::Condition))
+            .transpose()?;
+        if condition
+            .as_ref()
+            .is_some_and(|condition| !condition.has_result())
+        {
+            return Err(DefineError::NoResult);
+        }
+        Ok(Self {
+            condition,
+            actions: Actions::new(&definition.actions, Part::Action)?,
+            step_actions: Actions::new(&definition.step_actions, Part::StepAction)?,
+        })
+    }
+}
+
+fn check(code: &[u8], part: Part) -> Result<Verified, DefineError> {
+    let program = verify(code).map_err(|error| DefineError::Program { part, error })?;
+    if program.prints() {
+        return Err(DefineError::Prints { part });
+    }
+    Ok(program)
+}
+
+impl Actions {
+    /// `part` makes the name of an action of its place in the list, from 1.
+    fn new(list: &[Action], part: impl Fn(usize) -> Part) -> Result<Self, DefineError> {
+        let mut actions = Self::default();
+        for (place, action) in (1..).zip(list) {
+            match action {
+                Action::Registers(_) => actions.registers = true,
+                &Action::Memory { length, .. } if length > FRAME_LIMIT => {
+                    let part = part(place);
+                    return Err(DefineError::TooLong { part, length });
+                }
+                &Action::Memory {
+                    base,
+                    offset,
+                    length,
+                } => actions.steps.push(Step::Memory {
+                    base,
+                    offset,
+                    length,
+                }),
+                Action::Expression(code) => {
+                    let program = check(code, part(place))?;
+                    let after = actions
+                        .expressions
+                        .iter()
+                        .rposition(|earlier| must_follow(&program, &earlier.program))
+                        .map_or(0, |index| index + 1);
+                    actions.expressions.push(Expression {
+                        program,
+                        after,
+                        step: actions.steps.len(),
+                    });
+                    actions.steps.push(Step::Expression);
+                }
+                Action::StaticData => actions.steps.push(Step::StaticData),
+            }
+        }
+        Ok(actions)
+    }
+}
+
+/// Whether one program's setting of a variable could be seen by the other.
+fn must_follow(later: &Verified, earlier: &Verified) -> bool {
+    let sees = |set: &Verified, other: &Verified| {
+        set.variables_set().iter().any(|variable| {
+            other.variables_read().contains(variable)
+                || other.variables_collected().contains(variable)
+                || other.variables_set().contains(variable)
+        })
+    };
+    sees(later, earlier) || sees(earlier, later)
+}

@@ -1,0 +1,68 @@
+//! Threads that are being stepped for `while-stepping`.
+
+use tracewire_tracefile::{Address, ThreadId, TracepointNumber};
+
+/// A tracepoint's number and address.
+pub(crate) type Key = (TracepointNumber, Address);
+
+/// All steps that are still to be made. Several tracepoints may be stepping in one thread.
+#[derive(Debug, Default)]
+pub(crate) struct Stepping {
+    list: Vec<Steps>,
+}
+
+/// The steps of one hit.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    thread: ThreadId,
+    tracepoint: Key,
+    left: u64,
+}
+
+impl Stepping {
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    pub(crate) fn begin(&mut self, thread: ThreadId, tracepoint: Key, count: u64) {
+        self.list.push(Steps {
+            thread,
+            tracepoint,
+            left: count,
+        });
+    }
+
+    pub(crate) fn forget_thread(&mut self, thread: ThreadId) {
+        self.list.retain(|steps| steps.thread != thread);
+    }
+
+    pub(crate) fn forget_tracepoint(&mut self, tracepoint: Key) {
+        self.list.retain(|steps| steps.tracepoint != tracepoint);
+    }
+
+    /// Whether the thread has steps to make.
+    pub(crate) fn is_stepping(&self, thread: ThreadId) -> bool {
+        self.list.iter().any(|steps| steps.thread == thread)
+    }
+
+    /// How many hits are being followed by steps.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Counts one step for the hit at `place` if it is the thread's: its tracepoint, and whether that was the last.
+    pub(crate) fn step(&mut self, place: usize, thread: ThreadId) -> Option<(Key, bool)> {
+        let steps = self.list.get_mut(place)?;
+        if steps.thread != thread {
+            return None;
+        }
+        steps.left = steps.left.saturating_sub(1);
+        Some((steps.tracepoint, steps.left == 0))
+    }
+
+    /// Drops the hits of the thread that have no steps left.
+    pub(crate) fn drop_finished(&mut self, thread: ThreadId) {
+        self.list
+            .retain(|steps| steps.thread != thread || steps.left > 0);
+    }
+}

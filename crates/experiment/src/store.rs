@@ -1,0 +1,282 @@
+//! The trace buffer: where frames go, and what happens when it is full.
+
+use std::collections::VecDeque;
+
+#[cfg(target_os = "linux")]
+use tracewire_tracefile::Spool;
+use tracewire_tracefile::{ByteOrder, WriteError};
+
+/// Tracepoint number and size, before a frame's blocks.
+const FRAME_HEADER: usize = 6;
+
+/// A place for frames. Each comes whole, in the form it has in a trace file: tracepoint number, size, blocks, in target
+/// byte order. It stays whole or is not kept.
+pub trait FrameStore {
+    /// Keeps a frame. A circular store makes room by giving up whole frames, oldest first.
+    ///
+    /// # Errors
+    /// When there is no room or the file cannot be written; the frame is then not kept, all others are.
+    fn append(&mut self, frame: &[u8]) -> Result<(), StoreError>;
+
+    /// Forgets every frame.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    fn clear(&mut self) -> Result<(), StoreError>;
+
+    /// How many frames there are.
+    fn frames(&self) -> u64;
+
+    /// How many bytes there is room for; `None` where only the disk says.
+    fn size(&self) -> Option<u64>;
+
+    /// How many bytes the frames take.
+    fn used(&self) -> u64;
+
+    /// Whether oldest frames make room for new ones.
+    fn is_circular(&self) -> bool;
+}
+
+/// Why a frame was not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No room is left. A circular store says so only of a frame that is larger than itself.
+    #[error("the trace buffer is full")]
+    Full,
+    /// Writing the file failed, a full disk included.
+    #[error("the trace buffer cannot be written: {0}")]
+    File(#[from] WriteError),
+    /// The store is a file, and a run has been written to it.
+    #[error("the trace file holds another run already")]
+    OneRun,
+    /// There is not as much memory as was asked for.
+    #[error("there is no memory for a trace buffer of {0} bytes")]
+    NoMemory(u64),
+}
+
+/// How many bytes of a size can be addressed here.
+fn addressable(size: u64) -> Result<usize, StoreError> {
+    usize::try_from(size).map_err(|_| StoreError::NoMemory(size))
+}
+
+/// A store in memory that is full when it is full. The memory is set aside at once and used as frames come.
+#[derive(Debug)]
+pub struct LinearStore {
+    bytes: Vec<u8>,
+    size: usize,
+    frames: u64,
+}
+
+impl LinearStore {
+    /// A store of exactly `size` bytes.
+    ///
+    /// # Errors
+    /// When there is not as much memory.
+    pub fn new(size: u64) -> Result<Self, StoreError> {
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(addressable(size)?)
+            .map_err(|_| StoreError::NoMemory(size))?;
+        Ok(Self {
+            bytes,
+            size: addressable(size)?,
+            frames: 0,
+        })
+    }
+
+    /// All frames in order, as they stand in a trace file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl FrameStore for LinearStore {
+    fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        if frame.len() > self.size - self.bytes.len() {
+            return Err(StoreError::Full);
+        }
+        self.bytes.extend_from_slice(frame);
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), StoreError> {
+        self.bytes.clear();
+        self.frames = 0;
+        Ok(())
+    }
+
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    fn size(&self) -> Option<u64> {
+        Some(self.size as u64)
+    }
+
+    fn used(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn is_circular(&self) -> bool {
+        false
+    }
+}
+
+/// A store in memory that keeps the newest frames. A frame may lie across the end of the memory, so that none of it is
+/// lost to padding: as many frames are kept as fit in `size` bytes, to the byte.
+#[derive(Debug)]
+pub struct CircularStore {
+    bytes: VecDeque<u8>,
+    size: usize,
+    frames: u64,
+    order: ByteOrder,
+}
+
+impl CircularStore {
+    /// A store of exactly `size` bytes for frames in this byte order.
+    ///
+    /// # Errors
+    /// When there is not as much memory.
+    pub fn new(size: u64, order: ByteOrder) -> Result<Self, StoreError> {
+        let mut bytes = VecDeque::new();
+        bytes
+            .try_reserve_exact(addressable(size)?)
+            .map_err(|_| StoreError::NoMemory(size))?;
+        Ok(Self {
+            bytes,
+            size: addressable(size)?,
+            frames: 0,
+            order,
+        })
+    }
+
+    /// All frames in order, as they stand in a trace file: the first part, then the second.
+    #[must_use]
+    pub fn bytes(&self) -> (&[u8], &[u8]) {
+        self.bytes.as_slices()
+    }
+
+    /// Gives up the oldest frame, whose length its header tells.
+    fn drop_oldest(&mut self) {
+        let mut field = [0; 4];
+        for (byte, kept) in field.iter_mut().zip(self.bytes.range(2..FRAME_HEADER)) {
+            *byte = *kept;
+        }
+        let size = match self.order {
+            ByteOrder::Little => u32::from_le_bytes(field),
+            ByteOrder::Big => u32::from_be_bytes(field),
+        };
+        let length = (FRAME_HEADER + size as usize).min(self.bytes.len());
+        self.bytes.drain(..length);
+        self.frames -= 1;
+    }
+}
+
+impl FrameStore for CircularStore {
+    fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        if frame.len() > self.size {
+            return Err(StoreError::Full);
+        }
+        while self.frames > 0 && frame.len() > self.size - self.bytes.len() {
+            self.drop_oldest();
+        }
+        self.bytes.extend(frame);
+        self.frames += 1;
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), StoreError> {
+        self.bytes.clear();
+        self.frames = 0;
+        Ok(())
+    }
+
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    fn size(&self) -> Option<u64> {
+        Some(self.size as u64)
+    }
+
+    fn used(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn is_circular(&self) -> bool {
+        true
+    }
+}
+
+/// A store in a file that is a good trace file at every moment.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+pub struct SpoolStore {
+    spool: Spool,
+    frames: u64,
+    limit: Option<u64>,
+}
+
+#[cfg(target_os = "linux")]
+impl SpoolStore {
+    /// A store that is full with `limit` bytes of frames, or when the disk is.
+    #[must_use]
+    pub const fn new(spool: Spool, limit: Option<u64>) -> Self {
+        Self {
+            spool,
+            frames: 0,
+            limit,
+        }
+    }
+
+    /// The file, to describe it anew.
+    pub fn spool(&mut self) -> &mut Spool {
+        &mut self.spool
+    }
+
+    /// The file, to finish it.
+    #[must_use]
+    pub fn into_spool(self) -> Spool {
+        self.spool
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl FrameStore for SpoolStore {
+    fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        let used = self.used() + frame.len() as u64;
+        if self.limit.is_some_and(|limit| used > limit) {
+            return Err(StoreError::Full);
+        }
+        self.spool.append(frame)?;
+        self.frames += 1;
+        Ok(())
+    }
+
+    /// A file is for one run: frames that are there stay.
+    fn clear(&mut self) -> Result<(), StoreError> {
+        if self.frames > 0 {
+            return Err(StoreError::OneRun);
+        }
+        Ok(())
+    }
+
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.limit
+    }
+
+    fn used(&self) -> u64 {
+        self.spool.frame_bytes()
+    }
+
+    fn is_circular(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,167 @@
+//! Trace state variables.
+
+use tracewire_tracefile::{VariableDefinition, VariableNumber};
+
+use crate::target::StoppedThread;
+
+/// What the target provides by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Builtin {
+    /// When the thread stopped, in microseconds.
+    Timestamp,
+    /// Which thread.
+    Thread,
+    /// On which cpu.
+    Cpu,
+}
+
+impl Builtin {
+    pub(crate) const ALL: [Self; 3] = [Self::Timestamp, Self::Thread, Self::Cpu];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Timestamp => "trace_timestamp",
+            Self::Thread => "trace_thread",
+            Self::Cpu => "trace_cpu",
+        }
+    }
+
+    fn value(self, thread: &mut dyn StoppedThread) -> i64 {
+        match self {
+            Self::Timestamp => thread.timestamp().cast_signed(),
+            Self::Thread => i64::from(thread.id().0),
+            Self::Cpu => i64::from(thread.cpu()),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Variable {
+    definition: VariableDefinition,
+    builtin: Option<Builtin>,
+    value: i64,
+}
+
+/// The variables of an experiment, by number.
+#[derive(Clone, Debug)]
+pub(crate) struct Variables {
+    /// Sorted by number; there are few.
+    list: Vec<Variable>,
+}
+
+impl Variables {
+    /// The builtin ones alone, numbered 1, 2, 3.
+    pub(crate) fn new() -> Self {
+        let mut variables = Self { list: Vec::new() };
+        for (number, builtin) in (1..).zip(Builtin::ALL) {
+            variables.define(VariableDefinition {
+                number: VariableNumber(number),
+                initial: 0,
+                builtin: true,
+                name: builtin.name().to_owned(),
+            });
+        }
+        variables
+    }
+
+    fn place(&self, number: VariableNumber) -> Result<usize, usize> {
+        self.list
+            .binary_search_by_key(&number, |variable| variable.definition.number)
+    }
+
+    /// Adds or replaces. A builtin one is known by its name: given a new number, it moves there.
+    pub(crate) fn define(&mut self, definition: VariableDefinition) {
+        let builtin = Builtin::ALL
+            .into_iter()
+            .find(|builtin| definition.builtin && builtin.name() == definition.name);
+        if builtin.is_some() {
+            self.list.retain(|variable| variable.builtin != builtin);
+        }
+        let variable = Variable {
+            value: definition.initial,
+            builtin,
+            definition,
+        };
+        match self.place(variable.definition.number) {
+            Ok(index) => {
+                if let Some(old) = self.list.get_mut(index) {
+                    *old = variable;
+                }
+            }
+            Err(index) => self.list.insert(index, variable),
+        }
+    }
+
+    /// Back to the initial values, and to those variables that were defined.
+    pub(crate) fn reset(&mut self) {
+        self.list
+            .retain(|variable| !variable.definition.name.is_empty());
+        for variable in &mut self.list {
+            variable.value = variable.definition.initial;
+        }
+    }
+
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &VariableDefinition> {
+        self.list.iter().map(|variable| &variable.definition)
+    }
+
+    /// The value as it stands, without a thread to ask; none for a builtin one or one that is not there.
+    pub(crate) fn stored(&self, number: VariableNumber) -> Option<i64> {
+        let variable = self.list.get(self.place(number).ok()?)?;
+        variable.builtin.is_none().then_some(variable.value)
+    }
+
+    /// The builtin ones with their numbers and values.
+    pub(crate) fn stamps(
+        &self,
+        thread: &mut dyn StoppedThread,
+    ) -> impl Iterator<Item = (VariableNumber, i64)> {
+        Builtin::ALL.into_iter().filter_map(move |builtin| {
+            let variable = self
+                .list
+                .iter()
+                .find(|variable| variable.builtin == Some(builtin))?;
+            Some((variable.definition.number, builtin.value(thread)))
+        })
+    }
+
+    /// The variable, made if it is not there.
+    fn get_or_create(&mut self, number: VariableNumber) -> Option<&mut Variable> {
+        let index = self.place(number).unwrap_or_else(|index| {
+            self.list.insert(
+                index,
+                Variable {
+                    definition: VariableDefinition {
+                        number,
+                        initial: 0,
+                        builtin: false,
+                        name: String::new(),
+                    },
+                    builtin: None,
+                    value: 0,
+                },
+            );
+            index
+        });
+        self.list.get_mut(index)
+    }
+
+    /// The value a thread sees. One that is not there is made, with 0.
+    pub(crate) fn get(&mut self, number: u16, thread: &mut dyn StoppedThread) -> i64 {
+        match self.get_or_create(VariableNumber(i32::from(number))) {
+            Some(Variable {
+                builtin: Some(builtin),
+                ..
+            }) => builtin.value(thread),
+            Some(variable) => variable.value,
+            None => 0,
+        }
+    }
+
+    /// Gives a variable a value; a builtin one keeps its own.
+    pub(crate) fn set(&mut self, number: u16, value: i64) {
+        if let Some(variable) = self.get_or_create(VariableNumber(i32::from(number))) {
+            variable.value = value;
+        }
+    }
+}
