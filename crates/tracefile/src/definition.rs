@@ -31,6 +31,14 @@ pub struct TracepointDefinition {
     pub source: SourceStrings,
 }
 
+impl TracepointDefinition {
+    /// What tells this location of this tracepoint from all others.
+    #[must_use]
+    pub const fn key(&self) -> (TracepointNumber, Address) {
+        (self.number, self.address)
+    }
+}
+
 /// How a tracepoint is to be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TracepointKind {

@@ -231,7 +231,8 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `module` lines. Every line is one that GDB reads.
+    /// our `module` lines. Every line is one that GDB reads. Tracepoints stand in falling order of number and
+    /// address, because GDB numbers them anew, from the last to the first.
     ///
     /// # Errors
     /// When something cannot be said in a line of [`MAX_LINE`] bytes, naming it.
@@ -267,7 +268,11 @@ impl Description {
                 format!("the name of variable {}", variable.number)
             })?;
         }
-        for Tracepoint { definition, usage } in &parts.tracepoints {
+        // GDB numbers the tracepoints of a file from its last to its first: so its numbers will be these,
+        // where these are 1, 2, 3 and so on.
+        let mut tracepoints: Vec<&Tracepoint> = parts.tracepoints.iter().collect();
+        tracepoints.sort_by_key(|tracepoint| std::cmp::Reverse(tracepoint.definition.key()));
+        for Tracepoint { definition, usage } in tracepoints {
             for piece in definition.pieces(*usage, MAX_LINE - "tp ".len()) {
                 put(format!("tp {piece}"), &|| piece.content.what(piece.number))?;
             }

@@ -63,7 +63,8 @@ fn likely_order(layout: Option<&RegisterLayout>) -> ByteOrder {
 
 impl FrameIndex {
     /// Finds the frames, in the byte order that the target description settles, else in the one with which
-    /// the chain of frames ends at an end marker, else in the one that gives more frames.
+    /// the chain of frames ends at an end marker, else in the one whose first frame is of a tracepoint that
+    /// the description defines, else in the one that gives more frames.
     pub(crate) fn build(
         bytes: &[u8],
         start: usize,
@@ -76,15 +77,16 @@ impl FrameIndex {
             start,
             settled.unwrap_or_else(|| likely_order(layout)),
         );
-        if settled.is_some() || first.ends_well() {
+        let score = |frames: &WalkedFrames| {
+            let known = known.is_empty()
+                || number_at(bytes, start, frames.order)
+                    .is_some_and(|number| number.0 == 0 || known.contains_key(&number));
+            (frames.ends_well(), known, frames.index.len())
+        };
+        if settled.is_some() || matches!(score(&first), (true, true, _)) {
             return first;
         }
         let second = walk(bytes, start, first.order.other());
-        let score = |frames: &WalkedFrames| {
-            let known =
-                number_at(bytes, start, frames.order).is_some_and(|n| known.contains_key(&n));
-            (frames.ends_well(), frames.index.len(), known)
-        };
         if score(&second) > score(&first) {
             second
         } else {

@@ -1,0 +1,307 @@
+//! The file that a recording streams into: good at every moment, whatever happens to the recorder.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use support::{description, frame, gdb, stopped, tracepoint};
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, Ending, FrameNumber, Module, Spool, TraceFile, X86Registers,
+};
+
+const SET: X86Registers = X86Registers::Core;
+
+/// A frame that tells its own number, of about `size` bytes.
+fn numbered(number: u64, size: usize) -> Vec<u8> {
+    let block = SET.layout_64().size();
+    let build = |f: &mut tracewire_tracefile::FrameEncoder<'_>| {
+        f.memory(Address(0x1000), &number.to_le_bytes());
+        f.memory(Address(0x10_0000), &vec![number as u8; size]);
+    };
+    frame(ByteOrder::Little, build, block)
+}
+
+/// Every frame is there, whole and in order.
+fn check_numbered(file: &TraceFile, size: usize) {
+    assert!(
+        file.description().problems().is_empty(),
+        "{:?}",
+        file.description().problems()
+    );
+    assert!(file.layout().is_some(), "{:?}", file.layout_error());
+    for frame in file.frames() {
+        let number = frame.number().0;
+        assert_eq!(
+            frame.memory(Address(0x1000), 8),
+            Some(number.to_le_bytes().to_vec())
+        );
+        assert_eq!(
+            frame.memory(Address(0x10_0000), size),
+            Some(vec![number as u8; size])
+        );
+    }
+}
+
+/// More tracepoints than there were when the run began, and a module.
+fn grown(frames: u64, tracepoints: i32) -> Description {
+    let mut parts = description(SET, frames).parts();
+    parts.tracepoints = (1..=tracepoints)
+        .map(|n| tracepoint(n, 0x401000 + n as u64))
+        .collect();
+    parts.modules = vec![Module {
+        bias: 0x5555_5555_4000,
+        path: b"/tmp/a program".to_vec(),
+        ..Module::default()
+    }];
+    Description::build(&parts).unwrap()
+}
+
+#[test]
+fn a_finished_spool_is_a_trace_file_of_exactly_its_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    // Small: copied. Large, with frames larger than a window: left in place. Outgrown: copied again.
+    for (frames, size, tracepoints) in [(50u64, 100, 3), (12, 1_500_000, 3), (3, 9_000_000, 2000)] {
+        let path = folder.path().join(format!("{frames}.tf"));
+        let mut spool = Spool::create(&path, &description(SET, 0)).unwrap();
+        let mut bytes = 0;
+        for number in 0..frames {
+            let frame = numbered(number, size);
+            bytes += frame.len() as u64;
+            spool.append(&frame).unwrap();
+            assert_eq!(spool.frame_bytes(), bytes);
+        }
+        let growing = TraceFile::open(spool.temporary_path()).unwrap();
+        assert_eq!(
+            growing.frame_count(),
+            frames,
+            "it reads well before it is finished"
+        );
+        assert!(!path.exists());
+        let temporary = spool.temporary_path().to_owned();
+        let last = grown(frames, tracepoints);
+        assert_eq!(spool.describe(&last).unwrap(), tracepoints == 3);
+        spool.finish(&last).unwrap();
+        assert!(!temporary.exists());
+
+        let file = TraceFile::open(&path).unwrap();
+        assert_eq!(file.frame_count(), frames);
+        assert_eq!(file.description().tracepoints().len(), tracepoints as usize);
+        assert_eq!(file.description().tracepoints(), last.tracepoints());
+        assert_eq!(file.description().modules(), last.modules());
+        assert_eq!(file.description().status(), last.status());
+        let end = file.frames_start() + bytes;
+        assert_eq!(
+            file.ending(),
+            Ending::Marker {
+                offset: end,
+                trailing: 2,
+                zero: true
+            }
+        );
+        check_numbered(&file, size);
+        let commands = [
+            format!("target tfile {}", path.display()),
+            "tfind 2".into(),
+            "tstatus".into(),
+        ];
+        let Some(said) = gdb("gdb", &commands) else {
+            continue;
+        };
+        assert!(
+            said.contains("Created tracepoint 3 for target's tracepoint 3 at"),
+            "{said}"
+        );
+        assert!(said.contains("Found trace frame 2, tracepoint 1"), "{said}");
+        assert!(
+            said.contains(&format!("Collected {frames} trace frames")),
+            "{said}"
+        );
+        let warnings: Vec<_> = said
+            .lines()
+            .filter(|line| line.contains("arning"))
+            .collect();
+        assert_eq!(warnings.len(), 1, "only the one about our own line: {said}");
+        assert!(
+            warnings[0].contains("Ignoring trace file definition \"module "),
+            "{said}"
+        );
+    }
+}
+
+/// A description may be cut off at any page when the process is killed while writing it: whatever pages are
+/// new and whatever are old, every frame is read, and every line is a whole one.
+#[test]
+fn a_description_written_halfway_is_still_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.tf");
+    let mut spool = Spool::create(&path, &description(SET, 0)).unwrap();
+    spool.append(&numbered(0, 10)).unwrap();
+    let before = fs::read(spool.temporary_path()).unwrap();
+    assert!(spool.describe(&grown(1, 100)).unwrap());
+    let after = fs::read(spool.temporary_path()).unwrap();
+    assert!(before != after);
+    for cut in (0..before.len().min(100_000)).step_by(4096) {
+        let mixed = [&after[..cut], &before[cut..]].concat();
+        let file = TraceFile::from_bytes(mixed).unwrap();
+        assert_eq!(file.frame_count(), 1);
+        check_numbered(&file, 10);
+    }
+}
+
+#[test]
+fn an_unfinished_spool_is_left_as_a_good_file_beside_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("kept.tf");
+    fs::write(&path, "older").unwrap();
+    fs::write(folder.path().join("kept.tf.recording"), "left by a crash").unwrap();
+    let mut spool = Spool::create(&path, &description(SET, 0)).unwrap();
+    spool.append(&numbered(0, 10)).unwrap();
+    let temporary = spool.temporary_path().to_owned();
+    drop(spool);
+    assert_eq!(fs::read(&path).unwrap(), b"older");
+    let file = TraceFile::open(&temporary).unwrap();
+    assert_eq!(file.frame_count(), 1);
+    assert!(
+        fs::metadata(&temporary).unwrap().len() < 100_000,
+        "what was reserved is given back"
+    );
+}
+
+#[test]
+fn what_is_no_frame_or_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let description = description(SET, 0);
+    let mut spool = Spool::create(folder.path().join("a.tf"), &description).unwrap();
+    assert!(spool.append(&[]).is_err());
+    assert!(spool.append(&[0; 20]).is_err());
+    spool.finish(&description).unwrap();
+    let error = Spool::create(folder.path().join("no/such/a.tf"), &description).unwrap_err();
+    assert!(
+        error.to_string().contains("no/such/a.tf.recording"),
+        "{error}"
+    );
+    assert!(Spool::create("/", &description).is_err());
+}
+
+/// A full disk is an error; the frames before it stay, and the file can be finished.
+#[test]
+fn a_full_disk_is_an_error_and_the_file_stays_good() {
+    // A file system of 3 MiB needs its own mount namespace, which not every machine gives.
+    let folder = tempfile::tempdir().unwrap();
+    let run = run_self("fill_the_disk", folder.path(), |command, me| {
+        let script = "mount -t tmpfs -o size=3m none \"$TRACEWIRE_TEST_FOLDER\" && exec \"$@\"";
+        command
+            .args(["--map-root-user", "--mount", "sh", "-c", script, "sh"])
+            .arg(me);
+    });
+    let Some(mut child) = run else { return };
+    let output = BufReader::new(child.stdout.take().unwrap()).lines();
+    let lines: Vec<_> = output.map_while(Result::ok).collect();
+    let status = child.wait().unwrap();
+    if !lines.iter().any(|line| line.contains("disk is mounted")) {
+        eprintln!("no tmpfs can be mounted here: not tested");
+        return;
+    }
+    assert!(
+        status.success() && lines.iter().any(|line| line.contains("finished")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn fill_the_disk() {
+    let Some(folder) = std::env::var_os("TRACEWIRE_TEST_FOLDER") else {
+        return;
+    };
+    println!("disk is mounted");
+    let path = Path::new(&folder).join("full.tf");
+    let mut spool = Spool::create(&path, &description(SET, 0)).unwrap();
+    let mut frames = 0;
+    let error = loop {
+        match spool.append(&numbered(frames, 50_000)) {
+            Ok(()) => frames += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.is_full(), "{error}");
+    assert!(frames > 30, "most of the disk is used: {frames}");
+    spool.finish(&description(SET, frames)).unwrap();
+    let file = TraceFile::open(&path).unwrap();
+    assert_eq!(file.frame_count(), frames);
+    assert_eq!(file.description().status(), Some(&stopped(frames)));
+    check_numbered(&file, 50_000);
+    println!("finished");
+}
+
+/// Killed with SIGKILL at some moment, it leaves every frame it told of.
+#[test]
+fn a_killed_recorder_leaves_every_finished_frame() {
+    for wanted in [1u64, 500, 40_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = run_self("record_until_killed", folder.path(), |_, _| {}).unwrap();
+        let mut told = 0;
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        while told < wanted {
+            let line = lines.next().unwrap().unwrap();
+            if let Some(number) = line.strip_prefix("frames ") {
+                told = number.parse().unwrap();
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let file = TraceFile::open(folder.path().join("killed.tf.recording")).unwrap();
+        assert!(
+            file.frame_count() >= told,
+            "{} of {told}",
+            file.frame_count()
+        );
+        assert!(
+            matches!(file.ending(), Ending::Marker { zero: true, .. }),
+            "{:?}",
+            file.ending()
+        );
+        check_numbered(&file, 300);
+        assert!(file.frame(FrameNumber(file.frame_count())).is_none());
+    }
+}
+
+#[test]
+fn record_until_killed() {
+    let Some(folder) = std::env::var_os("TRACEWIRE_TEST_FOLDER") else {
+        return;
+    };
+    let path = Path::new(&folder).join("killed.tf");
+    let mut spool = Spool::create(&path, &description(SET, 0)).unwrap();
+    for number in 0u64.. {
+        spool.append(&numbered(number, 300)).unwrap();
+        if number % 100 == 0 {
+            println!("frames {}", number + 1);
+            spool.describe(&grown(number, 100)).unwrap();
+        }
+    }
+}
+
+/// Runs one test of this very program in another process.
+fn run_self(
+    test: &str,
+    folder: &Path,
+    wrap: impl FnOnce(&mut Command, &Path),
+) -> Option<std::process::Child> {
+    let me = std::env::current_exe().unwrap();
+    let mut command = Command::new("unshare");
+    wrap(&mut command, &me);
+    if command.get_args().len() == 0 {
+        command = Command::new(&me);
+    }
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env("TRACEWIRE_TEST_FOLDER", folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()
+}

@@ -1,0 +1,95 @@
+//! What several tests need: small files, and GDB.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, SourceStrings,
+    Status, StatusFields, StopReason, Tracepoint, TracepointDefinition, TracepointKind,
+    TracepointNumber, TracepointUsage,
+};
+
+pub fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+/// A tracepoint without condition and actions.
+pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
+    Tracepoint {
+        definition: TracepointDefinition {
+            number: TracepointNumber(number),
+            address: Address(address),
+            enabled: true,
+            kind: TracepointKind::Trap,
+            step_count: 0,
+            pass_count: 0,
+            condition: None,
+            actions: Vec::new(),
+            step_actions: Vec::new(),
+            source: SourceStrings {
+                at: Some(format!("*{address:#x}")),
+                ..SourceStrings::default()
+            },
+        },
+        usage: Some(TracepointUsage::default()),
+    }
+}
+
+/// A description of x86-64 with tracepoint 1 at 0x401000, for so many frames.
+pub fn description(set: tracewire_tracefile::X86Registers, frames: u64) -> Description {
+    Description::build(&DescriptionParts {
+        register_block_size: set.layout_64().size(),
+        target_xml: Some(set.target_xml_64()),
+        status: Some(stopped(frames)),
+        tracepoints: vec![tracepoint(1, 0x401000)],
+        ..DescriptionParts::default()
+    })
+    .unwrap()
+}
+
+pub fn stopped(frames: u64) -> Status {
+    Status::from(StatusFields {
+        stop_reason: Some(StopReason::Command),
+        frames: Some(frames),
+        frames_created: Some(frames),
+        ..StatusFields::default()
+    })
+}
+
+/// One frame of tracepoint 1.
+pub fn frame(order: ByteOrder, build: impl FnOnce(&mut FrameEncoder<'_>), block: u32) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    let format = FrameFormat {
+        byte_order: order,
+        register_block_size: block,
+    };
+    let mut encoder = FrameEncoder::begin(&mut buffer, format, TracepointNumber(1)).unwrap();
+    build(&mut encoder);
+    encoder.finish().unwrap();
+    buffer
+}
+
+/// What GDB says to the commands; none where there is no such GDB.
+pub fn gdb(program: &str, commands: &[String]) -> Option<String> {
+    let mut gdb = Command::new(program);
+    gdb.args([
+        "-nx",
+        "-batch",
+        "-iex",
+        "set debuginfod enabled off",
+        "-iex",
+        "set width 0",
+    ]);
+    for command in commands {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.output().ok()?;
+    Some(format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    ))
+}
