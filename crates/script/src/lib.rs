@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod actions;
+mod collected;
 mod command;
 mod error;
 mod model;
@@ -12,6 +13,7 @@ mod resolve;
 mod scan;
 mod settings;
 
+pub use collected::CollectedItems;
 pub use error::{Problem, ScriptError};
 pub use model::{
     BufferSize, Ignored, ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind,

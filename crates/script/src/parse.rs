@@ -646,7 +646,7 @@ fn add_lines(actions: &[ScriptAction], lines: &mut Vec<String>) {
 
 impl ScriptAction {
     /// The line, as a script would hold it: the list of a `-t` argument gets its `collect`.
-    fn source(&self) -> String {
+    pub(crate) fn source(&self) -> String {
         let line = self.line.text();
         let length = name_length(line);
         if command::action(&line[..length]).is_ok() {

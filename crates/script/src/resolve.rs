@@ -230,8 +230,15 @@ impl Compiler<'_> {
                 step_actions = self.actions(&body.iter().collect::<Vec<_>>())?;
             }
         }
-        let mut commands = tracepoint.command_lines();
-        commands.retain(|line| !line.is_empty());
+        // GDB keeps `default-collect` to itself, and a reader of the file then does not know of it.
+        let commands = every
+            .first()
+            .filter(|_| script.settings.default_collect.is_some());
+        let commands = commands.map(|action| action.source());
+        let commands = commands
+            .into_iter()
+            .chain(tracepoint.command_lines())
+            .collect();
         Ok(TracepointDefinition {
             number: tracepoint.number,
             address: self.address,

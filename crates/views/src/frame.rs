@@ -1,0 +1,401 @@
+//! One trace frame: where, when, and every value collected, as one JSON object.
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use tracewire_script::CollectedItems;
+use tracewire_symbols::{
+    ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, expand, type_name,
+};
+use tracewire_tracefile::{
+    Address, Block, ByteOrder, Frame, TraceFile, TracepointDefinition, TracepointNumber,
+};
+
+use crate::program::{Program, hexadecimal};
+use crate::state::FrameState;
+
+/// One frame. A field that the frame does not tell is left out.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FrameView {
+    /// Its number, from 0.
+    pub frame: u64,
+    /// The tracepoint that made it.
+    pub tracepoint: i32,
+    /// Where the thread stood, `0x…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pc: Option<String>,
+    /// When, in microseconds (`$trace_timestamp`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_us: Option<u64>,
+    /// Which thread (`$trace_thread`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<u32>,
+    /// On which cpu (`$trace_cpu`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Whether a step of `while-stepping` made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stepping: Option<bool>,
+    /// The registers by name, each as a number in hexadecimal whatever the byte order.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub registers: Map<String>,
+    /// Pieces of memory, in the order of their blocks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryView>,
+    /// Trace state variables by name; `number N` for one without.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub variables: Map<i64>,
+    /// Data of a static tracepoint, the blocks one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_data: Option<String>,
+    /// What stands in the frame and cannot be understood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
+    /// The function, the innermost inlined one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The source file, as the debug information names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The source line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// Every collected expression. Only where the program's symbols are known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<ValueView>,
+}
+
+/// A piece of memory.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MemoryView {
+    /// Where it starts.
+    pub address: String,
+    /// Its bytes, in the order of their addresses.
+    pub bytes: String,
+}
+
+/// An expression that was collected.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ValueView {
+    /// As the tracepoint's actions have it; variables of `$args` and `$locals` by their names.
+    pub expression: String,
+    /// Its type, as GDB's `whatis` shows it.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_name: Option<String>,
+    /// Its value as GDB's `print` shows it; in angle brackets why there is none.
+    pub value: String,
+    /// Why there is no value, where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Names and values in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Map<V>(pub Vec<(String, V)>);
+
+impl<V> Map<V> {
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<V: Serialize> Serialize for Map<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// Makes the views of a file's frames.
+#[derive(Debug)]
+pub struct Viewer<'a> {
+    file: &'a TraceFile,
+    program: &'a Program,
+    options: PrintOptions,
+    collected: Vec<Collected<'a>>,
+}
+
+/// A tracepoint at one address, with what its actions collect.
+#[derive(Debug)]
+struct Collected<'a> {
+    definition: &'a TracepointDefinition,
+    items: CollectedItems,
+}
+
+impl<'a> Viewer<'a> {
+    /// Of a file, with the symbols of its program; [`Program::default`] where there are none.
+    #[must_use]
+    pub fn new(file: &'a TraceFile, program: &'a Program) -> Self {
+        let collected = file
+            .description()
+            .tracepoints()
+            .iter()
+            .map(|tracepoint| Collected {
+                definition: &tracepoint.definition,
+                items: CollectedItems::of(&tracepoint.definition.source.commands),
+            })
+            .collect();
+        Self {
+            file,
+            program,
+            options: PrintOptions::default(),
+            collected,
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub const fn file(&self) -> &'a TraceFile {
+        self.file
+    }
+
+    /// One frame.
+    #[must_use]
+    pub fn view(&self, frame: Frame<'a>) -> FrameView {
+        let place = self.place(frame);
+        let mut view = FrameView {
+            frame: frame.number().0,
+            tracepoint: frame.tracepoint().0,
+            pc: frame.program_counter().map(|pc| pc.to_string()),
+            time_us: frame.timestamp(),
+            thread: frame.thread().map(|thread| thread.0),
+            cpu: frame.cpu(),
+            stepping: frame.is_step(),
+            registers: self.registers(frame),
+            memory: Vec::new(),
+            variables: Map::default(),
+            static_data: None,
+            unknown: None,
+            line: place
+                .as_ref()
+                .map(|place| place.line)
+                .filter(|line| *line != 0),
+            function: place.as_ref().and_then(|place| place.function.clone()),
+            file: place.and_then(|place| place.file),
+            values: self.values(frame),
+        };
+        for block in frame.blocks() {
+            match block {
+                Block::Registers(_) => {}
+                Block::Memory { address, bytes } => view.memory.push(MemoryView {
+                    address: address.to_string(),
+                    bytes: hexadecimal(bytes),
+                }),
+                Block::Variable { number, value } => {
+                    let variables = self.file.description().variables();
+                    let named = variables.iter().find(|variable| variable.number == number);
+                    let name = named.map_or_else(
+                        || format!("number {number}"),
+                        |variable| variable.name.clone(),
+                    );
+                    // A variable collected twice has its last value, as for GDB.
+                    match view
+                        .variables
+                        .0
+                        .iter_mut()
+                        .find(|(known, _)| *known == name)
+                    {
+                        Some((_, known)) => *known = value,
+                        None => view.variables.0.push((name, value)),
+                    }
+                }
+                Block::StaticData(bytes) => {
+                    let data = view.static_data.get_or_insert_default();
+                    data.push_str(&hexadecimal(bytes));
+                }
+                Block::Unknown(bytes) => view.unknown = Some(hexadecimal(bytes)),
+            }
+        }
+        view
+    }
+
+    /// The source place of a frame.
+    #[must_use]
+    pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
+        let state = FrameState::new(self.file, frame)?;
+        self.program.symbols.place(state.pc())
+    }
+
+    fn registers(&self, frame: Frame<'a>) -> Map<String> {
+        let Some(layout) = self
+            .file
+            .layout()
+            .filter(|_| frame.register_block().is_some())
+        else {
+            return Map::default();
+        };
+        let named = layout.registers().iter().filter_map(|register| {
+            let bytes = frame.register(register.number)?;
+            Some((register.name.clone(), number(bytes, self.file.byte_order())))
+        });
+        Map(named.collect())
+    }
+
+    fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {
+        if self.program.is_empty() {
+            return Vec::new();
+        }
+        let Some(state) = FrameState::new(self.file, frame) else {
+            return Vec::new();
+        };
+        let Some(collected) = self.collected(frame.tracepoint(), state.pc()) else {
+            return Vec::new();
+        };
+        let (hit, step) = match frame.is_step() {
+            Some(true) => (&[][..], &collected.items.step[..]),
+            Some(false) => (&collected.items.hit[..], &[][..]),
+            None => (&collected.items.hit[..], &collected.items.step[..]),
+        };
+        let mut values: Vec<ValueView> = Vec::new();
+        for item in hit.iter().chain(step) {
+            // The registers stand in a field of their own, and the data of a marker too.
+            if is_whole_set(item) {
+                continue;
+            }
+            for named in expand(&self.program.symbols, &state, item) {
+                let value = self.value(named, &state);
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+        }
+        values
+    }
+
+    fn value(&self, named: NamedValue, state: &dyn State) -> ValueView {
+        let symbols = &self.program.symbols;
+        match named.value {
+            Ok(value) => ValueView {
+                expression: named.name,
+                type_name: Some(type_name(symbols, value.type_id())),
+                value: value.print(symbols, state, &self.options),
+                error: None,
+            },
+            Err(error) => ValueView {
+                expression: named.name,
+                type_name: None,
+                value: match error.kind() {
+                    ExpressionErrorKind::Unavailable => "<unavailable>".to_owned(),
+                    ExpressionErrorKind::OptimizedOut(_)
+                    | ExpressionErrorKind::ValueOptimizedOut => "<optimized out>".to_owned(),
+                    _ => format!("<error: {error}>"),
+                },
+                error: Some(error.to_string()),
+            },
+        }
+    }
+
+    /// The tracepoint's actions: those of the location that the frame is at, else of its first location.
+    fn collected(&self, number: TracepointNumber, pc: Address) -> Option<&Collected<'a>> {
+        let mut same = self
+            .collected
+            .iter()
+            .filter(|collected| collected.definition.number == number);
+        let exact = same.clone().find(|one| one.definition.address == pc);
+        exact.or_else(|| same.next())
+    }
+
+    /// Evaluates an expression on a frame and tells whether it is true; `None` where the frame lacks a value it
+    /// needs.
+    ///
+    /// # Errors
+    /// When the expression can hold for no frame: it is not one, or names what is not there.
+    pub fn holds(
+        &self,
+        frame: Frame<'a>,
+        expression: &str,
+    ) -> Result<Option<bool>, tracewire_symbols::ExpressionError> {
+        let Some(state) = FrameState::new(self.file, frame) else {
+            return Ok(None);
+        };
+        match tracewire_symbols::evaluate(&self.program.symbols, &state, expression) {
+            Ok(value) => Ok(truth(&value.print(
+                &self.program.symbols,
+                &state,
+                &self.options,
+            ))),
+            Err(error) => match error.kind() {
+                ExpressionErrorKind::Syntax(_) => Err(error),
+                _ => Ok(None),
+            },
+        }
+    }
+}
+
+/// `$regs` and `$_sdata`, by GDB's abbreviations.
+fn is_whole_set(item: &str) -> bool {
+    let lower = item.to_ascii_lowercase();
+    lower.starts_with("$reg") || lower.starts_with("$_sdata")
+}
+
+/// A register's bytes as a number in hexadecimal.
+fn number(bytes: &[u8], order: ByteOrder) -> String {
+    let mut bytes = bytes.to_vec();
+    if order == ByteOrder::Little {
+        bytes.reverse();
+    }
+    let digits = hexadecimal(&bytes);
+    let digits = digits.trim_start_matches('0');
+    format!("0x{}", if digits.is_empty() { "0" } else { digits })
+}
+
+/// Whether a printed number, truth value or pointer is not zero; `None` for what has no truth.
+fn truth(printed: &str) -> Option<bool> {
+    let text = printed.trim();
+    // A pointer is shown with its type: `(struct job *) 0x0`.
+    let text = match text
+        .strip_prefix('(')
+        .and_then(|rest| rest.rsplit_once(") "))
+    {
+        Some((_, value)) => value,
+        None => text,
+    };
+    let word = text.split_whitespace().next()?;
+    match word {
+        "true" => return Some(true),
+        "false" => return Some(false),
+        _ => {}
+    }
+    if let Some(digits) = word.strip_prefix("0x") {
+        return digits
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit())
+            .then(|| digits.bytes().any(|byte| byte != b'0'));
+    }
+    word.parse::<f64>().ok().map(|number| number != 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truths() {
+        for (printed, expected) in [
+            ("0", Some(false)),
+            ("-3", Some(true)),
+            ("true", Some(true)),
+            ("false", Some(false)),
+            ("0 '\\000'", Some(false)),
+            ("97 'a'", Some(true)),
+            ("(struct job *) 0x0", Some(false)),
+            ("(int (*)(int)) 0x401136 <handle>", Some(true)),
+            ("0x0", Some(false)),
+            ("0.5", Some(true)),
+            ("{id = 1}", None),
+            ("<unavailable>", None),
+        ] {
+            assert_eq!(truth(printed), expected, "{printed}");
+        }
+    }
+
+    #[test]
+    fn registers_are_numbers() {
+        assert_eq!(number(&[0x58, 0x51, 0, 0], ByteOrder::Little), "0x5158");
+        assert_eq!(number(&[0, 0, 0x51, 0x58], ByteOrder::Big), "0x5158");
+        assert_eq!(number(&[0, 0], ByteOrder::Big), "0x0");
+    }
+}

@@ -1,0 +1,321 @@
+//! What a trace file is and holds, as one JSON object.
+
+use serde::Serialize;
+use tracewire_tracefile::{
+    Address, Ending, StatusFields, TraceFile, Tracepoint, TracepointKind, VariableDefinition,
+};
+
+use crate::architecture::architecture_name;
+use crate::program::hexadecimal;
+
+/// All of a trace file but its frames. A field that the file does not tell is left out.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Info {
+    /// `trace-file`.
+    pub kind: &'static str,
+    /// Complete frames in the file.
+    pub frames: u64,
+    /// The size of a register block in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub register_block_size: Option<u32>,
+    /// `little` or `big`.
+    pub byte_order: String,
+    /// The machine, by the name that `--architecture` takes; one that has none by the name the file gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// How the run stood when the file was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<StatusInfo>,
+    /// The tracepoints, one for each (number, address), in the file's order.
+    pub tracepoints: Vec<TracepointInfo>,
+    /// The trace state variables, in the file's order.
+    pub variables: Vec<VariableInfo>,
+    /// Where the program and its libraries were loaded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<ModuleInfo>,
+    /// How many registers the target description has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registers: Option<usize>,
+    /// `marker`, `missing` or `cut`: whether the frames end as they should.
+    pub ending: &'static str,
+    /// For a cut file, where the frame starts that is not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut_offset: Option<u64>,
+    /// Lines of kinds that are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown_lines: Vec<String>,
+    /// Lines that cannot be understood.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<ProblemInfo>,
+}
+
+/// The `status` line.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub struct StatusInfo {
+    /// Whether the run was going on.
+    pub running: bool,
+    /// GDB's word: `tstop`, `tfull`, `tpasscount`, `terror`, `tdisconnected`, `tnotrun`, `tunknown`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<&'static str>,
+    /// What the user said when stopping, or what the error was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_text: Option<String>,
+    /// The tracepoint that ended the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopping_tracepoint: Option<i32>,
+    /// Frames in the buffer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+    /// Frames made, those discarded since included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<u64>,
+    /// In bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_size: Option<u64>,
+    /// In bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_free: Option<u64>,
+    /// Whether oldest frames made room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub circular: Option<bool>,
+    /// Whether the run went on without a debugger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disconnected: Option<bool>,
+    /// In microseconds; the clock is the target's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_us: Option<u64>,
+    /// In microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_us: Option<u64>,
+    /// The user's notes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// Who ran it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Fields that are not known, as they stand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other: Vec<String>,
+}
+
+/// A tracepoint at one address.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct TracepointInfo {
+    /// GDB's number.
+    pub number: i32,
+    /// `0x…`.
+    pub address: String,
+    /// Whether it collects.
+    pub enabled: bool,
+    /// `trap`, `fast` or `static`.
+    pub kind: &'static str,
+    /// Instructions that `while-stepping` collects after a hit.
+    pub step_count: u64,
+    /// Hits after which the run stops; 0 for never.
+    pub pass_count: u64,
+    /// The condition's bytecode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// As the remote protocol has them: `R…`, `M…`, `X…`, `L`.
+    pub actions: Vec<String>,
+    /// Those of each step.
+    pub step_actions: Vec<String>,
+    /// The user's own words.
+    pub source: SourceInfo,
+    /// How often it was hit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hits: Option<u64>,
+    /// How many bytes its frames took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<u64>,
+}
+
+/// The user's own words.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SourceInfo {
+    /// The location.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cond: Option<String>,
+    /// The action lines.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cmds: Vec<String>,
+}
+
+/// A trace state variable.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct VariableInfo {
+    /// GDB's number.
+    pub number: i32,
+    /// Without the `$`.
+    pub name: String,
+    /// Its value when a run starts.
+    pub initial: i64,
+    /// Whether the target provides it.
+    pub builtin: bool,
+}
+
+/// The program or a library.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ModuleInfo {
+    /// Its file.
+    pub path: String,
+    /// What is added to the file's addresses.
+    pub bias: String,
+    /// Its first address.
+    pub start: String,
+    /// The first address after it.
+    pub end: String,
+    /// Its build id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// When it came, in microseconds, if it was not there from the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded_us: Option<u64>,
+    /// When it went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unloaded_us: Option<u64>,
+}
+
+/// A line that cannot be understood.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ProblemInfo {
+    /// Which line of the file, from 1.
+    pub line: usize,
+    /// Where it starts.
+    pub offset: u64,
+    /// What was expected.
+    pub message: String,
+}
+
+impl Info {
+    /// What a file is and holds.
+    #[must_use]
+    pub fn of(file: &TraceFile) -> Self {
+        let description = file.description();
+        let (ending, cut_offset) = match file.ending() {
+            Ending::Marker { .. } => ("marker", None),
+            Ending::Missing { .. } => ("missing", None),
+            Ending::Cut { offset, .. } => ("cut", Some(offset)),
+            Ending::CutInDescription => ("cut", None),
+        };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            kind: "trace-file",
+            frames: file.frame_count(),
+            register_block_size: file.register_block_size(),
+            byte_order: file.byte_order().to_string(),
+            architecture: architecture_name(file),
+            status: description.status().map(|status| (&status.fields).into()),
+            tracepoints: description.tracepoints().iter().map(Into::into).collect(),
+            variables: description.variables().iter().map(Into::into).collect(),
+            modules: description.modules().iter().map(Into::into).collect(),
+            registers: file.layout().map(|layout| layout.registers().len()),
+            ending,
+            cut_offset,
+            unknown_lines: description.unknown_lines().map(text).collect(),
+            problems: description
+                .problems()
+                .iter()
+                .map(|problem| ProblemInfo {
+                    line: problem.line,
+                    offset: problem.offset,
+                    message: problem.kind.to_string(),
+                })
+                .collect(),
+        }
+    }
+
+    /// One line of JSON, without a newline.
+    #[must_use]
+    pub fn json(&self) -> String {
+        // Strings, numbers and lists of them always serialise.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl From<&StatusFields> for StatusInfo {
+    fn from(fields: &StatusFields) -> Self {
+        Self {
+            running: fields.running,
+            stop_reason: fields.stop_reason.map(|reason| reason.name()),
+            stop_text: fields.stop_text.clone(),
+            stopping_tracepoint: fields.stopping_tracepoint.map(|number| number.0),
+            frames: fields.frames,
+            created: fields.frames_created,
+            buffer_size: fields.buffer_size,
+            buffer_free: fields.buffer_free,
+            circular: fields.circular,
+            disconnected: fields.disconnected,
+            start_us: fields.start_time,
+            stop_us: fields.stop_time,
+            notes: fields.notes.clone(),
+            user: fields.user.clone(),
+            other: fields
+                .other
+                .iter()
+                .map(|(name, value)| format!("{name}:{value}"))
+                .collect(),
+        }
+    }
+}
+
+impl From<&Tracepoint> for TracepointInfo {
+    fn from(tracepoint: &Tracepoint) -> Self {
+        let definition = &tracepoint.definition;
+        let actions = |list: &[tracewire_tracefile::Action]| {
+            list.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        Self {
+            number: definition.number.0,
+            address: definition.address.to_string(),
+            enabled: definition.enabled,
+            kind: match definition.kind {
+                TracepointKind::Trap => "trap",
+                TracepointKind::Fast { .. } => "fast",
+                TracepointKind::Static => "static",
+            },
+            step_count: definition.step_count,
+            pass_count: definition.pass_count,
+            condition: definition.condition.as_deref().map(hexadecimal),
+            actions: actions(&definition.actions),
+            step_actions: actions(&definition.step_actions),
+            source: SourceInfo {
+                at: definition.source.at.clone(),
+                cond: definition.source.condition.clone(),
+                cmds: definition.source.commands.clone(),
+            },
+            hits: tracepoint.usage.map(|usage| usage.hits),
+            usage: tracepoint.usage.map(|usage| usage.bytes),
+        }
+    }
+}
+
+impl From<&VariableDefinition> for VariableInfo {
+    fn from(variable: &VariableDefinition) -> Self {
+        Self {
+            number: variable.number.0,
+            name: variable.name.clone(),
+            initial: variable.initial,
+            builtin: variable.builtin,
+        }
+    }
+}
+
+impl From<&tracewire_tracefile::Module> for ModuleInfo {
+    fn from(module: &tracewire_tracefile::Module) -> Self {
+        let told = |time: u64| (time != 0).then_some(time);
+        Self {
+            path: crate::program::module_path(module).display().to_string(),
+            bias: Address(module.bias).to_string(),
+            start: module.start.to_string(),
+            end: module.end.to_string(),
+            build_id: (!module.build_id.is_empty()).then(|| hexadecimal(&module.build_id)),
+            loaded_us: told(module.loaded),
+            unloaded_us: told(module.unloaded),
+        }
+    }
+}

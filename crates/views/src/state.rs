@@ -1,0 +1,68 @@
+//! A trace frame as something that expressions are evaluated on.
+
+use tracewire_symbols::State;
+use tracewire_tracefile::{Address, Frame, RegisterNumber, TraceFile};
+
+/// What a frame saved, as [`tracewire_symbols::evaluate`] asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameState<'a> {
+    file: &'a TraceFile,
+    frame: Frame<'a>,
+    pc: Address,
+}
+
+impl<'a> FrameState<'a> {
+    /// The state of a frame; `None` where its program counter is not known.
+    #[must_use]
+    pub fn new(file: &'a TraceFile, frame: Frame<'a>) -> Option<Self> {
+        let pc = frame
+            .program_counter()
+            .or_else(|| file.tracepoint_address(frame.tracepoint()))?;
+        Some(Self { file, frame, pc })
+    }
+}
+
+impl State for FrameState<'_> {
+    fn pc(&self) -> Address {
+        self.pc
+    }
+
+    fn register(&self, register: RegisterNumber) -> Option<Vec<u8>> {
+        if let Some(bytes) = self.frame.register(register) {
+            return Some(bytes.to_vec());
+        }
+        // A frame without registers still says where the thread stood.
+        let layout = self.file.layout()?;
+        let counter = layout.program_counter()?;
+        (counter.number == register).then(|| {
+            let bytes = match self.file.byte_order() {
+                tracewire_tracefile::ByteOrder::Little => self.pc.0.to_le_bytes().to_vec(),
+                tracewire_tracefile::ByteOrder::Big => self.pc.0.to_be_bytes().to_vec(),
+            };
+            let size = usize::try_from(counter.size())
+                .unwrap_or(0)
+                .min(bytes.len());
+            match self.file.byte_order() {
+                tracewire_tracefile::ByteOrder::Little => bytes[..size].to_vec(),
+                tracewire_tracefile::ByteOrder::Big => bytes[bytes.len() - size..].to_vec(),
+            }
+        })
+    }
+
+    fn memory(&self, address: Address, bytes: &mut [u8], known: &mut [bool]) {
+        let mut found = vec![None; bytes.len()];
+        self.frame.read_memory(address, &mut found);
+        for ((byte, known), found) in bytes.iter_mut().zip(known).zip(found) {
+            if let Some(found) = found {
+                *byte = found;
+                *known = true;
+            }
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<i64> {
+        let variables = self.file.description().variables();
+        let variable = variables.iter().find(|variable| variable.name == name)?;
+        self.frame.variable(variable.number)
+    }
+}
