@@ -4,6 +4,7 @@
 mod collect;
 mod error;
 mod experiment;
+pub mod fake;
 mod fetched;
 mod hit;
 mod pieces;

@@ -1,0 +1,315 @@
+//! A target without a process, for tests of everything above a target.
+//!
+//! A test says what a program does, moment by moment: which thread stands where, with which registers, and what memory
+//! changed on the way. The target tells the handler what a real one would, and counts what it was asked.
+//!
+//! ```
+//! use tracewire_experiment::fake::{FakeTarget, Moment};
+//! use tracewire_experiment::{
+//!     CircularStore, Experiment, FrameStore, Options, Registers, Unreadable,
+//! };
+//! use tracewire_tracefile::{
+//!     Action, Address, ByteOrder, FrameFormat, TracepointDefinition, TracepointKind,
+//!     TracepointNumber,
+//! };
+//!
+//! let mut target = FakeTarget::new(ByteOrder::Little, 4);
+//! target.map(Address(0x1000), &[7; 16]);
+//! let options = Options {
+//!     format: FrameFormat { byte_order: ByteOrder::Little, register_block_size: target.block_size() },
+//!     stamp: false,
+//!     registers: Registers::Asked,
+//!     unreadable: Unreadable::Missing,
+//! };
+//! let mut experiment = Experiment::new(options, CircularStore::new(4096, ByteOrder::Little)?);
+//! experiment.define(TracepointDefinition {
+//!     number: TracepointNumber(1),
+//!     address: Address(0x400000),
+//!     enabled: true,
+//!     kind: TracepointKind::Trap,
+//!     step_count: 0,
+//!     pass_count: 0,
+//!     condition: None,
+//!     actions: vec![Action::Memory { base: None, offset: 0x1000, length: 4 }],
+//!     step_actions: vec![],
+//!     source: Default::default(),
+//! })?;
+//! experiment.start(&mut target, 0)?;
+//! target.run(&Moment { pc: Address(0x400000), ..Moment::default() }, &mut experiment);
+//! assert_eq!(experiment.store().frames(), 1);
+//! assert_eq!(target.calls().read_memory, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracewire_tracefile::{Address, ByteOrder, RegisterNumber, ThreadId};
+
+use crate::target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target, TargetError};
+
+/// What a thread of the program has come to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Moment {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// On which cpu.
+    pub cpu: u32,
+    /// When, in microseconds.
+    pub time: u64,
+    /// The instruction it is about to execute.
+    pub pc: Address,
+    /// Its registers from number 0 on; those not given are 0.
+    pub registers: Vec<u64>,
+    /// What has been written to mapped memory on the way.
+    pub writes: Vec<(Address, Vec<u8>)>,
+    /// Whether it is killed while it stands there: nothing of it can be read.
+    pub killed: bool,
+}
+
+/// How often the target was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// Hits that were told.
+    pub hits: u64,
+    /// Calls of [`StoppedThread::read_memory`].
+    pub read_memory: u64,
+    /// Pieces that were read by them.
+    pub pieces: u64,
+    /// Calls of [`StoppedThread::register`].
+    pub register: u64,
+    /// Calls of [`StoppedThread::register_block`].
+    pub register_block: u64,
+}
+
+/// The target. Its registers are 64 bits wide: the plain ones, and behind them the program counter.
+#[derive(Clone, Debug)]
+pub struct FakeTarget {
+    order: ByteOrder,
+    registers: u16,
+    memory: BTreeMap<u64, Vec<u8>>,
+    inserted: BTreeSet<Address>,
+    refused: BTreeSet<Address>,
+    stepping: BTreeSet<ThreadId>,
+    block: Vec<u8>,
+    calls: Calls,
+}
+
+impl FakeTarget {
+    /// A program without memory, with so many registers beside its program counter.
+    #[must_use]
+    pub const fn new(order: ByteOrder, registers: u16) -> Self {
+        Self {
+            order,
+            registers,
+            memory: BTreeMap::new(),
+            inserted: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            stepping: BTreeSet::new(),
+            block: Vec::new(),
+            calls: Calls {
+                hits: 0,
+                read_memory: 0,
+                pieces: 0,
+                register: 0,
+                register_block: 0,
+            },
+        }
+    }
+
+    /// The size of the register block, in bytes.
+    #[must_use]
+    pub fn block_size(&self) -> u32 {
+        (u32::from(self.registers) + 1) * 8
+    }
+
+    /// Gives the program memory; it must not overlap what it has.
+    pub fn map(&mut self, address: Address, bytes: &[u8]) {
+        self.memory.insert(address.0, bytes.to_vec());
+    }
+
+    /// Takes the memory away that was mapped at this address.
+    pub fn unmap(&mut self, address: Address) {
+        self.memory.remove(&address.0);
+    }
+
+    /// Lets every insertion at this address fail.
+    pub fn refuse(&mut self, address: Address) {
+        self.refused.insert(address);
+    }
+
+    /// Where tracepoints are in the program now.
+    #[must_use]
+    pub const fn inserted(&self) -> &BTreeSet<Address> {
+        &self.inserted
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub const fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    /// Counts from 0 again.
+    pub fn reset_calls(&mut self) {
+        self.calls = Calls::default();
+    }
+
+    /// Lets one thread come to one place: a step, if it is being stepped, then a tracepoint, if one is there. The
+    /// outcome is the last one told; none when there was nothing to tell.
+    pub fn run(&mut self, moment: &Moment, handler: &mut dyn HitHandler) -> Option<Outcome> {
+        for (address, bytes) in &moment.writes {
+            self.write(*address, bytes);
+        }
+        let mut outcome = None;
+        let step = self.stepping.contains(&moment.thread);
+        let tracepoint = self.inserted.contains(&moment.pc);
+        let hits = [
+            step.then_some(Hit::Step),
+            tracepoint.then_some(Hit::Tracepoint(moment.pc)),
+        ];
+        for hit in hits.into_iter().flatten() {
+            self.calls.hits += 1;
+            let mut thread = FakeThread {
+                moment,
+                order: self.order,
+                registers: self.registers,
+                memory: &self.memory,
+                block: &mut self.block,
+                calls: &mut self.calls,
+            };
+            let told = handler.hit(hit, &mut thread);
+            if told.step {
+                self.stepping.insert(moment.thread);
+            } else {
+                self.stepping.remove(&moment.thread);
+            }
+            outcome = Some(told);
+        }
+        if moment.killed {
+            self.stepping.remove(&moment.thread);
+            handler.thread_ended(moment.thread);
+        }
+        outcome
+    }
+
+    fn write(&mut self, address: Address, bytes: &[u8]) {
+        if let Some((start, memory)) = self.memory.range_mut(..=address.0).next_back() {
+            let place = memory.iter_mut().skip((address.0 - start) as usize);
+            for (byte, new) in place.zip(bytes) {
+                *byte = *new;
+            }
+        }
+    }
+}
+
+impl Target for FakeTarget {
+    fn insert(&mut self, address: Address) -> Result<(), TargetError> {
+        if self.refused.contains(&address) {
+            let reason = "the test refuses it".to_owned();
+            return Err(TargetError::CannotInsert { address, reason });
+        }
+        assert!(self.inserted.insert(address), "inserted twice at {address}");
+        Ok(())
+    }
+
+    fn remove(&mut self, address: Address) -> Result<(), TargetError> {
+        assert!(self.inserted.remove(&address), "nothing at {address}");
+        Ok(())
+    }
+}
+
+/// A thread at a moment.
+struct FakeThread<'t> {
+    moment: &'t Moment,
+    order: ByteOrder,
+    registers: u16,
+    memory: &'t BTreeMap<u64, Vec<u8>>,
+    block: &'t mut Vec<u8>,
+    calls: &'t mut Calls,
+}
+
+impl FakeThread<'_> {
+    fn value(&self, register: u16) -> Option<u64> {
+        let place = usize::from(register);
+        if register == self.registers {
+            Some(self.moment.pc.0)
+        } else if register < self.registers {
+            Some(self.moment.registers.get(place).copied().unwrap_or(0))
+        } else {
+            None
+        }
+    }
+
+    /// The readable bytes from an address on, to the end of its mapping.
+    fn readable(&self, address: u64) -> &[u8] {
+        let Some((start, bytes)) = self.memory.range(..=address).next_back() else {
+            return &[];
+        };
+        usize::try_from(address - start)
+            .ok()
+            .and_then(|offset| bytes.get(offset..))
+            .unwrap_or_default()
+    }
+}
+
+impl StoppedThread for FakeThread<'_> {
+    fn id(&self) -> ThreadId {
+        self.moment.thread
+    }
+
+    fn cpu(&mut self) -> u32 {
+        self.moment.cpu
+    }
+
+    fn timestamp(&self) -> u64 {
+        self.moment.time
+    }
+
+    fn register(&mut self, register: RegisterNumber) -> Option<u64> {
+        self.calls.register += 1;
+        if self.moment.killed {
+            return None;
+        }
+        self.value(register.0)
+    }
+
+    fn register_block(&mut self) -> Result<&[u8], TargetError> {
+        self.calls.register_block += 1;
+        if self.moment.killed {
+            return Err(TargetError::Gone(self.moment.thread));
+        }
+        self.block.clear();
+        for register in 0..=self.registers {
+            let value = self.value(register).unwrap_or(0);
+            self.block.extend(match self.order {
+                ByteOrder::Little => value.to_le_bytes(),
+                ByteOrder::Big => value.to_be_bytes(),
+            });
+        }
+        Ok(self.block)
+    }
+
+    fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
+        self.calls.read_memory += 1;
+        for piece in pieces {
+            self.calls.pieces += 1;
+            piece.filled = 0;
+            // Mappings that touch are read as one.
+            while !self.moment.killed && piece.filled < piece.bytes.len() {
+                let Some(at) = piece.address.0.checked_add(piece.filled as u64) else {
+                    break;
+                };
+                let rest = piece.bytes.get_mut(piece.filled..).unwrap_or_default();
+                let bytes = self.readable(at);
+                let count = bytes.len().min(rest.len());
+                if count == 0 {
+                    break;
+                }
+                for (byte, read) in rest.iter_mut().zip(bytes) {
+                    *byte = *read;
+                }
+                piece.filled += count;
+            }
+        }
+    }
+}
