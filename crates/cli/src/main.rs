@@ -1,1 +1,55 @@
-fn main() {}
+//! The `tracewire` program: reads the command line, joins the libraries, and nothing else.
+
+mod arguments;
+mod frames;
+mod look;
+mod open;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+/// How a command ended that had no error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Answer {
+    /// Done: exit status 0.
+    Yes,
+    /// The data says no: exit status 1.
+    No,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("tracewire: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<Answer> {
+    match arguments.command {
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { directory } => shell::manual(&directory),
+        Command::Info(arguments) => look::info(&arguments),
+        Command::Show(arguments) => look::show(&arguments),
+        Command::Find(arguments) => look::find(&arguments),
+        Command::Record(_) | Command::Demo(_) => anyhow::bail!("not yet"),
+    }
+}
+
+/// Whether whoever read our output has heard enough.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -19,6 +19,9 @@ const FAINT: Style = Style::new().dimmed();
 /// What went wrong.
 const WARNING: Style = AnsiColor::Yellow.on_default();
 
+/// Up to how many registers of a frame are shown one by one even where they are 0.
+const FEW_REGISTERS: usize = 40;
+
 fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -454,8 +457,17 @@ pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
             .map(|(name, _)| name.len())
             .max()
             .unwrap_or(0);
+        let many = view.registers.0.len() > FEW_REGISTERS;
+        let mut zero = 0_u64;
         for (name, value) in &view.registers.0 {
+            if many && value == "0x0" {
+                zero += 1;
+                continue;
+            }
             let _ = writeln!(text, "  {:<width$} {value}", printable(name));
+        }
+        if zero > 0 {
+            let _ = writeln!(text, "  {}", styled(FAINT, format_args!("{zero} more are 0")));
         }
     }
     for piece in &view.memory {

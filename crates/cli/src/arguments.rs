@@ -1,0 +1,317 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+
+/// GDB's tracepoints, for any program, without stopping it.
+#[derive(Parser, Debug)]
+#[command(
+    name = "tracewire",
+    version,
+    about = "GDB's tracepoints for a live program: name places, let it run, look at what each hit saw",
+    long_about = "GDB's tracepoints for a live program.\n\nName places in a program and what to collect there, let \
+                  the program run at its own pace, and look afterwards at what each hit saw: here, or in GDB, which \
+                  reads and writes the same files and the same scripts.",
+    after_help = "Start with:  tracewire demo\n\nExit status: 0 done; 1 the data says no (nothing found, no tracepoint \
+                  was ever set); 2 wrong usage or input that cannot be used.",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Trace a bundled sample program, show what was seen, say what to try next
+    #[command(after_help = DEMO_HELP)]
+    Demo(DemoArguments),
+    /// Run a program, or attach to one, with tracepoints in it, and save what they saw
+    #[command(after_help = RECORD_HELP, after_long_help = RECORD_LONG_HELP)]
+    Record(RecordArguments),
+    /// Say what a trace file holds: how the run went, tracepoints, variables
+    #[command(after_help = INFO_HELP)]
+    Info(InfoArguments),
+    /// Show frames of a trace file: where and when, and every value collected
+    #[command(after_help = SHOW_HELP)]
+    Show(ShowArguments),
+    /// Find frames of a trace file by place, tracepoint, source line or values
+    #[command(after_help = FIND_HELP)]
+    Find(FindArguments),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example, for bash:\n  source <(tracewire completions bash)")]
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder
+    #[command(after_help = "Example:\n  tracewire man . && man ./tracewire-record.1")]
+    Man {
+        /// The folder, made if it is not there
+        #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+        directory: PathBuf,
+    },
+}
+
+const DEMO_HELP: &str = "\
+The sample has three threads. Its tracepoints use a condition, a string behind two pointers, a trace state \
+variable and while-stepping. The program, its source, its script and the trace file are written into the current \
+folder, or beside the FILE of -o, so that they can be looked at afterwards.
+
+Examples:
+  tracewire demo
+  tracewire demo -o /tmp/tracewire-demo.tf";
+
+#[derive(Args, Debug)]
+pub struct DemoArguments {
+    /// The trace file to write
+    #[arg(short, long, value_name = "FILE", default_value = "tracewire-demo.tf", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+}
+
+const RECORD_HELP: &str = "\
+Examples:
+  tracewire record -t 'main : $args' -o run.tf -- ls
+  tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
+  tracewire record -t 'handle if depth < 3 : $args, /s j->name' -o run.tf -p 1234
+See `tracewire record --help` for the language.";
+
+const RECORD_LONG_HELP: &str = "\
+THE LANGUAGE
+  A SCRIPT is GDB's own: what `save tracepoints` writes can be fed in unchanged.
+      tvariable $hits
+      trace handle if depth < 3
+      actions
+        collect $regs, $args, $locals, total
+        collect/s j->name
+        teval $hits = $hits + 1
+        while-stepping 2
+          collect $regs
+        end
+      end
+      passcount 100
+  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER/MARKER with strace. One that is not there yet waits \
+for the library that has it.
+
+  A SPEC is LOCATION [if COND] [: collect LIST]. The colon has a blank behind it, so that ns::function and file.c:12 \
+stay whole; the word collect may be left out, and /s before the list collects strings. Quote the whole for the shell.
+
+  In both, LIST is $regs, $args, $locals, $_ret, $rax, or any C expression: j->name, *j, table[2].x, *p@n.
+
+THE END
+  The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
+on ^C. Then the program is let go as it was found: a program that is still running runs on. A program that record \
+started keeps the terminal until it ends.
+
+Examples:
+  tracewire record -t 'main : $args' -o run.tf -- ls
+  tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
+  tracewire record -t 'handle if depth < 3 : $args, /s j->name' -o run.tf -p 1234
+  tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
+
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("target").required(true))]
+pub struct RecordArguments {
+    /// A file of GDB's tracepoint commands; may be given several times
+    #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
+    pub scripts: Vec<PathBuf>,
+    /// A tracepoint: 'LOCATION [if COND] [: collect LIST]'; may be given several times
+    #[arg(
+        short = 't',
+        long = "tracepoint",
+        value_name = "SPEC",
+        required_unless_present = "scripts"
+    )]
+    pub tracepoints: Vec<String>,
+    /// The trace file to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// Attach to this process
+    #[arg(short, long, value_name = "PID", group = "target")]
+    pub pid: Option<u32>,
+    /// How much to keep: bytes, or with KiB, MiB, GiB [default: 1GiB; with --circular 5MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub buffer_size: Option<u64>,
+    /// When the buffer is full, let the oldest frames go instead of ending the run
+    #[arg(long)]
+    pub circular: bool,
+    /// End the run after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<std::time::Duration>,
+    /// The program to run, and its arguments
+    #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+const INFO_HELP: &str = "\
+Examples:
+  tracewire info run.tf
+  tracewire info --json run.tf | jq .status";
+
+#[derive(Args, Debug)]
+pub struct InfoArguments {
+    /// The trace file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// One JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+const SHOW_HELP: &str = "\
+Names, source lines and values come from the program and its libraries, which the trace file names; a file that was \
+built anew since is not used. --elf gives the program where the trace file does not, or where it has moved.
+
+Examples:
+  tracewire show run.tf
+  tracewire show run.tf --frame 3
+  tracewire show run.tf --tracepoint 2 --json | jq .values
+  gdb -x <(tracewire show run.tf --gdb)";
+
+#[derive(Args, Debug)]
+pub struct ShowArguments {
+    /// The trace file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Only this frame, or these: N, N..M (without M), N..=M, N.. or ..M
+    #[arg(long, value_name = "N[..M]", value_parser = crate::frames::FrameRange::parse)]
+    pub frame: Option<crate::frames::FrameRange>,
+    /// Only frames of this tracepoint
+    #[arg(long, value_name = "N")]
+    pub tracepoint: Option<i32>,
+    /// The program, or one of its libraries; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
+    /// One JSON object a line instead of text
+    #[arg(long, conflicts_with = "gdb")]
+    pub json: bool,
+    /// Print the commands with which GDB opens the file, symbols included
+    #[arg(long, conflicts_with_all = ["frame", "tracepoint"])]
+    pub gdb: bool,
+}
+
+const FIND_HELP: &str = "\
+Without --json a frame number a line. Several conditions must all hold. Exit status 1 when no frame fits.
+
+Examples:
+  tracewire find run.tf --tracepoint 2 --first
+  tracewire find run.tf --line sample.c:14
+  tracewire find run.tf --where 'depth == 0 && j->id > 2'
+  tracewire find run.tf --range 0x401000 0x401fff --from 100";
+
+#[derive(Args, Debug)]
+pub struct FindArguments {
+    /// The trace file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Frames whose program counter is this address
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub pc: Option<u64>,
+    /// Frames whose program counter is from A to B, both included
+    #[arg(long, num_args = 2, value_names = ["A", "B"], value_parser = parse_address)]
+    pub range: Option<Vec<u64>>,
+    /// Frames whose program counter is not from A to B
+    #[arg(long, num_args = 2, value_names = ["A", "B"], value_parser = parse_address)]
+    pub outside: Option<Vec<u64>>,
+    /// Frames of this tracepoint
+    #[arg(long, value_name = "N")]
+    pub tracepoint: Option<i32>,
+    /// Frames in the code of a source line
+    #[arg(long, value_name = "FILE:N")]
+    pub line: Option<String>,
+    /// Frames for which an expression over collected values is true; a frame that lacks a value it needs does not fit
+    #[arg(long = "where", value_name = "EXPR")]
+    pub condition: Option<String>,
+    /// Only the first frame that fits
+    #[arg(long)]
+    pub first: bool,
+    /// Start at this frame
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub from: u64,
+    /// The program, or one of its libraries; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
+    /// One JSON object a line: the frames as `show --json` gives them
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// An address: hexadecimal with `0x`, or decimal.
+fn parse_address(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if !digits.starts_with(['+', '-']) => u64::from_str_radix(digits, 16),
+        _ => text.parse(),
+    };
+    parsed.map_err(|_| "expected an address such as 0x401000".to_owned())
+}
+
+/// A size in bytes, with an optional unit.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err("expected a size such as 65536, 512KiB, 5MiB or 2GiB".to_owned()),
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .filter(|size| *size > 0)
+        .ok_or_else(|| "expected a size such as 65536, 512KiB, 5MiB or 2GiB".to_owned())
+}
+
+/// A time in seconds, with a fraction if need be.
+fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a number of seconds greater than 0, such as 2.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_seconds() {
+        assert_eq!(parse_size("65536"), Ok(65536));
+        assert_eq!(parse_size("5MiB"), Ok(5 << 20));
+        assert_eq!(parse_size("2g"), Ok(2 << 30));
+        for wrong in [
+            "",
+            "0",
+            "MiB",
+            "-1",
+            "1.5G",
+            "99999999999999999999",
+            "99999999999TiB",
+        ] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(
+            parse_seconds("0.5"),
+            Ok(std::time::Duration::from_millis(500))
+        );
+        for wrong in ["", "0", "-1", "NaN", "inf", "1e300", "x"] {
+            assert!(parse_seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

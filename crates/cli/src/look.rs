@@ -1,0 +1,209 @@
+//! `info`, `show` and `find`: looking at a trace file.
+
+use std::io::{BufWriter, Write};
+
+use anyhow::Context;
+use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TraceFile};
+use tracewire_views::{
+    Criteria, FrameView, Info, LineCriterion, Program, Viewer, gdb_commands, table,
+};
+
+use crate::Answer;
+use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
+use crate::frames::FrameRange;
+use crate::open;
+
+/// How many frames a table is laid out for at a time: its columns are as wide as their widest cell, and a file
+/// may have millions of frames.
+const FRAMES_A_TABLE: usize = 1000;
+
+/// Standard output, buffered, with colours where a person sees them.
+fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>> {
+    let stdout = anstream::stdout().lock();
+    BufWriter::with_capacity(1 << 16, stdout)
+}
+
+/// `info`.
+pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
+    let file = open::trace_file(&arguments.file)?;
+    let info = Info::of(&file);
+    let mut output = output();
+    if arguments.json {
+        writeln!(output, "{}", info.json())?;
+    } else {
+        write!(
+            output,
+            "{}",
+            table::info(&info, &arguments.file.display().to_string())
+        )?;
+    }
+    output.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// `show`.
+pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
+    let file = open::trace_file(&arguments.file)?;
+    let mut output = output();
+    if arguments.gdb {
+        let path = std::path::absolute(&arguments.file)?;
+        let named: Result<Vec<_>, _> = arguments.elf.iter().map(std::path::absolute).collect();
+        write!(output, "{}", gdb_commands(&file, &path, &named?))?;
+        output.flush()?;
+        return Ok(Answer::Yes);
+    }
+    let range = arguments.frame.unwrap_or(FrameRange {
+        start: 0,
+        end: None,
+        single: false,
+    });
+    let frames = file.frame_count();
+    if range.single && range.start >= frames {
+        return Err(no_such_frame(range.start, &file));
+    }
+    let program = open::program(&file, &arguments.elf)?;
+    let viewer = Viewer::new(&file, &program);
+    let wanted = arguments.tracepoint;
+    let chosen = (range.start..range.end.unwrap_or(frames).min(frames))
+        .filter_map(|number| file.frame(FrameNumber(number)))
+        .filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
+    let mut shown = 0_u64;
+    if arguments.json {
+        for frame in chosen {
+            write_json(&mut output, &viewer.view(frame))?;
+            shown += 1;
+        }
+    } else if range.single {
+        for frame in chosen {
+            write!(
+                output,
+                "{}",
+                table::frame(&viewer.view(frame), origin(&file))
+            )?;
+            shown += 1;
+        }
+    } else {
+        shown = write_table(&mut output, &viewer, chosen)?;
+    }
+    output.flush()?;
+    if shown == 0 {
+        anstream::eprintln!("tracewire: no frame to show: the file holds {frames}");
+        return Ok(if frames == 0 && range.start == 0 && wanted.is_none() {
+            Answer::Yes
+        } else {
+            Answer::No
+        });
+    }
+    Ok(Answer::Yes)
+}
+
+/// Writes frames as tables, and gives how many there were.
+pub fn write_table<'a>(
+    output: &mut impl Write,
+    viewer: &Viewer<'a>,
+    frames: impl Iterator<Item = Frame<'a>>,
+) -> anyhow::Result<u64> {
+    let origin = origin(viewer.file());
+    let mut shown = 0;
+    let mut views = Vec::new();
+    for frame in frames {
+        views.push(viewer.view(frame));
+        shown += 1;
+        if views.len() == FRAMES_A_TABLE {
+            write!(output, "{}", table::frames(&views, origin))?;
+            views.clear();
+        }
+    }
+    if !views.is_empty() {
+        write!(output, "{}", table::frames(&views, origin))?;
+    }
+    Ok(shown)
+}
+
+fn write_json(output: &mut impl Write, view: &FrameView) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *output, view).map_err(std::io::Error::from)?;
+    output.write_all(b"\n")?;
+    Ok(())
+}
+
+/// What the tables' times count from: the start of the run where the frames' clock is the status line's, else the
+/// first frame's time.
+pub fn origin(file: &TraceFile) -> Option<u64> {
+    let first = file.frames().find_map(|frame| frame.timestamp())?;
+    let start = file
+        .description()
+        .status()
+        .and_then(|status| status.fields.start_time);
+    // More than a year apart means another clock.
+    let same_clock = |start: &u64| first.abs_diff(*start) < 366 * 86_400 * 1_000_000;
+    start.filter(same_clock).or(Some(first))
+}
+
+fn no_such_frame(number: u64, file: &TraceFile) -> anyhow::Error {
+    match file.frame_count() {
+        0 => anyhow::anyhow!("there is no frame {number}: the file holds none"),
+        frames => anyhow::anyhow!(
+            "there is no frame {number}: the file holds {frames}, numbered from 0 to {}",
+            frames - 1
+        ),
+    }
+}
+
+/// `find`.
+pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
+    let file = open::trace_file(&arguments.file)?;
+    let criteria = criteria(arguments)?;
+    let symbols_wanted = arguments.json || criteria.line.is_some() || criteria.condition.is_some();
+    let program = if symbols_wanted || !arguments.elf.is_empty() {
+        open::program(&file, &arguments.elf)?
+    } else {
+        Program::default()
+    };
+    if let Some(line) = &criteria.line {
+        line.check(&program.symbols)?;
+    }
+    let viewer = Viewer::new(&file, &program);
+    let limit = if arguments.first { 1 } else { usize::MAX };
+    let mut output = output();
+    let mut answer = Answer::No;
+    for frame in criteria
+        .find(&viewer, FrameNumber(arguments.from))
+        .take(limit)
+    {
+        let frame = frame?;
+        answer = Answer::Yes;
+        if arguments.json {
+            write_json(&mut output, &viewer.view(frame))?;
+        } else {
+            writeln!(output, "{}", frame.number())?;
+        }
+    }
+    output.flush()?;
+    Ok(answer)
+}
+
+fn criteria(arguments: &FindArguments) -> anyhow::Result<Criteria> {
+    let mut criteria = Criteria {
+        condition: arguments.condition.clone(),
+        ..Criteria::default()
+    };
+    if let Some(pc) = arguments.pc {
+        criteria.searches.push(Search::ProgramCounter(Address(pc)));
+    }
+    for (bounds, outside) in [(&arguments.range, false), (&arguments.outside, true)] {
+        if let Some([a, b]) = bounds.as_deref() {
+            if a > b {
+                let name = if outside { "--outside" } else { "--range" };
+                anyhow::bail!("{name} {a:#x} {b:#x}: expected the lower address first");
+            }
+            criteria.range(*a, *b, outside);
+        }
+    }
+    if let Some(number) = arguments.tracepoint {
+        criteria.tracepoint(number);
+    }
+    if let Some(line) = &arguments.line {
+        criteria.line = Some(LineCriterion::parse(line).context("--line")?);
+    }
+    Ok(criteria)
+}
