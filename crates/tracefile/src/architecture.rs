@@ -163,21 +163,27 @@ impl ByteOrder {
         })
     }
 
-    pub(crate) const fn u16_bytes(self, value: u16) -> [u8; 2] {
+    /// The bytes of a number of 16 bits in this order.
+    #[must_use]
+    pub const fn u16_bytes(self, value: u16) -> [u8; 2] {
         match self {
             Self::Little => value.to_le_bytes(),
             Self::Big => value.to_be_bytes(),
         }
     }
 
-    pub(crate) const fn u32_bytes(self, value: u32) -> [u8; 4] {
+    /// The bytes of a number of 32 bits in this order.
+    #[must_use]
+    pub const fn u32_bytes(self, value: u32) -> [u8; 4] {
         match self {
             Self::Little => value.to_le_bytes(),
             Self::Big => value.to_be_bytes(),
         }
     }
 
-    pub(crate) const fn u64_bytes(self, value: u64) -> [u8; 8] {
+    /// The bytes of a number of 64 bits in this order.
+    #[must_use]
+    pub const fn u64_bytes(self, value: u64) -> [u8; 8] {
         match self {
             Self::Little => value.to_le_bytes(),
             Self::Big => value.to_be_bytes(),

@@ -1,0 +1,75 @@
+//! A small file cannot make the reader take much memory.
+
+#[path = "support/touch.rs"]
+mod touch;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tracewire_tracefile::{RegisterLayout, TraceFile};
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: the caller's layout is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the pointer came from `alloc` above, with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const HEADER: &str = "\u{7f}TRACE0\n";
+
+#[test]
+fn a_hundred_bytes_take_less_than_16_mib() {
+    let frames = b"\n\x01\x00\xff\xff\xff\xffM\0\0\0\0\0\0\0\0\xff\xff";
+    for description in [
+        "R ffffffff\n",
+        "R 4294967295\ntdesc <target><reg name='a' bitsize='524288'/><reg name='b' bitsize='524288'/>",
+        "R 1\ntp T1:1:E:ffffffffffffffff:0:Xffffffffffffffff,00\n",
+        "R 1\ntp T1:1:E:0:0\ntp A1:1:Xffffffff,2a\ntp Z1:1:cmd:0:ffffffff:2a\n",
+        "R 1\ntp T1:1:E:0:0\ntp A1:1:Rffffffffffffffffffffffffffffffffffffffffffffffffff\n",
+        "R 1\ntsv ffffffff:0:0:00\nmodule 0:0:ffffffffffffffff:0:0:00:00\n",
+        "tdesc <!DOCTYPE t [<!ENTITY a \"aaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;\">]><target>&b;</target>\n",
+    ] {
+        let bytes = [HEADER.as_bytes(), description.as_bytes(), frames].concat();
+        let before = NOW.load(Ordering::Relaxed);
+        MOST.store(before, Ordering::Relaxed);
+        let file = TraceFile::from_bytes(bytes).unwrap();
+        touch::everything(&file);
+        let most = MOST.load(Ordering::Relaxed) - before;
+        assert!(most < 16 << 20, "{description}: {most} bytes");
+    }
+}
+
+/// Entities that stand for entities that stand for entities.
+#[test]
+fn a_small_description_cannot_grow_large() {
+    let mut xml = String::from("<!DOCTYPE target [<!ENTITY e0 \"0123456789\">");
+    for level in 1..12 {
+        let inner = format!("&e{};", level - 1).repeat(10);
+        xml += &format!("<!ENTITY e{level} \"{inner}\">");
+    }
+    xml += "]><target>&e11;</target>";
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    assert!(RegisterLayout::parse(&xml).is_err());
+    assert!(RegisterLayout::parse(&"<target>".repeat(100_000)).is_err());
+    assert!(RegisterLayout::parse(&"<target ".repeat(100_000)).is_err());
+    let most = MOST.load(Ordering::Relaxed) - before;
+    assert!(most < 16 << 20, "{most} bytes");
+}
