@@ -1,6 +1,7 @@
 //! ELF and DWARF for tracepoints. (Front page to be written with a running example.)
 #![deny(missing_docs)]
 
+mod dwarf;
 mod error;
 mod expression;
 mod frame;
@@ -11,6 +12,7 @@ mod registers;
 mod scope;
 mod symbols;
 mod types;
+mod unwind;
 mod value;
 
 pub use error::{LocationError, SymbolError};

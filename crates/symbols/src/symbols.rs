@@ -9,7 +9,8 @@ use crate::error::{LocationError, SymbolError};
 use crate::frame::{CfaRule, UnwindRow};
 use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
-use crate::module::{ModuleId, ModuleInfo};
+use crate::module::demangle;
+use crate::module::{Image, MarkerNote, Module, ModuleId, ModuleInfo};
 use crate::scope::{ScopeVariables, Variable};
 use crate::types::{Language, Type, TypeId};
 
@@ -17,7 +18,7 @@ use crate::types::{Language, Type, TypeId};
 /// thread at a time.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    modules: Vec<Option<ModuleInfo>>,
+    modules: Vec<Option<Module>>,
 }
 
 impl Symbols {
@@ -34,11 +35,8 @@ impl Symbols {
     /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug
     /// information is no error here: what can be read of it is used.
     pub fn add_module(&mut self, path: &Path, bias: u64) -> Result<ModuleId, SymbolError> {
-        let _ = (path, bias);
-        Err(SymbolError::NotUsable {
-            path: path.to_owned(),
-            reason: "not yet".to_owned(),
-        })
+        let image = Image::read(path)?;
+        self.add_image(image, bias)
     }
 
     /// Adds an ELF file whose bytes are at hand; `path` is how it is called.
@@ -51,11 +49,20 @@ impl Symbols {
         bytes: Vec<u8>,
         bias: u64,
     ) -> Result<ModuleId, SymbolError> {
-        let _ = (path, bytes, bias);
-        Err(SymbolError::NotUsable {
-            path: path.to_owned(),
-            reason: "not yet".to_owned(),
-        })
+        let image = Image::parse(path, bytes.into())?;
+        self.add_image(image, bias)
+    }
+
+    fn add_image(&mut self, image: Image, bias: u64) -> Result<ModuleId, SymbolError> {
+        let Ok(number) = u32::try_from(self.modules.len()) else {
+            return Err(SymbolError::NotUsable {
+                path: image.path,
+                reason: "too many modules".to_owned(),
+            });
+        };
+        let id = ModuleId(number);
+        self.modules.push(Some(Module::new(id, image, bias)));
+        Ok(id)
     }
 
     /// Takes a module out (a library that was closed). Types read from it stay readable. Whether it was there.
@@ -68,38 +75,47 @@ impl Symbols {
     /// The modules, in the order they were added.
     #[must_use]
     pub fn modules(&self) -> Vec<&ModuleInfo> {
-        self.modules.iter().flatten().collect()
+        self.loaded().map(|module| &module.info).collect()
     }
 
     /// One module.
     #[must_use]
     pub fn module(&self, module: ModuleId) -> Option<&ModuleInfo> {
+        Some(&self.module_of(module)?.info)
+    }
+
+    pub(crate) fn module_of(&self, module: ModuleId) -> Option<&Module> {
         self.modules.get(module.0 as usize)?.as_ref()
+    }
+
+    /// The modules that are there.
+    pub(crate) fn loaded(&self) -> impl Iterator<Item = &Module> {
+        self.modules.iter().flatten()
+    }
+
+    /// The module that an address is in.
+    pub(crate) fn module_with(&self, address: Address) -> Option<&Module> {
+        self.loaded().find(|module| module.contains(address))
     }
 
     /// The module that an address is in.
     #[must_use]
     pub fn module_at(&self, address: Address) -> Option<ModuleId> {
-        let _ = address;
-        None
+        Some(self.module_with(address)?.info.id)
     }
 
     /// The program's machine; `None` before the first module.
     #[must_use]
     pub fn architecture(&self) -> Option<Architecture> {
-        self.modules
-            .iter()
-            .flatten()
-            .next()
-            .map(|module| module.architecture)
+        self.loaded().next().map(|module| module.info.architecture)
     }
 
     /// Reads memory that the program cannot write, from the files: text and constants. Either all the bytes or
     /// none, and then `false`.
     #[must_use]
     pub fn read_only_memory(&self, address: Address, bytes: &mut [u8]) -> bool {
-        let _ = (address, bytes);
-        false
+        self.module_with(address)
+            .is_some_and(|module| module.image.read_at(module.unbiased(address), bytes, true))
     }
 
     /// The places that a location names, by address; at least one. See the crate's front page for the forms.
@@ -123,7 +139,18 @@ impl Symbols {
     /// Every marker of every module.
     #[must_use]
     pub fn markers(&self) -> Vec<Marker> {
-        Vec::new()
+        let markers = |module: &Module| {
+            let one = |note: &MarkerNote| Marker {
+                provider: note.provider.clone(),
+                name: note.name.clone(),
+                address: module.biased(note.address),
+                arguments: note.arguments.clone(),
+                semaphore: note.semaphore.map(|address| module.biased(address)),
+                module: module.info.id,
+            };
+            module.markers().iter().map(one).collect::<Vec<_>>()
+        };
+        self.loaded().flat_map(markers).collect()
     }
 
     /// The source place of an address; `None` when no module has the address or nothing is known of it.
@@ -240,8 +267,10 @@ impl Symbols {
     /// The rules to find the caller's frame from `pc`.
     #[must_use]
     pub fn unwind(&self, pc: Address) -> Option<UnwindRow> {
-        let _ = pc;
-        None
+        let module = self.module_with(pc)?;
+        module
+            .frames()
+            .row(module.info.id, module.info.bias, module.unbiased(pc))
     }
 
     /// The base type that a typed operation of an expression names.
@@ -285,8 +314,13 @@ impl Symbols {
     /// `<symbol+offset>`. C++ and Rust names are demangled.
     #[must_use]
     pub fn symbol_at(&self, address: Address) -> Option<(String, u64)> {
-        let _ = address;
-        None
+        let module = self.module_with(address)?;
+        let address = module.unbiased(address);
+        let symbol = module.elf_symbol_at(address)?;
+        Some((
+            demangle::readable(&symbol.name),
+            address.wrapping_sub(symbol.address),
+        ))
     }
 
     /// The language of the unit that an address is in; without one, of the unit that has `main`, or C.

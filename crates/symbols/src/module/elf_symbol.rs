@@ -1,0 +1,185 @@
+//! The symbols of the ELF symbol tables: what is known without debug information.
+
+use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS};
+use object::{Object, ObjectSymbol, SymbolFlags};
+
+use super::image::Image;
+
+/// What a symbol names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ElfSymbolKind {
+    Function,
+    /// A GNU indirect function: the code at its address chooses the real one.
+    IndirectFunction,
+    Data,
+    /// Its value is an offset into the thread-local segment.
+    ThreadLocal,
+}
+
+/// One defined symbol; addresses are link-time ones.
+#[derive(Clone, Debug)]
+pub(crate) struct ElfSymbol {
+    pub(crate) name: Box<str>,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) kind: ElfSymbolKind,
+    pub(crate) local: bool,
+    section: u16,
+}
+
+/// The defined symbols of a module, by address.
+#[derive(Debug, Default)]
+pub(crate) struct ElfSymbols {
+    symbols: Vec<ElfSymbol>,
+    /// Indices into `symbols`, by name.
+    by_name: Vec<u32>,
+}
+
+impl ElfSymbols {
+    /// Reads `.symtab` (of the debug file where the program was stripped) and `.dynsym`.
+    pub(crate) fn read(image: &Image, debug: Option<&Image>) -> Self {
+        let mut symbols = Vec::new();
+        for source in [Some(image), debug].into_iter().flatten() {
+            let Ok(file) = object::File::parse(&*source.bytes) else {
+                continue;
+            };
+            symbols.extend(file.symbols().filter_map(|symbol| read(image, &symbol)));
+            symbols.extend(
+                file.dynamic_symbols()
+                    .filter_map(|symbol| read(image, &symbol)),
+            );
+        }
+        // Stable: of several names at one address the order of the tables is kept, as GDB keeps it.
+        symbols.sort_by_key(|symbol| (symbol.kind == ElfSymbolKind::ThreadLocal, symbol.address));
+        let mut seen = std::collections::HashSet::new();
+        symbols.retain(|symbol: &ElfSymbol| seen.insert((symbol.name.clone(), symbol.address)));
+        let mut by_name: Vec<u32> = (0..u32::try_from(symbols.len()).unwrap_or(u32::MAX)).collect();
+        by_name.sort_by(|&a, &b| name_of(&symbols, a).cmp(name_of(&symbols, b)));
+        Self { symbols, by_name }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ElfSymbol> {
+        self.symbols.iter()
+    }
+
+    /// The symbols of exactly that name.
+    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ElfSymbol> {
+        let start = self
+            .by_name
+            .partition_point(|&index| name_of(&self.symbols, index) < name);
+        self.by_name
+            .get(start..)
+            .unwrap_or(&[])
+            .iter()
+            .filter_map(|&index| self.symbols.get(index as usize))
+            .take_while(move |symbol| &*symbol.name == name)
+    }
+
+    /// The symbol that covers a link-time address, as GDB's `lookup_minimal_symbol_by_pc_section` prefers: the
+    /// last that starts at or before it; one that has a size before one that has none; none if the address is
+    /// past the end of a symbol with a size.
+    pub(crate) fn covering(&self, image: &Image, address: u64) -> Option<&ElfSymbol> {
+        let section = image
+            .sections
+            .iter()
+            .position(|section| {
+                section.allocated
+                    && address >= section.address
+                    && address - section.address < section.size
+            })
+            .and_then(|index| u16::try_from(index).ok())?;
+        let end = self.symbols.partition_point(|symbol| {
+            symbol.kind != ElfSymbolKind::ThreadLocal && symbol.address <= address
+        });
+        let mut without_size = None;
+        let mut candidates = self
+            .symbols
+            .get(..end)?
+            .iter()
+            .rev()
+            .filter(|symbol| symbol.section == section)
+            .peekable();
+        while let Some(symbol) = candidates.next() {
+            if symbol.size == 0 {
+                without_size = without_size.or(Some(symbol));
+                continue;
+            }
+            let covers = |symbol: &ElfSymbol| address - symbol.address < symbol.size;
+            if !covers(symbol)
+                && candidates
+                    .peek()
+                    .is_some_and(|previous| previous.size > 0 && covers(previous))
+            {
+                continue;
+            }
+            return if covers(symbol) {
+                Some(symbol)
+            } else {
+                without_size
+            };
+        }
+        without_size
+    }
+
+    /// Where the symbol that covers an address ends: at its size, or where the next one starts.
+    pub(crate) fn end_of(&self, symbol: &ElfSymbol) -> u64 {
+        if symbol.size > 0 {
+            return symbol.address.saturating_add(symbol.size);
+        }
+        let next = self
+            .symbols
+            .partition_point(|other| other.address <= symbol.address);
+        self.symbols
+            .get(next)
+            .map_or(u64::MAX, |other| other.address)
+    }
+}
+
+fn name_of(symbols: &[ElfSymbol], index: u32) -> &str {
+    symbols
+        .get(index as usize)
+        .map_or("", |symbol| &*symbol.name)
+}
+
+fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSymbol> {
+    if symbol.is_undefined() {
+        return None;
+    }
+    let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+        return None;
+    };
+    let address = symbol.address();
+    let thread_local = st_info.st_type() == STT_TLS;
+    let section = image.sections.iter().position(|section| {
+        section.allocated
+            && !thread_local
+            && address >= section.address
+            // A symbol may stand at the end of its section (`_end`).
+            && address - section.address <= section.size
+            && (address - section.address < section.size || section.size == 0)
+    });
+    let executable = section
+        .and_then(|index| image.sections.get(index))
+        .is_some_and(|section| section.executable);
+    let kind = match st_info.st_type() {
+        STT_FUNC => ElfSymbolKind::Function,
+        STT_GNU_IFUNC => ElfSymbolKind::IndirectFunction,
+        STT_NOTYPE if executable => ElfSymbolKind::Function,
+        STT_NOTYPE | STT_OBJECT => ElfSymbolKind::Data,
+        STT_TLS => ElfSymbolKind::ThreadLocal,
+        _ => return None,
+    };
+    let name = symbol.name().ok()?;
+    // `name@VERSION` and `name@@VERSION`.
+    let name = name.split('@').next().filter(|name| !name.is_empty())?;
+    Some(ElfSymbol {
+        name: name.into(),
+        address,
+        size: symbol.size(),
+        kind,
+        local: st_info.st_bind() == STB_LOCAL,
+        section: section
+            .and_then(|index| u16::try_from(index).ok())
+            .unwrap_or(u16::MAX),
+    })
+}

@@ -1,0 +1,332 @@
+//! The bytes of an ELF file and what its headers say.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gimli::{EndianArcSlice, RunTimeEndian};
+use object::elf::{PF_W, PF_X, PT_INTERP, PT_LOAD, PT_TLS};
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
+use tracewire_tracefile::{Address, Architecture};
+
+use super::Segment;
+use crate::error::SymbolError;
+
+/// The reader of everything: a slice of the file, or of a section that was compressed in it.
+pub(crate) type Reader = EndianArcSlice<RunTimeEndian>;
+
+/// The largest section that is decompressed.
+const LARGEST_SECTION: u64 = 4 << 30;
+
+/// An ELF file in memory. It is read whole, not mapped: a program that is built anew while it is traced must
+/// not take the tracer with it.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) endian: RunTimeEndian,
+    pub(crate) architecture: Architecture,
+    pub(crate) relocatable: bool,
+    pub(crate) entry: u64,
+    pub(crate) interpreter: Option<PathBuf>,
+    pub(crate) build_id: Option<Vec<u8>>,
+    /// Loaded segments, by link-time address.
+    pub(crate) segments: Vec<Segment>,
+    /// The thread-local segment: size in memory, alignment.
+    pub(crate) thread_local: Option<(u64, u64)>,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A section of the file.
+#[derive(Debug)]
+pub(crate) struct Section {
+    pub(crate) name: String,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    /// Where its bytes are; `None` if it has none (`.bss`, or stripped into another file).
+    range: Option<(usize, usize)>,
+    compression: Compression,
+    /// Whether it is loaded.
+    pub(crate) allocated: bool,
+    /// Whether it holds code.
+    pub(crate) executable: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Compression {
+    None,
+    Some(CompressionFormat, u64),
+}
+
+impl Image {
+    /// Reads a regular file.
+    pub(crate) fn read(path: &Path) -> Result<Self, SymbolError> {
+        let cannot_read = |source| SymbolError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let metadata = std::fs::metadata(path).map_err(cannot_read)?;
+        if !metadata.is_file() {
+            return Err(SymbolError::NotUsable {
+                path: path.to_owned(),
+                reason: "not a regular file".to_owned(),
+            });
+        }
+        let bytes = std::fs::read(path).map_err(cannot_read)?;
+        Self::parse(path, bytes.into())
+    }
+
+    pub(crate) fn parse(path: &Path, bytes: Arc<[u8]>) -> Result<Self, SymbolError> {
+        let unusable = |reason: String| SymbolError::NotUsable {
+            path: path.to_owned(),
+            reason,
+        };
+        let data: &[u8] = &bytes;
+        if !data.starts_with(b"\x7fELF") {
+            return Err(unusable("not an ELF file".to_owned()));
+        }
+        let file = object::File::parse(data).map_err(|error| unusable(error.to_string()))?;
+        let architecture = architecture_of(&file).ok_or_else(|| {
+            unusable(format!(
+                "programs for {:?} are not known",
+                file.architecture()
+            ))
+        })?;
+        let relocatable = match file.kind() {
+            ObjectKind::Executable => false,
+            ObjectKind::Dynamic => true,
+            ObjectKind::Relocatable => {
+                return Err(unusable("an object file that was not linked".to_owned()));
+            }
+            ObjectKind::Core => return Err(unusable("a core dump, not a program".to_owned())),
+            _ => return Err(unusable("neither a program nor a library".to_owned())),
+        };
+        let programs = match &file {
+            object::File::Elf32(elf) => program_headers(elf.elf_header(), data),
+            object::File::Elf64(elf) => program_headers(elf.elf_header(), data),
+            _ => return Err(unusable("not an ELF file".to_owned())),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            endian: if file.is_little_endian() {
+                RunTimeEndian::Little
+            } else {
+                RunTimeEndian::Big
+            },
+            architecture,
+            relocatable,
+            entry: file.entry(),
+            interpreter: programs.interpreter,
+            build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
+            segments: programs.segments,
+            thread_local: programs.thread_local,
+            sections: sections(&file),
+            bytes: Arc::clone(&bytes),
+        })
+    }
+
+    pub(crate) fn section(&self, name: &str) -> Option<&Section> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    /// The bytes of a section, decompressed if need be; none for one that is missing or damaged.
+    pub(crate) fn section_reader(&self, name: &str) -> Option<Reader> {
+        let section = self.section(name)?;
+        let (start, length) = section.range?;
+        let end = start.checked_add(length)?;
+        let data = self.bytes.get(start..end)?;
+        match section.compression {
+            Compression::None => {
+                Some(Reader::new(Arc::clone(&self.bytes), self.endian).range(start..end))
+            }
+            Compression::Some(format, uncompressed_size) => {
+                if uncompressed_size > LARGEST_SECTION {
+                    return None;
+                }
+                let data = object::CompressedData {
+                    format,
+                    data,
+                    uncompressed_size,
+                };
+                let data = data.decompress().ok()?;
+                Some(Reader::new(Arc::from(&*data), self.endian))
+            }
+        }
+    }
+
+    /// An empty section.
+    pub(crate) fn empty_reader(&self) -> Reader {
+        Reader::new(Arc::from(&[][..]), self.endian)
+    }
+
+    /// The section that a link-time address is in.
+    pub(crate) fn section_at(&self, address: u64) -> Option<&Section> {
+        self.sections.iter().find(|section| {
+            section.allocated
+                && address >= section.address
+                && address - section.address < section.size
+        })
+    }
+
+    /// Copies bytes of the file as they are loaded at a link-time address; only from segments that are not
+    /// writable if `read_only`.
+    pub(crate) fn read_at(&self, address: u64, bytes: &mut [u8], read_only: bool) -> bool {
+        self.bytes_at(address, bytes.len(), read_only)
+            .is_some_and(|found| {
+                bytes.copy_from_slice(found);
+                true
+            })
+    }
+
+    /// As [`read_at`](Self::read_at), without the copy.
+    pub(crate) fn bytes_at(&self, address: u64, length: usize, read_only: bool) -> Option<&[u8]> {
+        self.segments
+            .iter()
+            .filter(|segment| !(read_only && segment.writable))
+            .find_map(|segment| {
+                let skip = address.checked_sub(segment.address.0)?;
+                if skip.checked_add(length as u64)? > segment.file_size {
+                    return None;
+                }
+                let start = usize::try_from(segment.file_offset.checked_add(skip)?).ok()?;
+                self.bytes.get(start..start.checked_add(length)?)
+            })
+    }
+
+    /// As many bytes as are there, up to `length`.
+    pub(crate) fn bytes_up_to(&self, address: u64, length: usize) -> &[u8] {
+        self.segments
+            .iter()
+            .find_map(|segment| {
+                let skip = address.checked_sub(segment.address.0)?;
+                let left = segment
+                    .file_size
+                    .checked_sub(skip)
+                    .filter(|&left| left > 0)?;
+                let length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
+                self.bytes_at(address, length, false)
+            })
+            .unwrap_or(&[])
+    }
+
+    /// The first link-time address and one past the last.
+    pub(crate) fn extent(&self) -> (u64, u64) {
+        let low = self.segments.iter().map(|segment| segment.address.0).min();
+        let high = self
+            .segments
+            .iter()
+            .map(|segment| segment.address.0.saturating_add(segment.size))
+            .max();
+        (low.unwrap_or(0), high.unwrap_or(0))
+    }
+
+    pub(crate) const fn address_size(&self) -> u8 {
+        self.architecture.pointer_size()
+    }
+}
+
+struct ProgramHeaders {
+    segments: Vec<Segment>,
+    thread_local: Option<(u64, u64)>,
+    interpreter: Option<PathBuf>,
+}
+
+fn program_headers<Elf: FileHeader>(header: &Elf, data: &[u8]) -> ProgramHeaders {
+    let mut found = ProgramHeaders {
+        segments: Vec::new(),
+        thread_local: None,
+        interpreter: None,
+    };
+    let Ok(endian) = header.endian() else {
+        return found;
+    };
+    for program in header.program_headers(endian, data).unwrap_or(&[]) {
+        match program.p_type(endian) {
+            PT_LOAD => {
+                let flags = program.p_flags(endian);
+                found.segments.push(Segment {
+                    address: Address(program.p_vaddr(endian).into()),
+                    size: program.p_memsz(endian).into(),
+                    file_offset: program.p_offset(endian).into(),
+                    file_size: program.p_filesz(endian).into(),
+                    writable: flags.0 & PF_W.0 != 0,
+                    executable: flags.0 & PF_X.0 != 0,
+                });
+            }
+            PT_TLS => {
+                found.thread_local = Some((
+                    program.p_memsz(endian).into(),
+                    program.p_align(endian).into(),
+                ));
+            }
+            PT_INTERP => {
+                found.interpreter = program
+                    .interpreter(endian, data)
+                    .ok()
+                    .flatten()
+                    .map(|name| PathBuf::from(String::from_utf8_lossy(name).into_owned()));
+            }
+            _ => {}
+        }
+    }
+    found.segments.sort_by_key(|segment| segment.address);
+    found
+}
+
+fn sections(file: &object::File<'_>) -> Vec<Section> {
+    file.sections()
+        .map(|section| {
+            let (range, compression) = match section.compressed_file_range() {
+                Ok(range) => {
+                    let bytes = usize::try_from(range.offset)
+                        .ok()
+                        .zip(usize::try_from(range.compressed_size).ok());
+                    let compression = match range.format {
+                        CompressionFormat::None => Compression::None,
+                        format => Compression::Some(format, range.uncompressed_size),
+                    };
+                    (
+                        bytes.filter(|_| section.file_range().is_some()),
+                        compression,
+                    )
+                }
+                Err(_) => (None, Compression::None),
+            };
+            let flags = match section.flags() {
+                object::SectionFlags::Elf { sh_flags, .. } => sh_flags.0,
+                _ => 0,
+            };
+            Section {
+                name: section.name().unwrap_or("").to_owned(),
+                address: section.address(),
+                size: section.size(),
+                range,
+                compression,
+                allocated: flags & object::elf::SHF_ALLOC.0 != 0,
+                executable: flags & object::elf::SHF_EXECINSTR.0 != 0,
+            }
+        })
+        .collect()
+}
+
+fn architecture_of(file: &object::File<'_>) -> Option<Architecture> {
+    use object::Architecture as Machine;
+    let little = file.is_little_endian();
+    Some(match (file.architecture(), file.is_64()) {
+        (Machine::X86_64, true) => Architecture::X86_64,
+        (Machine::I386, false) => Architecture::I386,
+        (Machine::Arm, _) if little => Architecture::Arm,
+        (Machine::Arm, _) => Architecture::ArmBig,
+        (Machine::Aarch64, true) => Architecture::Aarch64,
+        (Machine::Mips | Machine::Mips64, false) if little => Architecture::MipsLittle,
+        (Machine::Mips | Machine::Mips64, false) => Architecture::Mips,
+        (Machine::Mips | Machine::Mips64, true) if little => Architecture::Mips64Little,
+        (Machine::Mips | Machine::Mips64, true) => Architecture::Mips64,
+        (Machine::Riscv32, _) => Architecture::Riscv32,
+        (Machine::Riscv64, _) => Architecture::Riscv64,
+        (Machine::PowerPc, _) => Architecture::PowerPc,
+        (Machine::PowerPc64, _) if little => Architecture::PowerPc64Little,
+        (Machine::PowerPc64, _) => Architecture::PowerPc64,
+        _ => return None,
+    })
+}
