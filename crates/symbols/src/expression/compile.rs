@@ -1,9 +1,16 @@
 //! What a script compiles to: conditions, and the actions of a tracepoint.
 
-use tracewire_tracefile::{Action, Address, RegisterMask, VariableNumber};
+use tracewire_agent_expr::{Builder, Opcode};
+use tracewire_tracefile::{Action, Address, Architecture, RegisterMask, VariableNumber};
 
+use super::cell::Emitter;
+use super::collect::Collection;
+use super::location::Locator;
+use super::lower::Lower;
+use super::register_names::{core_registers, program_counter};
+use super::resolve::{Resolver, Result, StateVariables, resolve};
 use super::{ExpressionError, ExpressionErrorKind};
-use crate::Symbols;
+use crate::{Symbols, VariableLocation};
 
 /// The trace state variables that exist.
 pub trait Variables {
@@ -17,11 +24,20 @@ impl<F: Fn(&str) -> Option<VariableNumber>> Variables for F {
     }
 }
 
+/// [`Variables`] as the resolver asks for them.
+struct Numbered<'a>(&'a dyn Variables);
+
+impl StateVariables for Numbered<'_> {
+    fn lookup(&self, name: &str) -> Option<Option<VariableNumber>> {
+        self.0.number(name).map(Some)
+    }
+}
+
 /// How `collect` treats what it is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CollectOptions {
-    /// `collect/s`: what `char` pointers point to and what `char` arrays hold is collected up to its NUL, at most
-    /// so many bytes. The inner `None` is GDB's default of 200.
+    /// `collect/s`: a `char` pointer is followed, and the string there collected up to its NUL, at most so many
+    /// bytes; the text of a Rust `&str` likewise. The inner `None` is GDB's default of 200.
     pub string: Option<Option<u64>>,
 }
 
@@ -43,12 +59,27 @@ pub fn compile_condition(
     pc: Address,
     text: &str,
     variables: &dyn Variables,
-) -> Result<Vec<u8>, ExpressionError> {
-    let _ = (symbols, pc, variables);
-    Err(not_yet(text))
+) -> Result<Vec<u8>> {
+    let numbered = Numbered(variables);
+    let node = resolve(symbols, pc, text, &numbered)?;
+    let resolver = resolver(symbols, pc, text, &numbered);
+    let node = resolver.testable(resolver.value(node))?;
+    let lower = Lower {
+        locator: Locator { symbols, pc },
+        text,
+    };
+    let truth = lower.truth(&node)?;
+    let mut registers = RegisterMask::default();
+    let mut emitter = Emitter {
+        builder: Builder::new(),
+        tracing: false,
+        registers: &mut registers,
+    };
+    emitter.cell(&truth);
+    finish(emitter.builder, text)
 }
 
-/// Compiles `teval TEXT` at `pc`, to bytecode that leaves nothing.
+/// Compiles `teval TEXT` at `pc`. The value of the last expression stays on the stack, as GDB leaves it.
 ///
 /// # Errors
 /// As [`compile_condition`].
@@ -57,9 +88,41 @@ pub fn compile_teval(
     pc: Address,
     text: &str,
     variables: &dyn Variables,
-) -> Result<Vec<u8>, ExpressionError> {
-    let _ = (symbols, pc, variables);
-    Err(not_yet(text))
+) -> Result<Vec<u8>> {
+    compile_condition(symbols, pc, text, variables)
+}
+
+fn resolver<'a>(
+    symbols: &'a Symbols,
+    pc: Address,
+    text: &'a str,
+    variables: &'a dyn StateVariables,
+) -> Resolver<'a> {
+    let language = symbols.language_at(Some(pc));
+    Resolver {
+        symbols,
+        pc,
+        language,
+        variables,
+        text,
+    }
+}
+
+/// Ends a program and checks it.
+pub(super) fn finish(mut builder: Builder, text: &str) -> Result<Vec<u8>> {
+    builder.op(Opcode::End);
+    let too_large = |message: String| {
+        let span = super::Span {
+            start: 0,
+            end: text.len(),
+        };
+        ExpressionError::new(ExpressionErrorKind::TooLarge(message), text, span)
+    };
+    let program = builder
+        .finish()
+        .map_err(|error| too_large(error.to_string()))?;
+    tracewire_agent_expr::verify(&program).map_err(|error| too_large(error.to_string()))?;
+    Ok(program)
 }
 
 /// Compiles one item of `collect`: an [`ActionList`] of one item.
@@ -72,7 +135,7 @@ pub fn compile_collect(
     item: &str,
     options: CollectOptions,
     variables: &dyn Variables,
-) -> Result<(Vec<Action>, Vec<Warning>), ExpressionError> {
+) -> Result<(Vec<Action>, Vec<Warning>)> {
     let mut list = ActionList::new(symbols, pc, variables);
     let warnings = list.collect(item, options)?;
     Ok((list.finish(), warnings))
@@ -85,53 +148,219 @@ pub struct ActionList<'a> {
     symbols: &'a Symbols,
     pc: Address,
     variables: &'a dyn Variables,
+    all_registers: RegisterMask,
     registers: RegisterMask,
+    /// (address, length) of memory at fixed addresses.
+    memory: Vec<(u64, u64)>,
+    programs: Vec<Vec<u8>>,
+    static_data: bool,
+}
+
+/// What a `$name` stands for that is no value.
+enum Group {
+    Registers,
+    Arguments,
+    Locals,
+    ReturnAddress,
+    StaticData,
+}
+
+fn group(item: &str) -> Option<Group> {
+    let lower = item.to_ascii_lowercase();
+    let name = lower.strip_prefix('$')?;
+    if !name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        return None;
+    }
+    // GDB looks at the first letters only.
+    match name {
+        _ if name.starts_with("reg") => Some(Group::Registers),
+        _ if name.starts_with("arg") => Some(Group::Arguments),
+        _ if name.starts_with("loc") => Some(Group::Locals),
+        _ if name.starts_with("_ret") => Some(Group::ReturnAddress),
+        _ if name.starts_with("_sdata") => Some(Group::StaticData),
+        _ => None,
+    }
 }
 
 impl<'a> ActionList<'a> {
-    /// No actions yet.
+    /// No actions yet. `$regs` stands for the registers of the machine's core feature (general, segment, flags,
+    /// x87), unless [`with_all_registers`](Self::with_all_registers) says otherwise.
     #[must_use]
     pub fn new(symbols: &'a Symbols, pc: Address, variables: &'a dyn Variables) -> Self {
+        let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
+        let mut all_registers = RegisterMask::default();
+        core_registers(architecture).for_each(|register| all_registers.insert(register));
         Self {
             symbols,
             pc,
             variables,
+            all_registers,
             registers: RegisterMask::default(),
+            memory: Vec::new(),
+            programs: Vec::new(),
+            static_data: false,
         }
+    }
+
+    /// What `$regs` stands for.
+    #[must_use]
+    pub fn with_all_registers(mut self, all: RegisterMask) -> Self {
+        self.all_registers = all;
+        self
     }
 
     /// Adds one item of a `collect` line (what stands between two commas at the top level; see
     /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$_ret`, `$_sdata`, `$register`, a trace
     /// state variable, or any expression. What it gives back was left out and why.
     ///
+    /// A later [`evaluate`](crate::evaluate) of the item at what was collected finds all it needs: the pointers on
+    /// the way to a value are collected too, and the registers that lead to it.
+    ///
     /// # Errors
     /// When the item is no expression, names something that is not there, was optimized out, or needs what agent
     /// expressions cannot do. The list is as before then.
-    pub fn collect(
+    pub fn collect(&mut self, item: &str, options: CollectOptions) -> Result<Vec<Warning>> {
+        let item = item.trim();
+        let string = options.string.map(|limit| limit.unwrap_or(200));
+        match group(item) {
+            Some(Group::Registers) => {
+                self.all_registers
+                    .clone()
+                    .iter()
+                    .for_each(|register| self.registers.insert(register));
+                return Ok(Vec::new());
+            }
+            Some(Group::StaticData) => {
+                self.static_data = true;
+                return Ok(Vec::new());
+            }
+            Some(Group::ReturnAddress) => {
+                let collection = Collection::return_address(self.lower(item))?;
+                self.merge(collection);
+                return Ok(Vec::new());
+            }
+            Some(Group::Arguments) => {
+                let variables = self.symbols.variables_at(self.pc).arguments;
+                return Ok(self.collect_all(variables, string));
+            }
+            Some(Group::Locals) => {
+                let variables = self.symbols.variables_at(self.pc).locals;
+                return Ok(self.collect_all(variables, string));
+            }
+            None => {}
+        }
+        let numbered = Numbered(self.variables);
+        let node = resolve(self.symbols, self.pc, item, &numbered)?;
+        let mut collection = Collection::new(self.lower(item), string);
+        collection.node(&node)?;
+        let collection = collection.finish()?;
+        self.merge(collection);
+        Ok(Vec::new())
+    }
+
+    fn lower<'b>(&self, text: &'b str) -> Lower<'b>
+    where
+        'a: 'b,
+    {
+        Lower {
+            locator: Locator {
+                symbols: self.symbols,
+                pc: self.pc,
+            },
+            text,
+        }
+    }
+
+    fn collect_all(
         &mut self,
-        item: &str,
-        options: CollectOptions,
-    ) -> Result<Vec<Warning>, ExpressionError> {
-        let _ = (options, self.symbols, self.pc, self.variables);
-        Err(not_yet(item))
+        variables: Vec<crate::Variable>,
+        string: Option<u64>,
+    ) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for variable in variables {
+            let name = variable.name.clone();
+            if matches!(variable.location, VariableLocation::OptimizedOut) {
+                let message = "optimized out".to_owned();
+                warnings.push(Warning { name, message });
+                continue;
+            }
+            let numbered = Numbered(self.variables);
+            let resolver = resolver(self.symbols, self.pc, &name, &numbered);
+            let node = resolver.place(
+                variable,
+                super::Span {
+                    start: 0,
+                    end: name.len(),
+                },
+            );
+            let mut collection = Collection::new(self.lower(&name), string);
+            let result = collection.node(&node).and_then(|()| collection.finish());
+            match result {
+                Ok(collected) => self.merge(collected),
+                Err(error) => {
+                    let message = match error.kind() {
+                        ExpressionErrorKind::OptimizedOut(_) => "optimized out".to_owned(),
+                        ExpressionErrorKind::NoLocation { reason, .. } => reason.clone(),
+                        other => other.to_string(),
+                    };
+                    warnings.push(Warning { name, message });
+                }
+            }
+        }
+        warnings
+    }
+
+    fn merge(&mut self, collected: super::collect::Collected) {
+        collected
+            .registers
+            .iter()
+            .for_each(|register| self.registers.insert(register));
+        self.memory.extend(collected.memory);
+        self.programs.extend(collected.program);
     }
 
     /// Adds a `teval`.
     ///
     /// # Errors
     /// As [`compile_condition`].
-    pub fn teval(&mut self, text: &str) -> Result<(), ExpressionError> {
-        Err(not_yet(text))
+    pub fn teval(&mut self, text: &str) -> Result<()> {
+        let program = compile_teval(self.symbols, self.pc, text, self.variables)?;
+        self.programs.push(program);
+        Ok(())
     }
 
-    /// The actions: registers (`R`), memory (`M`), then expressions (`X`).
+    /// The actions: static data (`L`), registers (`R`, the program counter among them), memory (`M`), then
+    /// expressions (`X`).
     #[must_use]
-    pub fn finish(self) -> Vec<Action> {
-        vec![Action::Registers(self.registers)]
+    pub fn finish(mut self) -> Vec<Action> {
+        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        if let Some(pc) = program_counter(architecture) {
+            self.registers.insert(pc);
+        }
+        let mut actions = Vec::new();
+        if self.static_data {
+            actions.push(Action::StaticData);
+        }
+        actions.push(Action::Registers(self.registers));
+        self.memory.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for (start, length) in self.memory {
+            match merged.last_mut() {
+                Some((last, so_far)) if start - *last <= *so_far => {
+                    *so_far = (*so_far).max((start - *last).saturating_add(length));
+                }
+                _ => merged.push((start, length)),
+            }
+        }
+        actions.extend(merged.into_iter().map(|(offset, length)| Action::Memory {
+            base: None,
+            offset,
+            length,
+        }));
+        actions.extend(self.programs.into_iter().map(Action::Expression));
+        actions
     }
-}
-
-fn not_yet(text: &str) -> ExpressionError {
-    let kind = ExpressionErrorKind::Unsupported("not yet".to_owned());
-    ExpressionError::new(kind, text, super::error::Span::default())
 }

@@ -31,3 +31,18 @@ pub fn split_items(list: &str) -> Vec<&str> {
         .filter(|item| !item.is_empty())
         .collect()
 }
+
+/// The names that are most like `name`, nearest first; at most three.
+pub(super) fn near<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut scored: Vec<(f64, &str)> = candidates
+        .map(|candidate| (strsim::jaro_winkler(name, candidate), candidate))
+        .filter(|(score, candidate)| *score > 0.8 && !candidate.is_empty())
+        .collect();
+    scored.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    scored.dedup_by(|(_, a), (_, b)| a == b);
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, candidate)| candidate.to_owned())
+        .collect()
+}

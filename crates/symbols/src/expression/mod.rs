@@ -1,11 +1,23 @@
 //! Expressions in GDB's language: read, given types, compiled to agent expressions.
 
+pub(crate) mod cell;
+mod collect;
 mod compile;
 mod error;
+mod float_compare;
 mod items;
+pub(crate) mod location;
+mod lower;
+pub(crate) mod node;
+mod operators;
 mod parse;
-mod syntax;
+pub(crate) mod register_names;
+pub(crate) mod register_types;
+pub(crate) mod resolve;
+pub(crate) mod scalar;
+pub(crate) mod syntax;
 mod token;
+mod type_lookup;
 mod type_name;
 
 pub use compile::{

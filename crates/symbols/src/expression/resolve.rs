@@ -1,0 +1,633 @@
+//! Syntax tree to typed tree: names looked up, conversions made explicit.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tracewire_tracefile::{Address, Architecture, VariableNumber};
+
+use super::error::{ExpressionError, ExpressionErrorKind, Span};
+use super::node::{Node, NodeKind};
+use super::parse::{Names, parse};
+use super::register_names::{NamedRegister, RegisterKind, named_register};
+use super::scalar::{Scalar, builtin, scalar, strip};
+use super::syntax::{BinaryOperator, Expression, ExpressionKind, UnaryOperator};
+use crate::{
+    BaseEncoding, Language, Symbols, Type, TypeId, Variable, VariableKind, VariableLocation,
+};
+
+pub(super) type Result<T, E = ExpressionError> = std::result::Result<T, E>;
+
+/// Which `$name`s are trace state variables.
+pub(crate) trait StateVariables {
+    /// `Some` if there is such a variable; the number, where numbers matter.
+    fn lookup(&self, name: &str) -> Option<Option<VariableNumber>>;
+}
+
+/// Gives an expression types, as it is seen at one pc.
+pub(crate) struct Resolver<'a> {
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) pc: Address,
+    pub(crate) language: Language,
+    pub(crate) variables: &'a dyn StateVariables,
+    pub(crate) text: &'a str,
+}
+
+/// Reads and resolves `text`.
+pub(crate) fn resolve(
+    symbols: &Symbols,
+    pc: Address,
+    text: &str,
+    variables: &dyn StateVariables,
+) -> Result<Node> {
+    let language = symbols.language_at(Some(pc));
+    let resolver = Resolver {
+        symbols,
+        pc,
+        language,
+        variables,
+        text,
+    };
+    let expression = parse(text, language, &resolver)?;
+    resolver.expression(&expression)
+}
+
+impl Names for Resolver<'_> {
+    fn is_type(&self, name: &str) -> bool {
+        self.symbols.lookup_variable(Some(self.pc), name).is_none()
+            && self.symbols.lookup_function(Some(self.pc), name).is_none()
+            && self.symbols.lookup_type(Some(self.pc), name).is_some()
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.symbols.lookup_variable(Some(self.pc), name).is_some()
+            || self.symbols.lookup_function(Some(self.pc), name).is_some()
+    }
+}
+
+impl Resolver<'_> {
+    pub(super) fn error<T>(&self, kind: ExpressionErrorKind, span: Span) -> Result<T> {
+        Err(ExpressionError::new(kind, self.text, span))
+    }
+
+    pub(super) fn type_error<T>(&self, message: impl Into<String>, span: Span) -> Result<T> {
+        self.error(ExpressionErrorKind::Type(message.into()), span)
+    }
+
+    pub(super) fn builtin(&self, name: &str) -> TypeId {
+        builtin(self.symbols, name)
+    }
+
+    pub(super) fn scalar(&self, node: &Node) -> Scalar {
+        scalar(self.symbols, node.type_id)
+    }
+
+    /// Resolves one expression. The depth of `expression` was bounded by the parser.
+    pub(crate) fn expression(&self, expression: &Expression) -> Result<Node> {
+        let span = expression.span;
+        match &expression.kind {
+            ExpressionKind::Integer {
+                value,
+                decimal,
+                suffix,
+            } => self.integer_literal(*value, *decimal, suffix, span),
+            ExpressionKind::Float { value, suffix } => {
+                let name = match (suffix.as_str(), self.language) {
+                    ("f" | "F", _) => "float",
+                    ("f32", _) => "f32",
+                    ("l" | "L", _) => "long double",
+                    (_, Language::Rust) => "f64",
+                    _ => "double",
+                };
+                let value = if matches!(name, "float" | "f32") {
+                    f64::from(*value as f32)
+                } else {
+                    *value
+                };
+                Ok(Node::new(NodeKind::Float(value), self.builtin(name), span))
+            }
+            ExpressionKind::Character { value, prefix } => Ok(self.character(*value, prefix, span)),
+            ExpressionKind::Text(bytes) => Ok(self.string(bytes, span)),
+            ExpressionKind::Name(name) => self.name(name, span),
+            ExpressionKind::Scoped { scope, name } => {
+                self.name(&format!("'{scope}'::{name}"), span)
+            }
+            ExpressionKind::Dollar(name) => self.dollar(name, span),
+            ExpressionKind::Unary(operator, operand) => self.unary(*operator, operand, span),
+            ExpressionKind::Binary(operator, left, right) => {
+                let (left, right) = (self.expression(left)?, self.expression(right)?);
+                self.binary(*operator, left, right, span)
+            }
+            ExpressionKind::LogicalAnd(left, right) => {
+                let (left, right) = (self.condition(left)?, self.condition(right)?);
+                Ok(Node::new(
+                    NodeKind::And(left.into(), right.into()),
+                    self.truth_type(),
+                    span,
+                ))
+            }
+            ExpressionKind::LogicalOr(left, right) => {
+                let (left, right) = (self.condition(left)?, self.condition(right)?);
+                Ok(Node::new(
+                    NodeKind::Or(left.into(), right.into()),
+                    self.truth_type(),
+                    span,
+                ))
+            }
+            ExpressionKind::Conditional(condition, yes, no) => {
+                self.conditional(condition, yes, no, span)
+            }
+            ExpressionKind::Comma(first, second) => {
+                let (first, second) = (self.expression(first)?, self.expression(second)?);
+                let type_id = second.type_id;
+                Ok(Node::new(
+                    NodeKind::Comma(first.into(), second.into()),
+                    type_id,
+                    span,
+                ))
+            }
+            ExpressionKind::Assign(operator, target, value) => {
+                self.assign(*operator, target, value, span)
+            }
+            ExpressionKind::Cast(to, operand) => {
+                let to = self.type_syntax(to)?;
+                if let Some(symbol) = self.untyped_symbol(operand, to) {
+                    return Ok(symbol);
+                }
+                let operand = self.expression(operand)?;
+                self.cast(operand, to, span)
+            }
+            ExpressionKind::SizeOf(operand) => {
+                let operand = self.coerce(self.expression(operand)?);
+                self.size(operand.type_id, span)
+            }
+            ExpressionKind::SizeOfType(type_syntax) => {
+                let type_id = self.type_syntax(type_syntax)?;
+                self.size(type_id, span)
+            }
+            ExpressionKind::Member(of, name, name_span)
+            | ExpressionKind::Arrow(of, name, name_span) => {
+                let of = self.expression(of)?;
+                self.member(of, name, *name_span, span)
+            }
+            ExpressionKind::Index(array, index) => {
+                let (array, index) = (self.expression(array)?, self.expression(index)?);
+                self.index(array, index, span)
+            }
+            ExpressionKind::Repeat(first, count) => {
+                let (first, count) = (self.expression(first)?, self.expression(count)?);
+                self.repeat(first, count, span)
+            }
+            ExpressionKind::Call(function, arguments) => self.call(function, arguments, span),
+        }
+    }
+
+    fn truth_type(&self) -> TypeId {
+        super::scalar::truth(self.symbols, self.language)
+    }
+
+    fn integer_literal(
+        &self,
+        value: u128,
+        decimal: bool,
+        suffix: &str,
+        span: Span,
+    ) -> Result<Node> {
+        let fits = |bits: u32| value < 1_u128 << bits;
+        let long_bits = 8 * u32::from(
+            self.symbols
+                .architecture()
+                .unwrap_or(Architecture::X86_64)
+                .pointer_size(),
+        );
+        let name = if self.language == Language::Rust {
+            match suffix {
+                "" if fits(31) => "i32",
+                "" if fits(63) => "i64",
+                "" => "i128",
+                suffix => suffix,
+            }
+        } else {
+            let suffix = suffix.to_ascii_lowercase();
+            let unsigned_only = suffix.contains('u');
+            let longs = suffix.matches('l').count();
+            let unsigned = unsigned_only || !decimal || !fits(63);
+            match () {
+                () if longs == 0 && !unsigned_only && fits(31) => "int",
+                () if longs == 0 && unsigned && fits(32) => "unsigned int",
+                () if longs <= 1 && !unsigned_only && fits(long_bits - 1) => "long",
+                () if longs <= 1 && unsigned && fits(long_bits) => "unsigned long",
+                () if !unsigned_only && fits(63) => "long long",
+                () if unsigned && fits(64) => "unsigned long long",
+                () => {
+                    let kind =
+                        ExpressionErrorKind::Syntax("Numeric constant too large.".to_owned());
+                    return self.error(kind, span);
+                }
+            }
+        };
+        if name.starts_with('f') {
+            return Ok(Node::new(
+                NodeKind::Float(value as f64),
+                self.builtin(name),
+                span,
+            ));
+        }
+        Ok(Node::new(
+            NodeKind::Integer(value as i128),
+            self.builtin(name),
+            span,
+        ))
+    }
+
+    fn character(&self, value: u32, prefix: &str, span: Span) -> Node {
+        let name = match (prefix, self.language) {
+            ("b", Language::Rust) => "u8",
+            (_, Language::Rust) => {
+                let char_type = Type::Base {
+                    name: "char".to_owned(),
+                    size: 4,
+                    encoding: BaseEncoding::Utf,
+                };
+                let type_id = self.symbols.make_type(char_type);
+                return Node::new(NodeKind::Integer(i128::from(value)), type_id, span);
+            }
+            ("L", _) => "wchar_t",
+            ("u", _) => "char16_t",
+            ("U", _) => "char32_t",
+            _ => "char",
+        };
+        let value = if name == "char" {
+            i128::from(value as u8 as i8)
+        } else {
+            i128::from(value)
+        };
+        Node::new(NodeKind::Integer(value), self.builtin(name), span)
+    }
+
+    fn string(&self, bytes: &[u8], span: Span) -> Node {
+        let mut bytes = bytes.to_vec();
+        bytes.push(0);
+        let type_id = self
+            .symbols
+            .array_of(self.builtin("char"), bytes.len() as u64);
+        Node::new(NodeKind::Bytes(bytes.into()), type_id, span)
+    }
+
+    /// A variable, a function, an enumerator, or a member of `this`.
+    fn name(&self, name: &str, span: Span) -> Result<Node> {
+        if self.language == Language::Rust && matches!(name, "true" | "false")
+            || self.language == Language::Cpp && matches!(name, "true" | "false")
+        {
+            return Ok(Node::new(
+                NodeKind::Integer(i128::from(name == "true")),
+                self.builtin("bool"),
+                span,
+            ));
+        }
+        let variable = self.symbols.lookup_variable(Some(self.pc), name);
+        // A symbol without debug information gives way to everything that has some.
+        if let Some(variable) = &variable
+            && variable.kind != VariableKind::Symbol
+        {
+            return Ok(self.place(variable.clone(), span));
+        }
+        if let Some((entry, type_id)) = self.symbols.lookup_function(Some(self.pc), name) {
+            return Ok(Node::new(NodeKind::Function(entry.0), type_id, span));
+        }
+        if let Some(this) = self.symbols.lookup_variable(Some(self.pc), "this") {
+            let this = self.place(this, span);
+            if let Ok(member) = self.member(this, name, span, span) {
+                return Ok(member);
+            }
+        }
+        if variable.is_some() {
+            let message = format!("'{name}' has unknown type; cast it to its declared type");
+            return self.type_error(message, span);
+        }
+        let near = self.near_names(name);
+        self.error(
+            ExpressionErrorKind::NoSymbol {
+                name: name.to_owned(),
+                near,
+            },
+            span,
+        )
+    }
+
+    /// The node of a variable: the place itself, or, for a variable-length array, as many elements as it has.
+    pub(crate) fn place(&self, variable: Variable, span: Span) -> Node {
+        let type_id = variable.type_id;
+        let place = Node::new(NodeKind::Place(Rc::new(variable)), type_id, span);
+        let Scalar::Array {
+            element,
+            count: None,
+        } = scalar(self.symbols, type_id)
+        else {
+            return place;
+        };
+        let (array, _) = strip(self.symbols, type_id);
+        let bound = |location: VariableLocation, type_id: TypeId| {
+            let variable = Variable {
+                name: "(array bound)".to_owned(),
+                type_id,
+                kind: VariableKind::Local,
+                location,
+                artificial: true,
+                shadowed: false,
+                depth: 0,
+            };
+            let place = Node::new(NodeKind::Place(Rc::new(variable)), type_id, span);
+            self.convert(place, self.builtin("long"))
+        };
+        let count = match self.symbols.array_bound(array, self.pc) {
+            None => return place,
+            Some(crate::ArrayBound::Last(last)) => {
+                let count = u64::try_from(last.saturating_add(1)).unwrap_or(0);
+                return Node {
+                    type_id: self.symbols.array_of(element, count),
+                    ..place
+                };
+            }
+            Some(crate::ArrayBound::CountAt(location, type_id)) => bound(location, type_id),
+            Some(crate::ArrayBound::LastAt(location, type_id)) => {
+                let long = self.builtin("long");
+                let one = Node::new(NodeKind::Integer(1), long, span);
+                let last = bound(location, type_id);
+                let sum = NodeKind::Arithmetic(BinaryOperator::Add, last.into(), one.into());
+                Node::new(sum, long, span)
+            }
+        };
+        let first = Node::new(
+            NodeKind::Field {
+                of: place.into(),
+                offset: 0,
+                bits: None,
+            },
+            element,
+            span,
+        );
+        Node::new(NodeKind::Repeat(first.into(), count.into()), type_id, span)
+    }
+
+    fn near_names(&self, name: &str) -> Vec<String> {
+        let scope = self.symbols.variables_at(self.pc);
+        let names =
+            (scope.arguments.iter().chain(&scope.locals)).map(|variable| variable.name.as_str());
+        super::items::near(name, names)
+    }
+
+    /// `(type) symbol`, where the symbol has no debug information: the object at the symbol, of that type.
+    fn untyped_symbol(&self, operand: &Expression, to: TypeId) -> Option<Node> {
+        let ExpressionKind::Name(name) = &operand.kind else {
+            return None;
+        };
+        let variable = self.symbols.lookup_variable(Some(self.pc), name)?;
+        let untyped = variable.kind == VariableKind::Symbol
+            && self.symbols.lookup_function(Some(self.pc), name).is_none();
+        untyped.then(|| {
+            let variable = Variable {
+                type_id: to,
+                ..variable
+            };
+            Node::new(NodeKind::Place(Rc::new(variable)), to, operand.span)
+        })
+    }
+
+    fn dollar(&self, name: &str, span: Span) -> Result<Node> {
+        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        if let Some(register) = named_register(architecture, name) {
+            let type_id = self.register_type(register);
+            return Ok(Node::new(
+                NodeKind::Register(register.number, register.offset),
+                type_id,
+                span,
+            ));
+        }
+        match self.variables.lookup(name) {
+            Some(number) => {
+                let kind = NodeKind::Variable(Rc::from(name), number);
+                Ok(Node::new(kind, self.builtin("int64_t"), span))
+            }
+            None => self.error(ExpressionErrorKind::NoVariable(name.to_owned()), span),
+        }
+    }
+
+    /// The type that GDB's target description gives a register.
+    pub(crate) fn register_type(&self, register: NamedRegister) -> TypeId {
+        let symbols = self.symbols;
+        let pointer = |target| symbols.pointer_to(target);
+        match register.kind {
+            RegisterKind::Integer => self.builtin(match register.size {
+                1 => "int8_t",
+                2 => "int16_t",
+                4 => "int32_t",
+                _ => "int64_t",
+            }),
+            RegisterKind::DataPointer => pointer(self.builtin("void")),
+            RegisterKind::CodePointer => pointer(symbols.make_type(Type::Function {
+                returns: self.builtin("void"),
+                parameters: Vec::new(),
+                variadic: false,
+            })),
+            RegisterKind::Flags => super::register_types::flags(symbols),
+            RegisterKind::X87 => self.builtin("i387_ext"),
+            RegisterKind::Vector => super::register_types::vector(symbols),
+        }
+    }
+
+    fn unary(&self, operator: UnaryOperator, operand: &Expression, span: Span) -> Result<Node> {
+        if operator == UnaryOperator::AddressOf
+            && let Some(symbol) = self.untyped_symbol(operand, self.builtin("void"))
+        {
+            // GDB's `(<data variable, no debug info> *)`.
+            let type_id = self.symbols.pointer_to(symbol.type_id);
+            return Ok(Node::new(NodeKind::AddressOf(symbol.into()), type_id, span));
+        }
+        let operand = self.expression(operand)?;
+        match operator {
+            UnaryOperator::Dereference => self.dereference(operand, span),
+            UnaryOperator::AddressOf => {
+                let operand = self.coerce(operand);
+                if !operand.is_object() || matches!(operand.kind, NodeKind::Bytes(_)) {
+                    return self.type_error(
+                        "Attempt to take address of value not located in memory.",
+                        span,
+                    );
+                }
+                if matches!(operand.kind, NodeKind::Field { bits: Some(_), .. }) {
+                    return self.type_error("Cannot take the address of a bit field.", span);
+                }
+                if matches!(operand.kind, NodeKind::Register(..)) {
+                    return self.type_error("Attempt to take address of value in register.", span);
+                }
+                let type_id = self.symbols.pointer_to(operand.type_id);
+                Ok(Node::new(
+                    NodeKind::AddressOf(operand.into()),
+                    type_id,
+                    span,
+                ))
+            }
+            UnaryOperator::Negate | UnaryOperator::Plus | UnaryOperator::BitNot => {
+                self.arithmetic_unary(operator, operand, span)
+            }
+            UnaryOperator::LogicalNot => {
+                let operand = self.value(operand);
+                let integer = matches!(self.scalar(&operand), Scalar::Integer { .. });
+                if self.language == Language::Rust && integer {
+                    return self.arithmetic_unary(UnaryOperator::BitNot, operand, span);
+                }
+                let operand = self.testable(operand)?;
+                Ok(Node::new(
+                    NodeKind::LogicalNot(operand.into()),
+                    self.truth_type(),
+                    span,
+                ))
+            }
+        }
+    }
+
+    fn arithmetic_unary(&self, operator: UnaryOperator, operand: Node, span: Span) -> Result<Node> {
+        let operand = self.value(operand);
+        let shape = self.scalar(&operand);
+        let int = Scalar::Integer {
+            size: 1,
+            signed: true,
+        };
+        let type_id = match shape {
+            Scalar::Float { .. } if operator != UnaryOperator::BitNot => operand.type_id,
+            Scalar::Integer { .. } | Scalar::Boolean { .. } => {
+                // Rust does not promote; GDB does not either for a lone operand of it.
+                if self.language == Language::Rust {
+                    operand.type_id
+                } else {
+                    let wide = matches!(shape, Scalar::Integer { size, .. } if size >= 4);
+                    let promoted = super::scalar::promoted(self.symbols, self.language, shape, int);
+                    if wide {
+                        operand.type_id
+                    } else {
+                        promoted.unwrap_or(operand.type_id)
+                    }
+                }
+            }
+            _ => {
+                return self.type_error(
+                    "Argument to arithmetic operation not a number or boolean.",
+                    span,
+                );
+            }
+        };
+        let operand = self.convert(operand, type_id);
+        let kind = match operator {
+            UnaryOperator::Negate => NodeKind::Negate(operand.into()),
+            UnaryOperator::BitNot => NodeKind::BitNot(operand.into()),
+            _ => return Ok(operand),
+        };
+        Ok(Node::new(kind, type_id, span))
+    }
+
+    fn dereference(&self, operand: Node, span: Span) -> Result<Node> {
+        let operand = self.value(operand);
+        match self.scalar(&operand) {
+            Scalar::Pointer { target, .. } => {
+                if scalar(self.symbols, target) == Scalar::Void {
+                    return self
+                        .type_error("Attempt to take contents of a non-pointer value.", span);
+                }
+                Ok(Node::new(
+                    NodeKind::Dereference(operand.into()),
+                    target,
+                    span,
+                ))
+            }
+            // As GDB: an integer is taken for the address of a long.
+            Scalar::Integer { .. } => {
+                let type_id = self.builtin("long");
+                let operand = self.convert(operand, self.symbols.pointer_to(type_id));
+                Ok(Node::new(
+                    NodeKind::Dereference(operand.into()),
+                    type_id,
+                    span,
+                ))
+            }
+            _ => self.type_error("Attempt to take contents of a non-pointer value.", span),
+        }
+    }
+
+    fn conditional(
+        &self,
+        condition: &Expression,
+        yes: &Expression,
+        no: &Expression,
+        span: Span,
+    ) -> Result<Node> {
+        let condition = self.condition(condition)?;
+        let (yes, no) = (self.expression(yes)?, self.expression(no)?);
+        let (yes_value, no_value) = (self.value(yes), self.value(no));
+        let common = super::scalar::promoted(
+            self.symbols,
+            self.language,
+            self.scalar(&yes_value),
+            self.scalar(&no_value),
+        );
+        let type_id = common.unwrap_or(yes_value.type_id);
+        let (yes, no) = match common {
+            Some(type_id) => (
+                self.convert(yes_value, type_id),
+                self.convert(no_value, type_id),
+            ),
+            None => (yes_value, no_value),
+        };
+        Ok(Node::new(
+            NodeKind::Conditional(condition.into(), yes.into(), no.into()),
+            type_id,
+            span,
+        ))
+    }
+
+    fn assign(
+        &self,
+        operator: Option<BinaryOperator>,
+        target: &Expression,
+        value: &Expression,
+        span: Span,
+    ) -> Result<Node> {
+        let refused = "May only assign to trace state variables";
+        let ExpressionKind::Dollar(_) = &target.kind else {
+            return self.type_error(refused, target.span);
+        };
+        let variable = self.expression(target)?;
+        let NodeKind::Variable(name, number) = variable.kind.clone() else {
+            return self.type_error(refused, target.span);
+        };
+        let type_id = variable.type_id;
+        let value = self.expression(value)?;
+        let value = match operator {
+            Some(operator) => self.binary(operator, variable, value, span)?,
+            None => self.value(value),
+        };
+        if self.scalar(&value).as_number().is_none() {
+            return self.type_error("A trace state variable holds an integer.", value.span);
+        }
+        let value = self.convert(value, type_id);
+        Ok(Node::new(
+            NodeKind::Assign(name, number, value.into()),
+            type_id,
+            span,
+        ))
+    }
+
+    fn size(&self, type_id: TypeId, span: Span) -> Result<Node> {
+        match self.symbols.size_of(type_id) {
+            Some(size) => {
+                let kind = NodeKind::Integer(i128::from(size));
+                Ok(Node::new(kind, self.builtin("unsigned long"), span))
+            }
+            None => self.type_error("The size of an incomplete type is not known.", span),
+        }
+    }
+
+    /// The type of an object, stripped.
+    pub(super) fn stripped(&self, type_id: TypeId) -> Arc<Type> {
+        strip(self.symbols, type_id).1
+    }
+}
