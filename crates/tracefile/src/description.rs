@@ -252,7 +252,12 @@ impl Description {
         put(format!("R {:x}", parts.register_block_size), &|| {
             "the register block size".to_owned()
         })?;
-        for line in parts.target_xml.as_deref().unwrap_or_default().lines() {
+        for line in parts
+            .target_xml
+            .as_deref()
+            .unwrap_or_default()
+            .split_terminator('\n')
+        {
             for part in fold(line, MAX_LINE - "tdesc ".len()) {
                 put(format!("tdesc {part}"), &|| {
                     "a word of the target description".to_owned()
