@@ -1,0 +1,2 @@
+//! What is wrong with a GDB trace file, and where.
+#![deny(missing_docs)]

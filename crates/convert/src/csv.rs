@@ -1,0 +1,244 @@
+//! Comma-separated values: a line a frame, a column for each thing asked for (RFC 4180, lines ended by `\n`).
+
+use std::io::Write;
+use std::str::FromStr;
+
+use tracewire_tracefile::{Address, ByteOrder, Frame, Register, TraceFile, VariableNumber};
+
+use crate::error::ConvertError;
+use crate::hex;
+
+/// The most memory that one column shows, in bytes.
+const MAX_MEMORY: u64 = 1 << 20;
+
+/// What a column shows. A cell whose value was not collected is empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Column {
+    /// `frame`: the frame's number.
+    Frame,
+    /// `tracepoint`: the tracepoint's number.
+    Tracepoint,
+    /// `pc`: the program counter, as `0x…`.
+    ProgramCounter,
+    /// `time_us`: microseconds, of `$trace_timestamp`.
+    Time,
+    /// `thread`: the kernel's number, of `$trace_thread`.
+    Thread,
+    /// `cpu`: of `$trace_cpu`.
+    Cpu,
+    /// `stepping`: `true` in a frame that a step of `while-stepping` made.
+    Stepping,
+    /// `$name`: a trace state variable, in decimal, or else a register, as `0x…`.
+    Named(String),
+    /// `0xADDRESS@LENGTH`: collected memory, two digits a byte in the order of the addresses, `??` for a byte that
+    /// was not collected.
+    Memory {
+        /// Where it starts.
+        address: Address,
+        /// How many bytes.
+        length: u64,
+    },
+    /// Anything else: an expression, which the caller evaluates.
+    Expression(String),
+}
+
+impl FromStr for Column {
+    type Err = ConvertError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |problem| ConvertError::Column {
+            text: text.to_owned(),
+            problem,
+        };
+        Ok(match text {
+            "" => return Err(error("expected a name or an expression")),
+            "frame" => Self::Frame,
+            "tracepoint" => Self::Tracepoint,
+            "pc" => Self::ProgramCounter,
+            "time_us" => Self::Time,
+            "thread" => Self::Thread,
+            "cpu" => Self::Cpu,
+            "stepping" => Self::Stepping,
+            _ if is_name(text) => Self::Named(text.get(1..).unwrap_or_default().to_owned()),
+            _ => match text.split_once('@') {
+                Some((address, length)) if address.starts_with("0x") => {
+                    let address = number(address)
+                        .ok_or_else(|| error("expected an address before the `@`, as 0x…"))?;
+                    let length = number(length)
+                        .filter(|length| (1..=MAX_MEMORY).contains(length))
+                        .ok_or_else(|| error("expected 1 to 1048576 bytes behind the `@`"))?;
+                    Self::Memory {
+                        address: Address(address),
+                        length,
+                    }
+                }
+                _ => Self::Expression(text.to_owned()),
+            },
+        })
+    }
+}
+
+/// Whether this is `$` and one word, and no expression.
+fn is_name(text: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.strip_prefix('$')
+        .is_some_and(|name| !name.is_empty() && name.bytes().all(word))
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+impl Column {
+    /// What stands above the column, which is also what it is read from.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self {
+            Self::Frame => "frame".to_owned(),
+            Self::Tracepoint => "tracepoint".to_owned(),
+            Self::ProgramCounter => "pc".to_owned(),
+            Self::Time => "time_us".to_owned(),
+            Self::Thread => "thread".to_owned(),
+            Self::Cpu => "cpu".to_owned(),
+            Self::Stepping => "stepping".to_owned(),
+            Self::Named(name) => format!("${name}"),
+            Self::Memory { address, length } => format!("{address}@{length}"),
+            Self::Expression(text) => text.clone(),
+        }
+    }
+
+    /// The columns for someone who asked for none: what every frame may have, and each variable of the program's.
+    #[must_use]
+    pub fn standard(file: &TraceFile) -> Vec<Self> {
+        let own = |name: &&str| !["trace_timestamp", "trace_thread", "trace_cpu"].contains(name);
+        let variables = file.description().variables();
+        let names = variables
+            .iter()
+            .map(|variable| variable.name.as_str())
+            .filter(own);
+        [
+            Self::Frame,
+            Self::Tracepoint,
+            Self::ProgramCounter,
+            Self::Time,
+            Self::Thread,
+            Self::Cpu,
+        ]
+        .into_iter()
+        .chain(names.map(|name| Self::Named(name.to_owned())))
+        .collect()
+    }
+}
+
+/// A column with its place looked up once for all frames.
+enum Source<'a> {
+    Plain(&'a Column),
+    Variable(VariableNumber),
+    Register(&'a Register),
+    /// Nothing in the file has this name.
+    Missing,
+}
+
+/// Writes a line of titles and a line for each frame. `evaluate` gives the value of an expression in a frame, as it is
+/// to be shown, or `None` where it has none.
+///
+/// # Errors
+/// When the sink refuses.
+pub fn write(
+    file: &TraceFile,
+    columns: &[Column],
+    mut evaluate: impl FnMut(&Frame<'_>, &str) -> Option<String>,
+    out: &mut impl Write,
+) -> Result<(), ConvertError> {
+    let mut line = String::new();
+    for (index, column) in columns.iter().enumerate() {
+        push_cell(&mut line, index, &column.title());
+    }
+    let sources: Vec<_> = columns.iter().map(|column| source(file, column)).collect();
+    line.push('\n');
+    out.write_all(line.as_bytes())
+        .map_err(ConvertError::Write)?;
+    for frame in file.frames() {
+        line.clear();
+        for (index, source) in sources.iter().enumerate() {
+            let cell = match source {
+                Source::Plain(Column::Expression(text)) => evaluate(&frame, text),
+                Source::Plain(column) => plain(&frame, column),
+                Source::Variable(number) => frame.variable(*number).map(|value| value.to_string()),
+                Source::Register(register) => frame.register(register.number).map(|bytes| {
+                    let mut text = String::new();
+                    match frame.byte_order() {
+                        ByteOrder::Big => hex::push_number(&mut text, bytes.iter()),
+                        ByteOrder::Little => hex::push_number(&mut text, bytes.iter().rev()),
+                    }
+                    text
+                }),
+                Source::Missing => None,
+            };
+            push_cell(&mut line, index, &cell.unwrap_or_default());
+        }
+        line.push('\n');
+        out.write_all(line.as_bytes())
+            .map_err(ConvertError::Write)?;
+    }
+    out.flush().map_err(ConvertError::Write)
+}
+
+fn source<'a>(file: &'a TraceFile, column: &'a Column) -> Source<'a> {
+    let Column::Named(name) = column else {
+        return Source::Plain(column);
+    };
+    let variables = file.description().variables();
+    if let Some(variable) = variables.iter().find(|variable| variable.name == *name) {
+        return Source::Variable(variable.number);
+    }
+    let layout = file.layout();
+    let register = layout.and_then(|layout| match name.as_str() {
+        "pc" => layout.program_counter(),
+        _ => layout.by_name(name),
+    });
+    register.map_or(Source::Missing, Source::Register)
+}
+
+fn plain(frame: &Frame<'_>, column: &Column) -> Option<String> {
+    match column {
+        Column::Frame => Some(frame.number().to_string()),
+        Column::Tracepoint => Some(frame.tracepoint().to_string()),
+        Column::ProgramCounter => frame.program_counter().map(|pc| pc.to_string()),
+        Column::Time => frame.timestamp().map(|time| time.to_string()),
+        Column::Thread => frame.thread().map(|thread| thread.to_string()),
+        Column::Cpu => frame.cpu().map(|cpu| cpu.to_string()),
+        Column::Stepping => frame.is_step().map(|step| step.to_string()),
+        Column::Memory { address, length } => {
+            let mut bytes = vec![None; usize::try_from(*length).ok()?];
+            frame.read_memory(*address, &mut bytes);
+            bytes.iter().any(Option::is_some).then(|| {
+                let mut text = String::new();
+                for byte in bytes {
+                    match byte {
+                        Some(byte) => hex::push(&mut text, &[byte]),
+                        None => text.push_str("??"),
+                    }
+                }
+                text
+            })
+        }
+        Column::Named(_) | Column::Expression(_) => None,
+    }
+}
+
+fn push_cell(line: &mut String, index: usize, cell: &str) {
+    if index > 0 {
+        line.push(',');
+    }
+    if cell.contains([',', '"', '\n', '\r']) || cell.starts_with(' ') || cell.ends_with(' ') {
+        line.push('"');
+        line.push_str(&cell.replace('"', "\"\""));
+        line.push('"');
+    } else {
+        line.push_str(cell);
+    }
+}

@@ -1,0 +1,83 @@
+//! What can go wrong.
+
+use std::io;
+
+use tracewire_tracefile::{LineError, TracepointNumber, VariableNumber};
+
+/// Why a trace file could not be converted, merged, split or cut.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConvertError {
+    /// The sink refused what was written.
+    #[error("cannot write the result")]
+    Write(#[source] io::Error),
+    /// The source could not be read.
+    #[error("cannot read the source")]
+    Read(#[source] io::Error),
+    /// A JSON line that is none of ours.
+    #[error("line {line}: {problem}")]
+    Json {
+        /// Which line, from 1.
+        line: u64,
+        /// What is wrong with it, and what was expected.
+        problem: String,
+    },
+    /// A frame that a JSON line cannot hold.
+    #[error("frame {frame} has {size} bytes: at most {limit} go into a JSON line")]
+    FrameTooLarge {
+        /// Which frame.
+        frame: u64,
+        /// Its size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// Something that does not fit into a line that GDB reads.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// Frames of more kinds than an event stream should declare.
+    #[error(
+        "the frames are too different to be declared as events: at most {shapes} different shapes, of at most {fields} \
+         register blocks and variables, are"
+    )]
+    TooManyShapes {
+        /// How many shapes there may be.
+        shapes: usize,
+        /// How many fields one may have.
+        fields: usize,
+    },
+    /// A column that is none.
+    #[error("`{text}` is no column: {problem}")]
+    Column {
+        /// What was asked for.
+        text: String,
+        /// What was expected.
+        problem: &'static str,
+    },
+    /// More parts than anyone wants files.
+    #[error("the file would be split into more than {limit} parts")]
+    TooManyParts {
+        /// The limit.
+        limit: usize,
+    },
+    /// Parts of no frames.
+    #[error("a part must have at least one frame")]
+    EmptyParts,
+    /// No files to merge.
+    #[error("there is nothing to merge")]
+    NothingToMerge,
+    /// Files of different machines.
+    #[error("file {file} cannot be merged with the first one: {difference}")]
+    DifferentMachine {
+        /// Which of the files, from 1.
+        file: usize,
+        /// How it differs.
+        difference: String,
+    },
+    /// No number is left for a tracepoint.
+    #[error("tracepoint {0} needs another number, and none up to 32767 is free")]
+    NoTracepointNumber(TracepointNumber),
+    /// No number is left for a variable.
+    #[error("variable {0} needs another number, and none up to 65535 is free")]
+    NoVariableNumber(VariableNumber),
+}

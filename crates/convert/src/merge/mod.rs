@@ -1,0 +1,201 @@
+//! One trace file of several.
+//!
+//! The files must be of one machine: the same byte order, the same register blocks. Tracepoints and trace state variables
+//! keep their numbers where they can:
+//!
+//! - A tracepoint that is defined alike in several files, at all its addresses, is one tracepoint; its hits are added
+//!   up. One whose number another has already gets the next number that no file uses.
+//! - A variable is known by its name, so one of the same name is the same variable, with the initial value of the first
+//!   file that has it. One whose number another name has already gets another number, in the definitions, in
+//!   every expression and in the frames.
+//!
+//! Frames come in the order of time, each file's own in their order. A frame that does not tell its time goes with the
+//! last one before it in its file that did; files that tell no time at all come one behind the other.
+
+mod number;
+mod status;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::io::Write;
+
+use tracewire_tracefile::{
+    Block, Description, DescriptionParts, Frame, FrameNumber, Module, TraceFile,
+};
+
+use crate::error::ConvertError;
+use crate::part::{END_MARKER, frame_bytes};
+use crate::time::frame_times;
+use number::Numbering;
+
+/// What a merge made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Merged {
+    /// Frames in all.
+    pub frames: u64,
+    /// Tracepoints that got another number.
+    pub renumbered_tracepoints: usize,
+    /// Variables that got another number.
+    pub renumbered_variables: usize,
+}
+
+/// Writes one trace file of several. See the module for what becomes of numbers and of the order.
+///
+/// # Errors
+/// When the files are not of one machine, a number is needed and none is free, a line becomes too long for GDB, or the
+/// sink refuses.
+pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, ConvertError> {
+    let first = files.first().ok_or(ConvertError::NothingToMerge)?;
+    for (index, file) in files.iter().enumerate().skip(1) {
+        if let Some(difference) = difference(first, file) {
+            return Err(ConvertError::DifferentMachine {
+                file: index + 1,
+                difference,
+            });
+        }
+    }
+    let mut numbering = Numbering::new(files)?;
+    let description = describe(files, &numbering)?;
+    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
+    put(b"\x7fTRACE0\n")?;
+    put(&description)?;
+    put(b"\n")?;
+
+    let mut times: Vec<_> = files.iter().map(frame_times).collect();
+    // The next frame of each file, by time, then by file.
+    let mut next = BinaryHeap::new();
+    for (index, times) in times.iter_mut().enumerate() {
+        next.extend(times.next().map(|time| Reverse((time, index, 0u64))));
+    }
+    let mut frames = 0;
+    let mut bytes = Vec::new();
+    while let Some(Reverse((time, index, number))) = next.pop() {
+        let (Some(file), Some(times)) = (files.get(index), times.get_mut(index)) else {
+            continue;
+        };
+        if let Some(frame) = file.frame(FrameNumber(number)) {
+            bytes.clear();
+            bytes.extend_from_slice(frame_bytes(&frame, file));
+            renumber(&mut numbering, index, &frame, &mut bytes)?;
+            put(&bytes)?;
+            frames += 1;
+        }
+        // A clock that was set back must not let a file fall behind its own frames.
+        next.extend(
+            times
+                .next()
+                .map(|after| Reverse((after.max(time), index, number + 1))),
+        );
+    }
+    put(&END_MARKER)?;
+    out.flush().map_err(ConvertError::Write)?;
+    Ok(Merged {
+        frames,
+        renumbered_tracepoints: numbering.renumbered_tracepoints(),
+        renumbered_variables: numbering.renumbered_variables(),
+    })
+}
+
+/// Why frames of both cannot stand in one file.
+fn difference(one: &TraceFile, other: &TraceFile) -> Option<String> {
+    if one.byte_order() != other.byte_order() && one.frame_count() > 0 && other.frame_count() > 0 {
+        return Some(format!(
+            "its byte order is {}, not {}",
+            other.byte_order(),
+            one.byte_order()
+        ));
+    }
+    let size = |file: &TraceFile| {
+        file.register_block_size().map_or_else(
+            || "of unknown size".to_owned(),
+            |size| format!("{size} bytes"),
+        )
+    };
+    if one.register_block_size() != other.register_block_size() {
+        return Some(format!(
+            "its register blocks are {}, not {}",
+            size(other),
+            size(one)
+        ));
+    }
+    match (one.layout(), other.layout()) {
+        (Some(mine), Some(theirs)) => {
+            let mut pairs = mine.registers().iter().zip(theirs.registers());
+            let differs = pairs.find(|(mine, theirs)| {
+                (&mine.name, mine.number, mine.bits) != (&theirs.name, theirs.number, theirs.bits)
+            });
+            differs.map(|(mine, theirs)| {
+                format!(
+                    "its register {} is {} of {} bits, not {} of {}",
+                    theirs.number, theirs.name, theirs.bits, mine.name, mine.bits
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The lines of the merged description.
+fn describe(files: &[TraceFile], numbering: &Numbering) -> Result<Vec<u8>, ConvertError> {
+    let descriptions = || files.iter().map(TraceFile::description);
+    let mut told = HashSet::new();
+    let mut modules: Vec<Module> = Vec::new();
+    for module in descriptions().flat_map(Description::modules) {
+        if told.insert(module.to_string()) {
+            modules.push(module.clone());
+        }
+    }
+    let register_block_size = files
+        .iter()
+        .find_map(TraceFile::register_block_size)
+        .unwrap_or(0);
+    let parts = DescriptionParts {
+        register_block_size,
+        target_xml: descriptions()
+            .find_map(Description::target_xml)
+            .map(str::to_owned),
+        status: status::merge(files),
+        variables: numbering.variables().to_vec(),
+        tracepoints: numbering.tracepoints().to_vec(),
+        modules,
+    };
+    let mut text = Description::build(&parts)?.as_bytes().to_vec();
+    let mut unknown = HashSet::new();
+    for line in descriptions().flat_map(Description::unknown_lines) {
+        if !line.is_empty() && unknown.insert(line) {
+            text.extend_from_slice(line);
+            text.push(b'\n');
+        }
+    }
+    Ok(text)
+}
+
+/// Puts the merged numbers into a frame's bytes.
+fn renumber(
+    numbering: &mut Numbering,
+    file: usize,
+    frame: &Frame<'_>,
+    bytes: &mut [u8],
+) -> Result<(), ConvertError> {
+    let order = frame.byte_order();
+    let tracepoint = numbering.tracepoint(file, frame.tracepoint())?;
+    if tracepoint != frame.tracepoint()
+        && let Some(field) = bytes.get_mut(..2)
+    {
+        // The numbers given fit the field.
+        field.copy_from_slice(&order.u16_bytes(tracepoint.0 as u16));
+    }
+    let mut blocks = frame.blocks();
+    loop {
+        let at = blocks.position();
+        let Some(block) = blocks.next() else {
+            return Ok(());
+        };
+        if let Block::Variable { number, .. } = block {
+            let variable = numbering.variable(file, number)?;
+            if let Some(field) = bytes.get_mut(6 + at + 1..6 + at + 5) {
+                field.copy_from_slice(&order.u32_bytes(variable.0.cast_unsigned()));
+            }
+        }
+    }
+}

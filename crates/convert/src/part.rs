@@ -1,0 +1,157 @@
+//! Trace files of some of another's frames: cutting and splitting.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::ops::{Range, RangeInclusive};
+
+use tracewire_tracefile::{Frame, FrameNumber, Status, ThreadId, TraceFile, TracepointNumber};
+
+use crate::error::ConvertError;
+use crate::time::told_times;
+
+/// How many parts a file is split into at most.
+const MAX_PARTS: usize = 10_000;
+
+/// What GDB ends a trace file with.
+pub(crate) const END_MARKER: [u8; 4] = [0; 4];
+
+/// Writes a trace file of those frames, in the order given. The frames are copied byte for byte, and so is the description,
+/// but for the counts in the `status` line: frames become those that are there, and what the others took of the
+/// buffer is free. How many frames were created stays, as a fact of the run. How many frames were written.
+///
+/// # Errors
+/// When the sink refuses.
+pub fn write(
+    file: &TraceFile,
+    frames: impl Iterator<Item = FrameNumber> + Clone,
+    out: &mut impl Write,
+) -> Result<u64, ConvertError> {
+    let wanted = || frames.clone().filter_map(|number| file.frame(number));
+    let (count, size) = wanted().fold((0, 0), |(count, size), frame| {
+        (count + 1, size + frame_bytes(&frame, file).len() as u64)
+    });
+    let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
+    put(b"\x7fTRACE0\n")?;
+    let removed = file
+        .frames()
+        .map(|frame| frame_bytes(&frame, file).len() as u64)
+        .sum::<u64>()
+        .saturating_sub(size);
+    for line in file.description().lines() {
+        match line
+            .text
+            .strip_prefix(b"status ")
+            .and_then(|text| Status::parse(text).ok())
+        {
+            Some(mut status) => {
+                let fields = &mut status.fields;
+                fields.frames = Some(count);
+                if let (Some(free), Some(whole)) = (fields.buffer_free, fields.buffer_size) {
+                    fields.buffer_free = Some(free.saturating_add(removed).min(whole));
+                }
+                put(format!("status {status}").as_bytes())?;
+            }
+            None => put(line.text)?,
+        }
+        put(b"\n")?;
+    }
+    put(b"\n")?;
+    for frame in wanted() {
+        put(frame_bytes(&frame, file))?;
+    }
+    put(&END_MARKER)?;
+    out.flush().map_err(ConvertError::Write)?;
+    Ok(count)
+}
+
+/// The frame as it stands in the file, header and blocks.
+pub(crate) fn frame_bytes<'a>(frame: &Frame<'a>, file: &'a TraceFile) -> &'a [u8] {
+    let bytes = || {
+        let start = usize::try_from(frame.offset()).ok()?;
+        file.as_bytes().get(start..)?.get(..6 + frame.data().len())
+    };
+    bytes().unwrap_or_default()
+}
+
+/// The frames of a range of numbers that are there.
+pub fn frames_in(file: &TraceFile, range: Range<u64>) -> impl Iterator<Item = FrameNumber> + Clone {
+    (range.start..range.end.min(file.frame_count())).map(FrameNumber)
+}
+
+/// The frames made from the first to the last microsecond of a range. A frame that does not tell its time counts as made
+/// at that of the last frame before that did; one before all that did is none of them.
+#[must_use]
+pub fn frames_at(file: &TraceFile, range: RangeInclusive<u64>) -> Vec<FrameNumber> {
+    file.frames()
+        .zip(told_times(file))
+        .filter(|(_, time)| time.is_some_and(|time| range.contains(&time)))
+        .map(|(frame, _)| frame.number())
+        .collect()
+}
+
+/// What a file is split by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SplitBy {
+    /// A part for each tracepoint.
+    Tracepoint,
+    /// A part for each thread. A frame that does not tell its thread (a step of `while-stepping` seldom does) goes with
+    /// the last frame before; those before all that did go to a part of their own.
+    Thread,
+    /// Parts of so many frames each, the last one perhaps of fewer.
+    Count(u64),
+}
+
+/// One part of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// What it is, as a part of a file name: `tracepoint-2`, `thread-1234`, `thread-unknown`, `0`, `1`, …
+    pub name: String,
+    /// Its frames, in the file's order.
+    pub frames: Vec<FrameNumber>,
+}
+
+/// Which frames go into which part; each of them is then written with [`write`].
+///
+/// # Errors
+/// When parts should have no frames, or there would be more than 10,000 of them.
+pub fn split(file: &TraceFile, by: SplitBy) -> Result<Vec<Part>, ConvertError> {
+    /// In this order the parts come.
+    #[derive(PartialEq, Eq, PartialOrd, Ord)]
+    enum Key {
+        Tracepoint(TracepointNumber),
+        Thread(Option<ThreadId>),
+        Count(u64),
+    }
+    if by == SplitBy::Count(0) {
+        return Err(ConvertError::EmptyParts);
+    }
+    let mut parts: BTreeMap<Key, Vec<FrameNumber>> = BTreeMap::new();
+    let mut thread = None;
+    for frame in file.frames() {
+        let key = match by {
+            SplitBy::Tracepoint => Key::Tracepoint(frame.tracepoint()),
+            SplitBy::Thread => {
+                thread = frame.thread().or(thread);
+                Key::Thread(thread)
+            }
+            SplitBy::Count(count) => Key::Count(frame.number().0 / count),
+        };
+        parts.entry(key).or_default().push(frame.number());
+        if parts.len() > MAX_PARTS {
+            return Err(ConvertError::TooManyParts { limit: MAX_PARTS });
+        }
+    }
+    let name = |key: Key| match key {
+        Key::Tracepoint(number) => format!("tracepoint-{number}"),
+        Key::Thread(Some(thread)) => format!("thread-{thread}"),
+        Key::Thread(None) => "thread-unknown".to_owned(),
+        Key::Count(part) => part.to_string(),
+    };
+    Ok(parts
+        .into_iter()
+        .map(|(key, frames)| Part {
+            name: name(key),
+            frames,
+        })
+        .collect())
+}

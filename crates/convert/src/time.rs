@@ -1,0 +1,23 @@
+//! When each frame was made, as far as the file tells.
+
+use tracewire_tracefile::TraceFile;
+
+/// The latest time that is believed, in microseconds: what 63 bits of nanoseconds can hold. A value over it is no
+/// time, and readers of event streams refuse it.
+const LATEST: u64 = i64::MAX as u64 / 1000;
+
+/// The time of each frame, in microseconds, in the file's order: its own where it tells a good one, else that of the
+/// last frame before that did (a step of `while-stepping` seldom does); none before the first such.
+pub(crate) fn told_times(file: &TraceFile) -> impl Iterator<Item = Option<u64>> {
+    let mut last = None;
+    file.frames().map(move |frame| {
+        last = frame.timestamp().filter(|time| *time <= LATEST).or(last);
+        last
+    })
+}
+
+/// [`told_times`], with the first time that is told for the frames before it, and 0 where none is told at all.
+pub(crate) fn frame_times(file: &TraceFile) -> impl Iterator<Item = u64> {
+    let first = told_times(file).flatten().next().unwrap_or(0);
+    told_times(file).map(move |time| time.unwrap_or(first))
+}

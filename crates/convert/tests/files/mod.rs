@@ -1,0 +1,150 @@
+//! Trace files to try things on.
+#![allow(dead_code, reason = "each test program uses some of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, SourceStrings,
+    Status, TraceFile, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
+    VariableDefinition, VariableNumber,
+};
+
+/// The samples that came from GDB itself.
+pub fn samples() -> Vec<Vec<u8>> {
+    ["sample.tf", "tfile-basic.tf", "tfile-error.tf"]
+        .iter()
+        .map(|name| std::fs::read(folder().join(name)).expect("the sample is there"))
+        .collect()
+}
+
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files")
+}
+
+pub fn sample() -> TraceFile {
+    TraceFile::open(folder().join("sample.tf")).expect("the sample is good")
+}
+
+/// A machine of few registers: a 32-bit one, a 64-bit program counter, a 128-bit one.
+pub fn machine(order: ByteOrder) -> String {
+    let architecture = match order {
+        ByteOrder::Little => "riscv:rv64",
+        ByteOrder::Big => "powerpc:common64",
+    };
+    format!(
+        "<target><architecture>{architecture}</architecture><feature name=\"x\">\
+         <reg name=\"flags\" bitsize=\"32\"/><reg name=\"pc\" bitsize=\"64\" type=\"code_ptr\"/>\
+         <reg name=\"v0\" bitsize=\"128\"/></feature></target>"
+    )
+}
+
+pub const BLOCK: u32 = 28;
+
+pub fn block(order: ByteOrder, flags: u32, pc: u64) -> Vec<u8> {
+    let mut bytes = order.u32_bytes(flags).to_vec();
+    bytes.extend(order.u64_bytes(pc));
+    bytes.extend(0..16);
+    bytes
+}
+
+pub fn definition(number: i32, address: u64, at: &str) -> TracepointDefinition {
+    TracepointDefinition {
+        number: TracepointNumber(number),
+        address: Address(address),
+        enabled: true,
+        kind: TracepointKind::Trap,
+        step_count: 0,
+        pass_count: 0,
+        condition: None,
+        actions: Vec::new(),
+        step_actions: Vec::new(),
+        source: SourceStrings {
+            at: Some(at.to_owned()),
+            ..SourceStrings::default()
+        },
+    }
+}
+
+pub fn variable(number: i32, name: &str, builtin: bool) -> VariableDefinition {
+    VariableDefinition {
+        number: VariableNumber(number),
+        initial: 0,
+        builtin,
+        name: name.to_owned(),
+    }
+}
+
+/// The variables that tell when and where a frame was made: 1, 2 and 3.
+pub fn clock() -> Vec<VariableDefinition> {
+    vec![
+        variable(1, "trace_timestamp", true),
+        variable(2, "trace_thread", true),
+        variable(3, "trace_cpu", true),
+    ]
+}
+
+pub fn status(text: &str) -> Option<Status> {
+    Some(Status::parse(text.as_bytes()).expect("a good status"))
+}
+
+pub fn parts(
+    order: ByteOrder,
+    tracepoints: Vec<TracepointDefinition>,
+    variables: Vec<VariableDefinition>,
+    status_line: &str,
+) -> DescriptionParts {
+    DescriptionParts {
+        register_block_size: BLOCK,
+        target_xml: Some(machine(order)),
+        status: status(status_line),
+        variables,
+        tracepoints: tracepoints
+            .into_iter()
+            .map(|definition| Tracepoint {
+                definition,
+                usage: None,
+            })
+            .collect(),
+        modules: Vec::new(),
+    }
+}
+
+/// A whole file of frames that `fill` makes.
+pub fn build(
+    parts: &DescriptionParts,
+    order: ByteOrder,
+    frames: &[(i32, &dyn Fn(&mut FrameEncoder<'_>))],
+) -> Vec<u8> {
+    let description = Description::build(parts).expect("short lines");
+    let mut bytes = b"\x7fTRACE0\n".to_vec();
+    bytes.extend(description.as_bytes());
+    bytes.push(b'\n');
+    let format = FrameFormat {
+        byte_order: order,
+        register_block_size: parts.register_block_size,
+    };
+    for (tracepoint, fill) in frames {
+        let mut encoder = FrameEncoder::begin(&mut bytes, format, TracepointNumber(*tracepoint))
+            .expect("a good number");
+        fill(&mut encoder);
+        encoder.finish().expect("a small frame");
+    }
+    bytes.extend([0; 4]);
+    bytes
+}
+
+pub fn read(bytes: &[u8]) -> TraceFile {
+    TraceFile::from_bytes(bytes.to_vec()).expect("a trace file")
+}
+
+/// What a program prints on both of its outputs.
+pub fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{text}{errors}");
+    text + &errors
+}

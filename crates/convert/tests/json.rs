@@ -1,0 +1,204 @@
+//! There and back again, byte for byte.
+
+mod files;
+
+use proptest::prelude::*;
+use tracewire_convert::json;
+use tracewire_tracefile::{Address, ByteOrder, TraceFile, VariableNumber};
+
+fn to_json(bytes: &[u8]) -> String {
+    let mut out = Vec::new();
+    json::write(&files::read(bytes), &mut out).expect("written");
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+fn from_json(text: &str) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    json::read(&mut text.as_bytes(), &mut out).map_err(|error| error.to_string())?;
+    Ok(out)
+}
+
+fn assert_identical(bytes: &[u8]) {
+    assert!(
+        from_json(&to_json(bytes)).as_deref() == Ok(bytes),
+        "another file comes back"
+    );
+}
+
+#[test]
+fn samples_come_back_identical() {
+    for sample in files::samples() {
+        assert_identical(&sample);
+    }
+}
+
+#[test]
+fn what_a_frame_holds_can_be_read() {
+    let text = to_json(&files::samples()[0]);
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(lines[0]["byte_order"], "little");
+    let status = lines
+        .iter()
+        .find(|line| !line["status"].is_null())
+        .expect("a status line");
+    assert_eq!(status["status"]["frames"], 24);
+    assert_eq!(status["status"]["stop_text"], "stopping now");
+    let frames: Vec<_> = lines
+        .iter()
+        .filter(|line| line["kind"] == "frame")
+        .collect();
+    assert_eq!(frames.len(), 24);
+    assert_eq!(frames[0]["pc"], "0x555555555158");
+    assert_eq!(frames[0]["blocks"][0]["registers"]["rip"], "0x555555555158");
+    assert_eq!(frames[0]["blocks"][1]["memory"], "0x555555558080");
+    assert_eq!(frames[6]["time_us"], 1_465_540_656);
+    assert_eq!(frames[0]["blocks"][9]["name"], "hits");
+    assert_eq!(frames[1]["stepping"], true);
+}
+
+#[test]
+fn big_endian_and_wide_registers_come_back() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let parts = files::parts(
+            order,
+            vec![files::definition(7, 0x1000, "f")],
+            files::clock(),
+            "0;tstop::0",
+        );
+        let bytes = files::build(
+            &parts,
+            order,
+            &[
+                (7, &|frame| {
+                    frame
+                        .registers(&files::block(order, 0x12, 0x1000))
+                        .expect("a block");
+                    frame.memory(Address(u64::MAX), &[1, 2, 3]);
+                    frame.variable(VariableNumber(-3), i64::MIN);
+                    frame.static_data(b"data").expect("short");
+                }),
+                (7, &|_| {}),
+            ],
+        );
+        assert_identical(&bytes);
+        let text = to_json(&bytes);
+        assert!(
+            text.contains("\"flags\":\"0x12\",\"pc\":\"0x1000\""),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_its_line() {
+    let head = "{\"kind\":\"trace-file\",\"byte_order\":\"big\"}\n";
+    for (text, expected) in [
+        ("", "line 0: expected `trace-file` as the first line"),
+        ("{}", "line 1: missing field `kind`"),
+        (
+            "{\"kind\":\"frame\",\"tracepoint\":1,\"blocks\":[]}",
+            "line 1: expected `trace-file`",
+        ),
+        (
+            &format!("{head}{{\"kind\":\"line\"}}"),
+            "line 2: expected either `text` or `bytes`",
+        ),
+        (
+            &format!("{head}{{\"kind\":\"frame\",\"tracepoint\":0,\"blocks\":[]}}"),
+            "line 2: expected a tracepoint other than 0",
+        ),
+        (
+            &format!("{head}\n{{\"kind\":\"frame\",\"tracepoint\":1,\"blocks\":[{{}}]}}"),
+            "line 3: expected a block",
+        ),
+        (
+            &format!(
+                "{head}{{\"kind\":\"frame\",\"tracepoint\":1,\"blocks\":[{{\"memory\":\"4\",\"bytes\":\"\"}}]}}"
+            ),
+            "line 2: expected an address as 0x",
+        ),
+        (
+            &format!("{head}{{\"kind\":\"rest\",\"bytes\":\"0\"}}"),
+            "line 2: expected bytes of two",
+        ),
+    ] {
+        let error = from_json(text).expect_err(text);
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_trace_can_be_written_by_hand() {
+    let text = "{\"kind\":\"trace-file\",\"byte_order\":\"big\"}
+{\"kind\":\"line\",\"text\":\"R 4\"}
+{\"kind\":\"frame\",\"tracepoint\":1,\"blocks\":[{\"registers\":\"00001000\"},{\"variable\":1,\"value\":-1}]}
+{\"kind\":\"rest\",\"bytes\":\"00000000\"}
+";
+    let file = TraceFile::from_bytes(from_json(text).expect("good")).expect("a trace file");
+    let frame = file.frames().next().expect("a frame");
+    assert_eq!(frame.register_block(), Some(&[0, 0, 0x10, 0][..]));
+    assert_eq!(frame.variable(VariableNumber(1)), Some(-1));
+}
+
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        Just(b"R 8".to_vec()),
+        Just(b"R 10".to_vec()),
+        Just(b"status 0;tstop::0;tframes:2".to_vec()),
+        Just(b"tp T1:1000:E:1:0".to_vec()),
+        Just(b"tsv 1:0:1:74726163655f74696d657374616d70".to_vec()),
+        Just(b"tdesc <target><feature name=\"f\"><reg name=\"pc\" bitsize=\"64\"/></feature></target>".to_vec()),
+        prop::collection::vec(any::<u8>().prop_filter("one line", |byte| *byte != b'\n'), 1..20),
+    ]
+}
+
+fn frame_block() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 8).prop_map(|bytes| [b"R".to_vec(), bytes].concat()),
+        (any::<[u8; 8]>(), any::<u8>()).prop_map(|(address, byte)| {
+            [b"M".to_vec(), address.to_vec(), vec![1, 0, byte]].concat()
+        }),
+        any::<[u8; 12]>().prop_map(|bytes| [b"V".to_vec(), bytes.to_vec()].concat()),
+        Just(b"S\x02\0ab".to_vec()),
+        prop::collection::vec(any::<u8>(), 0..6),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_file_comes_back_identical(
+        lines in prop::collection::vec(line(), 0..8),
+        closed in prop::bool::weighted(0.9),
+        frames in prop::collection::vec((any::<[u8; 2]>(), prop::collection::vec(frame_block(), 0..4)), 0..6),
+        big in any::<bool>(),
+        end in prop::collection::vec(any::<u8>(), 0..8),
+        cut in 0..40usize,
+    ) {
+        let mut bytes = b"\x7fTRACE0\n".to_vec();
+        for line in lines {
+            bytes.extend(line);
+            bytes.push(b'\n');
+        }
+        if closed {
+            bytes.push(b'\n');
+        }
+        for (tracepoint, blocks) in frames {
+            let data = blocks.concat();
+            bytes.extend(tracepoint);
+            let size = data.len() as u32;
+            bytes.extend(if big { size.to_be_bytes() } else { size.to_le_bytes() });
+            bytes.extend(data);
+        }
+        bytes.extend(end);
+        bytes.truncate(bytes.len().saturating_sub(cut).max(8));
+        assert_identical(&bytes);
+    }
+
+    #[test]
+    fn any_text_is_read_without_a_panic(text in "[{}\\[\\]\":,a-z0-9\n]{0,200}") {
+        let _ = from_json(&text);
+    }
+}
