@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use anyhow::Context;
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TraceFile};
 use tracewire_views::{
-    Criteria, FrameView, Info, LineCriterion, Program, Viewer, gdb_commands, table,
+    Criteria, FrameView, Info, LineCriterion, Program, Truth, Viewer, gdb_commands, table,
 };
 
 use crate::Answer;
@@ -179,7 +179,29 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         }
     }
     output.flush()?;
+    if answer == Answer::No {
+        explain_nothing(&viewer, &criteria);
+    }
     Ok(answer)
+}
+
+/// Says so where an expression is true of no frame because it can be worked out for none: a name may be misspelt, or
+/// its value not collected.
+fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria) {
+    let Some(condition) = &criteria.condition else {
+        return;
+    };
+    let mut reason = None;
+    for frame in viewer.file().frames() {
+        match viewer.truth(frame, condition) {
+            Truth::True | Truth::False => return,
+            Truth::Unknown(error) => reason = reason.or(Some(error.to_string())),
+            Truth::NotANumber | Truth::NoPlace => {}
+        }
+    }
+    if let Some(reason) = reason {
+        anstream::eprintln!("tracewire: --where could be worked out for no frame: {reason}");
+    }
 }
 
 fn criteria(arguments: &FindArguments) -> anyhow::Result<Criteria> {

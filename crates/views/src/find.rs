@@ -1,9 +1,9 @@
 //! Which frames are looked for.
 
-use tracewire_symbols::{ExpressionError, Symbols};
+use tracewire_symbols::{ExpressionError, ExpressionErrorKind, Symbols};
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TracepointNumber};
 
-use crate::frame::Viewer;
+use crate::frame::{Truth, Viewer};
 
 /// What a frame must be; all of what is given must hold.
 #[derive(Clone, Debug, Default)]
@@ -163,12 +163,14 @@ impl Criteria {
                 return Ok(false);
             }
         }
-        match &self.condition {
-            None => Ok(true),
-            Some(condition) => viewer
-                .holds(frame, condition)
-                .map(|truth| truth == Some(true))
-                .map_err(|error| FindError::Condition { error }),
+        let Some(condition) = &self.condition else {
+            return Ok(true);
+        };
+        match viewer.truth(frame, condition) {
+            Truth::Unknown(error) if matches!(error.kind(), ExpressionErrorKind::Syntax(_)) => {
+                Err(FindError::Condition { error })
+            }
+            truth => Ok(truth == Truth::True),
         }
     }
 

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_script::CollectedItems;
 use tracewire_symbols::{
-    ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, expand, type_name,
+    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, expand, type_name,
 };
 use tracewire_tracefile::{
     Address, Block, ByteOrder, Frame, TraceFile, TracepointDefinition, TracepointNumber,
@@ -298,31 +298,36 @@ impl<'a> Viewer<'a> {
         exact.or_else(|| same.next())
     }
 
-    /// Evaluates an expression on a frame and tells whether it is true; `None` where the frame lacks a value it
-    /// needs.
-    ///
-    /// # Errors
-    /// When the expression can hold for no frame: it is not one, or names what is not there.
-    pub fn holds(
-        &self,
-        frame: Frame<'a>,
-        expression: &str,
-    ) -> Result<Option<bool>, tracewire_symbols::ExpressionError> {
+    /// Evaluates an expression on a frame and tells whether it is true.
+    #[must_use]
+    pub fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
         let Some(state) = FrameState::new(self.file, frame) else {
-            return Ok(None);
+            return Truth::NoPlace;
         };
         match tracewire_symbols::evaluate(&self.program.symbols, &state, expression) {
-            Ok(value) => Ok(truth(&value.print(
-                &self.program.symbols,
-                &state,
-                &self.options,
-            ))),
-            Err(error) => match error.kind() {
-                ExpressionErrorKind::Syntax(_) => Err(error),
-                _ => Ok(None),
+            Ok(value) => match truth(&value.print(&self.program.symbols, &state, &self.options)) {
+                Some(true) => Truth::True,
+                Some(false) => Truth::False,
+                None => Truth::NotANumber,
             },
+            Err(error) => Truth::Unknown(error),
         }
     }
+}
+
+/// Whether an expression is true of a frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Truth {
+    /// It is.
+    True,
+    /// It is not.
+    False,
+    /// Its value is no number: a structure, or something that was not collected.
+    NotANumber,
+    /// The frame lacks a value it needs, or it is no expression at all.
+    Unknown(ExpressionError),
+    /// The frame does not say where the thread stood.
+    NoPlace,
 }
 
 /// `$regs` and `$_sdata`, by GDB's abbreviations.

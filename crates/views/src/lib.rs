@@ -12,7 +12,7 @@ pub mod table;
 pub mod words;
 
 pub use find::{Criteria, FindError, LineCriterion};
-pub use frame::{FrameView, Map, MemoryView, ValueView, Viewer};
+pub use frame::{FrameView, Map, MemoryView, Truth, ValueView, Viewer};
 pub use gdb::commands as gdb_commands;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
