@@ -67,7 +67,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let result = Evaluation::new().evaluate(program, &mut world);
     if let Err(error) = &result {
-        assert!(error.offset <= program.len());
+        let outside = error.kind == EvaluationErrorKind::OutOfProgram;
+        assert_eq!(error.offset >= program.len(), outside || program.is_empty());
     }
     let Ok(verified) = verified else {
         return;

@@ -95,7 +95,8 @@ pub enum Request<'e> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{kind} at offset {offset}")]
 pub struct EvaluationError {
-    /// The instruction that failed, counted in bytes from the start of the program.
+    /// The instruction that failed, counted in bytes from the start of the program. A jump out of the program has
+    /// succeeded: it is the place it went to that has no instruction.
     pub offset: usize,
     /// What was wrong with it.
     pub kind: EvaluationErrorKind,
