@@ -1,0 +1,202 @@
+//! Putting tracepoints in and taking them out.
+
+use tracewire_experiment::{Target, TargetError};
+use tracewire_tracefile::Address;
+
+use crate::maps::{self, ThreadStatus};
+use crate::process::{Process, runs_x86_64};
+use crate::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION};
+use crate::slots::{PAGE_SIZE, free_page};
+
+/// The instruction of a breakpoint.
+const INT3: u8 = 0xcc;
+
+/// A breakpoint of ours.
+#[derive(Debug)]
+pub(crate) struct Breakpoint {
+    /// Whether the experiment wants to know of arrivals.
+    pub(crate) tracepoint: bool,
+    /// Whether the dynamic linker comes by here when it has changed something.
+    pub(crate) loader: bool,
+    pub(crate) displaced: Displaced,
+    pub(crate) means: Means,
+}
+
+/// How a thread gets past a breakpoint.
+#[derive(Debug)]
+pub(crate) enum Means {
+    /// Through a copy of the instruction.
+    Slot(u64, Copy),
+    /// With the instruction put back, while all other threads are held.
+    InPlace,
+    /// Not at all: the instruction is the program's own breakpoint, whose signal it gets.
+    OwnTrap,
+}
+
+/// Who wants a breakpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Tracepoint,
+    Loader,
+}
+
+impl Target for Process {
+    fn insert(&mut self, address: Address) -> Result<(), TargetError> {
+        self.insert_breakpoint(address.0, Purpose::Tracepoint)
+    }
+
+    fn remove(&mut self, address: Address) -> Result<(), TargetError> {
+        self.remove_breakpoint(address.0, Purpose::Tracepoint)
+    }
+}
+
+impl Process {
+    pub(crate) fn insert_breakpoint(
+        &mut self,
+        site: u64,
+        purpose: Purpose,
+    ) -> Result<(), TargetError> {
+        if let Some(breakpoint) = self.breakpoints.get_mut(&site) {
+            breakpoint.serve(purpose, true);
+            return Ok(());
+        }
+        let refuse = |reason: String| TargetError::CannotInsert {
+            address: Address(site),
+            reason,
+        };
+        if self.ended.is_some() {
+            return Err(refuse("the process has ended".to_owned()));
+        }
+        let thread = self.any_thread();
+        let mappings = maps::mappings(thread)
+            .map_err(|error| refuse(format!("the process's mappings cannot be read: {error}")))?;
+        match mappings
+            .iter()
+            .find(|mapping| (mapping.start..mapping.end).contains(&site))
+        {
+            None => return Err(refuse("no memory is mapped there".to_owned())),
+            Some(mapping) if !mapping.executable => {
+                return Err(refuse("the memory there is not executable".to_owned()));
+            }
+            Some(_) => {}
+        }
+        if runs_x86_64(thread) == Some(false) {
+            return Err(refuse(
+                "the process runs a program that is not x86-64".to_owned(),
+            ));
+        }
+        let mut bytes = [0; MAX_INSTRUCTION];
+        let length = self.memory.read(site, &mut bytes);
+        let displaced = Displaced::decode(bytes.get(..length).unwrap_or_default(), site);
+        let means = match displaced.kind {
+            Kind::OwnTrap => Means::OwnTrap,
+            Kind::Fixed => Means::InPlace,
+            Kind::Relocatable => self.slot(site, &displaced),
+        };
+        if matches!(means, Means::InPlace) && displaced.is_system_call() {
+            return Err(refuse(
+                "it is a system call, which may wait, and the process lets no memory be had to run it from"
+                    .to_owned(),
+            ));
+        }
+        if let Err(error) = self.memory.cover(site, INT3) {
+            if let Means::Slot(slot, _) = means {
+                self.slots.give_back(slot);
+            }
+            return Err(refuse(format!(
+                "the memory there cannot be written: {error}"
+            )));
+        }
+        self.removed.remove(&site);
+        self.gate = None;
+        let mut breakpoint = Breakpoint {
+            tracepoint: false,
+            loader: false,
+            displaced,
+            means,
+        };
+        breakpoint.serve(purpose, true);
+        self.breakpoints.insert(site, breakpoint);
+        Ok(())
+    }
+
+    pub(crate) fn remove_breakpoint(
+        &mut self,
+        site: u64,
+        purpose: Purpose,
+    ) -> Result<(), TargetError> {
+        let Some(breakpoint) = self.breakpoints.get_mut(&site) else {
+            return Ok(());
+        };
+        breakpoint.serve(purpose, false);
+        if breakpoint.is_wanted() {
+            return Ok(());
+        }
+        self.settle_all();
+        if let Err(error) = self.memory.uncover(site)
+            && self.ended.is_none()
+            && maps::mappings(self.any_thread()).is_ok_and(|mappings| {
+                mappings
+                    .iter()
+                    .any(|mapping| (mapping.start..mapping.end).contains(&site))
+            })
+        {
+            return Err(TargetError::System {
+                call: "write(/proc/PID/mem)",
+                thread: self.id(),
+                reason: error.to_string(),
+            });
+        }
+        self.memory.forget(site);
+        self.removed.insert(site);
+        if let Some(Breakpoint {
+            means: Means::Slot(slot, _),
+            ..
+        }) = self.breakpoints.remove(&site)
+        {
+            self.slots.give_back(slot);
+        }
+        Ok(())
+    }
+
+    /// Makes a copy of the instruction in the process, if there is a place for it.
+    fn slot(&mut self, site: u64, displaced: &Displaced) -> Means {
+        if displaced.is_call()
+            && ThreadStatus::read(self.any_thread()).is_ok_and(|status| status.has_shadow_stack())
+        {
+            return Means::InPlace;
+        }
+        self.slot_within_reach(site)
+            .and_then(|slot| {
+                let copy = displaced.copy(slot)?;
+                self.memory.write(slot, &copy.code).ok()?;
+                self.slots.take(slot, site);
+                Some(Means::Slot(slot, copy))
+            })
+            .unwrap_or(Means::InPlace)
+    }
+
+    fn slot_within_reach(&mut self, site: u64) -> Option<u64> {
+        if let Some(slot) = self.slots.free_slot(site) {
+            return Some(slot);
+        }
+        let mappings = maps::mappings(self.any_thread()).ok()?;
+        let page = free_page(&mappings, site)?;
+        self.map_page(page, PAGE_SIZE)?;
+        self.slots.add_page(page);
+        self.slots.free_slot(site)
+    }
+}
+
+impl Breakpoint {
+    fn serve(&mut self, purpose: Purpose, wanted: bool) {
+        match purpose {
+            Purpose::Tracepoint => self.tracepoint = wanted,
+            Purpose::Loader => self.loader = wanted,
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.tracepoint || self.loader
+    }
+}

@@ -1,0 +1,126 @@
+//! What can go wrong with a live process, said so that the user knows what to do.
+
+use std::ffi::OsString;
+use std::io;
+
+use nix::errno::Errno;
+use tracewire_experiment::TargetError;
+use tracewire_tracefile::ThreadId;
+
+/// Why a program could not be started, attached to, or followed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no file of this name, or, for a name without a slash, none on the search path.
+    #[error("there is no program `{}`{}", .0.display(), search_hint(.0))]
+    NotFound(OsString),
+    /// The file may not be executed.
+    #[error("`{}` may not be executed: permission denied (is it a directory, or not marked executable?)", .0.display())]
+    PermissionDenied(OsString),
+    /// The file is no program that the kernel can run.
+    #[error("`{}` is not a program that this machine can execute (a script needs a `#!` line)", .0.display())]
+    NotExecutable(OsString),
+    /// The kernel did not start the program for another reason.
+    #[error("`{}` could not be started: {}", .0.display(), .1.desc())]
+    Exec(OsString, Errno),
+    /// A program or argument holds a zero byte.
+    #[error("`{}` holds a zero byte, which no argument can", .0.display())]
+    ZeroByte(OsString),
+    /// There is no process of this number.
+    #[error("there is no process {0}")]
+    NoSuchProcess(ThreadId),
+    /// The process is somebody else's, or the system does not let us trace it.
+    #[error("process {process} may not be traced: {reason}")]
+    NotPermitted {
+        /// The process.
+        process: ThreadId,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// Another tracer is at it.
+    #[error("process {process} is already traced by process {tracer}")]
+    AlreadyTraced {
+        /// The process.
+        process: ThreadId,
+        /// Who traces it.
+        tracer: ThreadId,
+    },
+    /// A part of the kernel.
+    #[error("process {0} is a thread of the kernel and cannot be traced")]
+    KernelThread(ThreadId),
+    /// It has ended and only waits to be reaped.
+    #[error("process {0} has ended already (it waits for its parent to take notice)")]
+    Zombie(ThreadId),
+    /// Ourselves.
+    #[error("process {0} is the tracer itself")]
+    OwnProcess(ThreadId),
+    /// A 32-bit program.
+    #[error("process {0} runs a 32-bit program; only x86-64 programs can be traced")]
+    NotX86_64(ThreadId),
+    /// The program has ended.
+    #[error("process {0} has ended")]
+    Ended(ThreadId),
+    /// The kernel refused something.
+    #[error("{call} failed for process {process}: {}", .source.desc())]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// For which process or thread.
+        process: ThreadId,
+        /// The kernel's reason.
+        source: Errno,
+    },
+    /// A file below `/proc` could not be read.
+    #[error("{file} of process {process}: {source}")]
+    Proc {
+        /// Which file.
+        file: &'static str,
+        /// Of which process.
+        process: ThreadId,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(call: &'static str, process: i32, source: Errno) -> Self {
+        Self::System {
+            call,
+            process: thread_id(process),
+            source,
+        }
+    }
+
+    pub(crate) fn proc(file: &'static str, process: i32, source: io::Error) -> Self {
+        Self::Proc {
+            file,
+            process: thread_id(process),
+            source,
+        }
+    }
+}
+
+/// What a failed call means to the experiment.
+pub(crate) fn target_error(call: &'static str, thread: i32, error: Errno) -> TargetError {
+    match error {
+        Errno::ESRCH => TargetError::Gone(thread_id(thread)),
+        error => TargetError::System {
+            call,
+            thread: thread_id(thread),
+            reason: error.desc().to_owned(),
+        },
+    }
+}
+
+/// The kernel's thread number as the project's.
+pub(crate) fn thread_id(thread: i32) -> ThreadId {
+    ThreadId(thread.cast_unsigned())
+}
+
+fn search_hint(program: &OsString) -> &'static str {
+    if program.as_encoded_bytes().contains(&b'/') {
+        ""
+    } else {
+        " on the search path (PATH)"
+    }
+}

@@ -1,0 +1,304 @@
+//! Bringing all threads to a stop, and what a stop tells.
+
+use nix::errno::Errno;
+
+use crate::error::Error;
+use crate::event::Event;
+use crate::maps::ThreadStatus;
+use crate::process::Process;
+use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
+use crate::thread::{Pending, Thread};
+
+impl Process {
+    /// Stops every thread. A thread that waits in vfork stays there, and one that is about to end is left to it:
+    /// neither executes anything.
+    pub(crate) fn halt(&mut self) -> Result<(), Error> {
+        for thread in self
+            .threads
+            .values()
+            .filter(|thread| thread.can_be_stopped())
+        {
+            thread.interrupt();
+        }
+        while let Some(thread) = self
+            .threads
+            .values()
+            .find(|thread| thread.can_be_stopped())
+            .map(|thread| thread.id)
+        {
+            match wait_for(thread) {
+                Ok(status) => {
+                    self.note(thread, status);
+                    if matches!(status, Status::Event(_))
+                        && let Some(thread) = self.threads.get_mut(&thread)
+                        && thread.pending.is_none()
+                    {
+                        // In the middle of a system call: on to its end, where registers are its own.
+                        thread.interrupt_next();
+                        thread.go_on(Resume::Continue, 0);
+                    }
+                }
+                // Another thread has become another program, and this one is no more.
+                Err(Errno::ECHILD) => {
+                    self.threads.remove(&thread);
+                }
+                Err(error) => return Err(Error::system("waitpid", thread, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of what a wait tells of a known thread. What cannot wait is done; what can is left pending.
+    pub(crate) fn note(&mut self, id: Tid, status: Status) {
+        match status {
+            Status::Exited(_) | Status::Killed(..) => self.note_end(id, status),
+            Status::Event(libc::PTRACE_EVENT_EXIT) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    thread.exiting = true;
+                    thread.go_on(Resume::Continue, 0);
+                }
+            }
+            Status::Event(libc::PTRACE_EVENT_EXEC) => self.note_exec(id),
+            Status::Event(
+                event @ (libc::PTRACE_EVENT_CLONE
+                | libc::PTRACE_EVENT_FORK
+                | libc::PTRACE_EVENT_VFORK),
+            ) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    self.note_birth(id, event);
+                }
+            }
+            Status::Event(libc::PTRACE_EVENT_VFORK_DONE) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    thread.in_vfork = false;
+                }
+            }
+            Status::Event(_) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                }
+            }
+            Status::Interrupted => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    if let Some(stopped) = thread.stopped() {
+                        undo_interruption(stopped);
+                    }
+                }
+            }
+            Status::GroupStop(_) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    thread.group_stopped = true;
+                    thread.rejoin_group_stop = false;
+                }
+            }
+            Status::Signal(_) => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    // A thread that is gone tells of its end next.
+                    thread.pending = thread
+                        .stopped()
+                        .and_then(|stopped| stopped.signal_info().ok())
+                        .map(Pending::Signal);
+                }
+            }
+        }
+    }
+
+    fn note_end(&mut self, id: Tid, status: Status) {
+        let Some(thread) = self.threads.remove(&id) else {
+            return;
+        };
+        if id == self.id {
+            self.ended = Some(match status {
+                Status::Killed(signal, core_dumped) => Event::Killed {
+                    signal,
+                    core_dumped,
+                },
+                Status::Exited(code) => Event::Exited(code),
+                _ => return,
+            });
+            self.release_strangers();
+        } else if thread.process == id {
+            // A process by vfork has ended; its threads, if any, with it.
+            self.threads.retain(|_, thread| thread.process != id);
+        }
+    }
+
+    /// A process has become another program.
+    fn note_exec(&mut self, id: Tid) {
+        let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
+            return;
+        };
+        if process != self.id {
+            // It has left the memory it shared with the traced one.
+            self.threads.retain(|_, thread| thread.process != process);
+            Running::born(id).stopped().detach(0);
+            return;
+        }
+        self.threads
+            .retain(|other, thread| *other == id || thread.process != process);
+        let mut thread = Thread::new(process, id, Running::born(id));
+        thread.has_stopped();
+        self.threads.insert(id, thread);
+        // The old memory is still open, and may have others in it.
+        self.release_strangers();
+        self.forget_image();
+        // From the middle of the call to its end, where a first instruction is next.
+        loop {
+            let Some(thread) = self.threads.get_mut(&id) else {
+                return;
+            };
+            thread.interrupt_next();
+            thread.go_on(Resume::Continue, 0);
+            match wait_for(id) {
+                Ok(Status::Event(_)) => thread.has_stopped(),
+                Ok(status) => {
+                    self.note(id, status);
+                    break;
+                }
+                Err(_) => {
+                    self.threads.remove(&id);
+                    return;
+                }
+            }
+        }
+        self.new_image();
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.exec = true;
+        }
+    }
+
+    /// A traced thread has made a thread or a process.
+    fn note_birth(&mut self, parent: Tid, event: i32) {
+        let Some(child) = self
+            .stopped(parent)
+            .and_then(|stopped| stopped.event_message().ok())
+            .and_then(|message| Tid::try_from(message).ok())
+        else {
+            return;
+        };
+        let family = self
+            .threads
+            .get(&parent)
+            .map_or(self.id, |thread| thread.process);
+        let group = ThreadStatus::read(child)
+            .ok()
+            .and_then(|status| status.number("Tgid"));
+        let is_thread = event == libc::PTRACE_EVENT_CLONE && group == Some(family);
+        if event == libc::PTRACE_EVENT_VFORK
+            && let Some(parent) = self.threads.get_mut(&parent)
+        {
+            parent.in_vfork = true;
+        }
+        if is_thread || self.shares_memory(parent, child, event) {
+            let process = if is_thread {
+                family
+            } else {
+                group.unwrap_or(child)
+            };
+            self.threads
+                .insert(child, Thread::new(process, child, Running::born(child)));
+            if let Some(status) = self.unborn.remove(&child) {
+                self.note(child, status);
+            }
+        } else {
+            self.release_copy(child);
+        }
+    }
+
+    /// A child with a copy of the memory goes its own way, without our breakpoints.
+    fn release_copy(&mut self, child: Tid) {
+        let status = match self.unborn.remove(&child) {
+            Some(status) => status,
+            // The kernel stops it before its first instruction.
+            None => match wait_for(child) {
+                Ok(status) => status,
+                Err(_) => return,
+            },
+        };
+        if matches!(status, Status::Exited(_) | Status::Killed(..)) {
+            return;
+        }
+        let stopped = Running::born(child).stopped();
+        let _ = self.memory.uncover_copy(child);
+        if let Ok(registers) = stopped.registers()
+            && let Some(address) = self.true_address(registers.rip)
+        {
+            let _ = stopped.set_instruction_pointer(address);
+        }
+        stopped.detach(match status {
+            Status::Signal(signal) if signal != libc::SIGTRAP => signal,
+            _ => 0,
+        });
+    }
+
+    /// Whether a child shares the memory of its parent.
+    fn shares_memory(&self, parent: Tid, child: Tid, event: i32) -> bool {
+        /// `KCMP_VM`.
+        const ADDRESS_SPACE: libc::c_int = 1;
+        // SAFETY: kcmp takes plain numbers.
+        let order = unsafe { libc::syscall(libc::SYS_kcmp, parent, child, ADDRESS_SPACE, 0, 0) };
+        match order {
+            0 => true,
+            1.. => false,
+            // The kernel is built without it: what was asked for tells.
+            _ => match event {
+                libc::PTRACE_EVENT_FORK => false,
+                libc::PTRACE_EVENT_VFORK => true,
+                _ => self.asked_to_share_memory(parent),
+            },
+        }
+    }
+
+    /// Whether the clone that a thread is in asks for `CLONE_VM`.
+    fn asked_to_share_memory(&self, parent: Tid) -> bool {
+        let Some(registers) = self
+            .stopped(parent)
+            .and_then(|stopped| stopped.registers().ok())
+        else {
+            return false;
+        };
+        let flags = match registers.orig_rax as libc::c_long {
+            libc::SYS_clone3 => self.memory.read_u64(registers.rdi).unwrap_or(0),
+            _ => registers.rdi,
+        };
+        flags & libc::CLONE_VM as u64 != 0
+    }
+}
+
+/// Some system calls fail with `EINTR` when the thread is merely stopped (signal(7) lists them). Where no signal
+/// is the reason, the call is started again, so that the program does not notice us.
+fn undo_interruption(stopped: &Stopped) {
+    const NOT_RESTARTED: [libc::c_long; 8] = [
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_rt_sigtimedwait,
+        libc::SYS_io_getevents,
+        libc::SYS_msgrcv,
+    ];
+    let Ok(mut registers) = stopped.registers() else {
+        return;
+    };
+    if registers.rax as i64 != -i64::from(libc::EINTR)
+        || !NOT_RESTARTED.contains(&(registers.orig_rax as libc::c_long))
+    {
+        return;
+    }
+    let Ok(status) = ThreadStatus::read(stopped.id()) else {
+        return;
+    };
+    let pending = status.signals("SigPnd") | status.signals("ShdPnd");
+    if pending & !status.signals("SigBlk") == 0 {
+        registers.rip = registers.rip.wrapping_sub(2);
+        registers.rax = registers.orig_rax;
+        let _ = stopped.set_registers(&registers);
+    }
+}

@@ -1,0 +1,85 @@
+//! Making a run stop from another thread, or from a signal handler's thread, without a race.
+//!
+//! The thread that runs the program waits in the kernel, where only a signal reaches it, and a signal that
+//! comes just before the wait is lost. So the request is a flag, and the signal is sent again and again until
+//! the flag has been seen.
+
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+/// The signal that breaks the wait. It is ignored by default, so that one too many does no harm.
+const SIGNAL: libc::c_int = libc::SIGURG;
+
+/// How long to wait before the next try, long enough for the waiting thread to be scheduled.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// What the running thread and its interrupters share.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    wanted: AtomicBool,
+    /// The thread that runs the program, 0 while nobody does.
+    runner: AtomicI32,
+}
+
+impl Request {
+    /// Whether an interruption has been asked for; the request is answered by this.
+    pub(crate) fn take(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::AcqRel)
+    }
+
+    /// Marks the calling thread as the one that runs, until the mark is dropped.
+    pub(crate) fn enter(self: &Arc<Self>) -> RunMark {
+        install_handler();
+        // SAFETY: gettid cannot fail and touches nothing.
+        self.runner
+            .store(unsafe { libc::gettid() }, Ordering::Release);
+        RunMark(Arc::clone(self))
+    }
+}
+
+/// While it lives, its thread can be interrupted.
+pub(crate) struct RunMark(Arc<Request>);
+
+impl Drop for RunMark {
+    fn drop(&mut self) {
+        self.0.runner.store(0, Ordering::Release);
+    }
+}
+
+/// Ends a [`run`](crate::Process::run) with [`Event::Interrupted`](crate::Event::Interrupted), from any thread.
+#[derive(Clone, Debug)]
+pub struct Interrupter(pub(crate) Arc<Request>);
+
+impl Interrupter {
+    /// Asks for the end of the run and returns once the request has been seen. If no run is under way, the
+    /// next one ends at once.
+    pub fn interrupt(&self) {
+        self.0.wanted.store(true, Ordering::Release);
+        loop {
+            let runner = self.0.runner.load(Ordering::Acquire);
+            if runner == 0 || !self.0.wanted.load(Ordering::Acquire) {
+                return;
+            }
+            // SAFETY: tgkill takes plain numbers; that the thread has ended meanwhile is an error it reports.
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), runner, SIGNAL) };
+            std::thread::sleep(RETRY);
+        }
+    }
+}
+
+/// Lets the signal end a system call, once for the whole process.
+fn install_handler() {
+    static INSTALLED: Once = Once::new();
+    extern "C" fn nothing(_: libc::c_int) {}
+    INSTALLED.call_once(|| {
+        // SAFETY: all-zero bytes are a valid sigaction, the handler does nothing, and both pointers are good
+        // for the call. Without SA_RESTART the signal ends the wait.
+        unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+            libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut());
+        }
+    });
+}

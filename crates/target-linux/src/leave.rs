@@ -1,0 +1,270 @@
+//! Getting our hands off: threads out of our code, breakpoints out of the memory, the process let go.
+
+use crate::breakpoint::Means;
+use crate::error::Error;
+use crate::process::Process;
+use crate::ptrace::{Resume, Status, Tid, wait_for};
+use crate::relocate::Place;
+use crate::slots::PAGE_SIZE;
+use crate::thread::{Pending, State};
+
+impl Process {
+    /// Lets the process go: every breakpoint is out, no thread is in code of ours, that code is unmapped, and
+    /// each thread goes on with the signal it was to get. A process that has ended is no error.
+    ///
+    /// # Errors
+    /// When the kernel refuses; what could be undone has been.
+    pub fn detach(mut self) -> Result<(), Error> {
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> Result<(), Error> {
+        if self.threads.is_empty() {
+            return Ok(());
+        }
+        let halted = self.halt();
+        self.take_everything_out();
+        self.await_vfork();
+        let pages = self.slots.pages().to_vec();
+        for page in pages {
+            self.unmap_page(page, PAGE_SIZE);
+        }
+        for thread in std::mem::take(&mut self.threads).into_values() {
+            self.follower.restore(thread.id);
+            let State::Stopped(stopped) = thread.state else {
+                continue;
+            };
+            let signal = match &thread.pending {
+                Some(Pending::Signal(info)) => {
+                    let _ = stopped.set_signal_info(info);
+                    info.si_signo
+                }
+                _ => 0,
+            };
+            stopped.detach(signal);
+        }
+        halted
+    }
+
+    /// Leaves the memory and the threads as they would be without us. All threads stand.
+    pub(crate) fn take_everything_out(&mut self) {
+        self.settle_all();
+        let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
+        for site in &sites {
+            let _ = self.memory.uncover(*site);
+        }
+        self.removed.extend(sites);
+        self.breakpoints.clear();
+    }
+
+    /// Takes every thread out of code of ours, and takes back what a breakpoint has done to it. All threads
+    /// stand.
+    pub(crate) fn settle_all(&mut self) {
+        let threads: Vec<Tid> = self.threads.keys().copied().collect();
+        for thread in threads {
+            self.surface_trap(thread);
+            self.settle(thread);
+        }
+    }
+
+    /// A thread may have run into a breakpoint and been stopped for something else before it could tell: has it
+    /// tell now, without letting it execute anything.
+    fn surface_trap(&mut self, id: Tid) {
+        let Some(thread) = self
+            .threads
+            .get(&id)
+            .filter(|thread| thread.pending.is_none())
+        else {
+            return;
+        };
+        let Some(stopped) = thread.stopped() else {
+            return;
+        };
+        if !stopped.trap_waits().unwrap_or(false) {
+            return;
+        }
+        let mut rejoin = thread.group_stopped;
+        loop {
+            let Some(thread) = self.threads.get_mut(&id) else {
+                return;
+            };
+            thread.go_on(Resume::Continue, 0);
+            let Ok(status) = wait_for(id) else { return };
+            match status {
+                Status::GroupStop(_) => rejoin = true,
+                Status::Interrupted => {}
+                status => {
+                    self.note(id, status);
+                    break;
+                }
+            }
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.has_stopped();
+            }
+        }
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.rejoin_group_stop |= rejoin;
+        }
+    }
+
+    fn settle(&mut self, id: Tid) {
+        let Some(thread) = self.threads.get(&id) else {
+            return;
+        };
+        let Some(stopped) = thread.stopped() else {
+            return;
+        };
+        let Ok(mut registers) = stopped.registers() else {
+            return;
+        };
+        let before = registers.rip;
+        let mut swallow = false;
+        // Whoever stands at a breakpoint that stays will come by it anew, without being counted twice.
+        let mut told = thread.at;
+        if let Some(site) = thread.at {
+            registers.rip = site;
+        } else if let Some(Pending::Signal(info)) = &thread.pending
+            && info.si_signo == libc::SIGTRAP
+            && info.si_code > 0
+        {
+            let site = registers.rip.wrapping_sub(1);
+            let ours = self
+                .breakpoints
+                .get(&site)
+                .is_some_and(|breakpoint| !matches!(breakpoint.means, Means::OwnTrap));
+            if info.si_code == libc::SI_KERNEL && (ours || self.removed.contains(&site)) {
+                registers.rip = site;
+                swallow = true;
+            } else if info.si_code != libc::SI_KERNEL && thread.stepping {
+                swallow = true;
+            }
+        }
+        if let Some((site, offset)) = self.slots.site_of(registers.rip)
+            && let Some(place) = self.place(site, offset)
+        {
+            undo(place, site, &mut registers);
+            if !matches!(place, Place::At(_)) {
+                told = Some(site);
+            }
+        }
+        if registers.rip != before {
+            let _ = stopped.set_registers(&registers);
+        }
+        if let Some(thread) = self.threads.get_mut(&id) {
+            if swallow {
+                thread.pending = None;
+            }
+            thread.at = None;
+            if let Some(site) = told {
+                thread.repeated = Some((site, registers.rsp));
+            }
+        }
+    }
+
+    /// Where a thread is that is this far into the slot of a site.
+    pub(crate) fn place(&self, site: u64, offset: u64) -> Option<Place> {
+        match &self.breakpoints.get(&site)?.means {
+            Means::Slot(_, copy) => Some(copy.place(offset)),
+            _ => None,
+        }
+    }
+
+    /// The program's own address for one in a slot; `None` for any other address.
+    pub(crate) fn true_address(&self, address: u64) -> Option<u64> {
+        let (site, offset) = self.slots.site_of(address)?;
+        Some(match self.place(site, offset)? {
+            Place::At(address) => address,
+            Place::Before | Place::Pushed => site,
+        })
+    }
+
+    /// A thread in vfork cannot be let go before its child has ended or become another program, which children
+    /// by vfork do at once: runs them until then.
+    fn await_vfork(&mut self) {
+        while let Some(waiting) = self
+            .threads
+            .values()
+            .find(|thread| thread.in_vfork && matches!(thread.state, State::Running(_)))
+            .map(|thread| thread.id)
+        {
+            let strangers: Vec<Tid> = self
+                .threads
+                .values()
+                .filter(|thread| thread.process != self.id && thread.id != waiting)
+                .filter(|thread| matches!(thread.state, State::Stopped(_)))
+                .map(|thread| thread.id)
+                .collect();
+            for id in strangers {
+                self.release(id);
+            }
+            if let Some(thread) = self.threads.get(&waiting) {
+                thread.interrupt();
+            }
+            match wait_for(waiting) {
+                Ok(status) => {
+                    if let Some(thread) = self.threads.get_mut(&waiting) {
+                        thread.in_vfork = false;
+                    }
+                    self.note(waiting, status);
+                }
+                Err(_) => {
+                    self.threads.remove(&waiting);
+                }
+            }
+        }
+    }
+
+    /// Lets one stopped thread of another process go.
+    fn release(&mut self, id: Tid) {
+        let Some(thread) = self.threads.remove(&id) else {
+            return;
+        };
+        let State::Stopped(stopped) = thread.state else {
+            return;
+        };
+        let signal = match &thread.pending {
+            Some(Pending::Signal(info)) => {
+                let _ = stopped.set_signal_info(info);
+                info.si_signo
+            }
+            _ => 0,
+        };
+        stopped.detach(signal);
+    }
+
+    /// Lets the processes go that share memory with the traced one, which has left that memory.
+    pub(crate) fn release_strangers(&mut self) {
+        let strangers: Vec<Tid> = self
+            .threads
+            .values()
+            .filter(|thread| thread.process != self.id)
+            .map(|thread| thread.id)
+            .collect();
+        if strangers.is_empty() {
+            return;
+        }
+        let _ = self.halt();
+        self.take_everything_out();
+        for id in strangers {
+            self.release(id);
+        }
+    }
+}
+
+/// Takes a thread out of a slot: back to the site if the instruction has not been executed.
+pub(crate) fn undo(place: Place, site: u64, registers: &mut libc::user_regs_struct) {
+    match place {
+        Place::Before => registers.rip = site,
+        Place::Pushed => {
+            registers.rip = site;
+            registers.rsp = registers.rsp.wrapping_add(8);
+        }
+        Place::At(address) => registers.rip = address,
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.let_go();
+    }
+}

@@ -1,0 +1,189 @@
+//! What `/proc` tells of a process: its mappings, its auxiliary vector, its status.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::ptrace::Tid;
+
+/// One line of `/proc/PID/maps`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) readable: bool,
+    pub(crate) executable: bool,
+    pub(crate) offset: u64,
+    pub(crate) path: PathBuf,
+}
+
+impl Mapping {
+    /// Reads one line; `None` if it is not as the kernel writes them.
+    fn parse(line: &[u8]) -> Option<Self> {
+        // start-end perms offset device inode [path]
+        let mut fields = line.splitn(6, |byte| *byte == b' ');
+        let mut range = std::str::from_utf8(fields.next()?).ok()?.split('-');
+        let start = u64::from_str_radix(range.next()?, 16).ok()?;
+        let end = u64::from_str_radix(range.next()?, 16).ok()?;
+        let permissions = fields.next()?;
+        let offset = u64::from_str_radix(std::str::from_utf8(fields.next()?).ok()?, 16).ok()?;
+        let path = fields.nth(2).unwrap_or_default().trim_ascii_start();
+        let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+        Some(Self {
+            start,
+            end,
+            readable: permissions.first() == Some(&b'r'),
+            executable: permissions.get(2) == Some(&b'x'),
+            offset,
+            path: PathBuf::from(OsStr::from_bytes(path)),
+        })
+    }
+}
+
+/// The mappings of the process that a thread belongs to, in rising order.
+pub(crate) fn mappings(thread: Tid) -> io::Result<Vec<Mapping>> {
+    Ok(fs::read(format!("/proc/{thread}/maps"))?
+        .split(|byte| *byte == b'\n')
+        .filter_map(Mapping::parse)
+        .collect())
+}
+
+/// What the kernel told the program at its start, by key (`AT_ENTRY` and the like).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AuxiliaryVector(Vec<(u64, u64)>);
+
+impl AuxiliaryVector {
+    pub(crate) fn read(thread: Tid) -> io::Result<Self> {
+        let bytes = fs::read(format!("/proc/{thread}/auxv"))?;
+        let words: Vec<u64> = bytes
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word))
+            .collect();
+        Ok(Self(
+            words
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|[key, value]| (*key, *value))
+                .collect(),
+        ))
+    }
+
+    /// The value of a key; `None` if it is missing or zero.
+    pub(crate) fn get(&self, key: u64) -> Option<u64> {
+        self.0
+            .iter()
+            .find(|(candidate, value)| *candidate == key && *value != 0)
+            .map(|(_, value)| *value)
+    }
+}
+
+/// `/proc/TID/status`, by its field names.
+#[derive(Debug)]
+pub(crate) struct ThreadStatus(String);
+
+impl ThreadStatus {
+    pub(crate) fn read(thread: Tid) -> io::Result<Self> {
+        let bytes = fs::read(format!("/proc/{thread}/status"))?;
+        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The text of a field, without the space around it.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| {
+            let (field, value) = line.split_once(':')?;
+            (field == name).then_some(value.trim())
+        })
+    }
+
+    /// The first number of a field.
+    pub(crate) fn number(&self, name: &str) -> Option<i32> {
+        self.field(name)?.split_whitespace().next()?.parse().ok()
+    }
+
+    /// A field that holds a set of signals; bit n is signal n+1.
+    pub(crate) fn signals(&self, name: &str) -> u64 {
+        self.field(name)
+            .and_then(|text| u64::from_str_radix(text, 16).ok())
+            .unwrap_or(0)
+    }
+
+    /// Whether system calls of the thread may be refused, or kill it.
+    pub(crate) fn filters_system_calls(&self) -> bool {
+        self.number("Seccomp").is_some_and(|mode| mode != 0)
+    }
+
+    /// Whether returns are checked against a shadow stack.
+    pub(crate) fn has_shadow_stack(&self) -> bool {
+        self.field("x86_Thread_features").is_some_and(|features| {
+            features
+                .split_whitespace()
+                .any(|feature| feature == "shstk")
+        })
+    }
+}
+
+/// The threads of a process, as of now.
+pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
+    Ok(fs::read_dir(format!("/proc/{process}/task"))?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+/// The file of the program that a thread runs, by a name that opens it even when it has been deleted or is
+/// out of sight, and the name it is known by.
+pub(crate) fn program_file(thread: Tid) -> (PathBuf, PathBuf) {
+    let link = PathBuf::from(format!("/proc/{thread}/exe"));
+    let name = fs::read_link(&link).unwrap_or_else(|_| link.clone());
+    (link, name)
+}
+
+/// A path as the process sees it, as we can open it.
+pub(crate) fn seen_by(thread: Tid, path: &Path) -> PathBuf {
+    let seen =
+        PathBuf::from(format!("/proc/{thread}/root")).join(path.strip_prefix("/").unwrap_or(path));
+    if seen.exists() {
+        seen
+    } else {
+        path.to_path_buf()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_spaces_in_its_path_is_read_whole() {
+        let line = b"7f00-7fff r-xp 00001000 fe:00 1234                       /tmp/a b (deleted)";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!(
+            (mapping.start, mapping.end, mapping.offset),
+            (0x7f00, 0x7fff, 0x1000)
+        );
+        assert!(mapping.readable && mapping.executable);
+        assert_eq!(mapping.path, Path::new("/tmp/a b"));
+    }
+
+    #[test]
+    fn our_own_process_is_read() {
+        let own = std::process::id() as Tid;
+        assert!(
+            mappings(own)
+                .unwrap()
+                .iter()
+                .any(|mapping| mapping.executable)
+        );
+        assert!(
+            AuxiliaryVector::read(own)
+                .unwrap()
+                .get(libc::AT_ENTRY)
+                .is_some()
+        );
+        assert_eq!(ThreadStatus::read(own).unwrap().number("Tgid"), Some(own));
+    }
+}

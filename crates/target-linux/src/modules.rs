@@ -1,0 +1,165 @@
+//! What the process consists of: the program, the dynamic linker, libraries, the kernel's own.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use object::Object;
+use tracewire_tracefile::Address;
+
+use crate::error::Error;
+use crate::loader::program_bias;
+use crate::maps::{self, AuxiliaryVector, Mapping, seen_by};
+use crate::process::Process;
+
+/// What a module is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ModuleKind {
+    /// The program itself.
+    Executable,
+    /// The dynamic linker.
+    Interpreter,
+    /// A shared library.
+    Library,
+    /// The code that the kernel gives every process.
+    Vdso,
+}
+
+/// Something with symbols that is in the process's memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Module {
+    /// What it is.
+    pub kind: ModuleKind,
+    /// The name of its file as the process knows it; `[vdso]` for the vdso.
+    pub path: PathBuf,
+    /// A name by which we can open the file as long as the process lives, whatever has become of `path`.
+    pub file: PathBuf,
+    /// What is added to an address of the file to give the address in memory.
+    pub load_bias: u64,
+    /// The first address of its mappings.
+    pub start: Address,
+    /// The first address after its mappings.
+    pub end: Address,
+}
+
+impl Process {
+    /// What the process consists of now: the program first, then the dynamic linker and the vdso, then libraries
+    /// in the order of loading. Before the dynamic linker has run there are no libraries.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read, which means that the process has ended.
+    pub fn modules(&self) -> Result<Vec<Module>, Error> {
+        let thread = self.any_thread();
+        let mappings =
+            maps::mappings(thread).map_err(|error| Error::proc("maps", self.id, error))?;
+        let auxiliary =
+            AuxiliaryVector::read(thread).map_err(|error| Error::proc("auxv", self.id, error))?;
+        let mut modules = Vec::new();
+
+        let (file, name) = maps::program_file(thread);
+        let entry = std::fs::read(&file)
+            .ok()
+            .and_then(|bytes| Some(object::File::parse(bytes.as_slice()).ok()?.entry()));
+        if let Some(load_bias) = program_bias(&self.memory, &auxiliary, entry) {
+            let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
+            let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
+            modules.push(Module {
+                kind: ModuleKind::Executable,
+                path: without_deleted(name),
+                file,
+                load_bias,
+                start: Address(start),
+                end: Address(end),
+            });
+        }
+        for (kind, key) in [
+            (ModuleKind::Interpreter, libc::AT_BASE),
+            (ModuleKind::Vdso, libc::AT_SYSINFO_EHDR),
+        ] {
+            let Some(base) = auxiliary.get(key) else {
+                continue;
+            };
+            modules.extend(self.module_at(kind, &mappings, base, base, b""));
+        }
+        for object in self.loader.loaded(&self.memory, true) {
+            if !modules.iter().any(|module| holds(module, object.dynamic)) {
+                modules.extend(self.module_at(
+                    ModuleKind::Library,
+                    &mappings,
+                    object.dynamic,
+                    object.bias,
+                    &object.name,
+                ));
+            }
+        }
+        Ok(modules)
+    }
+
+    fn module_at(
+        &self,
+        kind: ModuleKind,
+        mappings: &[Mapping],
+        anchor: u64,
+        load_bias: u64,
+        name: &[u8],
+    ) -> Option<Module> {
+        let mapping = mapping_at(mappings, anchor)?;
+        let (start, end) = extent(mappings, anchor)?;
+        let path = if mapping.path.as_os_str().is_empty() {
+            PathBuf::from(OsStr::from_bytes(name))
+        } else {
+            mapping.path.clone()
+        };
+        Some(Module {
+            kind,
+            file: seen_by(self.any_thread(), &path),
+            path,
+            load_bias,
+            start: Address(start),
+            end: Address(end),
+        })
+    }
+}
+
+fn holds(module: &Module, address: u64) -> bool {
+    (module.start.0..module.end.0).contains(&address)
+}
+
+fn mapping_at(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
+    mappings
+        .iter()
+        .find(|mapping| (mapping.start..mapping.end).contains(&address))
+}
+
+/// The addresses from the first to the last mapping of the file that is mapped at `anchor`, with nothing of
+/// another file in between.
+fn extent(mappings: &[Mapping], anchor: u64) -> Option<(u64, u64)> {
+    let index = mappings
+        .iter()
+        .position(|mapping| (mapping.start..mapping.end).contains(&anchor))?;
+    let path = &mappings.get(index)?.path;
+    let belongs = |mapping: &&Mapping| mapping.path == *path || mapping.path.as_os_str().is_empty();
+    let start = mappings
+        .get(..=index)?
+        .iter()
+        .rev()
+        .take_while(belongs)
+        .filter(|mapping| mapping.path == *path)
+        .last()?
+        .start;
+    let end = mappings
+        .get(index..)?
+        .iter()
+        .take_while(belongs)
+        .filter(|mapping| mapping.path == *path)
+        .last()?
+        .end;
+    Some((start, end))
+}
+
+fn without_deleted(path: PathBuf) -> PathBuf {
+    match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(name) => PathBuf::from(OsStr::from_bytes(name)),
+        None => path,
+    }
+}

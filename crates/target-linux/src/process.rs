@@ -1,0 +1,262 @@
+//! The traced process, standing still between runs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::Arc;
+
+use tracewire_experiment::MemoryRead;
+use tracewire_tracefile::{ThreadId, X86Registers};
+
+use crate::affinity::Follower;
+use crate::attach;
+use crate::breakpoint::{Breakpoint, Purpose};
+use crate::clock::Clock;
+use crate::error::{Error, thread_id};
+use crate::event::Event;
+use crate::interrupt::{Interrupter, Request};
+use crate::loader::Loader;
+use crate::maps;
+use crate::memory::Memory;
+use crate::ptrace::{Running, Status, Stopped, Tid, wait_any};
+use crate::registers::RegisterPlan;
+use crate::slots::Slots;
+use crate::spawn;
+use crate::standing::Collecting;
+use crate::thread::{State, Thread};
+
+/// How a process is to be traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The registers of a register block.
+    pub registers: X86Registers,
+    /// Whether a thread is woken after a hit on the cpu that the tracer runs on. A hit then costs a fraction.
+    /// The thread's cpu affinity is narrowed for that while it stands still, and is as before when it runs on.
+    pub follow_cpu: bool,
+}
+
+impl Default for Settings {
+    /// The smallest register set, and threads followed.
+    fn default() -> Self {
+        Self {
+            registers: X86Registers::Core,
+            follow_cpu: true,
+        }
+    }
+}
+
+/// A live process under trace. Between runs all its threads stand still, so that whatever is done to it is
+/// done to a process at rest; while it runs, [`run`](Self::run) holds it.
+///
+/// The kernel lets only the thread that has attached do anything, so a `Process` stays on its thread. That
+/// thread should have no other children: their ends would be taken for the process's.
+///
+/// Dropping it lets the process go, as [`detach`](Self::detach) does.
+#[derive(Debug)]
+pub struct Process {
+    pub(crate) id: Tid,
+    pub(crate) follower: Follower,
+    pub(crate) memory: Memory,
+    pub(crate) threads: BTreeMap<Tid, Thread>,
+    /// What threads have told whose parents have not yet told of them.
+    pub(crate) unborn: BTreeMap<Tid, Status>,
+    /// Threads with something pending, to be looked at by the run.
+    pub(crate) ready: VecDeque<Tid>,
+    pub(crate) breakpoints: BTreeMap<u64, Breakpoint>,
+    /// Where breakpoints have been: a trap may still be told of them.
+    pub(crate) removed: BTreeSet<u64>,
+    pub(crate) slots: Slots,
+    /// A system call instruction of the program's, once it has been looked for.
+    pub(crate) gate: Option<u64>,
+    pub(crate) loader: Loader,
+    pub(crate) collecting: Collecting,
+    pub(crate) clock: Clock,
+    pub(crate) request: Arc<Request>,
+    /// How the process has ended.
+    pub(crate) ended: Option<Event>,
+    stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl Process {
+    /// Starts a program, which stands still before its first instruction (that of the dynamic linker, if it
+    /// has one). A name without a slash is looked up in `PATH`. Environment, working directory and open files
+    /// are handed on.
+    ///
+    /// # Errors
+    /// When the program cannot be found or executed, with the kernel's reason; when it is no x86-64 program.
+    pub fn spawn(
+        program: impl AsRef<OsStr>,
+        arguments: &[OsString],
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let stopped = spawn::spawn(program.as_ref(), arguments)?;
+        let id = stopped.id();
+        let mut thread = Thread::new(id, id, Running::born(id));
+        thread.state = State::Stopped(stopped);
+        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), settings)?;
+        process.new_image();
+        Ok(process)
+    }
+
+    /// Attaches to a running process, every thread of it, and stops it. Any of its threads' numbers will do.
+    ///
+    /// # Errors
+    /// When there is no such process, it may not be traced, is traced by another, is a part of the kernel, has
+    /// ended, is ourselves, or is no x86-64 program. The process is then as it was.
+    pub fn attach(process: ThreadId, settings: Settings) -> Result<Self, Error> {
+        let id = Tid::try_from(process.0)
+            .ok()
+            .filter(|id| *id > 0)
+            .ok_or(Error::NoSuchProcess(process))?;
+        let id = maps::ThreadStatus::read(id)
+            .ok()
+            .and_then(|status| status.number("Tgid"))
+            .ok_or(Error::NoSuchProcess(process))?;
+        let threads = attach::seize(id)?
+            .into_iter()
+            .map(|(thread, running)| (thread, Thread::new(id, thread, running)))
+            .collect();
+        let mut process = Self::new(id, threads, settings)?;
+        process.halt()?;
+        process.loader = Loader::of_running(&process.memory, process.any_thread());
+        process.place_loader_hook();
+        Ok(process)
+    }
+
+    fn new(id: Tid, threads: BTreeMap<Tid, Thread>, settings: Settings) -> Result<Self, Error> {
+        let thread = threads.keys().next_back().copied().unwrap_or(id);
+        let memory = Memory::open(thread).map_err(|error| Error::proc("mem", id, error))?;
+        let process = Self {
+            id,
+            follower: Follower::new(settings.follow_cpu),
+            memory,
+            threads,
+            unborn: BTreeMap::new(),
+            ready: VecDeque::new(),
+            breakpoints: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            slots: Slots::default(),
+            gate: None,
+            loader: Loader::default(),
+            collecting: Collecting {
+                block: RegisterPlan::new(settings.registers),
+                all: RegisterPlan::new(X86Registers::Avx512),
+                state: Vec::new(),
+                bytes: Vec::new(),
+                cpu_asked: false,
+            },
+            clock: Clock::default(),
+            request: Arc::default(),
+            ended: None,
+            stays_on_its_thread: PhantomData,
+        };
+        if runs_x86_64(thread) == Some(false) {
+            return Err(Error::NotX86_64(thread_id(id)));
+        }
+        Ok(process)
+    }
+
+    /// The process's number.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        thread_id(self.id)
+    }
+
+    /// The threads that are alive, a vfork child's among them.
+    pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.threads.keys().map(|id| thread_id(*id))
+    }
+
+    /// Chooses the registers of a register block.
+    pub fn set_registers(&mut self, set: X86Registers) {
+        self.collecting.block = RegisterPlan::new(set);
+    }
+
+    /// A handle that ends a run from another thread.
+    #[must_use]
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(Arc::clone(&self.request))
+    }
+
+    /// Reads memory of the process at rest, as [`StoppedThread::read_memory`] does at a hit.
+    ///
+    /// [`StoppedThread::read_memory`]: tracewire_experiment::StoppedThread::read_memory
+    pub fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
+        let thread = self.any_thread();
+        self.memory.read_pieces(thread, pieces, None);
+    }
+
+    /// Kills the process, and waits for its end.
+    pub fn kill(mut self) {
+        if self.ended.is_some() {
+            return;
+        }
+        let _ = nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(self.id),
+            nix::sys::signal::Signal::SIGKILL,
+        );
+        while self.ended.is_none() {
+            match wait_any() {
+                Ok((thread, status)) => self.note(thread, status),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// What holds for one program only is forgotten, and the memory of the new one opened.
+    pub(crate) fn forget_image(&mut self) {
+        self.breakpoints.clear();
+        self.removed.clear();
+        self.slots = Slots::default();
+        self.gate = None;
+        self.loader = Loader::default();
+        self.ready.clear();
+        if let Ok(memory) = Memory::open(self.id) {
+            self.memory = memory;
+        }
+    }
+
+    /// A new program stands before its first instruction.
+    pub(crate) fn new_image(&mut self) {
+        self.loader = Loader::at_start(&self.memory, self.id);
+        self.place_loader_hook();
+    }
+
+    fn place_loader_hook(&mut self) {
+        if let Some(hook) = self.loader.hook() {
+            // Without it, libraries are loaded unnoticed; the program is none the worse for it.
+            let _ = self.insert_breakpoint(hook, Purpose::Loader);
+        }
+    }
+
+    /// A thread that has not ended; the leader may have.
+    pub(crate) fn any_thread(&self) -> Tid {
+        self.threads
+            .values()
+            .find(|thread| !thread.exiting)
+            .map_or(self.id, |thread| thread.id)
+    }
+
+    /// What the kernel needs to touch a thread, if it stands.
+    pub(crate) fn stopped(&self, thread: Tid) -> Option<&Stopped> {
+        self.threads.get(&thread)?.stopped()
+    }
+}
+
+/// Whether the file that a thread executes is an x86-64 program; `None` if it cannot be read.
+pub(crate) fn runs_x86_64(thread: Tid) -> Option<bool> {
+    runs_x86_64_file(&maps::program_file(thread).0)
+}
+
+fn runs_x86_64_file(file: &Path) -> Option<bool> {
+    /// Class, and the machine in a little-endian file.
+    const CLASS: usize = 4;
+    const MACHINE: usize = 18;
+    let mut header = [0; 20];
+    File::open(file).ok()?.read_exact(&mut header).ok()?;
+    Some(header[CLASS] == 2 && header[MACHINE..] == [62, 0])
+}

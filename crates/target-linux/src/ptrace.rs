@@ -1,0 +1,318 @@
+//! The kernel's tracing calls, with the rule that a running thread cannot be touched made a matter of types.
+//!
+//! A [`Running`] thread offers nothing but to be interrupted. A [`Stopped`] one can be read, changed and
+//! resumed, and resuming consumes it. The kernel lets a thread be killed at any moment, so that every call
+//! may find it gone (`ESRCH`): a resumed thread that is gone is simply running towards the exit status that
+//! the next wait tells.
+
+use std::mem::{MaybeUninit, size_of};
+
+use libc::{c_int, c_long, c_uint, c_void};
+use nix::errno::Errno;
+
+/// A thread's number in the kernel.
+pub(crate) type Tid = libc::pid_t;
+
+/// `PTRACE_GET_RSEQ_CONFIGURATION`, which libc does not name.
+const GET_RSEQ_CONFIGURATION: c_uint = 0x420f;
+/// The register set of the extended state, `NT_X86_XSTATE`.
+const NT_X86_XSTATE: usize = 0x202;
+/// The offset of `rip` in the kernel's `struct user`.
+const RIP_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
+
+/// What is asked of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program outlives us.
+const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEVFORKDONE
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEEXIT
+    | libc::PTRACE_O_TRACESYSGOOD;
+
+fn call(request: c_uint, thread: Tid, address: usize, data: usize) -> Result<c_long, Errno> {
+    // SAFETY: each caller passes an address and data as ptrace(2) wants them for the request; pointers among
+    // them point to live objects of the size the request asks for.
+    Errno::result(unsafe {
+        libc::ptrace(request, thread, address as *mut c_void, data as *mut c_void)
+    })
+}
+
+/// How a stopped thread goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resume {
+    /// Until the next event.
+    Continue,
+    /// For one instruction.
+    Step,
+    /// Not at all, but telling of the end of a group stop.
+    Listen,
+}
+
+/// A traced thread that runs.
+#[derive(Debug)]
+pub(crate) struct Running(Tid);
+
+/// A traced thread that stands still.
+#[derive(Debug)]
+pub(crate) struct Stopped(Tid);
+
+impl Running {
+    /// Starts tracing a thread without stopping it.
+    pub(crate) fn seize(thread: Tid) -> Result<Self, Errno> {
+        call(libc::PTRACE_SEIZE, thread, 0, OPTIONS as usize)?;
+        Ok(Self(thread))
+    }
+
+    /// A thread that the kernel attached by itself, a child of a traced one.
+    pub(crate) fn born(thread: Tid) -> Self {
+        Self(thread)
+    }
+
+    /// Asks the thread to stop. Any stop answers it. A thread that is gone is no error.
+    pub(crate) fn interrupt(&self) {
+        let _ = call(libc::PTRACE_INTERRUPT, self.0, 0, 0);
+    }
+
+    /// The same thread after a wait has told that it stopped.
+    pub(crate) fn stopped(self) -> Stopped {
+        Stopped(self.0)
+    }
+}
+
+impl Stopped {
+    pub(crate) fn id(&self) -> Tid {
+        self.0
+    }
+
+    /// Makes the thread stop, once resumed, before it executes anything.
+    pub(crate) fn interrupt(&self) {
+        let _ = call(libc::PTRACE_INTERRUPT, self.0, 0, 0);
+    }
+
+    /// Lets the thread go on, with a signal or 0.
+    pub(crate) fn resume(self, how: Resume, signal: i32) -> Running {
+        let (request, signal) = match how {
+            Resume::Continue => (libc::PTRACE_CONT, signal),
+            Resume::Step => (libc::PTRACE_SINGLESTEP, signal),
+            Resume::Listen => (libc::PTRACE_LISTEN, 0),
+        };
+        let _ = call(request, self.0, 0, signal as usize);
+        Running(self.0)
+    }
+
+    /// Ends the tracing of the thread, with a signal or 0.
+    pub(crate) fn detach(self, signal: i32) {
+        let _ = call(libc::PTRACE_DETACH, self.0, 0, signal as usize);
+    }
+
+    pub(crate) fn registers(&self) -> Result<libc::user_regs_struct, Errno> {
+        let mut registers = MaybeUninit::<libc::user_regs_struct>::uninit();
+        call(
+            libc::PTRACE_GETREGS,
+            self.0,
+            0,
+            registers.as_mut_ptr() as usize,
+        )?;
+        // SAFETY: the call has succeeded and so filled the whole structure.
+        Ok(unsafe { registers.assume_init() })
+    }
+
+    pub(crate) fn set_registers(&self, registers: &libc::user_regs_struct) -> Result<(), Errno> {
+        call(
+            libc::PTRACE_SETREGS,
+            self.0,
+            0,
+            std::ptr::from_ref(registers) as usize,
+        )?;
+        Ok(())
+    }
+
+    pub(crate) fn set_instruction_pointer(&self, address: u64) -> Result<(), Errno> {
+        call(libc::PTRACE_POKEUSER, self.0, RIP_OFFSET, address as usize)?;
+        Ok(())
+    }
+
+    /// The extended state (x87, SSE and on) in the kernel's layout, which is XSAVE's standard one.
+    pub(crate) fn extended_state(&self, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+        // Larger than any machine's area (AMX makes it 11 KiB).
+        buffer.resize(16 * 1024, 0);
+        let mut vector = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        call(
+            libc::PTRACE_GETREGSET,
+            self.0,
+            NT_X86_XSTATE,
+            std::ptr::from_mut(&mut vector) as usize,
+        )?;
+        buffer.truncate(vector.iov_len);
+        Ok(())
+    }
+
+    pub(crate) fn signal_info(&self) -> Result<libc::siginfo_t, Errno> {
+        let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+        call(
+            libc::PTRACE_GETSIGINFO,
+            self.0,
+            0,
+            info.as_mut_ptr() as usize,
+        )?;
+        // SAFETY: all-zero bytes are a valid siginfo_t, and the kernel has written over them.
+        Ok(unsafe { info.assume_init() })
+    }
+
+    pub(crate) fn set_signal_info(&self, info: &libc::siginfo_t) -> Result<(), Errno> {
+        call(
+            libc::PTRACE_SETSIGINFO,
+            self.0,
+            0,
+            std::ptr::from_ref(info) as usize,
+        )?;
+        Ok(())
+    }
+
+    /// The number that goes with a `PTRACE_EVENT` stop.
+    pub(crate) fn event_message(&self) -> Result<u64, Errno> {
+        let mut message: libc::c_ulong = 0;
+        call(
+            libc::PTRACE_GETEVENTMSG,
+            self.0,
+            0,
+            std::ptr::from_mut(&mut message) as usize,
+        )?;
+        Ok(message)
+    }
+
+    pub(crate) fn signal_mask(&self) -> Result<u64, Errno> {
+        let mut mask = 0_u64;
+        call(
+            libc::PTRACE_GETSIGMASK,
+            self.0,
+            size_of::<u64>(),
+            std::ptr::from_mut(&mut mask) as usize,
+        )?;
+        Ok(mask)
+    }
+
+    pub(crate) fn set_signal_mask(&self, mask: u64) -> Result<(), Errno> {
+        call(
+            libc::PTRACE_SETSIGMASK,
+            self.0,
+            size_of::<u64>(),
+            std::ptr::from_ref(&mask) as usize,
+        )?;
+        Ok(())
+    }
+
+    /// Whether a `SIGTRAP` waits in the thread's own queue: a trap it has run into but not yet told of.
+    pub(crate) fn trap_waits(&self) -> Result<bool, Errno> {
+        // No thread has more signals queued for itself than a few; 64 is plenty for the first of them.
+        const COUNT: usize = 64;
+        let mut arguments = libc::ptrace_peeksiginfo_args {
+            off: 0,
+            flags: 0,
+            nr: COUNT as i32,
+        };
+        // SAFETY: all-zero bytes are a valid siginfo_t.
+        let mut queue: [libc::siginfo_t; COUNT] = unsafe { MaybeUninit::zeroed().assume_init() };
+        let filled = call(
+            libc::PTRACE_PEEKSIGINFO,
+            self.0,
+            std::ptr::from_mut(&mut arguments) as usize,
+            queue.as_mut_ptr() as usize,
+        )?;
+        Ok(queue
+            .iter()
+            .take(usize::try_from(filled).unwrap_or(0))
+            .any(|info| info.si_signo == libc::SIGTRAP && info.si_code > 0))
+    }
+
+    /// Where the thread's `struct rseq` is, if it has registered one.
+    pub(crate) fn rseq_area(&self) -> Option<u64> {
+        /// The kernel's `struct ptrace_rseq_configuration`.
+        #[repr(C)]
+        #[derive(Default)]
+        struct Configuration {
+            pointer: u64,
+            size: u32,
+            signature: u32,
+            flags: u32,
+            pad: u32,
+        }
+        let mut configuration = Configuration::default();
+        call(
+            GET_RSEQ_CONFIGURATION,
+            self.0,
+            size_of::<Configuration>(),
+            std::ptr::from_mut(&mut configuration) as usize,
+        )
+        .ok()?;
+        (configuration.pointer != 0).then_some(configuration.pointer)
+    }
+}
+
+/// What a wait tells of a thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    /// It ended with this exit code.
+    Exited(i32),
+    /// It was killed by this signal; whether a core was dumped.
+    Killed(i32, bool),
+    /// It is about to get this signal.
+    Signal(i32),
+    /// It answers an interrupt, or is newly born, or a group stop has ended.
+    Interrupted,
+    /// It takes part in a group stop.
+    GroupStop(i32),
+    /// A `PTRACE_EVENT_*`.
+    Event(i32),
+}
+
+impl Status {
+    fn decode(status: c_int) -> Self {
+        if libc::WIFEXITED(status) {
+            return Self::Exited(libc::WEXITSTATUS(status));
+        }
+        if libc::WIFSIGNALED(status) {
+            return Self::Killed(libc::WTERMSIG(status), libc::WCOREDUMP(status));
+        }
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            0 => Self::Signal(signal),
+            libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Self::Interrupted,
+            libc::PTRACE_EVENT_STOP => Self::GroupStop(signal),
+            event => Self::Event(event),
+        }
+    }
+}
+
+/// Waits for any thread that the calling thread traces (or any child of it).
+pub(crate) fn wait_any() -> Result<(Tid, Status), Errno> {
+    wait(-1, libc::__WALL | libc::__WNOTHREAD)
+        .map(|(thread, status)| (thread, Status::decode(status)))
+}
+
+/// Like [`wait_any`], but does not wait: `None` when nothing has happened.
+pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
+    let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG)?;
+    Ok((thread != 0).then(|| (thread, Status::decode(status))))
+}
+
+/// Waits for one thread; an interruption by a signal of ours does not end the wait.
+pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
+    loop {
+        match wait(thread, libc::__WALL) {
+            Ok((_, status)) => return Ok(Status::decode(status)),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn wait(thread: Tid, options: c_int) -> Result<(Tid, c_int), Errno> {
+    let mut status = 0;
+    // SAFETY: `status` is a live c_int.
+    let thread = Errno::result(unsafe { libc::waitpid(thread, &raw mut status, options) })?;
+    Ok((thread, status))
+}

@@ -1,0 +1,217 @@
+//! Running the program, from stop to stop.
+
+use nix::errno::Errno;
+use tracewire_experiment::{Hit, HitHandler, Outcome};
+use tracewire_tracefile::Address;
+
+use crate::breakpoint::Means;
+use crate::error::{Error, thread_id};
+use crate::event::Event;
+use crate::process::Process;
+use crate::ptrace::{Resume, Status, Tid};
+use crate::standing::Standing;
+use crate::thread::{Pending, State, Thread};
+
+impl Process {
+    /// Runs the program until something happens that is more than a hit. The handler is told of every hit, by
+    /// this thread, while the thread that was hit stands and the others run on.
+    ///
+    /// # Errors
+    /// When the process has ended before, or the kernel refuses to go on tracing.
+    pub fn run(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
+        if self.ended.is_some() {
+            return Err(Error::Ended(thread_id(self.id)));
+        }
+        let mark = self.request.enter();
+        let event = self.run_to_event(handler);
+        self.follower.rest();
+        let halted = self.halt();
+        drop(mark);
+        let event = event?;
+        halted?;
+        // The end may have come while the threads were being stopped.
+        Ok(self.ended.unwrap_or(event))
+    }
+
+    fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
+        let idle: Vec<Tid> = self.threads.keys().copied().collect();
+        for id in idle {
+            if self
+                .threads
+                .get(&id)
+                .is_some_and(Thread::has_something_to_tell)
+            {
+                self.ready.push_back(id);
+            } else {
+                self.go_on(id, 0)?;
+            }
+        }
+        loop {
+            if let Some(ended) = self.ended {
+                return Ok(ended);
+            }
+            if self.request.take() {
+                return Ok(Event::Interrupted);
+            }
+            if let Some(id) = self.ready.pop_front() {
+                if let Some(event) = self.act(id, handler)? {
+                    return Ok(event);
+                }
+                continue;
+            }
+            let (id, status) = match self.follower.wait() {
+                Ok(told) => told,
+                Err(Errno::EINTR) => continue,
+                Err(Errno::ECHILD) => return Err(Error::Ended(thread_id(self.id))),
+                Err(error) => return Err(Error::system("waitpid", self.id, error)),
+            };
+            if let Some(event) = self.told(id, status, handler)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Acts on what a wait has told.
+    fn told(
+        &mut self,
+        id: Tid,
+        status: Status,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<Event>, Error> {
+        if !self.threads.contains_key(&id) {
+            if !matches!(status, Status::Exited(_) | Status::Killed(..)) {
+                self.unborn.insert(id, status);
+            }
+            return Ok(None);
+        }
+        self.note(id, status);
+        self.act(id, handler)
+    }
+
+    /// Acts on what is pending for a thread, and lets it go on.
+    fn act(&mut self, id: Tid, handler: &mut dyn HitHandler) -> Result<Option<Event>, Error> {
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Ok(None);
+        };
+        if !matches!(thread.state, State::Stopped(_)) {
+            return Ok(None);
+        }
+        if std::mem::take(&mut thread.exec) {
+            return Ok(Some(Event::Exec));
+        }
+        match thread.pending.take() {
+            None => {
+                self.go_on(id, 0)?;
+                Ok(None)
+            }
+            Some(Pending::Signal(info)) => self.signal(id, info, handler),
+        }
+    }
+
+    /// Lets a stopped thread go on with a signal or 0, past the breakpoint at which it stands.
+    pub(crate) fn go_on(&mut self, id: Tid, signal: i32) -> Result<(), Error> {
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Ok(());
+        };
+        let State::Stopped(stopped) = &thread.state else {
+            return Ok(());
+        };
+        if let Some(site) = thread.at.take() {
+            let target = match self
+                .breakpoints
+                .get(&site)
+                .map(|breakpoint| &breakpoint.means)
+            {
+                Some(Means::Slot(slot, _)) => *slot,
+                Some(Means::InPlace) => return self.step_in_place(id, site),
+                Some(Means::OwnTrap) => {
+                    thread.repeated = stopped
+                        .registers()
+                        .ok()
+                        .map(|registers| (site, registers.rsp));
+                    site
+                }
+                None => site,
+            };
+            // A thread that is gone tells of it by its exit.
+            let _ = stopped.set_instruction_pointer(target);
+        }
+        if std::mem::take(&mut thread.rejoin_group_stop) {
+            // It stops before it executes anything, and then says whether the group stop is still on.
+            thread.interrupt_next();
+            thread.go_on(Resume::Continue, signal);
+            return Ok(());
+        }
+        let how = if thread.group_stopped && signal == 0 {
+            Resume::Listen
+        } else if thread.stepping {
+            Resume::Step
+        } else {
+            Resume::Continue
+        };
+        thread.go_on(how, signal);
+        Ok(())
+    }
+
+    /// Tells the handler of a hit; `None` if the thread is gone.
+    pub(crate) fn tell(
+        &mut self,
+        id: Tid,
+        hit: Hit,
+        registers: libc::user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> Option<Outcome> {
+        let thread = self.threads.get_mut(&id)?;
+        let State::Stopped(stopped) = &thread.state else {
+            return None;
+        };
+        let mut standing = Standing::new(
+            stopped,
+            registers,
+            &mut self.memory,
+            &mut self.collecting,
+            &mut thread.cpu,
+            &self.clock,
+        );
+        let outcome = handler.hit(hit, &mut standing);
+        Some(outcome)
+    }
+
+    /// A thread has come to a breakpoint: tells whoever wants to know. The thread is left standing there.
+    pub(crate) fn arrive(
+        &mut self,
+        id: Tid,
+        site: u64,
+        mut registers: libc::user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> Option<Event> {
+        registers.rip = site;
+        let (tracepoint, loader) = self
+            .breakpoints
+            .get(&site)
+            .map(|breakpoint| (breakpoint.tracepoint, breakpoint.loader))?;
+        let thread = self.threads.get_mut(&id)?;
+        thread.at = Some(site);
+        if thread
+            .repeated
+            .take_if(|(_, stack)| registers.rsp >= *stack)
+            == Some((site, registers.rsp))
+        {
+            return None;
+        }
+        let mut event = None;
+        if tracepoint {
+            let outcome = self.tell(id, Hit::Tracepoint(Address(site)), registers, handler)?;
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.stepping = outcome.step && !outcome.run_ended;
+            }
+            if outcome.run_ended {
+                event = Some(Event::RunEnded);
+            }
+        }
+        if loader && self.loader.has_changed(&self.memory) && event.is_none() {
+            event = Some(Event::LibrariesChanged);
+        }
+        event
+    }
+}

@@ -1,0 +1,302 @@
+//! Signals: the traps that are ours, and all others, which the program gets as it would without us.
+
+use libc::{siginfo_t, user_regs_struct};
+use tracewire_experiment::{Hit, HitHandler};
+
+use crate::error::Error;
+use crate::event::Event;
+use crate::inject::{ALL_BUT_FAULTS, bit};
+use crate::leave::undo;
+use crate::maps::ThreadStatus;
+use crate::process::Process;
+use crate::ptrace::Tid;
+use crate::relocate::Place;
+use crate::thread::{Pending, Thread};
+
+/// `si_code` of a trap after one instruction.
+const TRAP_TRACE: i32 = 2;
+/// `si_code` of a trap after a system call that was stepped over.
+const TRAP_BRKPT: i32 = 1;
+/// `si_code` of a stop before the first instruction of a signal handler that a step has led into.
+const HANDLER_ENTERED: i32 = libc::SIGTRAP;
+
+/// The signals whose default is to dump core.
+const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGABRT)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGSEGV)
+    | bit(libc::SIGXCPU)
+    | bit(libc::SIGXFSZ)
+    | bit(libc::SIGSYS);
+
+/// The trap flag.
+const TRAP_FLAG: u64 = 0x100;
+
+/// Whether an instruction has caused the signal.
+fn is_fault(info: &siginfo_t) -> bool {
+    info.si_code > 0 && bit(info.si_signo) & ALL_BUT_FAULTS == 0
+}
+
+impl Process {
+    /// A thread has stopped to get a signal.
+    pub(crate) fn signal(
+        &mut self,
+        id: Tid,
+        info: siginfo_t,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<Event>, Error> {
+        let Some(registers) = self
+            .stopped(id)
+            .and_then(|stopped| stopped.registers().ok())
+        else {
+            // Gone; its exit will be told.
+            return Ok(None);
+        };
+        if info.si_signo == libc::SIGTRAP && info.si_code > 0 {
+            let stepping = self.threads.get(&id).is_some_and(|thread| thread.stepping);
+            match info.si_code {
+                libc::SI_KERNEL => {
+                    let site = registers.rip.wrapping_sub(1);
+                    if self.breakpoints.contains_key(&site) {
+                        return self.breakpoint_hit(id, site, info, registers, handler);
+                    }
+                    if self.removed.contains(&site) {
+                        // Run into before it was removed.
+                        if let Some(stopped) = self.stopped(id) {
+                            let _ = stopped.set_instruction_pointer(site);
+                        }
+                        self.go_on(id, 0)?;
+                        return Ok(None);
+                    }
+                }
+                TRAP_TRACE | TRAP_BRKPT | HANDLER_ENTERED if stepping => {
+                    return self.stepped(id, registers, handler, true);
+                }
+                _ => {}
+            }
+        }
+        self.pass_on(id, info, registers, handler)
+    }
+
+    fn breakpoint_hit(
+        &mut self,
+        id: Tid,
+        site: u64,
+        info: siginfo_t,
+        registers: user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<Event>, Error> {
+        let event = self.arrive(id, site, registers, handler);
+        let own = self.breakpoints.get(&site).is_some_and(|breakpoint| {
+            matches!(breakpoint.means, crate::breakpoint::Means::OwnTrap)
+        });
+        if own {
+            // The signal at hand is the very one that the program's own breakpoint causes.
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.at = None;
+            }
+            if event.is_none() {
+                return self.pass_on(id, info, registers, handler);
+            }
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.pending = Some(Pending::Signal(info));
+                thread.repeated = Some((site, registers.rsp));
+            }
+        }
+        if event.is_none() {
+            self.go_on(id, 0)?;
+        }
+        Ok(event)
+    }
+
+    /// A thread has executed one instruction, or the part of one that its copy consists of.
+    fn stepped(
+        &mut self,
+        id: Tid,
+        mut registers: user_regs_struct,
+        handler: &mut dyn HitHandler,
+        arrives: bool,
+    ) -> Result<Option<Event>, Error> {
+        if let Some((site, offset)) = self.slots.site_of(registers.rip)
+            && let Some(place) = self.place(site, offset)
+        {
+            let Place::At(address) = place else {
+                self.go_on(id, 0)?;
+                return Ok(None);
+            };
+            registers.rip = address;
+            if let Some(stopped) = self.stopped(id) {
+                let _ = stopped.set_instruction_pointer(address);
+            }
+        }
+        self.clear_pushed_trap_flag(id, &registers);
+        let Some(outcome) = self.tell(id, Hit::Step, registers, handler) else {
+            return Ok(None);
+        };
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.stepping = outcome.step && !outcome.run_ended;
+            thread.stepped_from = registers.rip;
+        }
+        if outcome.run_ended {
+            return Ok(Some(Event::RunEnded));
+        }
+        if !arrives {
+            return Ok(None);
+        }
+        let mut event = None;
+        if self.breakpoints.contains_key(&registers.rip) {
+            event = self.arrive(id, registers.rip, registers, handler);
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.stepping |= outcome.step;
+            }
+        }
+        if event.is_none() {
+            self.go_on(id, 0)?;
+        }
+        Ok(event)
+    }
+
+    /// The instruction that stores the flags also stores the trap flag of a step, which is not the program's.
+    fn clear_pushed_trap_flag(&self, id: Tid, registers: &user_regs_struct) {
+        let Some(thread) = self.threads.get(&id) else {
+            return;
+        };
+        let pushes = match self.breakpoints.get(&thread.stepped_from) {
+            Some(breakpoint) => breakpoint.displaced.pushes_flags,
+            None => match self.memory.read_array::<2>(thread.stepped_from) {
+                Some([0x9c, _] | [0x66, 0x9c]) => true,
+                Some(_) | None => false,
+            },
+        };
+        if pushes
+            && registers.eflags & TRAP_FLAG == 0
+            && let Some(flags) = self.memory.read_array::<2>(registers.rsp)
+        {
+            let flags = u16::from_le_bytes(flags) & !(TRAP_FLAG as u16);
+            let _ = self.memory.write(registers.rsp, &flags.to_le_bytes());
+        }
+    }
+
+    /// Lets the program have a signal. Its handler must not see a thread in code of ours.
+    fn pass_on(
+        &mut self,
+        id: Tid,
+        mut info: siginfo_t,
+        mut registers: user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<Event>, Error> {
+        let mut event = None;
+        if let Some((site, offset)) = self.slots.site_of(registers.rip)
+            && let Some(place) = self.place(site, offset)
+        {
+            let restartable = self
+                .breakpoints
+                .get(&site)
+                .is_some_and(|breakpoint| breakpoint.displaced.restartable);
+            let done = matches!(place, Place::At(_));
+            if done || is_fault(&info) || restartable {
+                let in_slot = registers.rip;
+                undo(place, site, &mut registers);
+                if is_fault(&info) {
+                    name_site(&mut info, in_slot, site);
+                } else if let Some(thread) = self.threads.get_mut(&id)
+                    && !done
+                {
+                    thread.repeated = Some((site, registers.rsp));
+                }
+                if let Some(stopped) = self.stopped(id) {
+                    let _ = stopped.set_registers(&registers);
+                }
+                if done && restartable {
+                    return self
+                        .interrupt_system_call(id, info, site, registers)
+                        .map(|()| None);
+                }
+            } else {
+                match self.step_out(id, site, registers) {
+                    Some(after) => {
+                        registers = after;
+                        if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
+                            event = self.stepped(id, registers, handler, false)?;
+                        }
+                    }
+                    None if self.stopped(id).is_none() => return Ok(None),
+                    None => {}
+                }
+            }
+        }
+        if event.is_some() {
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.pending = Some(Pending::Signal(info));
+            }
+            return Ok(event);
+        }
+        if bit(info.si_signo) & DUMPS_CORE != 0 && self.would_dump_core(id, &info) {
+            self.halt()?;
+            self.take_everything_out();
+            self.deliver(id, &info)?;
+            self.go_on_halted(id)?;
+            return Ok(None);
+        }
+        self.deliver(id, &info)?;
+        Ok(None)
+    }
+
+    fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
+        if let Some(stopped) = self.stopped(id) {
+            let _ = stopped.set_signal_info(info);
+        }
+        self.go_on(id, info.si_signo)
+    }
+
+    /// After threads were stopped in the middle of a run: those that have nothing to tell go on.
+    pub(crate) fn go_on_halted(&mut self, but: Tid) -> Result<(), Error> {
+        let stopped: Vec<Tid> = self
+            .threads
+            .values()
+            .filter(|thread| thread.id != but && thread.stopped().is_some())
+            .map(|thread| thread.id)
+            .collect();
+        for id in stopped {
+            if self
+                .threads
+                .get(&id)
+                .is_some_and(Thread::has_something_to_tell)
+            {
+                if !self.ready.contains(&id) {
+                    self.ready.push_back(id);
+                }
+            } else {
+                self.go_on(id, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the signal will end the process with a core dump, which should show the program as it is.
+    fn would_dump_core(&self, id: Tid, info: &siginfo_t) -> bool {
+        if self.breakpoints.is_empty() {
+            return false;
+        }
+        ThreadStatus::read(id).is_ok_and(|status| {
+            let handled = status.signals("SigCgt") | status.signals("SigIgn");
+            handled & bit(info.si_signo) == 0
+        })
+    }
+}
+
+/// Some signals name the instruction that caused them.
+fn name_site(info: &mut siginfo_t, in_slot: u64, site: u64) {
+    // SAFETY: a fault's siginfo holds an address; it is plain data in any case.
+    let address = unsafe { info.si_addr() } as u64;
+    if address == in_slot {
+        /// The offset of the address in the kernel's siginfo.
+        const ADDRESS: usize = 16;
+        let base = std::ptr::from_mut(info).cast::<u8>();
+        // SAFETY: the structure has 128 bytes, and at this offset it holds the 8 bytes of the address.
+        unsafe { base.add(ADDRESS).cast::<u64>().write_unaligned(site) };
+    }
+}

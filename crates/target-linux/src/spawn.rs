@@ -1,0 +1,187 @@
+//! Starting a program so that it stops before its first instruction.
+
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
+
+use crate::error::Error;
+use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
+
+/// Starts the program. It stands still at the entry of its new image.
+///
+/// Arguments, environment, working directory and descriptors are as a shell would hand them on; signals are
+/// neither blocked nor is `SIGPIPE` ignored, whatever holds for us.
+pub(crate) fn spawn(program: &OsStr, arguments: &[OsString]) -> Result<Stopped, Error> {
+    let candidates = candidates(program)?;
+    let argv = strings(std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str)))?;
+    let environment: Vec<OsString> = env::vars_os()
+        .map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            name
+        })
+        .collect();
+    let environment = strings(environment.iter().map(OsString::as_os_str))?;
+    let (argv_pointers, environment_pointers) = (pointers(&argv), pointers(&environment));
+
+    let (go_read, go_write) = pipe()?;
+    let (error_read, error_write) = pipe()?;
+    // SAFETY: between the fork and its exec the child calls only functions that are safe in a signal handler,
+    // on memory that was prepared before.
+    let child = Errno::result(unsafe { libc::fork() })
+        .map_err(|error| Error::system("fork", std::process::id().cast_signed(), error))?;
+    if child == 0 {
+        let candidates: &[CString] = &candidates;
+        start(
+            candidates,
+            &argv_pointers,
+            &environment_pointers,
+            go_read.as_raw_fd(),
+            error_write.as_raw_fd(),
+        );
+    }
+    drop((go_read, error_write));
+    let seized = Running::seize(child);
+    let running = match seized {
+        Ok(running) => running,
+        Err(error) => {
+            // Without the word the child ends by itself.
+            drop(go_write);
+            let _ = wait_for(child);
+            return Err(Error::system("ptrace(PTRACE_SEIZE)", child, error));
+        }
+    };
+    let _ = File::from(go_write).write_all(&[1]);
+    follow_to_exec(child, running, error_read, program)
+}
+
+fn follow_to_exec(
+    child: Tid,
+    mut running: Running,
+    error_read: OwnedFd,
+    program: &OsStr,
+) -> Result<Stopped, Error> {
+    let mut started = false;
+    loop {
+        let status = wait_for(child).map_err(|error| Error::system("waitpid", child, error))?;
+        match status {
+            Status::Event(libc::PTRACE_EVENT_EXEC) => {
+                // From the middle of the call to its end, where the first instruction is next.
+                let stopped = running.stopped();
+                stopped.interrupt();
+                running = stopped.resume(Resume::Continue, 0);
+                started = true;
+            }
+            Status::Interrupted if started => return Ok(running.stopped()),
+            Status::Exited(_) | Status::Killed(..) => {
+                let mut number = [0; 4];
+                let _ = File::from(error_read).read_exact(&mut number);
+                return Err(exec_error(
+                    program,
+                    Errno::from_raw(i32::from_ne_bytes(number)),
+                ));
+            }
+            Status::Signal(signal) => running = running.stopped().resume(Resume::Continue, signal),
+            _ => running = running.stopped().resume(Resume::Continue, 0),
+        }
+    }
+}
+
+fn exec_error(program: &OsStr, error: Errno) -> Error {
+    let program = program.to_owned();
+    match error {
+        Errno::ENOENT | Errno::ENOTDIR => Error::NotFound(program),
+        Errno::EACCES | Errno::EPERM => Error::PermissionDenied(program),
+        Errno::ENOEXEC => Error::NotExecutable(program),
+        error => Error::Exec(program, error),
+    }
+}
+
+/// The child's side: waits for the word, then becomes the program.
+fn start(
+    candidates: &[CString],
+    argv: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    go: i32,
+    errors: i32,
+) -> ! {
+    let mut answer = Errno::ENOENT as i32;
+    // SAFETY: only functions that are safe in a signal handler; all pointers are into memory that the fork has
+    // copied, each list ends with a null pointer, and the buffers are as long as said.
+    unsafe {
+        let mut none = std::mem::MaybeUninit::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut word = 0_u8;
+        if libc::read(go, (&raw mut word).cast(), 1) == 1 {
+            for candidate in candidates {
+                libc::execve(candidate.as_ptr(), argv.as_ptr(), environment.as_ptr());
+                let error = *libc::__errno_location();
+                // As the C library's execvp: go on looking, but remember what was found and refused.
+                match error {
+                    libc::ENOENT | libc::ENOTDIR => {}
+                    libc::EACCES => answer = error,
+                    _ => {
+                        answer = error;
+                        break;
+                    }
+                }
+            }
+        }
+        libc::write(errors, (&raw const answer).cast(), 4);
+        libc::_exit(127)
+    }
+}
+
+/// The files that the name may mean, in the order in which they are tried.
+fn candidates(program: &OsStr) -> Result<Vec<CString>, Error> {
+    if program.is_empty() {
+        return Err(Error::NotFound(program.to_owned()));
+    }
+    if program.as_bytes().contains(&b'/') {
+        return strings(std::iter::once(program));
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let files: Vec<OsString> = env::split_paths(&path)
+        .map(|directory| {
+            let directory = if directory.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                &directory
+            };
+            directory.join(program).into_os_string()
+        })
+        .collect();
+    strings(files.iter().map(OsString::as_os_str))
+}
+
+fn strings<'a>(items: impl Iterator<Item = &'a OsStr>) -> Result<Vec<CString>, Error> {
+    items
+        .map(|item| {
+            CString::new(item.as_bytes())
+                .map_err(|error| Error::ZeroByte(OsString::from_vec(error.into_vec())))
+        })
+        .collect()
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings
+        .iter()
+        .map(|string| string.as_ptr())
+        .chain([std::ptr::null()])
+        .collect()
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    pipe2(OFlag::O_CLOEXEC)
+        .map_err(|error| Error::system("pipe2", std::process::id().cast_signed(), error))
+}

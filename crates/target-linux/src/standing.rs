@@ -1,0 +1,144 @@
+//! A thread at a tracepoint, as the experiment sees it. Whatever is not asked for is not read.
+
+use std::cell::OnceCell;
+
+use libc::user_regs_struct;
+use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
+use tracewire_tracefile::{RegisterNumber, ThreadId};
+
+use crate::clock::Clock;
+use crate::error::{target_error, thread_id};
+use crate::memory::Memory;
+use crate::ptrace::Stopped;
+use crate::registers::RegisterPlan;
+use crate::thread::CpuSource;
+
+/// The registers that are collected, the way to find any other, and room for what is read.
+#[derive(Debug)]
+pub(crate) struct Collecting {
+    /// The set of the register block.
+    pub(crate) block: RegisterPlan,
+    /// Every register there is.
+    pub(crate) all: RegisterPlan,
+    /// The last thread's extended state.
+    pub(crate) state: Vec<u8>,
+    /// The last register block.
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the last thread was asked for its cpu: then the next one's is read along with its memory.
+    pub(crate) cpu_asked: bool,
+}
+
+pub(crate) struct Standing<'a> {
+    pub(crate) thread: &'a Stopped,
+    /// With `rip` as the program knows it.
+    pub(crate) registers: user_regs_struct,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) collecting: &'a mut Collecting,
+    pub(crate) cpu_source: &'a mut CpuSource,
+    pub(crate) clock: &'a Clock,
+    time: OnceCell<u64>,
+    cpu: Option<u32>,
+    cpu_asked: bool,
+    state_read: bool,
+}
+
+/// What the kernel writes for the cpu of a thread that has not run yet.
+const NO_CPU: u32 = u32::MAX;
+
+impl<'a> Standing<'a> {
+    pub(crate) fn new(
+        thread: &'a Stopped,
+        registers: user_regs_struct,
+        memory: &'a mut Memory,
+        collecting: &'a mut Collecting,
+        cpu_source: &'a mut CpuSource,
+        clock: &'a Clock,
+    ) -> Self {
+        let cpu_asked = std::mem::take(&mut collecting.cpu_asked);
+        Self {
+            thread,
+            registers,
+            memory,
+            collecting,
+            cpu_source,
+            clock,
+            time: OnceCell::new(),
+            cpu: None,
+            cpu_asked,
+            state_read: false,
+        }
+    }
+
+    fn read_state(&mut self) -> Result<(), TargetError> {
+        if !self.state_read {
+            self.thread
+                .extended_state(&mut self.collecting.state)
+                .map_err(|error| {
+                    target_error("ptrace(PTRACE_GETREGSET)", self.thread.id(), error)
+                })?;
+            self.state_read = true;
+        }
+        Ok(())
+    }
+}
+
+impl StoppedThread for Standing<'_> {
+    fn id(&self) -> ThreadId {
+        thread_id(self.thread.id())
+    }
+
+    fn cpu(&mut self) -> u32 {
+        self.collecting.cpu_asked = true;
+        if self.cpu.is_none() {
+            self.cpu_asked = true;
+            self.read_memory(&mut []);
+        }
+        match self.cpu {
+            Some(cpu) => cpu,
+            None => {
+                let cpu = self.cpu_source.recorded(self.thread.id());
+                self.cpu = Some(cpu);
+                cpu
+            }
+        }
+    }
+
+    fn timestamp(&self) -> u64 {
+        *self.time.get_or_init(|| self.clock.now())
+    }
+
+    fn register(&mut self, register: RegisterNumber) -> Option<u64> {
+        let general = self.collecting.all.general(register, &self.registers);
+        if general.is_some() {
+            return general;
+        }
+        self.read_state().ok()?;
+        self.collecting
+            .all
+            .extended(register, &self.collecting.state)
+    }
+
+    fn register_block(&mut self) -> Result<&[u8], TargetError> {
+        self.read_state()?;
+        let Collecting {
+            block,
+            state,
+            bytes,
+            ..
+        } = &mut *self.collecting;
+        block.block(&self.registers, state, bytes);
+        Ok(bytes)
+    }
+
+    fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
+        let mut number = NO_CPU;
+        let wanted = (self.cpu_asked && self.cpu.is_none())
+            .then(|| self.cpu_source.address(self.thread))
+            .flatten();
+        let word = wanted.map(|address| (address, &mut number));
+        self.memory.read_pieces(self.thread.id(), pieces, word);
+        if number < NO_CPU - 1 {
+            self.cpu = Some(number);
+        }
+    }
+}

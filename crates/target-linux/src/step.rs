@@ -1,0 +1,156 @@
+//! Getting a thread past the one instruction under a breakpoint, when a plain jump into a slot will not do.
+
+use libc::{siginfo_t, user_regs_struct};
+
+use crate::error::Error;
+use crate::inject::ALL_BUT_FAULTS;
+use crate::leave::undo;
+use crate::process::Process;
+use crate::ptrace::{Resume, Status, Tid, wait_for};
+use crate::relocate::Place;
+use crate::thread::Pending;
+
+/// The offset of the saved `rip` from the third argument of a signal handler, a `ucontext_t`:
+/// flags, link, stack (24 bytes), then the registers, of which it is the 17th.
+const SAVED_RIP: u64 = 8 + 8 + 24 + 16 * 8;
+
+impl Process {
+    /// Executes the instruction in place, while nobody else executes anything that could come by.
+    pub(crate) fn step_in_place(&mut self, id: Tid, site: u64) -> Result<(), Error> {
+        self.halt()?;
+        let Some(stopped) = self.stopped(id) else {
+            return Ok(());
+        };
+        let mask = stopped.signal_mask();
+        let _ = stopped.set_instruction_pointer(site);
+        let _ = stopped.set_signal_mask(ALL_BUT_FAULTS);
+        let uncovered = self.memory.uncover(site);
+        let done = self.step_to_trap(id);
+        if uncovered.is_ok() && self.breakpoints.contains_key(&site) {
+            let _ = self.memory.cover(site, 0xcc);
+        }
+        let stepping = self.threads.get(&id).is_some_and(|thread| thread.stepping);
+        let mut told = None;
+        if let (Some(stopped), Ok(mask)) = (self.stopped(id), mask) {
+            let _ = stopped.set_signal_mask(mask);
+            if done.is_some() && stepping {
+                told = stopped.signal_info().ok();
+            }
+        }
+        if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(info) = told {
+                thread.pending = Some(Pending::Signal(info));
+            }
+            if thread.pending.is_some() {
+                self.ready.push_back(id);
+            } else if thread.stopped().is_some() {
+                self.go_on(id, 0)?;
+            }
+        }
+        self.go_on_halted(id)
+    }
+
+    /// Steps a thread out of a slot, so that it can get a signal; its registers afterwards. A fault of the
+    /// instruction is undone: after the signal it will be met again. `None` if the thread is gone.
+    pub(crate) fn step_out(
+        &mut self,
+        id: Tid,
+        site: u64,
+        registers: user_regs_struct,
+    ) -> Option<user_regs_struct> {
+        let mask = self.stopped(id)?.signal_mask().ok()?;
+        self.stopped(id)?.set_signal_mask(ALL_BUT_FAULTS).ok()?;
+        let mut after = registers;
+        loop {
+            let stepped = self.step_to_trap(id);
+            let stopped = self.stopped(id)?;
+            after = stopped.registers().unwrap_or(after);
+            let place = self
+                .slots
+                .site_of(after.rip)
+                .filter(|(found, _)| *found == site)
+                .and_then(|(site, offset)| self.place(site, offset));
+            if stepped.is_none() {
+                // A fault.
+                undo(place.unwrap_or(Place::At(after.rip)), site, &mut after);
+                self.threads.get_mut(&id)?.pending = None;
+                break;
+            }
+            match place {
+                Some(Place::Before | Place::Pushed) => {}
+                Some(Place::At(address)) => {
+                    after.rip = address;
+                    break;
+                }
+                None => break,
+            }
+        }
+        let stopped = self.stopped(id)?;
+        let _ = stopped.set_registers(&after);
+        let _ = stopped.set_signal_mask(mask);
+        Some(after)
+    }
+
+    /// A system call made from a slot is interrupted by a signal. Whether it will be made again, and so come by
+    /// its breakpoint once more, is the kernel's to decide: it shows in what the handler will return to.
+    pub(crate) fn interrupt_system_call(
+        &mut self,
+        id: Tid,
+        info: siginfo_t,
+        site: u64,
+        registers: user_regs_struct,
+    ) -> Result<(), Error> {
+        /// The range of the kernel's results that ask for a restart.
+        const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+        if let Some(stopped) = self.stopped(id) {
+            let _ = stopped.set_signal_info(&info);
+        }
+        if registers.orig_rax as i64 == -1 || !RESTARTS.contains(&(registers.rax as i64)) {
+            return self.go_on(id, info.si_signo);
+        }
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Ok(());
+        };
+        thread.go_on(Resume::Step, info.si_signo);
+        let status = match wait_for(id) {
+            Ok(status) => status,
+            Err(error) => return Err(Error::system("waitpid", id, error)),
+        };
+        self.note(id, status);
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Ok(());
+        };
+        let Some(after) = thread
+            .stopped()
+            .and_then(|stopped| stopped.registers().ok())
+        else {
+            return Ok(());
+        };
+        if status == Status::Signal(libc::SIGTRAP) {
+            let restarts = if after.rip == site.wrapping_add(1) {
+                // No handler: it has already come by again.
+                true
+            } else {
+                self.memory.read_u64(after.rdx.wrapping_add(SAVED_RIP)) == Some(site)
+            };
+            let thread = self.threads.get_mut(&id);
+            if let Some(thread) = thread {
+                if restarts {
+                    thread.repeated = Some((site, registers.rsp));
+                }
+                if after.rip != site.wrapping_add(1) && !thread.stepping {
+                    thread.pending = None;
+                }
+            }
+        }
+        if self
+            .threads
+            .get(&id)
+            .is_some_and(|thread| thread.pending.is_some())
+        {
+            self.ready.push_back(id);
+            return Ok(());
+        }
+        self.go_on(id, 0)
+    }
+}

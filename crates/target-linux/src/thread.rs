@@ -1,0 +1,177 @@
+//! What is known of each traced thread.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::ptrace::{Resume, Running, Stopped, Tid};
+
+/// A traced thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) id: Tid,
+    /// The process it belongs to. One other than the traced one shares its memory (a child of vfork).
+    pub(crate) process: Tid,
+    pub(crate) state: State,
+    /// What it has stopped for and nobody has acted upon yet.
+    pub(crate) pending: Option<Pending>,
+    /// The address of a breakpoint at which it stands, its arrival there already told. The kernel's `rip` may
+    /// differ; the thread goes on with the displaced instruction.
+    pub(crate) at: Option<u64>,
+    /// It executes one instruction at a time, for a while-stepping.
+    pub(crate) stepping: bool,
+    /// Where it was when the step under way began.
+    pub(crate) stepped_from: u64,
+    /// It will come by a breakpoint once more without having got past it, with this stack pointer.
+    pub(crate) repeated: Option<(u64, u64)>,
+    /// It takes part in a group stop.
+    pub(crate) group_stopped: bool,
+    /// A group stop was left to do something; it must be taken up again.
+    pub(crate) rejoin_group_stop: bool,
+    /// It waits in vfork until its child has ended or become another program; nothing stops it there.
+    pub(crate) in_vfork: bool,
+    /// It is about to end; no stop is to be expected.
+    pub(crate) exiting: bool,
+    /// It has become another program, and nobody has been told.
+    pub(crate) exec: bool,
+    pub(crate) cpu: CpuSource,
+}
+
+/// Whether a thread can be touched.
+#[derive(Debug)]
+pub(crate) enum State {
+    Running(Running),
+    Stopped(Stopped),
+}
+
+/// What a thread has stopped for.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    /// A signal that it is to get. A breakpoint's trap is one of them.
+    Signal(libc::siginfo_t),
+}
+
+impl Thread {
+    pub(crate) fn new(process: Tid, id: Tid, running: Running) -> Self {
+        Self {
+            id,
+            process,
+            state: State::Running(running),
+            pending: None,
+            at: None,
+            stepping: false,
+            stepped_from: 0,
+            repeated: None,
+            group_stopped: false,
+            rejoin_group_stop: false,
+            in_vfork: false,
+            exiting: false,
+            exec: false,
+            cpu: CpuSource::default(),
+        }
+    }
+
+    pub(crate) fn stopped(&self) -> Option<&Stopped> {
+        match &self.state {
+            State::Stopped(stopped) => Some(stopped),
+            State::Running(_) => None,
+        }
+    }
+
+    /// Whether it has stopped for something that nobody has acted upon.
+    pub(crate) fn has_something_to_tell(&self) -> bool {
+        self.exec || self.pending.is_some()
+    }
+
+    /// Whether a request to stop it will be answered.
+    pub(crate) fn can_be_stopped(&self) -> bool {
+        matches!(self.state, State::Running(_)) && !self.in_vfork && !self.exiting
+    }
+
+    /// Notes that a wait has told of a stop.
+    pub(crate) fn has_stopped(&mut self) {
+        self.group_stopped = false;
+        let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
+        self.state = match state {
+            State::Running(running) => State::Stopped(running.stopped()),
+            stopped @ State::Stopped(_) => stopped,
+        };
+    }
+
+    /// Lets it go on, if it stands.
+    pub(crate) fn go_on(&mut self, how: Resume, signal: i32) {
+        let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
+        if let State::Stopped(stopped) = state {
+            self.state = State::Running(stopped.resume(how, signal));
+        }
+    }
+
+    /// Makes it stop, when it goes on, before it executes anything.
+    pub(crate) fn interrupt_next(&self) {
+        if let State::Stopped(stopped) = &self.state {
+            stopped.interrupt();
+        }
+    }
+
+    /// Asks it to stop, if it runs.
+    pub(crate) fn interrupt(&self) {
+        if let State::Running(running) = &self.state {
+            running.interrupt();
+        }
+    }
+}
+
+/// How the cpu of a thread is found out.
+#[derive(Debug, Default)]
+pub(crate) struct CpuSource {
+    /// The address of the cpu number in the thread's `struct rseq`, which the kernel keeps up to date.
+    rseq: Option<u64>,
+    /// `/proc/PID/task/TID/stat`, for threads without one.
+    stat: Option<File>,
+}
+
+/// The offset of `cpu_id` in the kernel's `struct rseq`.
+const RSEQ_CPU_ID: u64 = 4;
+
+impl CpuSource {
+    /// The address of four bytes that hold the cpu, if the thread has such.
+    pub(crate) fn address(&mut self, thread: &Stopped) -> Option<u64> {
+        if self.rseq.is_none() {
+            self.rseq = thread
+                .rseq_area()
+                .map(|area| area.wrapping_add(RSEQ_CPU_ID));
+        }
+        self.rseq
+    }
+
+    /// The cpu by the kernel's own record; 0 if the thread is gone.
+    pub(crate) fn recorded(&mut self, thread: Tid) -> u32 {
+        if self.stat.is_none() {
+            self.stat = File::open(format!("/proc/{thread}/task/{thread}/stat")).ok();
+        }
+        let mut bytes = [0; 1024];
+        self.stat
+            .as_ref()
+            .and_then(|stat| stat.read_at(&mut bytes, 0).ok())
+            .and_then(|length| processor(bytes.get(..length)?))
+            .unwrap_or(0)
+    }
+}
+
+/// The field `processor` of a stat line.
+fn processor(line: &[u8]) -> Option<u32> {
+    // The second field is a name in parentheses, which may hold anything.
+    let end = line.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(line.get(end + 1..)?).ok()?;
+    // It is the 39th field, and the rest starts with the third.
+    rest.split_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_cpu_is_found_behind_an_odd_name() {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let line = format!("12 (a) b) S {}", fields.join(" "));
+        assert_eq!(super::processor(line.as_bytes()), Some(39));
+    }
+}

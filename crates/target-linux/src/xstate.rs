@@ -1,0 +1,77 @@
+//! Where the parts of the extended state are.
+//!
+//! The kernel hands the state out in XSAVE's standard layout (Intel's manual, volume 1, 13.4), whose places
+//! differ between makers of processors: CPUID tells them.
+
+use std::arch::x86_64::{__cpuid, __cpuid_count};
+
+/// A part of the extended state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Component {
+    /// x87 and SSE.
+    Legacy,
+    /// The upper halves of `ymm0` to `ymm15`.
+    Avx,
+    /// The mask registers.
+    Masks,
+    /// The upper halves of `zmm0` to `zmm15`.
+    ZmmHalves,
+    /// `zmm16` to `zmm31`.
+    HighZmm,
+}
+
+impl Component {
+    /// Its bit in XCR0 and XSTATE_BV; the legacy part is always there.
+    const fn number(self) -> Option<u32> {
+        match self {
+            Self::Legacy => None,
+            Self::Avx => Some(2),
+            Self::Masks => Some(5),
+            Self::ZmmHalves => Some(6),
+            Self::HighZmm => Some(7),
+        }
+    }
+}
+
+/// The offset of each component from the start of the state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct XstateLayout([Option<usize>; 8]);
+
+/// Where the state says which components do not have their first values.
+const XSTATE_BV: usize = 512;
+
+impl XstateLayout {
+    pub(crate) fn of_this_machine() -> Self {
+        let mut offsets = [None; 8];
+        if __cpuid(0).eax >= 0xd {
+            for (number, offset) in offsets.iter_mut().enumerate().skip(2) {
+                let leaf = __cpuid_count(0xd, number as u32);
+                *offset = (leaf.eax != 0).then_some(leaf.ebx as usize);
+            }
+        }
+        Self(offsets)
+    }
+
+    /// Bytes of a component; `None` if the machine does not have it or its registers still have their first
+    /// value, which is zero.
+    pub(crate) fn bytes<'a>(
+        &self,
+        state: &'a [u8],
+        component: Component,
+        offset: usize,
+        length: usize,
+    ) -> Option<&'a [u8]> {
+        let start = match component.number() {
+            None => 0,
+            Some(number) => {
+                let present =
+                    u64::from_le_bytes(state.get(XSTATE_BV..XSTATE_BV + 8)?.try_into().ok()?);
+                if present & (1 << number) == 0 {
+                    return None;
+                }
+                (*self.0.get(number as usize)?)?
+            }
+        };
+        state.get(start + offset..start + offset + length)
+    }
+}
