@@ -49,6 +49,18 @@ pub const FOR_TESTS: &[Need] = &[
         what: "/usr/lib/gcc/x86_64-linux-gnu/12/32/libgcc.a",
         package: "gcc-multilib",
     },
+    Need {
+        what: "babeltrace2",
+        package: "babeltrace2",
+    },
+    Need {
+        what: "/usr/lib/python3/dist-packages/bt2/__init__.py",
+        package: "python3-bt2",
+    },
+    Need {
+        what: "/usr/lib/python3/dist-packages/jsonschema/__init__.py",
+        package: "python3-jsonschema",
+    },
 ];
 
 /// What `bench hit` needs.

@@ -99,16 +99,18 @@ pub fn write<W: Write>(
         list: Vec::new(),
     };
     let mut payload = Vec::new();
-    // What a circular buffer let go cannot be told apart by cpu: it is all in the first stream.
-    let mut discarded = discarded_frames(file);
-    let mut streams = placed
-        .chunk_by(|one, other| one.cpu == other.cpu)
-        .peekable();
-    if streams.peek().is_none() {
+    let discarded = discarded_frames(file);
+    let streams = || placed.chunk_by(|one, other| one.cpu == other.cpu);
+    // What a circular buffer let go cannot be told apart by cpu: it is all in the stream that starts first.
+    let earliest = streams()
+        .filter_map(<[Placed]>::first)
+        .min_by_key(|place| place.time)
+        .copied();
+    if earliest.is_none() {
         let out = create("stream").map_err(ConvertError::Write)?;
         PacketWriter::new(out, file.byte_order(), None, 0, discarded).finish()?;
     }
-    for stream in streams {
+    for stream in streams() {
         let Some(first) = stream.first() else {
             continue;
         };
@@ -116,7 +118,11 @@ pub fn write<W: Write>(
             .cpu
             .map_or_else(|| "stream".to_owned(), |cpu| format!("cpu_{cpu}"));
         let out = create(&name).map_err(ConvertError::Write)?;
-        let lost = std::mem::take(&mut discarded);
+        let lost = if earliest == Some(*first) {
+            discarded
+        } else {
+            0
+        };
         let mut packets = PacketWriter::new(out, file.byte_order(), first.cpu, first.time, lost);
         for place in stream {
             let Some(frame) = file.frame(FrameNumber(place.frame)) else {

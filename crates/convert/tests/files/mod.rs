@@ -110,11 +110,14 @@ pub fn parts(
     }
 }
 
-/// A whole file of frames that `fill` makes.
+/// Puts blocks into a frame.
+pub type Fill<'f> = dyn Fn(&mut FrameEncoder<'_>) + 'f;
+
+/// A whole file of frames: the tracepoint of each, and what fills it.
 pub fn build(
     parts: &DescriptionParts,
     order: ByteOrder,
-    frames: &[(i32, &dyn Fn(&mut FrameEncoder<'_>))],
+    frames: &[(i32, &Fill<'_>)],
 ) -> Vec<u8> {
     let description = Description::build(parts).expect("short lines");
     let mut bytes = b"\x7fTRACE0\n".to_vec();
