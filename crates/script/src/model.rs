@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tracewire_tracefile::TracepointNumber;
 
+use crate::command;
 use crate::place::Located;
 
 /// A tracepoint as a script sets it.
@@ -118,4 +119,49 @@ pub enum BufferSize {
 pub struct Ignored {
     /// The command.
     pub command: Located,
+}
+
+impl ScriptTracepoint {
+    /// The count of `while-stepping`, 0 without one.
+    #[must_use]
+    pub fn step_count(&self) -> u64 {
+        self.actions
+            .iter()
+            .find_map(|action| match &action.kind {
+                ScriptActionKind::WhileStepping { count, .. } => Some(*count),
+                _ => None,
+            })
+            .unwrap_or(0)
+    }
+
+    /// The action lines in order, as GDB sends them: `while-stepping` is followed by its body and `end`.
+    #[must_use]
+    pub fn command_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        add_lines(&self.actions, &mut lines);
+        lines
+    }
+}
+
+fn add_lines(actions: &[ScriptAction], lines: &mut Vec<String>) {
+    for action in actions {
+        lines.push(action.source());
+        if let ScriptActionKind::WhileStepping { body, .. } = &action.kind {
+            add_lines(body, lines);
+            lines.push("end".to_owned());
+        }
+    }
+}
+
+impl ScriptAction {
+    /// The line, as a script would hold it: the list of a `-t` argument gets its `collect`.
+    pub(crate) fn source(&self) -> String {
+        let line = self.line.text();
+        let length = command::name_length(line);
+        if command::action(&line[..length]).is_ok() {
+            return line.to_owned();
+        }
+        let blank = if line.starts_with('/') { "" } else { " " };
+        format!("collect{blank}{line}")
+    }
 }

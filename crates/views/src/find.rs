@@ -1,9 +1,10 @@
 //! Which frames are looked for.
 
-use tracewire_symbols::{ExpressionError, ExpressionErrorKind, Symbols};
+use tracewire_symbols::{ExpressionError, ExpressionErrorKind};
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TracepointNumber};
 
 use crate::frame::{Truth, Viewer};
+use crate::program::Program;
 
 /// What a frame must be; all of what is given must hold.
 #[derive(Clone, Debug, Default)]
@@ -81,11 +82,11 @@ impl LineCriterion {
     ///
     /// # Errors
     /// When it has not.
-    pub fn check(&self, symbols: &Symbols) -> Result<(), FindError> {
-        if symbols.modules().is_empty() {
+    pub fn check(&self, program: &Program) -> Result<(), FindError> {
+        if program.is_empty() {
             return Err(FindError::NoSymbols);
         }
-        let files = symbols.files();
+        let files = program.files();
         if files.iter().any(|file| is_file(file, &self.file)) {
             return Ok(());
         }

@@ -3,7 +3,8 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_script::CollectedItems;
 use tracewire_symbols::{
-    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, expand, type_name,
+    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, Symbols,
+    expand, type_name,
 };
 use tracewire_tracefile::{
     Address, Block, ByteOrder, Frame, TraceFile, TracepointDefinition, TracepointNumber,
@@ -216,7 +217,11 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
         let state = FrameState::new(self.file, frame)?;
-        self.program.symbols.place(state.pc())
+        self.symbols(frame).place(state.pc())
+    }
+
+    fn symbols(&self, frame: Frame<'a>) -> &'a Symbols {
+        self.program.symbols(frame.timestamp())
     }
 
     fn registers(&self, frame: Frame<'a>) -> Map<String> {
@@ -249,14 +254,15 @@ impl<'a> Viewer<'a> {
             Some(false) => (&collected.items.hit[..], &[][..]),
             None => (&collected.items.hit[..], &collected.items.step[..]),
         };
+        let symbols = self.symbols(frame);
         let mut values: Vec<ValueView> = Vec::new();
         for item in hit.iter().chain(step) {
             // The registers stand in a field of their own, and the data of a marker too.
             if is_whole_set(item) {
                 continue;
             }
-            for named in expand(&self.program.symbols, &state, item) {
-                let value = self.value(named, &state);
+            for named in expand(symbols, &state, item) {
+                let value = self.value(symbols, named, &state);
                 if !values.contains(&value) {
                     values.push(value);
                 }
@@ -265,8 +271,7 @@ impl<'a> Viewer<'a> {
         values
     }
 
-    fn value(&self, named: NamedValue, state: &dyn State) -> ValueView {
-        let symbols = &self.program.symbols;
+    fn value(&self, symbols: &Symbols, named: NamedValue, state: &dyn State) -> ValueView {
         match named.value {
             Ok(value) => ValueView {
                 expression: named.name,
@@ -304,8 +309,9 @@ impl<'a> Viewer<'a> {
         let Some(state) = FrameState::new(self.file, frame) else {
             return Truth::NoPlace;
         };
-        match tracewire_symbols::evaluate(&self.program.symbols, &state, expression) {
-            Ok(value) => match truth(&value.print(&self.program.symbols, &state, &self.options)) {
+        let symbols = self.symbols(frame);
+        match tracewire_symbols::evaluate(symbols, &state, expression) {
+            Ok(value) => match truth(&value.print(symbols, &state, &self.options)) {
                 Some(true) => Truth::True,
                 Some(false) => Truth::False,
                 None => Truth::NotANumber,

@@ -6,12 +6,30 @@ use tracewire_symbols::{ModuleInfo, Symbols};
 use tracewire_tracefile::{Address, Module, TraceFile};
 
 /// The symbols of the program that a trace file was made from.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Program {
-    /// The modules whose files could be used.
-    pub symbols: Symbols,
+    /// One for all times, unless modules lay at the same addresses at different times (a program that became
+    /// another one); by rising time, never empty.
+    epochs: Vec<Epoch>,
     /// What the user should know: files that are missing, or that are not the ones that were traced.
     pub notes: Vec<String>,
+}
+
+/// The modules that were there from a time on, in microseconds, to the next epoch.
+#[derive(Debug, Default)]
+struct Epoch {
+    from: u64,
+    symbols: Symbols,
+}
+
+/// A program of which nothing is known.
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            epochs: vec![Epoch::default()],
+            notes: Vec::new(),
+        }
+    }
 }
 
 /// A file that the user named and that cannot be used.
@@ -56,7 +74,9 @@ impl Program {
                 } else {
                     0
                 };
-                program.symbols.add_module(path, bias)?;
+                if let Some(epoch) = program.epochs.first_mut() {
+                    epoch.symbols.add_module(path, bias)?;
+                }
                 continue;
             }
             let place = place_of(&info, path, modules);
@@ -65,44 +85,90 @@ impl Program {
                 *slot = Some(path);
             }
         }
+        let mut usable = Vec::new();
         for (module, named) in modules.iter().zip(files) {
             let own = module_path(module);
-            let path = named.unwrap_or(&own);
-            if named.is_none() {
-                let found = look(path).map(|info| check_build_id(&info, path, module));
-                match found {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        program
-                            .notes
-                            .push(format!("{error}; its symbols are not used"));
-                        continue;
-                    }
-                    // The kernel's own module and deleted files have no file to read.
-                    Err(_) if !own.is_absolute() => continue,
-                    Err(error) => {
-                        program
-                            .notes
-                            .push(format!("{error}; its symbols are not used"));
-                        continue;
-                    }
-                }
-            }
-            if let Err(error) = program.symbols.add_module(path, module.bias) {
-                match named {
-                    Some(_) => return Err(error.into()),
-                    None => program.notes.push(error.to_string()),
-                }
+            match named {
+                Some(path) => usable.push((module, path.to_owned())),
+                // The kernel's own module has no file.
+                None if !own.is_absolute() => {}
+                None => match look(&own) {
+                    Ok(info) => match check_build_id(&info, &own, module) {
+                        Ok(()) => usable.push((module, own)),
+                        Err(error) => program.note(error),
+                    },
+                    Err(error) => program.note(error),
+                },
             }
         }
+        if !usable.is_empty() {
+            program.epochs = epochs(&usable)?;
+        }
         Ok(program)
+    }
+
+    fn note(&mut self, error: impl std::fmt::Display) {
+        self.notes
+            .push(format!("{error}; its symbols are not used"));
+    }
+
+    /// The symbols as they were at a time in microseconds; without one, at the start.
+    #[must_use]
+    pub fn symbols(&self, time: Option<u64>) -> &Symbols {
+        let time = time.unwrap_or(0);
+        let later = self.epochs.partition_point(|epoch| epoch.from <= time);
+        let index = later.saturating_sub(1);
+        // There is one epoch at least: see the field.
+        &self.epochs[index].symbols
     }
 
     /// Whether nothing is known of the program.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.symbols.modules().is_empty()
+        self.epochs
+            .iter()
+            .all(|epoch| epoch.symbols.modules().is_empty())
     }
+
+    /// Every source file of the program.
+    #[must_use]
+    pub fn files(&self) -> Vec<String> {
+        self.epochs
+            .iter()
+            .flat_map(|epoch| epoch.symbols.files())
+            .collect()
+    }
+}
+
+/// Puts modules into as few sets as can be: one, where no two of them share an address.
+fn epochs(modules: &[(&Module, PathBuf)]) -> Result<Vec<Epoch>, ProgramError> {
+    let overlap = |a: &Module, b: &Module| a.start < b.end && b.start < a.end;
+    let clash = modules.iter().enumerate().any(|(index, (module, _))| {
+        let others = modules.iter().skip(index + 1);
+        others.into_iter().any(|(other, _)| overlap(module, other))
+    });
+    let mut times = vec![0];
+    if clash {
+        times.extend(
+            modules
+                .iter()
+                .flat_map(|(module, _)| [module.loaded, module.unloaded]),
+        );
+        times.sort_unstable();
+        times.dedup();
+    }
+    let mut epochs = Vec::new();
+    for from in times {
+        let mut symbols = Symbols::new();
+        for (module, path) in modules {
+            let here = module.loaded <= from && (module.unloaded == 0 || from < module.unloaded);
+            if here || !clash {
+                symbols.add_module(path, module.bias)?;
+            }
+        }
+        epochs.push(Epoch { from, symbols });
+    }
+    Ok(epochs)
 }
 
 /// The file a module was loaded from.

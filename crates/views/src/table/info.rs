@@ -1,0 +1,229 @@
+//! `info` for people.
+
+use std::fmt::Write;
+
+use super::{FAINT, STRONG, WARNING, lines_of, styled, table};
+use crate::info::{Info, StatusInfo, TracepointInfo};
+use crate::words::{bytes, count, date, duration, printable};
+
+/// `info`.
+#[must_use]
+pub fn info(info: &Info, name: &str) -> String {
+    let mut text = String::new();
+    let machine = info.architecture.as_deref().unwrap_or("unknown machine");
+    let _ = writeln!(
+        text,
+        "{}: GDB trace file, {machine}, {}-endian, {}",
+        styled(STRONG, printable(name)),
+        info.byte_order,
+        count(info.frames, "frame"),
+    );
+    if let Some(status) = &info.status {
+        text.push_str(&status_text(status));
+    }
+    if let Some(size) = info.register_block_size {
+        let registers = info.registers.map_or_else(
+            || "no target description".to_owned(),
+            |registers| count(registers as u64, "register"),
+        );
+        let _ = writeln!(
+            text,
+            "{} {} ({registers})",
+            label("registers"),
+            bytes(size.into())
+        );
+    }
+    if info.ending == "cut" {
+        let place = info.cut_offset.map(|offset| format!(" at offset {offset}"));
+        let what = format!(
+            "the file is cut off{}; the {} before it are whole",
+            place.unwrap_or_default(),
+            count(info.frames, "frame")
+        );
+        let _ = writeln!(text, "{} {}", label("warning"), styled(WARNING, what));
+    }
+    for problem in &info.problems {
+        let what = format!("line {}: {}", problem.line, printable(&problem.message));
+        let _ = writeln!(text, "{} {}", label("warning"), styled(WARNING, what));
+    }
+    tracepoints(&mut text, info);
+    if !info.variables.is_empty() {
+        let mut rows = table(&["Variable", "Number", "Initial", ""]);
+        for variable in &info.variables {
+            rows.add_row([
+                format!("${}", printable(&variable.name)),
+                variable.number.to_string(),
+                variable.initial.to_string(),
+                if variable.builtin { "builtin" } else { "" }.to_owned(),
+            ]);
+        }
+        let _ = write!(text, "\n{}", lines_of(&rows));
+    }
+    if !info.modules.is_empty() {
+        let mut rows = table(&["Module", "Loaded at", "Build id"]);
+        for module in &info.modules {
+            rows.add_row([
+                printable(&module.path),
+                module.start.clone(),
+                module.build_id.clone().unwrap_or_default(),
+            ]);
+        }
+        let _ = write!(text, "\n{}", lines_of(&rows));
+    }
+    for line in &info.unknown_lines {
+        let _ = writeln!(text, "{} {}", label("unknown line"), printable(line));
+    }
+    text
+}
+
+fn label(name: &str) -> String {
+    styled(FAINT, format_args!("{name:<10}"))
+}
+
+fn status_text(status: &StatusInfo) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{} {}", label("run"), stop_words(status));
+    match (status.start_us, status.stop_us) {
+        (Some(start), Some(stop)) if start != 0 => {
+            let begun = date(start).map_or_else(String::new, |date| format!("{date}, "));
+            let lasted = match stop.checked_sub(start) {
+                Some(lasted) => format!("lasted {}", duration(lasted)),
+                None => "not ended".to_owned(),
+            };
+            let _ = writeln!(text, "{} {begun}{lasted}", label("time"));
+        }
+        _ => {}
+    }
+    if let (Some(frames), Some(created)) = (status.frames, status.created) {
+        let _ = write!(
+            text,
+            "{} {} kept of {created} made",
+            label("frames"),
+            frames
+        );
+        let _ = writeln!(
+            text,
+            "{}",
+            match created.checked_sub(frames) {
+                Some(lost) if lost > 0 => format!(" ({lost} discarded)"),
+                _ => String::new(),
+            }
+        );
+    }
+    if let Some(size) = status.buffer_size {
+        let kind = match status.circular {
+            Some(true) => ", circular",
+            Some(false) => ", linear",
+            None => "",
+        };
+        let free = status.buffer_free.map_or_else(String::new, |free| {
+            format!(", {} used", bytes(size.saturating_sub(free)))
+        });
+        let _ = writeln!(text, "{} {}{kind}{free}", label("buffer"), bytes(size));
+    }
+    if status.disconnected == Some(true) {
+        let _ = writeln!(text, "{} goes on without a debugger", label("detached"));
+    }
+    for (name, told) in [("user", &status.user), ("notes", &status.notes)] {
+        if let Some(told) = told.as_deref().filter(|told| !told.is_empty()) {
+            let _ = writeln!(text, "{} {}", label(name), printable(told));
+        }
+    }
+    for other in &status.other {
+        let _ = writeln!(text, "{} {}", label("also"), printable(other));
+    }
+    text
+}
+
+/// How a run stands, in words.
+#[must_use]
+pub fn stop_words(status: &StatusInfo) -> String {
+    if status.running {
+        return "still running when the file was written".to_owned();
+    }
+    let at = |number: Option<i32>| {
+        number.map_or_else(
+            || "a tracepoint".to_owned(),
+            |number| format!("tracepoint {number}"),
+        )
+    };
+    let text = status
+        .stop_text
+        .as_deref()
+        .map_or_else(String::new, |text| format!(": {}", printable(text)));
+    match status.stop_reason {
+        Some("tstop") => format!("stopped by the user{text}"),
+        Some("tfull") => format!("stopped because the buffer was full{text}"),
+        Some("tdisconnected") => format!("stopped because the debugger went away{text}"),
+        Some("tpasscount") => format!(
+            "stopped by the pass count of {}{text}",
+            at(status.stopping_tracepoint)
+        ),
+        Some("terror") => format!(
+            "stopped by an error in {}{text}",
+            at(status.stopping_tracepoint)
+        ),
+        Some("tnotrun") => format!("never run{text}"),
+        _ => format!("stopped for a reason that is not told{text}"),
+    }
+}
+
+fn tracepoints(text: &mut String, info: &Info) {
+    if info.tracepoints.is_empty() {
+        return;
+    }
+    let mut rows = table(&["Tracepoint", "Address", "", "Hits", "Usage", "What"]);
+    for tracepoint in &info.tracepoints {
+        let told = |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
+        let mut what = vec![what_line(tracepoint)];
+        let mut indent = 1;
+        for command in &tracepoint.source.cmds {
+            let closes = command.trim() == "end";
+            indent -= usize::from(closes && indent > 1);
+            what.push(format!("{}{}", "  ".repeat(indent), printable(command)));
+            indent += usize::from(opens_block(command));
+        }
+        let mut first = vec![tracepoint.number.to_string()];
+        first.resize(what.len(), String::new());
+        rows.add_row([
+            first.join("\n"),
+            tracepoint.address.clone(),
+            if tracepoint.enabled { "" } else { "disabled" }.to_owned(),
+            told(tracepoint.hits),
+            tracepoint.usage.map_or_else(String::new, bytes),
+            what.join("\n"),
+        ]);
+    }
+    let _ = write!(text, "\n{}", lines_of(&rows));
+}
+
+fn opens_block(command: &str) -> bool {
+    let word = command.split_whitespace().next().unwrap_or_default();
+    matches!(word, "ws" | "stepping") || (word.len() >= 5 && "while-stepping".starts_with(word))
+}
+
+fn what_line(tracepoint: &TracepointInfo) -> String {
+    let mut words = vec![match (&tracepoint.source.at, tracepoint.kind) {
+        (Some(at), "trap") => printable(at),
+        (Some(at), kind) => format!("{} ({kind})", printable(at)),
+        (None, kind) => format!("({kind})"),
+    }];
+    match (&tracepoint.source.cond, &tracepoint.condition) {
+        (Some(condition), _) => words.push(format!("if {}", printable(condition))),
+        (None, Some(bytecode)) => words.push(format!("if bytecode {bytecode}")),
+        (None, None) => {}
+    }
+    if tracepoint.pass_count > 0 {
+        words.push(format!("passcount {}", tracepoint.pass_count));
+    }
+    if tracepoint.source.cmds.is_empty() {
+        let actions = tracepoint.actions.len();
+        if actions > 0 {
+            words.push(format!("({})", count(actions as u64, "action")));
+        }
+        if tracepoint.step_count > 0 {
+            words.push(format!("while-stepping {}", tracepoint.step_count));
+        }
+    }
+    words.join(" ")
+}

@@ -1,0 +1,54 @@
+//! Trace files for people: aligned text, coloured by the caller's terminal only.
+//!
+//! The text carries colours always; a caller prints it through a stream that takes them out where nobody can
+//! see them.
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+
+mod frames;
+mod info;
+
+pub use frames::{frame, frames};
+pub use info::{info, stop_words};
+
+/// Headings and labels.
+const STRONG: Style = Style::new().bold();
+/// What is less important than the rest.
+const FAINT: Style = Style::new().dimmed();
+/// What went wrong.
+const WARNING: Style = AnsiColor::Yellow.on_default();
+
+/// Up to how many registers of a frame are shown one by one even where they are 0.
+const FEW_REGISTERS: usize = 40;
+
+fn styled(style: Style, text: impl std::fmt::Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A table without frames, whose lines are never wrapped: what reads it may be a program.
+fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .enforce_styling()
+        .set_header(
+            headings
+                .iter()
+                .map(|heading| Cell::new(heading).add_attribute(Attribute::Bold)),
+        );
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+fn lines_of(table: &Table) -> String {
+    let mut text = String::new();
+    for line in table.lines() {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
