@@ -54,6 +54,15 @@ pub enum LocationError {
         /// Names that are close to it, best first.
         near: Vec<String>,
     },
+    /// The function is a GNU indirect function: which code it stands for is settled when the program starts.
+    #[error(
+        "\"{name}\" is chosen from several implementations when the program starts (a GNU indirect function): \
+         name one of those"
+    )]
+    IndirectFunction {
+        /// The name.
+        name: String,
+    },
     /// No module has a source file of that name: it may come with a library that is opened later.
     #[error("no source file named {name} in {searched}{}", suggestion(near))]
     NoFile {

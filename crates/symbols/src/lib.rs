@@ -5,14 +5,18 @@ mod dwarf;
 mod error;
 mod expression;
 mod frame;
+mod function;
 mod location;
 mod location_expression;
+mod lookup;
 mod module;
 mod registers;
+mod resolve;
 mod scope;
 mod symbols;
 mod types;
 mod unwind;
+mod variables;
 mod value;
 
 pub use error::{LocationError, SymbolError};

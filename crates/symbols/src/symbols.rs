@@ -1,24 +1,41 @@
 //! The set of modules of one program, and everything that is asked of it.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_tracefile::{Address, Architecture};
 
+use crate::dwarf::Die;
+use crate::dwarf::index::NameKind;
 use crate::error::{LocationError, SymbolError};
+use crate::function;
 use crate::frame::{CfaRule, UnwindRow};
 use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
 use crate::module::{Image, MarkerNote, Module, ModuleId, ModuleInfo};
 use crate::scope::{ScopeVariables, Variable};
+use crate::types::base;
+use crate::types::table::TypeTable;
 use crate::types::{Language, Type, TypeId};
+
+/// How deep types may nest.
+const DEEPEST_TYPE: usize = 64;
 
 /// The modules of one program: what is where, by name, line and address. Read lazily and cached; used from one
 /// thread at a time.
 #[derive(Debug, Default)]
 pub struct Symbols {
-    modules: Vec<Option<Module>>,
+    modules: Vec<Loaded>,
+    pub(crate) types: RefCell<TypeTable>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    module: Module,
+    /// Whether it was taken out; types read from it stay.
+    removed: bool,
 }
 
 impl Symbols {
@@ -61,15 +78,22 @@ impl Symbols {
             });
         };
         let id = ModuleId(number);
-        self.modules.push(Some(Module::new(id, image, bias)));
+        self.modules.push(Loaded {
+            module: Module::new(id, image, bias),
+            removed: false,
+        });
         Ok(id)
     }
 
     /// Takes a module out (a library that was closed). Types read from it stay readable. Whether it was there.
     pub fn remove_module(&mut self, module: ModuleId) -> bool {
-        self.modules
-            .get_mut(module.0 as usize)
-            .is_some_and(|slot| slot.take().is_some())
+        match self.modules.get_mut(module.0 as usize) {
+            Some(loaded) if !loaded.removed => {
+                loaded.removed = true;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The modules, in the order they were added.
@@ -85,12 +109,21 @@ impl Symbols {
     }
 
     pub(crate) fn module_of(&self, module: ModuleId) -> Option<&Module> {
-        self.modules.get(module.0 as usize)?.as_ref()
+        let loaded = self.modules.get(module.0 as usize)?;
+        (!loaded.removed).then_some(&loaded.module)
+    }
+
+    /// A module, taken out or not.
+    pub(crate) fn any_module(&self, module: ModuleId) -> Option<&Module> {
+        Some(&self.modules.get(module.0 as usize)?.module)
     }
 
     /// The modules that are there.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = &Module> {
-        self.modules.iter().flatten()
+        self.modules
+            .iter()
+            .filter(|loaded| !loaded.removed)
+            .map(|loaded| &loaded.module)
     }
 
     /// The module that an address is in.
@@ -129,11 +162,7 @@ impl Symbols {
         location: &str,
         default_file: Option<&str>,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
-        let _ = default_file;
-        Err(LocationError::Syntax {
-            location: location.to_owned(),
-            reason: "not yet".to_owned(),
-        })
+        self.resolve_location(location, default_file)
     }
 
     /// Every marker of every module.
@@ -156,29 +185,102 @@ impl Symbols {
     /// The source place of an address; `None` when no module has the address or nothing is known of it.
     #[must_use]
     pub fn place(&self, pc: Address) -> Option<SourcePlace> {
-        let _ = pc;
-        None
+        self.read_place(pc)
     }
 
     /// The file of the function `main`: GDB's default for a line number alone.
     #[must_use]
     pub fn default_file(&self) -> Option<String> {
-        None
+        let main = self.main()?;
+        let (file, _) = function::declared_at(main.0.debug(), main.1);
+        file
     }
 
     /// A type. An id of another `Symbols` gives [`Type::Unknown`].
     #[must_use]
     pub fn type_of(&self, type_id: TypeId) -> Arc<Type> {
-        let _ = type_id;
-        Arc::new(Type::Void)
+        let (found, source) = {
+            let types = self.types.borrow();
+            (types.get(type_id), types.source(type_id))
+        };
+        if let Some(found) = found {
+            return found;
+        }
+        let Some(source) = source else {
+            return Arc::new(Type::Unknown {
+                name: "<unknown type>".to_owned(),
+                size: 0,
+            });
+        };
+        if !self.types.borrow_mut().start_reading(type_id) {
+            return Arc::new(Type::Unknown {
+                name: "<type defined by itself>".to_owned(),
+                size: 0,
+            });
+        }
+        let read = Arc::new(self.read_type(source));
+        self.types.borrow_mut().set(type_id, &read);
+        read
     }
 
     /// A type's size in bytes, as C's `sizeof` gives it, after typedefs and qualifiers; `None` for one that has
     /// none (an incomplete structure, a flexible array). `void` and functions have 1, as in GDB.
     #[must_use]
     pub fn size_of(&self, type_id: TypeId) -> Option<u64> {
-        let _ = type_id;
+        let mut type_id = type_id;
+        let mut count = 1u64;
+        // Bounded: damaged types may be defined by themselves.
+        for _ in 0..DEEPEST_TYPE {
+            let size = match &*self.type_of(type_id) {
+                Type::Void | Type::Function { .. } => 1,
+                Type::Base { size, .. }
+                | Type::Pointer { size, .. }
+                | Type::Enumeration { size, .. }
+                | Type::MemberPointer { size, .. }
+                | Type::Unknown { size, .. } => *size,
+                // A reference is as large as what it refers to.
+                Type::Reference { target, .. }
+                | Type::Typedef { target, .. }
+                | Type::Qualified { target, .. } => {
+                    type_id = *target;
+                    continue;
+                }
+                Type::Structure {
+                    declaration: true, ..
+                } => return None,
+                Type::Structure { size, .. } => *size,
+                Type::Array {
+                    element,
+                    count: elements,
+                    ..
+                } => {
+                    count = count.checked_mul((*elements)?)?;
+                    type_id = *element;
+                    continue;
+                }
+            };
+            return count.checked_mul(size);
+        }
         None
+    }
+
+    /// A type behind its typedefs and qualifiers.
+    #[must_use]
+    pub fn strip(&self, type_id: TypeId) -> Arc<Type> {
+        self.type_of(self.strip_id(type_id))
+    }
+
+    /// The number of the type behind typedefs and qualifiers.
+    #[must_use]
+    pub fn strip_id(&self, type_id: TypeId) -> TypeId {
+        let mut type_id = type_id;
+        for _ in 0..DEEPEST_TYPE {
+            match *self.type_of(type_id) {
+                Type::Typedef { target, .. } | Type::Qualified { target, .. } => type_id = target,
+                _ => break,
+            }
+        }
+        type_id
     }
 
     /// Finds a type by name, as seen from `pc`: `int`, `unsigned long`, `struct job`, `enum color`,
@@ -186,51 +288,52 @@ impl Symbols {
     /// are found without debug information too. Pointers and arrays are the caller's business.
     #[must_use]
     pub fn lookup_type(&self, pc: Option<Address>, name: &str) -> Option<TypeId> {
-        let _ = (pc, name);
-        None
+        self.find_type(pc, name)
     }
 
     /// The pointer type to a type.
     #[must_use]
     pub fn pointer_to(&self, target: TypeId) -> TypeId {
-        target
+        let size = self
+            .architecture()
+            .map_or(8, |architecture| architecture.pointer_size().into());
+        self.types.borrow_mut().pointer(target, size)
     }
 
     /// The array type of `count` elements.
     #[must_use]
     pub fn array_of(&self, element: TypeId, count: u64) -> TypeId {
-        let _ = count;
-        element
+        self.types.borrow_mut().array(element, count)
     }
 
     /// A type made on the fly.
     #[must_use]
     pub fn make_type(&self, made: Type) -> TypeId {
-        let _ = made;
-        TypeId(0)
+        self.types.borrow_mut().make(made)
     }
 
     /// One of C's base types by its name (`int`, `unsigned long`, `char`, `double`, …) with the sizes of the
     /// program's machine, there in programs without debug information too.
     #[must_use]
     pub fn base_type(&self, name: &str) -> Option<TypeId> {
-        let _ = name;
-        None
+        let architecture = self.architecture().unwrap_or(Architecture::X86_64);
+        let name = base::canonical_c_name(name)?;
+        self.types
+            .borrow_mut()
+            .make_named(name, || base::c_type(name, architecture))
     }
 
     /// Where the upper bound of a variable-length array (an [`Type::Array`] without count) is found at `pc`: the
     /// variable or expression gives the last index; `None` for a flexible array.
     #[must_use]
     pub fn array_bound(&self, array: TypeId, pc: Address) -> Option<ArrayBound> {
-        let _ = (array, pc);
-        None
+        self.read_array_bound(array, pc)
     }
 
     /// The arguments and local variables at `pc`.
     #[must_use]
     pub fn variables_at(&self, pc: Address) -> ScopeVariables {
-        let _ = pc;
-        ScopeVariables::default()
+        self.read_variables(pc)
     }
 
     /// Finds a variable as an expression at `pc` sees it: innermost block outwards to the function, then the
@@ -238,24 +341,21 @@ impl Symbols {
     /// information. Also `'file.c'::name`, `function::name` and `ns::name`. Without `pc`, globals only.
     #[must_use]
     pub fn lookup_variable(&self, pc: Option<Address>, name: &str) -> Option<Variable> {
-        let _ = (pc, name);
-        None
+        self.find_variable(pc, name)
     }
 
     /// Finds a function as an expression at `pc` sees it (`&main`, `*table[i].handler == work`): its entry and
     /// its type.
     #[must_use]
     pub fn lookup_function(&self, pc: Option<Address>, name: &str) -> Option<(Address, TypeId)> {
-        let _ = (pc, name);
-        None
+        self.find_function(pc, name)
     }
 
     /// The expression that gives the frame base of the function at `pc` (`DW_AT_frame_base`; resolved at `pc` if
     /// it is a list), for `DW_OP_fbreg`.
     #[must_use]
     pub fn frame_base(&self, pc: Address) -> Option<LocationExpression> {
-        let _ = pc;
-        None
+        self.read_frame_base(pc)
     }
 
     /// The rule for the canonical frame address at `pc`, for `DW_OP_call_frame_cfa`.
@@ -280,8 +380,9 @@ impl Symbols {
         expression: &LocationExpression,
         offset: BaseTypeOffset,
     ) -> Option<TypeId> {
-        let _ = (expression, offset);
-        None
+        let module = self.any_module(expression.module)?;
+        let unit = expression.unit?;
+        Some(self.type_id(module, Die { unit, offset }))
     }
 
     /// The object that a `DW_OP_implicit_pointer` of an expression points to: the variable it names, with its
@@ -293,21 +394,19 @@ impl Symbols {
         target: gimli::DebugInfoOffset<usize>,
         pc: Address,
     ) -> Option<(TypeId, VariableLocation)> {
-        let _ = (expression, target, pc);
-        None
+        self.read_referred(expression, target, pc)
     }
 
     /// Every function with debug information, and every function symbol without.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
-        Vec::new()
+        self.read_functions()
     }
 
     /// The (not inlined) function that an address is in.
     #[must_use]
     pub fn function_at(&self, pc: Address) -> Option<Function> {
-        let _ = pc;
-        None
+        self.read_function_at(pc)
     }
 
     /// The ELF symbol that covers an address, and how far into it the address is: what GDB shows as
@@ -326,14 +425,48 @@ impl Symbols {
     /// The language of the unit that an address is in; without one, of the unit that has `main`, or C.
     #[must_use]
     pub fn language_at(&self, pc: Option<Address>) -> Language {
-        let _ = pc;
-        Language::C
+        if let Some(module) = pc.and_then(|pc| self.module_with(pc))
+            && let Some(pc) = pc
+            && let Some(unit) = module.debug().unit_at(module.unbiased(pc))
+        {
+            return module.debug().facts(unit).language;
+        }
+        self.main()
+            .map_or(Language::C, |(module, main)| {
+                module.debug().facts(main.unit).language
+            })
+    }
+
+    /// The function `main` of the program, if it has debug information.
+    pub(crate) fn main(&self) -> Option<(&Module, Die)> {
+        let module = self.loaded().next()?;
+        let main = module
+            .debug()
+            .index()
+            .named("main")
+            .into_iter()
+            .find(|name| name.kind == NameKind::Function && !name.local)?;
+        Some((module, main.die))
     }
 
     /// Every source file that has code, as the debug information names it.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
-        Vec::new()
+        let mut files = std::collections::BTreeSet::new();
+        for module in self.loaded() {
+            let debug = module.debug();
+            for unit in 0..debug.unit_count() {
+                let lines = debug.lines(unit);
+                files.extend(
+                    lines
+                        .files
+                        .iter()
+                        .filter(|file| !file.entries.is_empty())
+                        .map(|file| file.name.clone()),
+                );
+            }
+        }
+        files.into_iter().collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gimli::{AttributeValue, constants};
+use gimli::{AttributeValue, UnitOffset, constants};
 
 use super::name::plain;
 use super::{DebugInformation, Die};
@@ -65,6 +65,8 @@ pub(crate) struct Index {
     by_plain_name: HashMap<u64, u32>,
     /// For each function that was inlined: the units with copies of it.
     copies: HashMap<Die, Vec<usize>>,
+    /// The enumeration of each enumerator, in place order.
+    enumerators: Vec<(Die, UnitOffset<usize>)>,
 }
 
 /// What the walk remembers of the entries around.
@@ -74,6 +76,15 @@ struct Around {
     local: bool,
     /// Whether names in here are of interest.
     skip: bool,
+    /// The enumeration that this is in.
+    enumeration: Option<UnitOffset<usize>>,
+}
+
+impl Name {
+    /// Whether it completes an entry whose name was not found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.name.is_empty()
+    }
 }
 
 impl Index {
@@ -108,6 +119,7 @@ impl Index {
             parent: NONE,
             local: false,
             skip: false,
+            enumeration: None,
         };
         while !entries.is_empty() {
             let offset = entries.next_offset();
@@ -196,6 +208,12 @@ impl Index {
             Interest::Copy => return here,
         };
         let mut below = here;
+        if kind == NameKind::Enumeration {
+            below.enumeration = Some(die.offset);
+        }
+        if let (NameKind::Enumerator, Some(enumeration)) = (kind, here.enumeration) {
+            self.enumerators.push((die, enumeration));
+        }
         // A local variable is its block's business.
         if here.local && kind == NameKind::Variable {
             return here;
@@ -322,6 +340,15 @@ impl Index {
             .binary_search_by_key(&die, |name| name.die)
             .ok()?;
         self.names.get(index)
+    }
+
+    /// The enumeration that an enumerator is of.
+    pub(crate) fn enumeration_of(&self, enumerator: Die) -> Option<UnitOffset<usize>> {
+        let index = self
+            .enumerators
+            .binary_search_by_key(&enumerator, |found| found.0)
+            .ok()?;
+        self.enumerators.get(index).map(|found| found.1)
     }
 
     /// The units that have inlined copies of a function.

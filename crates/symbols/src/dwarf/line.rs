@@ -129,6 +129,22 @@ impl LineTable {
     }
 }
 
+/// The files of a unit's line table, each with its name as given and its full path.
+pub(crate) fn file_names(debug: &DebugInformation, number: usize) -> Vec<(String, String)> {
+    let Some(program) = debug
+        .unit(number)
+        .and_then(|unit| unit.line_program.as_ref())
+    else {
+        return Vec::new();
+    };
+    Builder::new(debug, number, program.header())
+        .table
+        .files
+        .into_iter()
+        .map(|file| (file.name, file.path))
+        .collect()
+}
+
 /// Of several entries at one address, one that is a statement.
 fn prefer_statement(entries: &[LineEntry], index: usize, found: LineEntry) -> LineEntry {
     if found.is_statement {

@@ -3,6 +3,7 @@
 pub(crate) mod block;
 pub(crate) mod index;
 pub(crate) mod line;
+pub(crate) mod location;
 pub(crate) mod name;
 
 use std::cell::OnceCell;
@@ -51,6 +52,7 @@ struct UnitSlot {
     unit: OnceCell<Option<Unit>>,
     facts: OnceCell<Arc<UnitFacts>>,
     blocks: OnceCell<Arc<BlockTree>>,
+    files: OnceCell<Arc<Vec<(String, String)>>>,
     lines: OnceCell<Arc<LineTable>>,
 }
 
@@ -110,6 +112,7 @@ impl DebugInformation {
                 unit: OnceCell::new(),
                 facts: OnceCell::new(),
                 blocks: OnceCell::new(),
+                files: OnceCell::new(),
                 lines: OnceCell::new(),
             };
             let mut slots = Vec::new();
@@ -218,6 +221,17 @@ impl DebugInformation {
         }
     }
 
+    /// The files of a unit's line table (name as given, full path), without running its program.
+    pub(crate) fn file_names(&self, unit: usize) -> Arc<Vec<(String, String)>> {
+        match self.slots().get(unit) {
+            Some(slot) => Arc::clone(
+                slot.files
+                    .get_or_init(|| Arc::new(line::file_names(self, unit))),
+            ),
+            None => Arc::default(),
+        }
+    }
+
     /// The names of the module.
     pub(crate) fn index(&self) -> &Index {
         self.index.get_or_init(|| Index::read(self))
@@ -311,6 +325,15 @@ impl DebugInformation {
             }
         }
         children
+    }
+
+    /// The enumeration that an enumerator is of.
+    pub(crate) fn enumeration_of(&self, enumerator: Die) -> Option<Die> {
+        let enumeration = self.index().enumeration_of(enumerator)?;
+        Some(Die {
+            unit: enumerator.unit,
+            offset: enumeration,
+        })
     }
 
     /// The text of a string attribute.

@@ -199,6 +199,11 @@ impl Pattern {
         &self.parameters
     }
 
+    /// How many components it has.
+    pub(crate) fn length(&self) -> usize {
+        self.components.len()
+    }
+
     /// Whether it names nothing but one plain word.
     pub(crate) fn is_word(&self) -> bool {
         self.components.len() == 1

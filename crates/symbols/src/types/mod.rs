@@ -1,5 +1,9 @@
 //! The types of a program, as its debug information gives them.
 
+pub(crate) mod base;
+pub(crate) mod read;
+pub(crate) mod table;
+
 /// A type in a [`crate::Symbols`]; follow it with [`crate::Symbols::type_of`]. Two ids that differ may still
 /// name the same type, read from two units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,0 +1,200 @@
+//! Functions, and the source places of addresses.
+
+use gimli::constants;
+use tracewire_tracefile::Address;
+
+use crate::dwarf::block::{Block, BlockKind};
+use crate::dwarf::index::NameKind;
+use crate::dwarf::{DebugInformation, Die, Value};
+use crate::location::{CallerPlace, Function, SourcePlace};
+use crate::module::{ElfSymbolKind, Module, demangle};
+use crate::symbols::Symbols;
+use crate::types::Language;
+use crate::variables::CodePlace;
+
+impl Symbols {
+    pub(crate) fn read_place(&self, pc: Address) -> Option<SourcePlace> {
+        let module = self.module_with(pc)?;
+        let address = module.unbiased(pc);
+        let symbol = module.elf_symbol_at(address);
+        let mut place = SourcePlace {
+            function: symbol.map(|symbol| without_signature(&demangle::readable(&symbol.name))),
+            file: None,
+            line: 0,
+            offset: symbol.map_or(0, |symbol| address.wrapping_sub(symbol.address)),
+            module: module.info.id,
+            callers: Vec::new(),
+        };
+        let code = self.code_at(pc);
+        if let Some(code) = &code {
+            if let Some(line) = code.debug().lines(code.unit).place(address) {
+                place.line = line.line;
+                let lines = code.debug().lines(code.unit);
+                place.file = lines.files.get(line.file).map(|file| file.name.clone());
+            }
+            describe(code, &mut place);
+        }
+        (place.function.is_some() || place.file.is_some()).then_some(place)
+    }
+
+    pub(crate) fn read_function_at(&self, pc: Address) -> Option<Function> {
+        if let Some(place) = self.code_at(pc)
+            && let Some(function) = place.function()
+        {
+            let die = Die {
+                unit: place.unit,
+                offset: function.offset,
+            };
+            return self.function(place.module, die);
+        }
+        let module = self.module_with(pc)?;
+        let symbol = module.elf_symbol_at(module.unbiased(pc))?;
+        Some(symbol_function(module, symbol))
+    }
+
+    pub(crate) fn read_functions(&self) -> Vec<Function> {
+        let mut functions = Vec::new();
+        for module in self.loaded() {
+            let debug = module.debug();
+            let mut known = std::collections::HashSet::new();
+            for name in debug.index().iter() {
+                if name.kind == NameKind::Function
+                    && let Some(function) = self.function(module, name.die)
+                {
+                    known.insert(module.unbiased(function.entry));
+                    functions.push(function);
+                }
+            }
+            functions.extend(
+                module
+                    .elf_symbols()
+                    .iter()
+                    .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
+                    .filter(|symbol| !known.contains(&symbol.address))
+                    .map(|symbol| symbol_function(module, symbol)),
+            );
+        }
+        functions
+    }
+
+    /// The function that an entry describes; none if it has no code.
+    pub(crate) fn function(&self, module: &Module, die: Die) -> Option<Function> {
+        let debug = module.debug();
+        let entry = debug.entry(die)?;
+        let ranges = debug.ranges(die.unit, &entry);
+        let entry_address = ranges.first()?.0;
+        let (file, line) = declared_at(debug, die);
+        Some(Function {
+            name: function_name(debug, die)?,
+            linkage_name: debug.linkage_name(die.unit, &entry),
+            entry: module.biased(entry_address),
+            ranges: ranges
+                .iter()
+                .map(|&(start, end)| (module.biased(start), module.biased(end)))
+                .collect(),
+            file,
+            line,
+            module: module.info.id,
+            returns: Some(self.type_id_of(module, die.unit, &entry)),
+        })
+    }
+}
+
+fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol) -> Function {
+    let readable = demangle::readable(&symbol.name);
+    let start = module.biased(symbol.address);
+    let end = module.elf_symbols().end_of(symbol);
+    Function {
+        name: without_signature(&readable),
+        linkage_name: (readable != *symbol.name).then(|| symbol.name.to_string()),
+        entry: start,
+        ranges: vec![(start, module.biased(end))],
+        file: None,
+        line: 0,
+        module: module.info.id,
+        returns: None,
+    }
+}
+
+/// A readable name without its parameters.
+fn without_signature(name: &str) -> String {
+    crate::dwarf::name::without_parameters(name).to_owned()
+}
+
+/// Names the function of a place and those it was inlined into.
+fn describe(code: &CodePlace<'_>, place: &mut SourcePlace) {
+    let Some(innermost) = code.block else {
+        return;
+    };
+    if let Some(function) = code.function() {
+        place.offset = code.address.wrapping_sub(function.entry());
+    }
+    let mut call: Option<(Option<String>, u64)> = None;
+    for index in code.tree.outwards(innermost) {
+        let Some(block) = code.tree.block(index) else {
+            break;
+        };
+        if block.kind == BlockKind::Lexical {
+            continue;
+        }
+        let name = block_name(code.debug(), code.unit, block);
+        match call.take() {
+            None => place.function = name.or_else(|| place.function.take()),
+            Some((file, line)) => place.callers.push(CallerPlace {
+                function: name.unwrap_or_default(),
+                file,
+                line,
+            }),
+        }
+        let file = block.call_file.and_then(|number| {
+            let lines = code.debug().lines(code.unit);
+            lines.file(number).map(|file| file.name.clone())
+        });
+        call = Some((file, block.call_line));
+    }
+}
+
+/// The name of the function that a block is of.
+pub(crate) fn block_name(debug: &DebugInformation, unit: usize, block: &Block) -> Option<String> {
+    let die = Die {
+        unit,
+        offset: block.offset,
+    };
+    match (block.kind, block.origin) {
+        (BlockKind::Inlined, Some(origin)) => function_name(debug, origin),
+        _ => function_name(debug, die),
+    }
+}
+
+/// The name of a function as GDB shows it in a frame line.
+pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String> {
+    let entry = debug.entry(die)?;
+    let language = debug.facts(die.unit).language;
+    if language != Language::C {
+        let index = debug.index();
+        if let Some(name) = index.at(die)
+            && !name.is_empty()
+        {
+            return Some(index.qualified(debug, name));
+        }
+    }
+    debug.name(die.unit, &entry)
+}
+
+/// Where an entry is declared.
+pub(crate) fn declared_at(debug: &DebugInformation, die: Die) -> (Option<String>, u64) {
+    let number = |value: &Value| match value {
+        gimli::AttributeValue::FileIndex(file) => Some(*file),
+        other => other.udata_value(),
+    };
+    let file = debug
+        .attribute(die, constants::DW_AT_decl_file)
+        .and_then(|(unit, value)| {
+            let lines = debug.lines(unit);
+            Some(lines.file(number(&value)?)?.name.clone())
+        });
+    let line = debug
+        .attribute(die, constants::DW_AT_decl_line)
+        .and_then(|(_, value)| number(&value));
+    (file, line.unwrap_or(0))
+}

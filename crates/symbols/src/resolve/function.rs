@@ -1,0 +1,317 @@
+//! Locations that name functions.
+
+use std::collections::HashMap;
+
+use crate::dwarf::Die;
+use crate::dwarf::block::BlockKind;
+use crate::dwarf::index::{Name, NameKind};
+use crate::dwarf::name::{Pattern, components, parameters, squeezed, without_parameters};
+use crate::error::LocationError;
+use crate::location::ResolvedLocation;
+use crate::lookup::elf_symbols_named;
+use crate::module::{ElfSymbolKind, Module, demangle};
+use crate::symbols::Symbols;
+use crate::types::Language;
+use crate::types::base::canonical_c_name;
+
+use super::prologue::Prologue;
+
+const FUNCTIONS: &[NameKind] = &[NameKind::Function, NameKind::AbstractFunction];
+
+/// How many near names an error tells.
+const MOST_NEAR: usize = 3;
+
+impl Symbols {
+    pub(crate) fn resolve_function(
+        &self,
+        name: &str,
+        whole: bool,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let pattern = if whole {
+            Pattern::new(&format!("::{}", name.trim_start_matches("::")))
+        } else {
+            Pattern::new(name)
+        };
+        let mut found = Vec::new();
+        let mut indirect = false;
+        for module in self.loaded() {
+            let debug = module.debug();
+            let index = debug.index();
+            let names: Vec<(&Name, String)> = index
+                .named(pattern.base())
+                .into_iter()
+                .filter(|name| FUNCTIONS.contains(&name.kind))
+                .map(|name| (name, index.qualified(debug, name)))
+                .filter(|(name, qualified)| matches(module, name, qualified, &pattern))
+                .collect();
+            for (name, qualified) in &names {
+                if name.kind == NameKind::Function {
+                    found.extend(function_entry(module, name.die, qualified));
+                }
+                found.extend(copies(module, name.die, qualified));
+            }
+            for symbol in elf_symbols_named(module, &pattern) {
+                match symbol.kind {
+                    ElfSymbolKind::Function => {
+                        let readable = demangle::readable(&symbol.name);
+                        let function = without_parameters(&readable);
+                        found.push(at_entry(module, symbol.address, function));
+                    }
+                    ElfSymbolKind::IndirectFunction => indirect = true,
+                    _ => {}
+                }
+            }
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        if indirect {
+            return Err(LocationError::IndirectFunction {
+                name: name.to_owned(),
+            });
+        }
+        Err(LocationError::NoFunction {
+            name: name.to_owned(),
+            searched: self.searched(),
+            near: self.near_functions(&pattern),
+        })
+    }
+
+    /// `FILE:FUNCTION`: the functions of the units that have the file; inlined copies are not among them (GDB's
+    /// rule).
+    pub(crate) fn resolve_in_file(
+        &self,
+        file: &str,
+        function: &str,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let pattern = Pattern::new(function);
+        let mut found = Vec::new();
+        let mut file_found = false;
+        for module in self.loaded() {
+            let debug = module.debug();
+            let index = debug.index();
+            let units = super::line::units_with_file(module, file);
+            file_found |= !units.is_empty();
+            for name in index.named(pattern.base()) {
+                if name.kind != NameKind::Function || !units.contains(&name.die.unit) {
+                    continue;
+                }
+                let qualified = index.qualified(debug, name);
+                if matches(module, name, &qualified, &pattern) {
+                    found.extend(function_entry(module, name.die, &qualified));
+                }
+            }
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        if !file_found {
+            return Err(self.no_file(file));
+        }
+        Err(LocationError::NoFunctionInFile {
+            name: function.to_owned(),
+            file: file.to_owned(),
+            near: self.near_functions(&pattern),
+        })
+    }
+
+    /// Names of functions close to one that is not there.
+    fn near_functions(&self, pattern: &Pattern) -> Vec<String> {
+        let wanted = pattern.base();
+        let mut near: Vec<(f64, String)> = Vec::new();
+        for module in self.loaded() {
+            near.extend(
+                module
+                    .debug()
+                    .index()
+                    .near(wanted, FUNCTIONS)
+                    .map(|(nearness, name)| (nearness, name.to_owned())),
+            );
+            near.extend(
+                module
+                    .elf_symbols()
+                    .iter()
+                    .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
+                    .filter_map(|symbol| {
+                        let nearness = crate::dwarf::nearness(wanted, &symbol.name)?;
+                        Some((nearness, symbol.name.to_string()))
+                    }),
+            );
+        }
+        best(near.into_iter())
+    }
+}
+
+/// The best of some names, each once.
+pub(crate) fn best(names: impl Iterator<Item = (f64, String)>) -> Vec<String> {
+    let mut nearest: HashMap<String, f64> = HashMap::new();
+    for (nearness, name) in names {
+        let known = nearest.entry(name).or_insert(nearness);
+        *known = known.max(nearness);
+    }
+    let mut sorted: Vec<(String, f64)> = nearest.into_iter().collect();
+    sorted.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sorted
+        .into_iter()
+        .take(MOST_NEAR)
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Whether a function of the index is one that a pattern names.
+fn matches(module: &Module, name: &Name, qualified: &str, pattern: &Pattern) -> bool {
+    let debug = module.debug();
+    let language = debug.facts(name.die.unit).language;
+    if !pattern.matches(qualified) {
+        return false;
+    }
+    if pattern.parameters().is_empty() || language != Language::Cpp {
+        return true;
+    }
+    let own = debug
+        .entry(name.die)
+        .and_then(|entry| debug.linkage_name(name.die.unit, &entry))
+        .and_then(|linkage_name| demangle::demangle(&linkage_name));
+    // Without a linker's name nothing tells overloads apart (`main`, `extern "C"`).
+    own.is_none_or(|own| {
+        components(&own)
+            .last()
+            .is_some_and(|last| same_parameters(parameters(last), pattern.parameters()))
+    })
+}
+
+/// Whether two lists of parameters are the same types, however they are written.
+pub(crate) fn same_parameters(one: &str, other: &str) -> bool {
+    let list = |text: &str| -> Option<(Vec<String>, String)> {
+        let text = squeezed(text);
+        let inner_end = text.rfind(')')?;
+        let inner = text.get(1..inner_end)?;
+        let after = text.get(inner_end + 1..)?.to_owned();
+        let mut parts = Vec::new();
+        let (mut start, mut depth) = (0, 0usize);
+        for (index, character) in inner.char_indices() {
+            match character {
+                '<' | '(' | '[' => depth += 1,
+                '>' | ')' | ']' => depth = depth.saturating_sub(1),
+                ',' if depth == 0 => {
+                    parts.extend(inner.get(start..index));
+                    start = index + 1;
+                }
+                _ => {}
+            }
+        }
+        parts.extend(inner.get(start..));
+        let parts: Vec<String> = parts.into_iter().map(usual).collect();
+        let none = parts.iter().all(|part| part.is_empty() || part == "void");
+        Some((if none { Vec::new() } else { parts }, after))
+    };
+    match (list(one), list(other)) {
+        // `const` and its like after the parameters count only where they are given.
+        (Some((one, _)), Some((other, after))) if after.is_empty() => one == other,
+        (Some(one), Some(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// One parameter's type in the demangler's way: `char const*` for `const char *`, `unsigned long` for `long
+/// unsigned int`.
+fn usual(text: &str) -> String {
+    let end = text.find(['*', '&']).unwrap_or(text.len());
+    let (base, pointers) = text.split_at_checked(end).unwrap_or((text, ""));
+    let mut words: Vec<&str> = base.split_whitespace().collect();
+    let constant = words.contains(&"const");
+    words.retain(|word| *word != "const" && !matches!(*word, "struct" | "class" | "enum" | "union"));
+    let joined = words.join(" ");
+    let base = canonical_c_name(&joined).map_or(joined.clone(), str::to_owned);
+    // A parameter that is `const` itself is none to the linker.
+    if constant && !pointers.is_empty() {
+        format!("{base} const{pointers}")
+    } else {
+        format!("{base}{pointers}")
+    }
+}
+
+/// The place of a function that has code of its own.
+fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocation> {
+    let debug = module.debug();
+    let entry = debug.entry(die)?;
+    let &(start, _) = debug.ranges(die.unit, &entry).first()?;
+    Some(at_entry(module, start, name))
+}
+
+/// The places of the inlined copies of a function.
+fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
+    let debug = module.debug();
+    let mut found = Vec::new();
+    for &unit in debug.index().units_with_copies(die) {
+        let tree = debug.blocks(unit);
+        found.extend(
+            tree.blocks
+                .iter()
+                .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die))
+                .map(|block| at_entry(module, block.entry(), name)),
+        );
+    }
+    found
+}
+
+/// The place of a function or copy that starts at a link-time address.
+fn at_entry(module: &Module, entry: u64, name: &str) -> ResolvedLocation {
+    let prologue = Prologue::new(module);
+    let address = prologue.function_start(entry);
+    located(module, address, address != entry, Some(name.to_owned()))
+}
+
+/// A location at a link-time address. Where the prologue was skipped into an inlined copy, GDB tells the line of
+/// the copied function's declaration.
+pub(crate) fn located(
+    module: &Module,
+    address: u64,
+    moved: bool,
+    function: Option<String>,
+) -> ResolvedLocation {
+    let line = Prologue::new(module).line_at(address);
+    let (mut file, mut number) = line.as_ref().map_or((None, 0), |line| {
+        (line.file_name().map(str::to_owned), line.place.line)
+    });
+    if moved && let Some((copied_file, copied_line)) = outermost_copy(module, address) {
+        (file, number) = (copied_file, copied_line);
+    }
+    ResolvedLocation {
+        address: module.biased(address),
+        function,
+        file,
+        line: number,
+        module: module.info.id,
+        marker: None,
+    }
+}
+
+/// Where the function is declared whose inlined copy an address is in; of several the outermost.
+fn outermost_copy(module: &Module, address: u64) -> Option<(Option<String>, u64)> {
+    let debug = module.debug();
+    let unit = debug.unit_at(address)?;
+    let tree = debug.blocks(unit);
+    let outermost = tree
+        .outwards(tree.block_at(address)?)
+        .filter_map(|index| tree.block(index))
+        .filter(|block| block.kind == BlockKind::Inlined)
+        .last()?;
+    let (file, line) = crate::function::declared_at(debug, outermost.origin?);
+    (line != 0).then_some((file, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_parameters;
+
+    #[test]
+    fn parameters_are_compared_as_types() {
+        assert!(same_parameters("(char const*, unsigned long)", "(const char *, long unsigned int)"));
+        assert!(same_parameters("()", "(void)"));
+        assert!(same_parameters("(int) const", "(int)"));
+        assert!(same_parameters("(a<b, c>, int)", "(a<b,c>,int)"));
+        assert!(!same_parameters("(int)", "(char)"));
+        assert!(!same_parameters("(int)", "(int, int)"));
+    }
+}

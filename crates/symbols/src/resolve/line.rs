@@ -1,0 +1,208 @@
+//! Locations that name lines.
+
+use std::collections::HashSet;
+
+use crate::dwarf::line::FileLines;
+use crate::error::LocationError;
+use crate::function::block_name;
+use crate::location::ResolvedLocation;
+use crate::module::Module;
+use crate::symbols::Symbols;
+
+use super::function::{best, located};
+use super::prologue::Prologue;
+
+/// One line table entry for the line asked for; the address is a link-time one.
+struct Found<'a> {
+    module: &'a Module,
+    unit: usize,
+    file: String,
+    address: u64,
+}
+
+impl Symbols {
+    /// Every place of a line: GDB's `create_sals_line_offset`. Where the line has no code, the next line that has.
+    pub(crate) fn resolve_line(
+        &self,
+        file: &str,
+        line: u64,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let mut places = Vec::new();
+        let mut next_line = None;
+        let mut file_found = false;
+        for module in self.loaded() {
+            for unit in units_with_file(module, file) {
+                file_found = true;
+                let lines = module.debug().lines(unit);
+                for lines in lines.files.iter().filter(|lines| is_named(lines, file)) {
+                    let found = exact(module, unit, lines, line);
+                    if found.is_empty() {
+                        next_line = next_line.into_iter().chain(line_after(lines, line)).min();
+                    }
+                    places.extend(found);
+                }
+            }
+        }
+        if !file_found {
+            return Err(self.no_file(file));
+        }
+        let no_line = || LocationError::NoLine {
+            file: file.to_owned(),
+            line,
+        };
+        let mut line = line;
+        if places.is_empty() {
+            line = next_line.ok_or_else(no_line)?;
+            for module in self.loaded() {
+                for unit in units_with_file(module, file) {
+                    let lines = module.debug().lines(unit);
+                    for lines in lines.files.iter().filter(|lines| is_named(lines, file)) {
+                        places.extend(exact(module, unit, lines, line));
+                    }
+                }
+            }
+        }
+        // The optimizer scatters a line: one place a block is enough.
+        let mut blocks = HashSet::new();
+        let mut locations = Vec::new();
+        for found in places {
+            let debug = found.module.debug();
+            let place = Prologue::new(found.module);
+            // The unit that GDB takes for the address may be another than the line table's.
+            let unit = debug.unit_at(found.address).unwrap_or(found.unit);
+            let tree = debug.blocks(unit);
+            let block = tree.block_at(found.address);
+            if let Some(block) = block
+                && !blocks.insert((found.module.info.id, unit, block))
+            {
+                continue;
+            }
+            let function = block.and_then(|block| {
+                tree.outwards(block)
+                    .filter_map(|index| tree.block(index))
+                    .find_map(|block| match block.kind {
+                        crate::dwarf::block::BlockKind::Lexical => None,
+                        _ => block_name(debug, unit, block),
+                    })
+            });
+            let address = if is_assembler(&found.file) {
+                found.address
+            } else {
+                place.skip(found.address)
+            };
+            if address == found.address {
+                locations.push(ResolvedLocation {
+                    address: found.module.biased(address),
+                    function,
+                    file: Some(found.file),
+                    line,
+                    module: found.module.info.id,
+                    marker: None,
+                });
+            } else {
+                locations.push(located(found.module, address, true, function));
+            }
+        }
+        if locations.is_empty() {
+            return Err(no_line());
+        }
+        Ok(locations)
+    }
+
+    pub(crate) fn no_file(&self, file: &str) -> LocationError {
+        let mut names = HashSet::new();
+        for module in self.loaded() {
+            let debug = module.debug();
+            for unit in 0..debug.unit_count() {
+                for (name, _) in debug.file_names(unit).iter() {
+                    names.insert(name.clone());
+                }
+            }
+        }
+        let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        let wanted = last(file);
+        LocationError::NoFile {
+            name: file.to_owned(),
+            searched: self.searched(),
+            near: best(names.into_iter().filter_map(|name| {
+                let short = last(&name);
+                Some((crate::dwarf::nearness(&wanted, &short)?, short))
+            })),
+        }
+    }
+}
+
+fn is_assembler(file: &str) -> bool {
+    [".s", ".S", ".sx"].iter().any(|end| file.ends_with(end))
+}
+
+/// The entries for exactly this line that are statements.
+fn exact<'a>(
+    module: &'a Module,
+    unit: usize,
+    lines: &FileLines,
+    line: u64,
+) -> Vec<Found<'a>> {
+    lines
+        .entries
+        .iter()
+        .filter(|entry| entry.is_statement && entry.line == line && line > 0)
+        .map(|entry| Found {
+            module,
+            unit,
+            file: lines.name.clone(),
+            address: entry.address,
+        })
+        .collect()
+}
+
+/// The next line that has code.
+fn line_after(lines: &FileLines, line: u64) -> Option<u64> {
+    lines
+        .entries
+        .iter()
+        .filter(|entry| entry.is_statement && entry.line > line)
+        .map(|entry| entry.line)
+        .min()
+}
+
+/// The units whose line table has a file of that name.
+pub(crate) fn units_with_file(module: &Module, file: &str) -> Vec<usize> {
+    let debug = module.debug();
+    (0..debug.unit_count())
+        .filter(|&unit| {
+            debug
+                .file_names(unit)
+                .iter()
+                .any(|(name, path)| names_file(name, file) || names_file(path, file))
+        })
+        .collect()
+}
+
+fn is_named(lines: &FileLines, file: &str) -> bool {
+    names_file(&lines.name, file) || names_file(&lines.path, file)
+}
+
+/// Whether a file asked for is this one: the whole path, or its last parts.
+pub(crate) fn names_file(path: &str, wanted: &str) -> bool {
+    let wanted = wanted.strip_prefix("./").unwrap_or(wanted);
+    match path.strip_suffix(wanted) {
+        Some("") => true,
+        Some(before) => !wanted.starts_with('/') && before.ends_with('/'),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_file;
+
+    #[test]
+    fn files_are_named_by_their_last_parts() {
+        assert!(names_file("/src/a/main.c", "main.c"));
+        assert!(names_file("/src/a/main.c", "a/main.c"));
+        assert!(names_file("main.c", "./main.c"));
+        assert!(!names_file("/src/domain.c", "main.c"));
+        assert!(!names_file("/x/src/main.c", "/src/main.c"));
+    }
+}
