@@ -120,7 +120,7 @@ impl<'a> Lower<'a> {
                 self.canonical(Cell::constant(*number as u64), type_id, node)
             }
             NodeKind::Variable(_, Some(number)) => Ok(Cell::variable(*number)),
-            NodeKind::Variable(..) | NodeKind::Assign(_, None, _) => {
+            NodeKind::Variable(..) | NodeKind::Assign(None, _) => {
                 self.unsupported("This trace state variable has no number.", node)
             }
             NodeKind::Float(_) | NodeKind::Bytes(_) | NodeKind::Repeat(..) => self.no_number(node),
@@ -200,7 +200,7 @@ impl<'a> Lower<'a> {
             NodeKind::Comma(first, second) => {
                 Ok(Cell::then(self.value(first)?, self.value(second)?))
             }
-            NodeKind::Assign(_, Some(variable), value) => {
+            NodeKind::Assign(Some(variable), value) => {
                 Ok(Cell::set_variable(*variable, self.value(value)?))
             }
             NodeKind::StringEqual {

@@ -64,7 +64,7 @@ pub(crate) enum NodeKind {
     Conditional(Box<Node>, Box<Node>, Box<Node>),
     Comma(Box<Node>, Box<Node>),
     /// Gives a trace state variable a value.
-    Assign(Rc<str>, Option<VariableNumber>, Box<Node>),
+    Assign(Option<VariableNumber>, Box<Node>),
     /// So many objects like the first, one after the other: an array whose length is known at run time only.
     Repeat(Box<Node>, Box<Node>),
     /// Whether the characters from the address on are these. For a string that carries its length and no NUL,
@@ -116,7 +116,7 @@ impl Node {
             | NodeKind::Negate(a)
             | NodeKind::BitNot(a)
             | NodeKind::LogicalNot(a)
-            | NodeKind::Assign(_, _, a) => vec![a],
+            | NodeKind::Assign(_, a) => vec![a],
             NodeKind::Arithmetic(_, a, b)
             | NodeKind::Compare(_, a, b)
             | NodeKind::PointerAdd {

@@ -596,7 +596,7 @@ impl Resolver<'_> {
             return self.type_error(refused, target.span);
         };
         let variable = self.expression(target)?;
-        let NodeKind::Variable(name, number) = variable.kind.clone() else {
+        let NodeKind::Variable(_, number) = variable.kind.clone() else {
             return self.type_error(refused, target.span);
         };
         let type_id = variable.type_id;
@@ -610,7 +610,7 @@ impl Resolver<'_> {
         }
         let value = self.convert(value, type_id);
         Ok(Node::new(
-            NodeKind::Assign(name, number, value.into()),
+            NodeKind::Assign(number, value.into()),
             type_id,
             span,
         ))

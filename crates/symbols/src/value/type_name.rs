@@ -1,0 +1,228 @@
+//! The names of types, as GDB's `whatis` writes them.
+
+use crate::{Language, ReferenceKind, StructureKind, Symbols, Type, TypeId};
+
+/// How deep a type's name is followed; a damaged file may have a type that contains itself.
+const DEEPEST: u32 = 32;
+
+/// A type's name, as GDB's `whatis` shows it in the language of the program.
+#[must_use]
+pub fn type_name(symbols: &Symbols, type_id: TypeId) -> String {
+    type_name_in(symbols, type_id, symbols.language_at(None))
+}
+
+/// The language whose way of naming types is used for values of `language`.
+pub(crate) const fn language_type_name(language: Language) -> Language {
+    language
+}
+
+/// A type's name in one language.
+pub(crate) fn type_name_in(symbols: &Symbols, type_id: TypeId, language: Language) -> String {
+    let namer = Namer { symbols, language };
+    match language {
+        Language::Rust => namer.rust(type_id, DEEPEST),
+        _ => namer.c(type_id, String::new(), DEEPEST),
+    }
+}
+
+struct Namer<'a> {
+    symbols: &'a Symbols,
+    language: Language,
+}
+
+impl Namer<'_> {
+    /// The name with `inner`, the declarator so far, in its middle.
+    fn c(&self, type_id: TypeId, inner: String, depth: u32) -> String {
+        let Some(depth) = depth.checked_sub(1) else {
+            return "...".to_owned();
+        };
+        let with = |base: String| {
+            if inner.is_empty() {
+                base
+            } else {
+                format!("{base} {inner}")
+            }
+        };
+        match &*self.symbols.type_of(type_id) {
+            Type::Void => with("void".to_owned()),
+            Type::Base { name, .. } | Type::Typedef { name, .. } | Type::Unknown { name, .. } => {
+                with(name.clone())
+            }
+            Type::Pointer {
+                name: Some(name), ..
+            } => with(name.clone()),
+            Type::Pointer { target, .. } => self.indirect(*target, "*", inner, depth),
+            Type::Reference { target, kind, .. } => {
+                let mark = match kind {
+                    ReferenceKind::LValue => "&",
+                    ReferenceKind::RValue => "&&",
+                };
+                self.indirect(*target, mark, inner, depth)
+            }
+            Type::Qualified { .. } => self.qualified(type_id, inner, depth),
+            Type::Array {
+                element,
+                count,
+                vector,
+            } => {
+                let length = count.map_or(String::new(), |count| count.to_string());
+                let suffix = match (vector, count) {
+                    (true, _) => format!(" __attribute__ ((vector_size({length})))"),
+                    (false, _) => format!("[{length}]"),
+                };
+                self.c(
+                    *element,
+                    format!("{inner}{suffix}").trim_start().to_owned(),
+                    depth,
+                )
+            }
+            Type::Function {
+                returns,
+                parameters,
+                variadic,
+            } => {
+                let list = self.parameters(parameters, *variadic, depth);
+                self.c(*returns, format!("{inner}({list})"), depth)
+            }
+            Type::MemberPointer { class, target, .. } => {
+                let class = self.c(*class, String::new(), depth);
+                let function = matches!(*self.symbols.type_of(*target), Type::Function { .. });
+                let mark = format!("{class}::*{inner}");
+                self.c(
+                    *target,
+                    if function { format!("({mark})") } else { mark },
+                    depth,
+                )
+            }
+            Type::Structure { kind, name, .. } => {
+                let keyword = match kind {
+                    StructureKind::Struct => "struct",
+                    StructureKind::Class => "class",
+                    StructureKind::Union => "union",
+                };
+                with(self.tagged(keyword, name.as_deref()))
+            }
+            Type::Enumeration { name, .. } => with(self.tagged("enum", name.as_deref())),
+        }
+    }
+
+    fn tagged(&self, keyword: &str, name: Option<&str>) -> String {
+        match name {
+            Some(name) if self.language == Language::C => format!("{keyword} {name}"),
+            Some(name) => name.to_owned(),
+            None => format!("{keyword} {{...}}"),
+        }
+    }
+
+    fn is_suffixed(&self, type_id: TypeId) -> bool {
+        matches!(
+            *self.symbols.type_of(type_id),
+            Type::Array { vector: false, .. } | Type::Function { .. }
+        )
+    }
+
+    fn indirect(&self, target: TypeId, mark: &str, inner: String, depth: u32) -> String {
+        let declarator = format!("{mark}{inner}");
+        // A pointer to an array or a function needs brackets.
+        if self.is_suffixed(target) {
+            return self.c(target, format!("({declarator})"), depth);
+        }
+        self.c(target, declarator, depth)
+    }
+
+    fn qualified(&self, type_id: TypeId, inner: String, depth: u32) -> String {
+        let mut found: Vec<&'static str> = Vec::new();
+        let mut target = type_id;
+        for _ in 0..DEEPEST {
+            let Type::Qualified {
+                qualifier,
+                target: below,
+            } = *self.symbols.type_of(target)
+            else {
+                break;
+            };
+            found.push(qualifier);
+            target = below;
+        }
+        let order = ["const", "volatile", "restrict", "_Atomic"];
+        let words: Vec<&str> = order
+            .into_iter()
+            .filter(|word| found.contains(word))
+            .collect();
+        let words = words.join(" ");
+        match &*self.symbols.type_of(target) {
+            Type::Pointer { name: None, .. } | Type::Reference { .. } => {
+                let space = if inner.is_empty() || inner.starts_with([')', '[', '(']) {
+                    ""
+                } else {
+                    " "
+                };
+                self.c(target, format!(" {words}{space}{inner}"), depth)
+            }
+            _ => format!("{words} {}", self.c(target, inner, depth)),
+        }
+    }
+
+    fn parameters(&self, parameters: &[TypeId], variadic: bool, depth: u32) -> String {
+        let mut list: Vec<String> = parameters
+            .iter()
+            .take(64)
+            .map(|parameter| self.c(*parameter, String::new(), depth))
+            .collect();
+        match (list.is_empty(), variadic) {
+            (true, true) if self.language == Language::C => String::new(),
+            (true, true) => "...".to_owned(),
+            (true, false) => "void".to_owned(),
+            (false, true) => {
+                list.push("...".to_owned());
+                list.join(", ")
+            }
+            (false, false) => list.join(", "),
+        }
+    }
+
+    fn rust(&self, type_id: TypeId, depth: u32) -> String {
+        let Some(depth) = depth.checked_sub(1) else {
+            return "...".to_owned();
+        };
+        match &*self.symbols.type_of(type_id) {
+            Type::Void => "()".to_owned(),
+            Type::Base { name, .. } | Type::Typedef { name, .. } | Type::Unknown { name, .. } => {
+                name.clone()
+            }
+            Type::Pointer {
+                name: Some(name), ..
+            } => name.clone(),
+            Type::Pointer { target, .. } => format!("*mut {}", self.rust(*target, depth)),
+            Type::Array { element, count, .. } => {
+                let element = self.rust(*element, depth);
+                match count {
+                    Some(count) => format!("[{element}; {count}]"),
+                    None => format!("[{element}]"),
+                }
+            }
+            Type::Function {
+                returns,
+                parameters,
+                ..
+            } => {
+                let list: Vec<String> = parameters
+                    .iter()
+                    .take(64)
+                    .map(|parameter| self.rust(*parameter, depth))
+                    .collect();
+                match &*self.symbols.type_of(*returns) {
+                    Type::Void => format!("fn ({})", list.join(", ")),
+                    _ => format!("fn ({}) -> {}", list.join(", "), self.rust(*returns, depth)),
+                }
+            }
+            Type::Structure {
+                name: Some(name), ..
+            }
+            | Type::Enumeration {
+                name: Some(name), ..
+            } => name.clone(),
+            _ => self.c(type_id, String::new(), depth),
+        }
+    }
+}
