@@ -160,7 +160,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         Program::default()
     };
     if let Some(line) = &criteria.line {
-        line.check(&program.symbols)?;
+        line.check(&program)?;
     }
     let viewer = Viewer::new(&file, &program);
     let limit = if arguments.first { 1 } else { usize::MAX };

@@ -1,9 +1,11 @@
 //! The `tracewire` program: reads the command line, joins the libraries, and nothing else.
 
 mod arguments;
+mod demo;
 mod frames;
 mod look;
 mod open;
+mod record;
 mod shell;
 
 use std::process::ExitCode;
@@ -41,7 +43,8 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Info(arguments) => look::info(&arguments),
         Command::Show(arguments) => look::show(&arguments),
         Command::Find(arguments) => look::find(&arguments),
-        Command::Record(_) | Command::Demo(_) => anyhow::bail!("not yet"),
+        Command::Record(arguments) => record::record(arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
     }
 }
 

@@ -1,0 +1,127 @@
+//! `demo`: records the bundled sample program and shows what its tracepoints saw.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tracewire_script::Script;
+use tracewire_tracefile::TraceFile;
+use tracewire_views::{Program, Viewer};
+
+use crate::Answer;
+use crate::arguments::DemoArguments;
+use crate::look::write_table;
+use crate::record::{BufferSize, Request, Start, quoted, run, say};
+
+/// The sample, compiled when this program was, with all its debug information.
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracewire-demo"));
+const SOURCE: &str = include_str!("../sample/tracewire-demo.c");
+const SCRIPT: &str = include_str!("../sample/tracewire-demo.gdb");
+
+/// `demo`.
+pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
+    let output = std::path::absolute(&arguments.output)?;
+    let folder = output.parent().unwrap_or(Path::new("/"));
+    let files = Files::beside(folder);
+    files.write()?;
+    let mut script = Script::new();
+    script.read_text("tracewire-demo.gdb", SCRIPT)?;
+    say("recording the sample program; its tracepoints are in tracewire-demo.gdb:");
+    for line in SCRIPT.lines() {
+        anstream::eprintln!("    {line}");
+    }
+    run(Request {
+        script,
+        output: output.clone(),
+        start: Start::Spawn {
+            program: files.program.clone().into(),
+            arguments: Vec::new(),
+        },
+        buffer: BufferSize {
+            size: BufferSize::LINEAR,
+            circular: false,
+        },
+        duration: None,
+    })?;
+    let file = TraceFile::open(&output)?;
+    let program = Program::of(&file, &[])?;
+    let viewer = Viewer::new(&file, &program);
+    let mut stdout = anstream::stdout().lock();
+    writeln!(stdout)?;
+    write_table(&mut stdout, &viewer, file.frames())?;
+    let trace = quoted(&arguments.output);
+    let script = quoted(&shown(&arguments.output, &files.script));
+    let program = quoted(&shown(&arguments.output, &files.program));
+    writeln!(
+        stdout,
+        "\nEach row is a trace frame: what one hit of a tracepoint (TP), or one step of while-stepping, saw.\n\
+         Order 107 has no customer: the name behind the null pointer is missing, and the run went on.\n\
+         \n\
+         Look closer:\n\
+         \x20 tracewire info {trace}\n\
+         \x20 tracewire show {trace} --frame 3\n\
+         \x20 tracewire find {trace} --where 'order->quantity > 4'\n\
+         \x20 tracewire show {trace} --tracepoint 1 --json\n\
+         Record it yourself, then a program of your own:\n\
+         \x20 tracewire record -x {script} -o again.tf -- {program}\n\
+         \x20 tracewire record -t 'main : $args' -o mine.tf -- PROGRAM\n\
+         In GDB (then: tfind start, tdump, tfind):\n\
+         \x20 gdb -x <(tracewire show {trace} --gdb)"
+    )?;
+    stdout.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// The name of a file beside the output, said in the way the user said the output.
+fn shown(output: &Path, file: &Path) -> PathBuf {
+    let name = file.file_name().unwrap_or_default();
+    // A program without a folder in its name would be looked up in PATH.
+    let folder = match output.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    folder.join(name)
+}
+
+/// The sample's files.
+struct Files {
+    program: PathBuf,
+    source: PathBuf,
+    script: PathBuf,
+}
+
+impl Files {
+    fn beside(folder: &Path) -> Self {
+        Self {
+            program: folder.join("tracewire-demo"),
+            source: folder.join("tracewire-demo.c"),
+            script: folder.join("tracewire-demo.gdb"),
+        }
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        write(&self.source, SOURCE.as_bytes(), 0o644)?;
+        write(&self.script, SCRIPT.as_bytes(), 0o644)?;
+        write(&self.program, PROGRAM, 0o755)
+    }
+}
+
+/// Writes a file beside its name and renames it: a sample program that still runs somewhere is not touched.
+fn write(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let attempt = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(bytes)?;
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(mode))?;
+        file.persist(path)?;
+        Ok(())
+    };
+    attempt().with_context(|| {
+        format!(
+            "cannot write {}; choose another place with -o FOLDER/tracewire-demo.tf",
+            path.display()
+        )
+    })
+}

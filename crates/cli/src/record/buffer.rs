@@ -1,0 +1,204 @@
+//! Where frames go: into the file as they come, or into memory that keeps the newest.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use tracewire_experiment::{CircularStore, FrameStore, SpoolStore, StoreError};
+use tracewire_tracefile::{ByteOrder, Description, Spool, TraceFileWriter};
+
+/// How much is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferSize {
+    /// In bytes.
+    pub size: u64,
+    /// Whether oldest frames make room.
+    pub circular: bool,
+}
+
+impl BufferSize {
+    /// A linear buffer is the file: 1 GiB.
+    pub const LINEAR: u64 = 1 << 30;
+    /// A circular buffer is in memory: 5 MiB, gdbserver's default.
+    pub const CIRCULAR: u64 = 5 << 20;
+}
+
+/// What the progress line tells, counted where the frames come in.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub frames: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+/// The trace buffer of a recording.
+#[derive(Debug)]
+pub struct Buffer {
+    store: Store,
+    path: PathBuf,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+enum Store {
+    File(SpoolStore),
+    Memory(CircularStore),
+}
+
+impl Buffer {
+    /// Makes the buffer for a file at `path`.
+    pub fn create(
+        path: &Path,
+        size: BufferSize,
+        description: &Description,
+    ) -> anyhow::Result<Self> {
+        let store = if size.circular {
+            Store::Memory(CircularStore::new(size.size, ByteOrder::Little)?)
+        } else {
+            Store::File(SpoolStore::new(
+                Spool::create(path, description)?,
+                Some(size.size),
+            ))
+        };
+        Ok(Self {
+            store,
+            path: path.to_owned(),
+            counters: Arc::default(),
+        })
+    }
+
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Brings the description in a growing file up to date, so that the file says what it should whatever happens
+    /// to us. Where there is no room for all of it, or the disk is full, the last one stays until the end.
+    pub fn describe(&mut self, description: &Description) {
+        if let Store::File(store) = &mut self.store {
+            let _ = store.spool().describe(description);
+        }
+    }
+
+    /// Writes the file as it is to be.
+    pub fn finish(self, description: &Description) -> anyhow::Result<()> {
+        match self.store {
+            Store::File(store) => {
+                let spool = store.into_spool();
+                let growing = spool.temporary_path().display().to_string();
+                spool.finish(description).with_context(|| {
+                    format!(
+                        "the trace file could not be finished; what was recorded is in {growing}"
+                    )
+                })
+            }
+            Store::Memory(store) => {
+                let mut file = TraceFileWriter::create(&self.path, description)?;
+                let (first, second) = store.bytes();
+                for frame in frames(first, second) {
+                    file.append(&frame)?;
+                }
+                file.finish()?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The frames of a buffer in two parts, of which one may lie across the border.
+fn frames<'a>(
+    first: &'a [u8],
+    second: &'a [u8],
+) -> impl Iterator<Item = std::borrow::Cow<'a, [u8]>> {
+    const HEADER: usize = 6;
+    let mut at = 0;
+    let byte = move |index: usize| {
+        let second_index = index.checked_sub(first.len());
+        second_index
+            .map_or_else(|| first.get(index), |index| second.get(index))
+            .copied()
+    };
+    std::iter::from_fn(move || {
+        let mut size = [0; 4];
+        for (offset, digit) in size.iter_mut().enumerate() {
+            *digit = byte(at + 2 + offset)?;
+        }
+        let length = HEADER + usize::try_from(u32::from_le_bytes(size)).ok()?;
+        let start = at;
+        at += length;
+        if let Some(frame) = first.get(start..at) {
+            return Some(frame.into());
+        }
+        if let Some(start) = start.checked_sub(first.len()) {
+            return second.get(start..start + length).map(Into::into);
+        }
+        let mut joined = first.get(start..)?.to_vec();
+        joined.extend_from_slice(second.get(..at - first.len())?);
+        Some(joined.into())
+    })
+}
+
+impl FrameStore for Buffer {
+    fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
+        match &mut self.store {
+            Store::File(store) => store.append(frame)?,
+            Store::Memory(store) => store.append(frame)?,
+        }
+        self.counters.frames.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .bytes
+            .fetch_add(frame.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), StoreError> {
+        match &mut self.store {
+            Store::File(store) => store.clear(),
+            Store::Memory(store) => store.clear(),
+        }
+    }
+
+    fn frames(&self) -> u64 {
+        match &self.store {
+            Store::File(store) => store.frames(),
+            Store::Memory(store) => store.frames(),
+        }
+    }
+
+    fn size(&self) -> Option<u64> {
+        match &self.store {
+            Store::File(store) => store.size(),
+            Store::Memory(store) => store.size(),
+        }
+    }
+
+    fn used(&self) -> u64 {
+        match &self.store {
+            Store::File(store) => store.used(),
+            Store::Memory(store) => store.used(),
+        }
+    }
+
+    fn is_circular(&self) -> bool {
+        match &self.store {
+            Store::File(store) => store.is_circular(),
+            Store::Memory(store) => store.is_circular(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frames;
+
+    #[test]
+    fn a_frame_across_the_border_is_joined() {
+        let one = [1, 0, 2, 0, 0, 0, b'a', b'b'];
+        let two = [2, 0, 0, 0, 0, 0];
+        let whole = [&one[..], &two, &one].concat();
+        for border in 0..=whole.len() {
+            let (first, second) = whole.split_at(border);
+            let found: Vec<_> = frames(first, second).collect();
+            assert_eq!(found, [&one[..], &two, &one], "{border}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the trace file says beside its frames.
+
+use tracewire_experiment::{Experiment, FrameStore, Missing};
+use tracewire_tracefile::{
+    Description, DescriptionParts, LineError, Status, StatusFields, StopReason, Tracepoint,
+    TracepointDefinition, X86Registers,
+};
+
+use super::modules::Modules;
+
+/// A tracepoint that was taken out of the experiment with its module, and what it had done.
+#[derive(Clone, Debug)]
+pub struct Past {
+    pub tracepoint: Tracepoint,
+    pub missing: Missing,
+}
+
+/// The description as things stand.
+pub fn description<S: FrameStore>(
+    experiment: &Experiment<S>,
+    past: &[Past],
+    modules: &Modules,
+    registers: X86Registers,
+    settings: &StatusFields,
+) -> Result<Description, LineError> {
+    let mut fields = experiment.status();
+    fields.notes.clone_from(&settings.notes);
+    fields.user.clone_from(&settings.user);
+    fields.disconnected = settings.disconnected;
+    if fields.running {
+        // Only a file that was left behind says so: its run is over too.
+        fields.running = false;
+        fields.stop_reason = Some(StopReason::Unknown);
+        fields.stop_text = None;
+    }
+    build(
+        tracepoints(experiment, past),
+        experiment.variables().cloned().collect(),
+        fields,
+        modules,
+        registers,
+    )
+}
+
+/// The description before there is an experiment.
+pub fn first_description(
+    definitions: &[TracepointDefinition],
+    variables: &[tracewire_tracefile::VariableDefinition],
+    modules: &Modules,
+    registers: X86Registers,
+    settings: &StatusFields,
+) -> Result<Description, LineError> {
+    let tracepoints = definitions
+        .iter()
+        .map(|definition| Tracepoint {
+            definition: definition.clone(),
+            usage: None,
+        })
+        .collect();
+    let status = StatusFields {
+        stop_reason: Some(StopReason::NotRun),
+        ..settings.clone()
+    };
+    build(tracepoints, variables.to_vec(), status, modules, registers)
+}
+
+fn build(
+    tracepoints: Vec<Tracepoint>,
+    variables: Vec<tracewire_tracefile::VariableDefinition>,
+    status: StatusFields,
+    modules: &Modules,
+    registers: X86Registers,
+) -> Result<Description, LineError> {
+    Description::build(&DescriptionParts {
+        register_block_size: registers.layout_64().size(),
+        target_xml: Some(registers.target_xml_64()),
+        status: Some(Status::from(status)),
+        variables,
+        tracepoints,
+        modules: modules.all(),
+    })
+}
+
+/// Every tracepoint of the run by number: those there are, and those that went with their modules. One that came
+/// back to the same address is one tracepoint.
+pub fn tracepoints<S: FrameStore>(experiment: &Experiment<S>, past: &[Past]) -> Vec<Tracepoint> {
+    let mut all: Vec<Tracepoint> = experiment
+        .tracepoints()
+        .map(|tracepoint| Tracepoint {
+            definition: tracepoint.definition().clone(),
+            usage: Some(tracepoint.usage()),
+        })
+        .collect();
+    for gone in past {
+        let key =
+            |tracepoint: &Tracepoint| (tracepoint.definition.number, tracepoint.definition.address);
+        match all
+            .iter_mut()
+            .find(|known| key(known) == key(&gone.tracepoint))
+        {
+            Some(known) => {
+                let mut usage = known.usage.unwrap_or_default();
+                let before = gone.tracepoint.usage.unwrap_or_default();
+                usage.hits += before.hits;
+                usage.bytes += before.bytes;
+                known.usage = Some(usage);
+            }
+            None => all.push(gone.tracepoint.clone()),
+        }
+    }
+    all.sort_by_key(|tracepoint| (tracepoint.definition.number, tracepoint.definition.address));
+    all
+}

@@ -1,0 +1,161 @@
+//! `record`: a program, tracepoints in it, and a file of what they saw.
+
+mod buffer;
+mod describe;
+mod modules;
+mod output;
+mod prepare;
+mod progress;
+mod recording;
+mod report;
+mod signals;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use tracewire_script::{Script, ScriptError};
+use tracewire_target_linux::{Process, Settings};
+use tracewire_tracefile::ThreadId;
+
+pub use buffer::BufferSize;
+use recording::Recording;
+pub use report::{Report, quoted, say};
+use signals::{Signals, Watch};
+
+use crate::Answer;
+use crate::arguments::RecordArguments;
+
+/// What is to be recorded.
+#[derive(Debug)]
+pub struct Request {
+    pub script: Script,
+    pub output: PathBuf,
+    pub start: Start,
+    pub buffer: BufferSize,
+    pub duration: Option<Duration>,
+}
+
+/// The program.
+#[derive(Debug)]
+pub enum Start {
+    /// One that runs.
+    Attach(u32),
+    /// One that is started.
+    Spawn {
+        program: OsString,
+        arguments: Vec<OsString>,
+    },
+}
+
+/// `record`.
+pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
+    let script = script(&arguments)?;
+    let circular = arguments.circular || script.settings.circular == Some(true);
+    let request = Request {
+        buffer: buffer_size(&script, arguments.buffer_size, circular),
+        script,
+        output: arguments.output,
+        start: start(arguments.pid, arguments.program)?,
+        duration: arguments.duration,
+    };
+    let report = run(request)?;
+    report.print_ending();
+    Ok(if report.ever_placed {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
+}
+
+fn start(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Start> {
+    let mut words = program.into_iter();
+    match (pid, words.next()) {
+        (Some(pid), _) => Ok(Start::Attach(pid)),
+        (None, Some(program)) => Ok(Start::Spawn {
+            program,
+            arguments: words.collect(),
+        }),
+        (None, None) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
+    }
+}
+
+fn script(arguments: &RecordArguments) -> anyhow::Result<Script> {
+    let mut script = Script::new();
+    for path in &arguments.scripts {
+        script.read_file(path).map_err(in_lines)?;
+    }
+    for specification in &arguments.tracepoints {
+        script.read_specification(specification).map_err(in_lines)?;
+    }
+    report::ignored_commands(&script);
+    if script.tracepoints.is_empty() {
+        anyhow::bail!("the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION");
+    }
+    Ok(script)
+}
+
+/// A script's error stands in lines of its own, so that the underline is below the words.
+fn in_lines(error: ScriptError) -> anyhow::Error {
+    anyhow::Error::new(error)
+}
+
+fn buffer_size(script: &Script, asked: Option<u64>, circular: bool) -> BufferSize {
+    let from_script = match script.settings.buffer_size {
+        Some(tracewire_script::BufferSize::Bytes(size)) if size > 0 => Some(size),
+        _ => None,
+    };
+    let standard = if circular {
+        BufferSize::CIRCULAR
+    } else {
+        BufferSize::LINEAR
+    };
+    BufferSize {
+        size: asked.or(from_script).unwrap_or(standard),
+        circular,
+    }
+}
+
+/// Records: starts or attaches, lets the program run, lets it go, writes the file, and waits for a program that
+/// was started. Talks on stderr.
+pub fn run(request: Request) -> anyhow::Result<Report> {
+    let output = output::check(&request.output)?;
+    let signals = Signals::block();
+    let (process, spawned) = match &request.start {
+        Start::Attach(pid) => (Process::attach(ThreadId(*pid), Settings::default())?, false),
+        Start::Spawn { program, arguments } => (
+            Process::spawn(program, arguments, Settings::default())?,
+            true,
+        ),
+    };
+    let id = process.id();
+    let watch = match Watch::begin(signals, process.interrupter(), request.duration) {
+        Ok(watch) => watch,
+        Err(error) => {
+            give_up(process, spawned);
+            return Err(error).context("cannot start a thread");
+        }
+    };
+    let mut report = match Recording::begin(process, spawned, request, output) {
+        Ok(recording) => recording.run(&watch)?,
+        Err(error) => return Err(error),
+    };
+    report.print_summary();
+    watch.only_wait();
+    if spawned && !report.program_ended() && !matches!(watch.wish(), Some(signals::Wish::Signal(_)))
+    {
+        report.wait_for_program(id);
+    }
+    Ok(report)
+}
+
+/// Leaves a program that is not going to be recorded: one that was attached to goes on, one that was started for
+/// this has not run yet and ends.
+fn give_up(process: Process, spawned: bool) {
+    if spawned {
+        process.kill();
+    } else {
+        let _ = process.detach();
+    }
+}

@@ -1,0 +1,331 @@
+//! A recording from the first look at the program to the finished file.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use tracewire_experiment::{Experiment, StartError};
+use tracewire_script::{Pending, Placed, Resolution, Resolver};
+use tracewire_target_linux::{Event, Process};
+use tracewire_tracefile::{Address, StatusFields, StopReason, Tracepoint, X86Registers};
+
+use super::buffer::Buffer;
+use super::describe::{self, Past};
+use super::modules::Modules;
+use super::prepare::Prepared;
+use super::progress::Progress;
+use super::report::{self, Ending, Report};
+use super::signals::{Watch, Wish};
+use super::{Request, give_up};
+
+/// A program with tracepoints in it.
+pub struct Recording {
+    pub(super) process: Process,
+    pub(super) spawned: bool,
+    pub(super) modules: Modules,
+    pub(super) resolver: Resolver,
+    pub(super) experiment: Experiment<Buffer>,
+    pub(super) registers: X86Registers,
+    pub(super) settings: StatusFields,
+    pub(super) past: Vec<Past>,
+    pub(super) pending: Vec<Pending>,
+    pub(super) output: PathBuf,
+    pub(super) stop_notes: Option<String>,
+    pub(super) ever_placed: bool,
+    pub(super) begun: u64,
+}
+
+impl Recording {
+    /// Looks the tracepoints up and makes the file; nothing has been put into the program yet.
+    ///
+    /// # Errors
+    /// With the program left as it was, or ended if it was started for this.
+    pub fn begin(
+        mut process: Process,
+        spawned: bool,
+        request: Request,
+        output: PathBuf,
+    ) -> anyhow::Result<Self> {
+        match Prepared::new(&mut process, spawned, &request) {
+            Ok(prepared) => match prepared.into_recording(process, spawned, request, output) {
+                Ok(recording) => Ok(recording),
+                Err((process, error)) => {
+                    give_up(process, spawned);
+                    Err(error)
+                }
+            },
+            Err(error) => {
+                give_up(process, spawned);
+                Err(error)
+            }
+        }
+    }
+
+    /// Lets the program run until the run is over, lets it go, and writes the file.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn run(mut self, watch: &Watch) -> anyhow::Result<Report> {
+        let progress = Progress::begin(self.experiment.store().counters(), self.spawned);
+        let ending = self.run_to_end(watch);
+        drop(progress);
+        let now = now();
+        let (ending, failure) = match ending {
+            Ok(ending) => (ending, None),
+            Err(error) => (Ending::Itself(format!("{error:#}")), Some(error)),
+        };
+        let (reason, text) = self.stop_words(&ending);
+        if self.experiment.is_running() || self.ever_placed {
+            // A program that has ended needs nothing taken out.
+            if let Err(errors) = self.experiment.stop(&mut self.process, reason, text, now)
+                && !matches!(ending, Ending::Program(_))
+            {
+                for error in errors {
+                    report::warn(error);
+                }
+            }
+        }
+        self.finish(ending, failure, now)
+    }
+
+    fn run_to_end(&mut self, watch: &Watch) -> anyhow::Result<Ending> {
+        self.place(Vec::new())?;
+        loop {
+            match self.process.run(&mut self.experiment)? {
+                event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                    return Ok(Ending::Program(event));
+                }
+                Event::RunEnded => return Ok(self.ended_itself()),
+                Event::Interrupted => {
+                    if let Some(wish) = watch.wish() {
+                        return Ok(Ending::Asked(match wish {
+                            Wish::Keyboard => "the run was ended by ^C",
+                            Wish::Signal(libc::SIGTERM) => "the run was ended by SIGTERM",
+                            Wish::Signal(libc::SIGHUP) => "the run was ended by SIGHUP",
+                            Wish::Signal(_) => "the run was ended by a signal",
+                            Wish::Duration => "the time is over",
+                        }));
+                    }
+                }
+                Event::LibrariesChanged => self.modules_changed(false)?,
+                Event::Exec => {
+                    report::say("the program has become another one");
+                    self.modules_changed(true)?;
+                }
+                _ => {}
+            }
+            if self.ever_placed && !self.experiment.is_running() {
+                return Ok(self.ended_itself());
+            }
+        }
+    }
+
+    fn ended_itself(&self) -> Ending {
+        let status = self.experiment.status();
+        let words = tracewire_views::table::stop_words(&(&status).into());
+        Ending::Itself(format!("the run was {words}"))
+    }
+
+    /// Looks at the modules again: what is gone is taken out, what has come is searched for tracepoints.
+    fn modules_changed(&mut self, exec: bool) -> anyhow::Result<()> {
+        let now = now();
+        let loaded = self.process.modules()?;
+        let change = self.modules.update(&loaded, now);
+        let everything = (Address(0), Address(u64::MAX));
+        let gone = if exec { vec![everything] } else { change.gone };
+        for (from, to) in &gone {
+            self.forget(*from, *to);
+        }
+        if change.came || exec {
+            let resolution = self.resolver.resolve(self.modules.symbols());
+            for problem in &resolution.problems {
+                report::warn(problem);
+            }
+            tell_warnings(&resolution);
+            self.pending.clone_from(&resolution.pending);
+            self.place(resolution.placed)?;
+        }
+        if change.came || !gone.is_empty() {
+            self.describe();
+        }
+        Ok(())
+    }
+
+    /// Forgets what was in a range of addresses, but not what it has done.
+    fn forget(&mut self, from: Address, to: Address) {
+        self.experiment
+            .forget_installed(|address| (from..to).contains(&address));
+        self.resolver.forget(from, to);
+        let gone: Vec<Past> = self
+            .experiment
+            .tracepoints()
+            .filter(|tracepoint| (from..to).contains(&tracepoint.definition().address))
+            .map(|tracepoint| Past {
+                tracepoint: Tracepoint {
+                    definition: tracepoint.definition().clone(),
+                    usage: Some(tracepoint.usage()),
+                },
+                missing: tracepoint.missing(),
+            })
+            .collect();
+        for past in gone {
+            let definition = &past.tracepoint.definition;
+            let _ = self
+                .experiment
+                .delete(definition.number, Some(definition.address));
+            self.past.push(past);
+        }
+    }
+
+    /// Puts tracepoints in; the run starts with the first.
+    fn place(&mut self, placed: Vec<Placed>) -> anyhow::Result<()> {
+        report::placed(&placed);
+        for one in placed {
+            let number = one.definition.number;
+            if let Err(error) = self.experiment.define(one.definition) {
+                report::warn(format_args!("tracepoint {number}: {error}"));
+            }
+        }
+        if self.experiment.is_running() {
+            if let Err(errors) = self.experiment.install(&mut self.process) {
+                for error in errors {
+                    report::warn(error);
+                }
+            }
+        } else if !self.ever_placed && self.experiment.tracepoints().next().is_some() {
+            let now = now();
+            match self.experiment.start(&mut self.process, now) {
+                Ok(()) => self.ever_placed = true,
+                Err(StartError::CannotInstall(errors)) => {
+                    bail!(
+                        "{}",
+                        errors
+                            .iter()
+                            .map(ToString::to_string)
+                            .collect::<Vec<_>>()
+                            .join("\n")
+                    );
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.describe();
+        }
+        Ok(())
+    }
+
+    /// Brings the growing file's description up to date.
+    fn describe(&mut self) {
+        let description = describe::description(
+            &self.experiment,
+            &self.past,
+            &self.modules,
+            self.registers,
+            &self.settings,
+        );
+        if let Ok(description) = description {
+            self.experiment.store().describe(&description);
+        }
+    }
+
+    /// The reason and the words for the status line.
+    fn stop_words(&self, ending: &Ending) -> (StopReason, Option<String>) {
+        let text = match ending {
+            Ending::Program(event) => report::program_words(event),
+            Ending::Itself(words) => words.clone(),
+            Ending::Asked(words) => match &self.stop_notes {
+                Some(notes) => notes.clone(),
+                None => (*words).to_owned(),
+            },
+        };
+        (StopReason::Command, Some(text))
+    }
+
+    fn finish(
+        mut self,
+        ending: Ending,
+        failure: Option<anyhow::Error>,
+        now: u64,
+    ) -> anyhow::Result<Report> {
+        let program_ended = matches!(ending, Ending::Program(_));
+        let process = self.process.id();
+        if !program_ended && let Err(error) = self.process.detach() {
+            report::warn(format_args!("letting the program go: {error}"));
+        }
+        let status = self.experiment.status();
+        let description = describe::description(
+            &self.experiment,
+            &self.past,
+            &self.modules,
+            self.registers,
+            &self.settings,
+        );
+        let tracepoints = describe::tracepoints(&self.experiment, &self.past);
+        let missing = missing(&self.experiment, &self.past);
+        let written = description
+            .map_err(anyhow::Error::from)
+            .and_then(|description| self.experiment.into_store().finish(&description));
+        written.with_context(|| format!("writing {}", self.output.display()))?;
+        self.pending.retain(|pending| {
+            let placed = |tracepoint: &Tracepoint| tracepoint.definition.number == pending.number;
+            !tracepoints.iter().any(placed)
+        });
+        let report = Report {
+            output: self.output,
+            ending,
+            lasted: now.saturating_sub(self.begun),
+            frames: status.frames.unwrap_or(0),
+            created: status.frames_created.unwrap_or(0),
+            tracepoints,
+            missing,
+            pending: self.pending,
+            ever_placed: self.ever_placed,
+            attached_to: (!self.spawned).then_some(process),
+        };
+        match failure {
+            None => Ok(report),
+            Some(error) => {
+                report.print_summary();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Values that could not be read, by tracepoint.
+fn missing(
+    experiment: &Experiment<Buffer>,
+    past: &[Past],
+) -> Vec<(i32, tracewire_experiment::Missing)> {
+    let now = experiment
+        .tracepoints()
+        .map(|tracepoint| (tracepoint.definition().number.0, tracepoint.missing()));
+    let before = past
+        .iter()
+        .map(|past| (past.tracepoint.definition.number.0, past.missing));
+    let mut all: Vec<(i32, tracewire_experiment::Missing)> = Vec::new();
+    for (number, missing) in before.chain(now).filter(|(_, missing)| missing.count > 0) {
+        match all.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, sum)) => {
+                sum.count += missing.count;
+                sum.first = sum.first.or(missing.first);
+            }
+            None => all.push((number, missing)),
+        }
+    }
+    all.sort_by_key(|(number, _)| *number);
+    all
+}
+
+pub fn tell_warnings(resolution: &Resolution) {
+    for warning in &resolution.warnings {
+        report::warn(warning);
+    }
+}
+
+/// Microseconds since 1970, the clock of `$trace_timestamp`.
+pub fn now() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+        })
+}

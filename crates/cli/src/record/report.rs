@@ -1,0 +1,259 @@
+//! What is said on stderr: what was set where, how the run ended, what to do next.
+
+use std::path::PathBuf;
+
+use tracewire_experiment::Missing;
+use tracewire_script::{Pending, Placed, Script};
+use tracewire_target_linux::Event;
+use tracewire_tracefile::{ThreadId, Tracepoint};
+use tracewire_views::words;
+
+/// How many locations of one tracepoint are told one by one.
+const LOCATIONS_TOLD: usize = 8;
+
+/// How a recording went.
+#[derive(Debug)]
+pub struct Report {
+    pub output: PathBuf,
+    pub ending: Ending,
+    pub lasted: u64,
+    pub frames: u64,
+    pub created: u64,
+    pub tracepoints: Vec<Tracepoint>,
+    pub missing: Vec<(i32, Missing)>,
+    pub pending: Vec<Pending>,
+    pub ever_placed: bool,
+    pub attached_to: Option<ThreadId>,
+}
+
+/// Why the run is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The program has ended.
+    Program(Event),
+    /// A pass count, a full buffer or an error; in words.
+    Itself(String),
+    /// ^C, a signal, or the time.
+    Asked(&'static str),
+}
+
+/// Says something on stderr.
+pub fn say(message: impl std::fmt::Display) {
+    anstream::eprintln!("tracewire: {message}");
+}
+
+/// Says something that the user should look at.
+pub fn warn(message: impl std::fmt::Display) {
+    let style = anstyle::AnsiColor::Yellow.on_default();
+    anstream::eprintln!("tracewire: {style}warning:{style:#} {message}");
+}
+
+/// Names the commands of a script that have no part in a recording.
+pub fn ignored_commands(script: &Script) {
+    if script.ignored.is_empty() {
+        return;
+    }
+    let named: Vec<String> = script
+        .ignored
+        .iter()
+        .map(|ignored| {
+            let line = ignored.command.line_number();
+            format!("{} (line {line})", ignored.command.word_text())
+        })
+        .collect();
+    say(format_args!(
+        "left out, as the run itself does this or it needs a stop: {}",
+        named.join(", ")
+    ));
+}
+
+/// Says where tracepoints were put.
+pub fn placed(placed: &[Placed]) {
+    let mut told: Option<(i32, usize)> = None;
+    for one in placed {
+        let number = one.definition.number.0;
+        let count = match told {
+            Some((same, count)) if same == number => count + 1,
+            _ => 1,
+        };
+        told = Some((number, count));
+        if count <= LOCATIONS_TOLD {
+            say(format_args!("tracepoint {number} at {}", where_it_is(one)));
+        } else if count == LOCATIONS_TOLD + 1 {
+            let same = |other: &&Placed| other.definition.number.0 == number;
+            let all = placed.iter().filter(same).count();
+            say(format_args!(
+                "tracepoint {number} at {} more locations",
+                all - LOCATIONS_TOLD
+            ));
+        }
+    }
+}
+
+fn where_it_is(placed: &Placed) -> String {
+    let location = &placed.location;
+    let mut text = placed.definition.address.to_string();
+    if let Some(function) = &location.function {
+        text.push_str(&format!(" in {}", words::printable(function)));
+    }
+    if let Some(file) = &location.file {
+        let file = file.strip_prefix("./").unwrap_or(file);
+        text.push_str(&format!(" ({}:{})", words::printable(file), location.line));
+    }
+    if !placed.definition.enabled {
+        text.push_str(", disabled");
+    }
+    text
+}
+
+/// Says which tracepoints wait.
+pub fn pending(pending: &[Pending]) {
+    for one in pending {
+        say(format_args!(
+            "tracepoint {} waits: {}",
+            one.number,
+            words::printable(&one.reason)
+        ));
+    }
+}
+
+impl Report {
+    /// Whether the program is gone.
+    pub fn program_ended(&self) -> bool {
+        matches!(self.ending, Ending::Program(_))
+    }
+
+    /// The summary, as soon as the file is written.
+    pub fn print_summary(&self) {
+        let ending = match &self.ending {
+            Ending::Program(event) => program_words(event),
+            Ending::Itself(words) => words.clone(),
+            Ending::Asked(words) => (*words).to_owned(),
+        };
+        say(format_args!(
+            "{ending}, after {}",
+            words::duration(self.lasted)
+        ));
+        if let Some(process) = self.attached_to.filter(|_| !self.program_ended()) {
+            say(format_args!("process {process} runs on"));
+        }
+        let hits: Vec<String> = self.hits().collect();
+        let mut frames = words::count(self.frames, "frame");
+        if self.created > self.frames {
+            frames.push_str(&format!(" of {}", self.created));
+        }
+        say(format_args!(
+            "{frames} in {}; hits: {}",
+            self.output.display(),
+            if hits.is_empty() {
+                "none".to_owned()
+            } else {
+                hits.join(", ")
+            }
+        ));
+        for (number, missing) in &self.missing {
+            let first = missing
+                .first
+                .map_or_else(String::new, |address| format!(", the first at {address}"));
+            warn(format_args!(
+                "tracepoint {number}: {} could not be read{first}",
+                words::count(missing.count, "value")
+            ));
+        }
+        for pending in &self.pending {
+            warn(format_args!(
+                "tracepoint {} was never set: {}",
+                pending.number,
+                words::printable(&pending.reason)
+            ));
+        }
+    }
+
+    /// Hits by tracepoint, locations added up.
+    fn hits(&self) -> impl Iterator<Item = String> + '_ {
+        let mut sums: Vec<(i32, u64)> = Vec::new();
+        for tracepoint in &self.tracepoints {
+            let number = tracepoint.definition.number.0;
+            let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
+            match sums.iter_mut().find(|(known, _)| *known == number) {
+                Some((_, sum)) => *sum += hits,
+                None => sums.push((number, hits)),
+            }
+        }
+        sums.into_iter()
+            .map(|(number, hits)| format!("tracepoint {number} {hits}"))
+    }
+
+    /// What to do next.
+    pub fn print_ending(&self) {
+        let file = quoted(&self.output);
+        say(format_args!("look at it with:  tracewire show {file}"));
+        say(format_args!(
+            "or in GDB:         gdb -x <(tracewire show --gdb {file})"
+        ));
+    }
+
+    /// Waits for a program that was started and goes on.
+    pub fn wait_for_program(&mut self, process: ThreadId) {
+        let mut status = 0;
+        let Ok(id) = libc::pid_t::try_from(process.0) else {
+            return;
+        };
+        loop {
+            // SAFETY: the status is a good place for an int; any number may be asked for.
+            let waited = unsafe { libc::waitpid(id, &raw mut status, libc::__WALL) };
+            // A stop of the program is its own affair and its shell's.
+            let interrupted =
+                std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
+            if waited == id || !interrupted {
+                return;
+            }
+        }
+    }
+}
+
+/// A file name as a shell takes it.
+pub fn quoted(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// How a program ended, in words.
+pub fn program_words(event: &Event) -> String {
+    match event {
+        Event::Exited(code) => format!("the program exited with code {code}"),
+        Event::Killed {
+            signal,
+            core_dumped,
+        } => format!(
+            "the program was killed by signal {signal}{}{}",
+            signal_name(*signal),
+            if *core_dumped { " and dumped core" } else { "" }
+        ),
+        _ => "the program has ended".to_owned(),
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGHUP => " (SIGHUP)",
+        libc::SIGINT => " (SIGINT)",
+        libc::SIGQUIT => " (SIGQUIT)",
+        libc::SIGILL => " (SIGILL)",
+        libc::SIGTRAP => " (SIGTRAP)",
+        libc::SIGABRT => " (SIGABRT)",
+        libc::SIGBUS => " (SIGBUS)",
+        libc::SIGFPE => " (SIGFPE)",
+        libc::SIGKILL => " (SIGKILL)",
+        libc::SIGSEGV => " (SIGSEGV)",
+        libc::SIGPIPE => " (SIGPIPE)",
+        libc::SIGALRM => " (SIGALRM)",
+        libc::SIGTERM => " (SIGTERM)",
+        libc::SIGSYS => " (SIGSYS)",
+        _ => "",
+    }
+}
