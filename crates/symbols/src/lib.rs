@@ -38,4 +38,4 @@ pub use types::{
     BaseEncoding, Enumerator, Language, Member, ReferenceKind, StructureKind, Type, TypeId,
     Variant, VariantPart,
 };
-pub use value::{NamedValue, PrintOptions, State, Value, evaluate, expand, type_name};
+pub use value::{NamedValue, Place, PrintOptions, State, Value, evaluate, expand, type_name};
