@@ -72,10 +72,7 @@ impl Finder<'_> {
     ) -> Result<Option<Reader>, String> {
         let dwarf = debug.dwarf_of(number);
         let damaged = |error: gimli::Error| format!("damaged location list: {error}");
-        let Some(mut list) = dwarf
-            .attr_locations(unit, value.clone())
-            .map_err(damaged)?
-        else {
+        let Some(mut list) = dwarf.attr_locations(unit, value.clone()).map_err(damaged)? else {
             return Err("its location is of an unknown form".to_owned());
         };
         let Some(pc) = self.pc else {
@@ -89,10 +86,16 @@ impl Finder<'_> {
                     base = dwarf.address(unit, addr).map_err(damaged)?;
                 }
                 // An entry of no length holds at the entry of the function only (GDB's rule).
-                RawLocListEntry::OffsetPair { begin, end, ref data }
-                | RawLocListEntry::AddressOrOffsetPair { begin, end, ref data }
-                    if begin == end && self.at_entry && base.wrapping_add(begin) == pc =>
-                {
+                RawLocListEntry::OffsetPair {
+                    begin,
+                    end,
+                    ref data,
+                }
+                | RawLocListEntry::AddressOrOffsetPair {
+                    begin,
+                    end,
+                    ref data,
+                } if begin == end && self.at_entry && base.wrapping_add(begin) == pc => {
                     return Ok(Some(data.0.clone()));
                 }
                 _ => {}
@@ -122,9 +125,9 @@ impl Finder<'_> {
                 Some(Operation::Address { address }),
                 Some(Operation::PlusConstant { value }),
                 None,
-            ) => VariableLocation::Static(tracewire_tracefile::Address(
-                address.wrapping_add(*value),
-            )),
+            ) => {
+                VariableLocation::Static(tracewire_tracefile::Address(address.wrapping_add(*value)))
+            }
             (Some(Operation::UnsignedConstant { value }), Some(Operation::TLS), None) => {
                 VariableLocation::ThreadLocal(thread_local_offset(self.module, *value))
             }
@@ -205,9 +208,7 @@ pub(crate) fn thread_local_offset(module: &Module, offset: u64) -> ThreadLocalOf
     match module.image.thread_local {
         Some((size, alignment)) if program => {
             let alignment = alignment.max(1);
-            let rounded = size
-                .checked_next_multiple_of(alignment)
-                .unwrap_or(size);
+            let rounded = size.checked_next_multiple_of(alignment).unwrap_or(size);
             ThreadLocalOffset::FromThreadPointer(offset.wrapping_sub(rounded).cast_signed())
         }
         _ => ThreadLocalOffset::InLibrary(offset),

@@ -231,9 +231,14 @@ impl Pattern {
             })
     }
 
-    /// Whether the pattern is the whole of the qualified name.
-    pub(crate) fn matches_whole(&self, name: &str) -> bool {
-        components(name).len() == self.components.len() && self.matches(name)
+    /// Whether the pattern is the qualified name, given without parameters, in every part.
+    pub(crate) fn is_exactly(&self, name: &str) -> bool {
+        let parts = components(name);
+        parts.len() == self.components.len()
+            && parts
+                .iter()
+                .zip(&self.components)
+                .all(|(part, wanted)| squeezed(without_parameters(part)) == *wanted)
     }
 }
 

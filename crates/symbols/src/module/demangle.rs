@@ -7,7 +7,8 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
     if name.len() > 16384 {
         return None;
     }
-    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+    if is_rust(name) {
+        let rust = rustc_demangle::try_demangle(name).ok()?;
         return Some(format!("{rust:#}"));
     }
     if !name.starts_with("_Z") {
@@ -18,6 +19,23 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
         .demangle()
         .ok()
         .filter(|demangled| !demangled.is_empty())
+}
+
+/// Whether it is a name that rustc made: in its own scheme, or C++'s with a hash as the last component.
+pub(crate) fn is_rust(name: &str) -> bool {
+    if name.starts_with("_R") {
+        return true;
+    }
+    let Some(rest) = name.strip_prefix("_ZN") else {
+        return false;
+    };
+    // What LLVM makes of a function (`.llvm.123`, `.cold`) follows the name proper.
+    let rest = rest.split('.').next().unwrap_or(rest);
+    rest.strip_suffix('E')
+        .and_then(|rest| rest.rsplit_once("17h"))
+        .is_some_and(|(_, hash)| {
+            hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
 }
 
 /// As [`demangle`], or the name itself.

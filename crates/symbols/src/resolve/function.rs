@@ -11,8 +11,8 @@ use crate::location::ResolvedLocation;
 use crate::lookup::elf_symbols_named;
 use crate::module::{ElfSymbolKind, Module, demangle};
 use crate::symbols::Symbols;
-use crate::types::Language;
 use crate::types::base::canonical_c_name;
+use crate::types::{Language, ReferenceKind, Type, TypeId};
 
 use super::prologue::Prologue;
 
@@ -32,35 +32,58 @@ impl Symbols {
         } else {
             Pattern::new(name)
         };
+        // A linker's name is that of one function, which is looked for under its readable name.
+        let linkage_name = demangle::demangle(name).map(|readable| (Pattern::new(&readable), name));
         let mut found = Vec::new();
+        // In Rust GDB wants the whole name; a part of it is enough here if nothing is called that.
+        let mut partly = Vec::new();
         let mut indirect = false;
         for module in self.loaded() {
             let debug = module.debug();
             let index = debug.index();
-            let names: Vec<(&Name, String)> = index
-                .named(pattern.base())
-                .into_iter()
-                .filter(|name| FUNCTIONS.contains(&name.kind))
-                .map(|name| (name, index.qualified(debug, name)))
-                .filter(|(name, qualified)| matches(module, name, qualified, &pattern))
-                .collect();
-            for (name, qualified) in &names {
-                if name.kind == NameKind::Function {
-                    found.extend(function_entry(module, name.die, qualified));
+            let base = linkage_name
+                .as_ref()
+                .map_or(pattern.base(), |(pattern, _)| pattern.base());
+            for name in index.named(base) {
+                if !FUNCTIONS.contains(&name.kind) {
+                    continue;
                 }
-                found.extend(copies(module, name.die, qualified));
+                let qualified = index.qualified(debug, name);
+                let wanted = match linkage_name {
+                    Some((_, wanted)) => has_linkage_name(module, name, wanted),
+                    None => self.matches(module, name, &qualified, &pattern),
+                };
+                if !wanted {
+                    continue;
+                }
+                let rust = debug.facts(name.die.unit).language == Language::Rust;
+                let places = if rust && linkage_name.is_none() && !pattern.is_exactly(&qualified) {
+                    &mut partly
+                } else {
+                    &mut found
+                };
+                if name.kind == NameKind::Function {
+                    places.extend(function_entry(module, name.die, &qualified));
+                }
+                places.extend(copies(module, name.die, &qualified));
             }
             for symbol in elf_symbols_named(module, &pattern) {
                 match symbol.kind {
                     ElfSymbolKind::Function => {
                         let readable = demangle::readable(&symbol.name);
                         let function = without_parameters(&readable);
-                        found.push(at_entry(module, symbol.address, function));
+                        let rust = demangle::is_rust(&symbol.name);
+                        let part = rust && !pattern.is_exactly(function);
+                        let places = if part { &mut partly } else { &mut found };
+                        places.push(at_entry(module, symbol.address, function));
                     }
                     ElfSymbolKind::IndirectFunction => indirect = true,
                     _ => {}
                 }
             }
+        }
+        if found.is_empty() {
+            found = partly;
         }
         if !found.is_empty() {
             return Ok(found);
@@ -97,7 +120,7 @@ impl Symbols {
                     continue;
                 }
                 let qualified = index.qualified(debug, name);
-                if matches(module, name, &qualified, &pattern) {
+                if self.matches(module, name, &qualified, &pattern) {
                     found.extend(function_entry(module, name.die, &qualified));
                 }
             }
@@ -113,6 +136,84 @@ impl Symbols {
             file: file.to_owned(),
             near: self.near_functions(&pattern),
         })
+    }
+
+    /// Whether a function of the index is one that a pattern names.
+    fn matches(&self, module: &Module, name: &Name, qualified: &str, pattern: &Pattern) -> bool {
+        let debug = module.debug();
+        if !pattern.matches(qualified) {
+            return false;
+        }
+        if pattern.parameters().is_empty() || debug.facts(name.die.unit).language != Language::Cpp {
+            return true;
+        }
+        let own = debug
+            .entry(name.die)
+            .and_then(|entry| debug.linkage_name(name.die.unit, &entry))
+            .and_then(|linkage_name| demangle::demangle(&linkage_name));
+        let own = match &own {
+            Some(own) => components(own)
+                .last()
+                .map(|last| parameters(last).to_owned()),
+            // A function of one unit alone has no linker's name.
+            None => Some(self.parameter_list(module, name.die)),
+        };
+        own.is_some_and(|own| same_parameters(&own, pattern.parameters()))
+    }
+
+    /// The parameters of a function as C++ writes them, from their types.
+    fn parameter_list(&self, module: &Module, die: Die) -> String {
+        let debug = module.debug();
+        let types: Vec<String> = debug
+            .children(die)
+            .iter()
+            .filter(|child| child.tag() == gimli::constants::DW_TAG_formal_parameter)
+            .filter(|child| {
+                debug
+                    .attribute_of(die.unit, child, gimli::constants::DW_AT_artificial)
+                    .is_none()
+            })
+            .map(|child| self.cpp_type(self.type_id_of(module, die.unit, child), 0))
+            .collect();
+        format!("({})", types.join(","))
+    }
+
+    /// A type in the demangler's way: what qualifies stands behind.
+    fn cpp_type(&self, type_id: TypeId, depth: usize) -> String {
+        if depth > 32 {
+            return String::new();
+        }
+        let inner = |target| self.cpp_type(target, depth + 1);
+        match &*self.type_of(type_id) {
+            Type::Void => "void".to_owned(),
+            Type::Base { name, .. } | Type::Unknown { name, .. } => {
+                canonical_c_name(name).map_or_else(|| name.clone(), str::to_owned)
+            }
+            Type::Pointer { target, .. } => format!("{}*", inner(*target)),
+            Type::Reference {
+                target,
+                kind: ReferenceKind::LValue,
+                ..
+            } => format!("{}&", inner(*target)),
+            Type::Reference { target, .. } => format!("{}&&", inner(*target)),
+            Type::Array { element, .. } => format!("{}[]", inner(*element)),
+            Type::Structure { name, .. } | Type::Enumeration { name, .. } => {
+                name.clone().unwrap_or_default()
+            }
+            Type::Typedef { target, .. } => inner(*target),
+            Type::Qualified { qualifier, target } => format!("{} {qualifier}", inner(*target)),
+            Type::Function {
+                returns,
+                parameters,
+                ..
+            } => {
+                let parameters: Vec<String> = parameters.iter().map(|one| inner(*one)).collect();
+                format!("{}({})", inner(*returns), parameters.join(","))
+            }
+            Type::MemberPointer { class, target, .. } => {
+                format!("{} {}::*", inner(*target), inner(*class))
+            }
+        }
     }
 
     /// Names of functions close to one that is not there.
@@ -158,26 +259,12 @@ pub(crate) fn best(names: impl Iterator<Item = (f64, String)>) -> Vec<String> {
         .collect()
 }
 
-/// Whether a function of the index is one that a pattern names.
-fn matches(module: &Module, name: &Name, qualified: &str, pattern: &Pattern) -> bool {
+fn has_linkage_name(module: &Module, name: &Name, wanted: &str) -> bool {
     let debug = module.debug();
-    let language = debug.facts(name.die.unit).language;
-    if !pattern.matches(qualified) {
-        return false;
-    }
-    if pattern.parameters().is_empty() || language != Language::Cpp {
-        return true;
-    }
-    let own = debug
+    debug
         .entry(name.die)
         .and_then(|entry| debug.linkage_name(name.die.unit, &entry))
-        .and_then(|linkage_name| demangle::demangle(&linkage_name));
-    // Without a linker's name nothing tells overloads apart (`main`, `extern "C"`).
-    own.is_none_or(|own| {
-        components(&own)
-            .last()
-            .is_some_and(|last| same_parameters(parameters(last), pattern.parameters()))
-    })
+        .is_some_and(|own| own == wanted)
 }
 
 /// Whether two lists of parameters are the same types, however they are written.
@@ -205,12 +292,8 @@ pub(crate) fn same_parameters(one: &str, other: &str) -> bool {
         let none = parts.iter().all(|part| part.is_empty() || part == "void");
         Some((if none { Vec::new() } else { parts }, after))
     };
-    match (list(one), list(other)) {
-        // `const` and its like after the parameters count only where they are given.
-        (Some((one, _)), Some((other, after))) if after.is_empty() => one == other,
-        (Some(one), Some(other)) => one == other,
-        _ => false,
-    }
+    // `const` and its like after the parameters are part of the name.
+    list(one).is_some_and(|one| list(other) == Some(one))
 }
 
 /// One parameter's type in the demangler's way: `char const*` for `const char *`, `unsigned long` for `long
@@ -220,7 +303,8 @@ fn usual(text: &str) -> String {
     let (base, pointers) = text.split_at_checked(end).unwrap_or((text, ""));
     let mut words: Vec<&str> = base.split_whitespace().collect();
     let constant = words.contains(&"const");
-    words.retain(|word| *word != "const" && !matches!(*word, "struct" | "class" | "enum" | "union"));
+    words
+        .retain(|word| *word != "const" && !matches!(*word, "struct" | "class" | "enum" | "union"));
     let joined = words.join(" ");
     let base = canonical_c_name(&joined).map_or(joined.clone(), str::to_owned);
     // A parameter that is `const` itself is none to the linker.
@@ -307,9 +391,13 @@ mod tests {
 
     #[test]
     fn parameters_are_compared_as_types() {
-        assert!(same_parameters("(char const*, unsigned long)", "(const char *, long unsigned int)"));
+        assert!(same_parameters(
+            "(char const*, unsigned long)",
+            "(const char *, long unsigned int)"
+        ));
         assert!(same_parameters("()", "(void)"));
-        assert!(same_parameters("(int) const", "(int)"));
+        assert!(same_parameters("(int) const", "( int )const"));
+        assert!(!same_parameters("(int) const", "(int)"));
         assert!(same_parameters("(a<b, c>, int)", "(a<b,c>,int)"));
         assert!(!same_parameters("(int)", "(char)"));
         assert!(!same_parameters("(int)", "(int, int)"));

@@ -137,12 +137,7 @@ fn is_assembler(file: &str) -> bool {
 }
 
 /// The entries for exactly this line that are statements.
-fn exact<'a>(
-    module: &'a Module,
-    unit: usize,
-    lines: &FileLines,
-    line: u64,
-) -> Vec<Found<'a>> {
+fn exact<'a>(module: &'a Module, unit: usize, lines: &FileLines, line: u64) -> Vec<Found<'a>> {
     lines
         .entries
         .iter()

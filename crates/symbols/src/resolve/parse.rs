@@ -244,18 +244,27 @@ mod tests {
         let name = |name: &str| AddressBase::Name(name.to_owned());
         for (text, form) in [
             ("main", function("main")),
-            ("ns::Class<a::b>::f(int, ns::T)", function("ns::Class<a::b>::f(int, ns::T)")),
+            (
+                "ns::Class<a::b>::f(int, ns::T)",
+                function("ns::Class<a::b>::f(int, ns::T)"),
+            ),
             ("'ns::f(int)'", function("ns::f(int)")),
             ("12", Form::Line(12)),
             ("a/b.c:12", file_line("a/b.c", 12)),
             ("\"a b.c\":12", file_line("a b.c", 12)),
             ("\"a b.c:12\"", file_line("a b.c", 12)),
-            ("b.c:ns::f", Form::FileFunction("b.c".to_owned(), "ns::f".to_owned())),
+            (
+                "b.c:ns::f",
+                Form::FileFunction("b.c".to_owned(), "ns::f".to_owned()),
+            ),
             ("*0x401000", at(AddressBase::Number(0x0040_1000), 0)),
             ("*main+4", at(name("main"), 4)),
             ("*&main - 0x10", at(name("main"), -16)),
             ("-m app:start", Form::Marker("app:start".to_owned())),
-            ("-probe-stap app:start", Form::Marker("app:start".to_owned())),
+            (
+                "-probe-stap app:start",
+                Form::Marker("app:start".to_owned()),
+            ),
             ("-function main", function("main")),
             ("-source a.c -line 3", file_line("a.c", 3)),
         ] {
@@ -263,10 +272,16 @@ mod tests {
         }
         assert_eq!(
             parse("-qualified f"),
-            Ok(Form::Function { name: "f".to_owned(), whole: true })
+            Ok(Form::Function {
+                name: "f".to_owned(),
+                whole: true
+            })
         );
         for wrong in ["", "  ", "*", "+3", "-line x", "-frob", ":3", "a.c:", "*+"] {
-            assert!(matches!(parse(wrong), Err(LocationError::Syntax { .. })), "{wrong}");
+            assert!(
+                matches!(parse(wrong), Err(LocationError::Syntax { .. })),
+                "{wrong}"
+            );
         }
     }
 }

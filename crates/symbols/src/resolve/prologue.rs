@@ -100,7 +100,10 @@ impl<'a> Prologue<'a> {
         let symbol = self.module.elf_symbol_at(address);
         if let Some(unit) = debug.unit_at(address) {
             let tree = debug.blocks(unit);
-            if let Some(function) = tree.function_at(address).and_then(|index| tree.block(index)) {
+            if let Some(function) = tree
+                .function_at(address)
+                .and_then(|index| tree.block(index))
+            {
                 return Some(Start {
                     entry: function.entry(),
                     end: function.end(),
@@ -286,9 +289,7 @@ impl<'a> Prologue<'a> {
             }
             let first = self.line_at(entry)?;
             let producer = &self.module.debug().facts(first.unit).producer;
-            if !gcc_at_least_4_6(producer)
-                || first.place.start != entry
-                || end >= first.place.end?
+            if !gcc_at_least_4_6(producer) || first.place.start != entry || end >= first.place.end?
             {
                 return None;
             }

@@ -23,36 +23,33 @@ fn stack_alignment(code: Code<'_>, start: u64) -> Option<u64> {
     let bytes: [u8; 18] = code.bytes(start)?;
     let at = |index: usize| bytes.get(index).copied();
     let high = |prefix: u8, bit: u8| if prefix & bit != 0 { 8 } else { 0 };
-    let (register, mut offset) = if at(0)? & 0xfb == 0x48
-        && at(1)? == 0x8d
-        && at(3)? == 0x24
-        && at(4)? == 0x08
-    {
-        if at(2)? & 0xc7 != 0x44 {
-            return None;
-        }
-        (((at(2)? >> 3) & 7) + high(at(0)?, 4), 5)
-    } else {
-        let (extension, offset) = if at(0)? & 0xf8 == 0x50 {
-            (0, 0)
-        } else if at(0)? & 0xf6 == 0x40 && at(1)? & 0xf8 == 0x50 {
-            (high(at(0)?, 1), 1)
+    let (register, mut offset) =
+        if at(0)? & 0xfb == 0x48 && at(1)? == 0x8d && at(3)? == 0x24 && at(4)? == 0x08 {
+            if at(2)? & 0xc7 != 0x44 {
+                return None;
+            }
+            (((at(2)? >> 3) & 7) + high(at(0)?, 4), 5)
         } else {
-            return None;
+            let (extension, offset) = if at(0)? & 0xf8 == 0x50 {
+                (0, 0)
+            } else if at(0)? & 0xf6 == 0x40 && at(1)? & 0xf8 == 0x50 {
+                (high(at(0)?, 1), 1)
+            } else {
+                return None;
+            };
+            let register = (at(offset)? & 7) + extension;
+            let lea = offset + 1;
+            if at(lea)? & 0xfb != 0x48
+                || at(lea + 1)? != 0x8d
+                || at(lea + 3)? != 0x24
+                || at(lea + 4)? != 0x10
+                || at(lea + 2)? & 0xc7 != 0x44
+                || ((at(lea + 2)? >> 3) & 7) + high(at(lea)?, 4) != register
+            {
+                return None;
+            }
+            (register, lea + 5)
         };
-        let register = (at(offset)? & 7) + extension;
-        let lea = offset + 1;
-        if at(lea)? & 0xfb != 0x48
-            || at(lea + 1)? != 0x8d
-            || at(lea + 3)? != 0x24
-            || at(lea + 4)? != 0x10
-            || at(lea + 2)? & 0xc7 != 0x44
-            || ((at(lea + 2)? >> 3) & 7) + high(at(lea)?, 4) != register
-        {
-            return None;
-        }
-        (register, lea + 5)
-    };
     if register == 4 || register == 5 {
         return None;
     }

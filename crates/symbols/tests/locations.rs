@@ -1,0 +1,196 @@
+//! Locations resolve to the very addresses where GDB puts a breakpoint.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use support::{Build, gdb_locations};
+use tracewire_symbols::Symbols;
+
+fn resolved(symbols: &Symbols, location: &str) -> Vec<u64> {
+    let mut found: Vec<u64> = symbols
+        .resolve(location, None)
+        .map(|places| places.iter().map(|place| place.address.0).collect())
+        .unwrap_or_default();
+    found.sort_unstable();
+    found
+}
+
+/// Other ways to name places, by source: bare names, overloads, templates, inlined functions, symbols.
+const NAMES: &[(&str, &[&str])] = &[
+    (
+        "shapes.c",
+        &[
+            "twice",
+            "helper",
+            "shapes.c:helper",
+            "shapes.c:twice",
+            "sum",
+            "_start",
+            "nonsense",
+            "*main",
+            "*main+4",
+            "*&helper",
+            "shapes.c:nonsense",
+            "nonsense.c:3",
+            "shapes.c:9999",
+            "'shapes.c':70",
+            "counter",
+            "main",
+            "_init",
+            "-function sum",
+            "-source shapes.c -line 40",
+            "-qualified twice",
+        ],
+    ),
+    (
+        "classes.cpp",
+        &[
+            "cost",
+            "Item::cost",
+            "shop::Item::cost",
+            "shop::Item::cost(int)",
+            "shop::Item::cost(double) const",
+            "Special::cost",
+            "cost(int)",
+            "largest",
+            "shop::largest<int>",
+            "largest<double>",
+            "push",
+            "Ring<int, 4>::push",
+            "shop::Ring<double,2>::push",
+            "overloaded",
+            "overloaded(int)",
+            "overloaded(char)",
+            "overloaded(const char *, unsigned long)",
+            "overloaded(char const*, unsigned long)",
+            "add",
+            "shop::add",
+            "Item",
+            "Item::Item",
+            "Item::~Item",
+            "operator<",
+            "operator()",
+            "shop::Item::operator()",
+            "run",
+            "(anonymous namespace)::Local::run",
+            "Local::run",
+            "by_reference",
+            "main",
+            "-qualified add",
+            "-qualified shop::add",
+            "-qualified main",
+            "classes.cpp:add",
+            "classes.cpp:main",
+            "classes.cpp:shop::Item::cost",
+            "hop::add",
+            "_ZN4shop4ItemC2EiNS_4KindE",
+            "std::vector<int>::size",
+        ],
+    ),
+    (
+        "modules.rs",
+        &[
+            "main",
+            "modules::main",
+            "modules::work",
+            "modules::store::twice",
+            "modules::store::largest<i32>",
+            "modules::store::Shelf::add",
+            "modules::{impl#0}::weigh",
+        ],
+    ),
+];
+
+/// Every function of the source, and every line of it.
+fn compare(build: Build) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = build.run(directory.path()) else {
+        return;
+    };
+    let mut symbols = Symbols::new();
+    symbols
+        .add_module(&program, 0)
+        .expect("the program is read");
+    let functions: BTreeSet<String> = symbols
+        .functions()
+        .into_iter()
+        .filter(|function| {
+            function
+                .file
+                .as_deref()
+                .is_some_and(|file| file.ends_with(build.source))
+        })
+        .map(|function| function.name)
+        .collect();
+    assert!(functions.len() > 3, "{functions:?}");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(build.source);
+    let lines = std::fs::read_to_string(source)
+        .expect("the source is there")
+        .lines()
+        .count();
+    let locations: Vec<String> = functions
+        .into_iter()
+        .chain((1..=lines).map(|line| format!("{}:{line}", build.source)))
+        .chain(
+            NAMES
+                .iter()
+                .filter(|(source, _)| *source == build.source)
+                .flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned())),
+        )
+        .collect();
+    let Some(expected) = gdb_locations(&program, directory.path(), &locations) else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    for location in &locations {
+        let found = resolved(&symbols, location);
+        let wanted = &expected[location];
+        if &found != wanted {
+            let error = symbols.resolve(location, None).err();
+            wrong.push(format!("{location}: {found:x?} {error:?}, GDB {wanted:x?}"));
+        }
+    }
+    let resolved_by_gdb = expected
+        .values()
+        .filter(|places| !places.is_empty())
+        .count();
+    assert!(resolved_by_gdb * 2 > locations.len(), "{expected:?}");
+    assert!(
+        wrong.is_empty(),
+        "{build:?}: {} of {} differ:\n{}",
+        wrong.len(),
+        locations.len(),
+        wrong.join("\n")
+    );
+}
+
+macro_rules! builds {
+    ($($name:ident: $compiler:literal $source:literal $options:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            compare(Build { compiler: $compiler, source: $source, options: $options });
+        }
+    )*};
+}
+
+builds! {
+    c_unoptimized: "cc" "shapes.c" &["-g", "-O0"];
+    c_o1: "cc" "shapes.c" &["-g", "-O1"];
+    c_o2: "cc" "shapes.c" &["-g", "-O2"];
+    c_dwarf_4: "cc" "shapes.c" &["-g", "-gdwarf-4", "-O0"];
+    c_dwarf_4_o2: "cc" "shapes.c" &["-g", "-gdwarf-4", "-O2"];
+    c_fixed_address: "cc" "shapes.c" &["-g", "-O0", "-no-pie"];
+    c_compressed: "cc" "shapes.c" &["-g", "-O0", "-gz"];
+    c_branch_protection: "cc" "shapes.c" &["-g", "-O0", "-fcf-protection=full"];
+    c_static: "cc" "shapes.c" &["-g", "-O0", "-static"];
+    c_32_bit: "cc" "shapes.c" &["-g", "-O0", "-m32"];
+    cpp_unoptimized: "g++" "classes.cpp" &["-g", "-O0"];
+    cpp_o2: "g++" "classes.cpp" &["-g", "-O2"];
+    cpp_dwarf_4: "g++" "classes.cpp" &["-g", "-gdwarf-4", "-O0"];
+    rust_debug: "rustc" "modules.rs" &["-g", "--edition=2021"];
+    rust_release: "rustc" "modules.rs" &["-g", "-O", "--edition=2021"];
+}

@@ -1,0 +1,121 @@
+//! Programs built for a test, and what GDB says of them.
+
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A compiler, its options, and the program it makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    pub compiler: &'static str,
+    pub source: &'static str,
+    pub options: &'static [&'static str],
+}
+
+impl Build {
+    /// Builds the program into a directory; `None` with a message when the compiler is not installed.
+    pub fn run(&self, directory: &Path) -> Option<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/programs")
+            .join(self.source);
+        let name: String = std::iter::once(self.compiler)
+            .chain(std::iter::once(self.source))
+            .chain(self.options.iter().copied())
+            .collect::<Vec<_>>()
+            .join("_")
+            .replace(['/', '=', '.', ','], "-");
+        let program = directory.join(name);
+        let built = Command::new(self.compiler)
+            .args(self.options)
+            .arg("-o")
+            .arg(&program)
+            .arg(&source)
+            .stderr(Stdio::inherit())
+            .status();
+        match built {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("skipped: {} is not installed", self.compiler);
+                None
+            }
+            Err(error) => panic!("{self:?}: {error}"),
+            Ok(status) if !status.success() && self.options.contains(&"-m32") => {
+                eprintln!("skipped: no 32-bit libraries for {}", self.compiler);
+                None
+            }
+            Ok(status) => {
+                assert!(status.success(), "{self:?} does not build");
+                Some(program)
+            }
+        }
+    }
+}
+
+/// Runs GDB's Python on a program that is not started; the output, or `None` when GDB is not installed.
+pub fn gdb(program: &Path, directory: &Path, python: &str) -> Option<String> {
+    let script = directory.join("script.py");
+    std::fs::write(&script, python).expect("the script is written");
+    let output = Command::new("gdb")
+        .args([
+            "-batch",
+            "-nx",
+            "-ex",
+            "set debuginfod enabled off",
+            "-ex",
+            "set breakpoint pending off",
+        ])
+        .arg("-x")
+        .arg(&script)
+        .arg(program)
+        .stderr(Stdio::null())
+        .output();
+    match output {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: gdb is not installed");
+            None
+        }
+        Err(error) => panic!("gdb: {error}"),
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+    }
+}
+
+/// The addresses where GDB puts a breakpoint on each location; none for what it cannot resolve.
+pub fn gdb_locations(
+    program: &Path,
+    directory: &Path,
+    locations: &[String],
+) -> Option<BTreeMap<String, Vec<u64>>> {
+    let list = directory.join("locations.txt");
+    std::fs::write(&list, locations.join("\n")).expect("the list is written");
+    let python = format!(
+        r#"
+import gdb
+for location in open({list:?}).read().split("\n"):
+    try:
+        point = gdb.Breakpoint(location)
+        places = sorted({{place.address for place in point.locations}})
+        point.delete()
+    except Exception as error:
+        places = []
+    print("@@", location, "@@", " ".join(hex(place) for place in places))
+"#
+    );
+    let output = gdb(program, directory, &python)?;
+    let mut found = BTreeMap::new();
+    for line in output.lines() {
+        let Some((location, places)) = line
+            .strip_prefix("@@ ")
+            .and_then(|line| line.split_once(" @@ "))
+            .or_else(|| Some((line.strip_prefix("@@ ")?.strip_suffix(" @@")?, "")))
+        else {
+            continue;
+        };
+        let places = places
+            .split_whitespace()
+            .map(|place| u64::from_str_radix(place.trim_start_matches("0x"), 16).expect("hex"))
+            .collect();
+        found.insert(location.to_owned(), places);
+    }
+    Some(found)
+}
