@@ -1,0 +1,150 @@
+//! A connection's state without its transport: what to acknowledge, what to send again.
+
+use super::{ACK, Decoder, Encoder, Event, INTERRUPT, NAK, Side, Unreadable};
+
+/// What arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Received<'a> {
+    /// A packet, acknowledged already where that is due.
+    Packet(&'a [u8]),
+    /// A notification.
+    Notification(&'a [u8]),
+    /// The client wants the program to stop.
+    Interrupt,
+    /// A packet that was not understood as such; it was acknowledged, and should be answered with an error.
+    Unreadable(Unreadable),
+    /// The other side asked for the last packet once too often; the connection is of no use.
+    Lost,
+}
+
+/// How often a packet is sent again, which is GDB's own patience.
+const MAX_RESENDS: u8 = 3;
+
+/// One end of a connection. Bytes from the transport go into [`Self::receive`]; bytes for it come from
+/// [`Self::output`].
+///
+/// ```
+/// use tracewire_packets::frame::{Connection, Received, Side};
+///
+/// let mut stub = Connection::new(Side::Server, 0x4000);
+/// let mut bytes: &[u8] = b"+$qC#b4";
+/// assert_eq!(stub.receive(&mut bytes), Some(Received::Packet(b"qC")));
+/// assert_eq!(stub.receive(&mut bytes), None);
+/// stub.send(b"QCp1.1");
+/// assert_eq!(stub.output(), b"+$QCp1.1#94");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connection {
+    decoder: Decoder,
+    encoder: Encoder,
+    acknowledging: bool,
+    output: Vec<u8>,
+    /// The last packet sent, framed, until the other side has it.
+    unacknowledged: Vec<u8>,
+    resends: u8,
+}
+
+impl Connection {
+    /// A new connection, on which packets are acknowledged. A payload longer than `limit` bytes is refused.
+    #[must_use]
+    pub fn new(side: Side, limit: usize) -> Self {
+        Self {
+            decoder: Decoder::new(side, limit),
+            encoder: match side {
+                Side::Client => Encoder::plain(),
+                Side::Server => Encoder::with_runs(),
+            },
+            acknowledging: true,
+            output: Vec::new(),
+            unacknowledged: Vec::new(),
+            resends: 0,
+        }
+    }
+
+    /// No acknowledgements from now on: both sides agreed by `QStartNoAckMode` and its `OK`. Those that still
+    /// arrive are ignored.
+    pub fn stop_acknowledging(&mut self) {
+        self.acknowledging = false;
+        self.unacknowledged.clear();
+    }
+
+    /// Whether packets are acknowledged.
+    #[must_use]
+    pub const fn acknowledges(&self) -> bool {
+        self.acknowledging
+    }
+
+    /// Takes bytes from the front of the input up to the next thing that matters; none when the input ran out.
+    pub fn receive(&mut self, input: &mut &[u8]) -> Option<Received<'_>> {
+        loop {
+            match self.decoder.decode(input)? {
+                Event::Packet => {
+                    self.acknowledge(ACK);
+                    return Some(Received::Packet(self.decoder.payload()));
+                }
+                // Nobody would send it again, so it is taken as it is, as gdbserver does.
+                Event::Damaged { .. } if !self.acknowledging => {
+                    return Some(Received::Packet(self.decoder.payload()));
+                }
+                Event::Damaged { .. } => self.acknowledge(NAK),
+                Event::Unreadable(why) => {
+                    self.acknowledge(ACK);
+                    return Some(Received::Unreadable(why));
+                }
+                Event::Notification => {
+                    return Some(Received::Notification(self.decoder.payload()));
+                }
+                Event::Interrupt => return Some(Received::Interrupt),
+                Event::Ack => self.unacknowledged.clear(),
+                Event::Nak => {
+                    if !self.unacknowledged.is_empty() {
+                        self.resends += 1;
+                        if self.resends > MAX_RESENDS {
+                            return Some(Received::Lost);
+                        }
+                        self.output.extend_from_slice(&self.unacknowledged);
+                    }
+                }
+                Event::Garbage(_) => {}
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, byte: u8) {
+        if self.acknowledging {
+            self.output.push(byte);
+        }
+    }
+
+    /// Sends a packet, whose binary data is escaped already.
+    pub fn send(&mut self, payload: &[u8]) {
+        let start = self.output.len();
+        self.encoder.packet(payload, &mut self.output);
+        self.resends = 0;
+        self.unacknowledged.clear();
+        if self.acknowledging {
+            self.unacknowledged.extend_from_slice(&self.output[start..]);
+        }
+    }
+
+    /// Sends a notification, which is not acknowledged.
+    pub fn notify(&mut self, payload: &[u8]) {
+        self.encoder.notification(payload, &mut self.output);
+    }
+
+    /// Sends the interrupt byte.
+    pub fn interrupt(&mut self) {
+        self.output.push(INTERRUPT);
+    }
+
+    /// What is to be written to the transport.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// So many bytes of the output were written.
+    pub fn written(&mut self, count: usize) {
+        self.output.drain(..count.min(self.output.len()));
+    }
+}

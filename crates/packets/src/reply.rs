@@ -1,0 +1,563 @@
+//! Replies: what the server sends in answer to a request, and on its own.
+
+use std::fmt;
+
+use tracewire_tracefile::{Address, Piece, Status, TracepointUsage, VariableDefinition};
+
+use crate::PacketError;
+use crate::error::Expected;
+use crate::family::features::FeatureList;
+use crate::family::file::FileReply;
+use crate::family::file_io::FileIoCall;
+use crate::family::process::Offsets;
+use crate::family::register::RegisterBytes;
+use crate::family::stop::StopReply;
+use crate::family::transfer::Chunk;
+use crate::field::{Field, HexBytes};
+use crate::hex;
+use crate::scan::Scanner;
+use crate::thread_id::{ThreadList, ThreadSelector};
+use crate::tracepoint::{MarkerList, SelectedFrame, parse_piece, print_piece};
+
+/// A reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// Nothing: the packet is not supported.
+    Unsupported,
+    /// `OK`.
+    Ok,
+    /// `E`: it failed.
+    Error(Failure),
+    /// A stop reply: `S`, `T`, `W`, `X`, `w`, `N`.
+    Stop(StopReply),
+    /// `O` and hexadecimal digits: text for the user, while the program runs or a monitor command does. The reply
+    /// proper is still to come.
+    Output(HexBytes),
+    /// `F`: a system call that the program asks GDB to do; no reply comes before GDB has answered.
+    FileIo(FileIoCall),
+    /// `qRelocInsn`: GDB is to move an instruction; the reply proper comes after its answer.
+    Relocate {
+        /// Where it is.
+        from: Address,
+        /// Where it is to go.
+        to: Address,
+    },
+    /// `m`: memory, perhaps less than was asked for.
+    Memory(Vec<u8>),
+    /// `x`: `b` and memory.
+    BinaryMemory(Vec<u8>),
+    /// `g`, `p`: registers.
+    Registers(RegisterBytes),
+    /// `qCRC`: `C` and the checksum.
+    Checksum(u32),
+    /// `qSearch`: `1,address` or `0`.
+    Found(Option<Address>),
+    /// `qMemTags`: `m` and the tags.
+    Tags(HexBytes),
+    /// `vCont?`: the letters of the actions that are supported.
+    ResumeActions(Vec<u8>),
+    /// `qC`: `QC` and the thread.
+    CurrentThread(ThreadSelector),
+    /// `qfThreadInfo`: `m` and threads.
+    Threads(ThreadList),
+    /// `qThreadExtraInfo`, `qRcmd`: text for the user.
+    Text(HexBytes),
+    /// `qGetTLSAddr`, `qGetTIBAddr`: an address.
+    Address(Address),
+    /// `qAttached`: 1 or 0.
+    Attached(bool),
+    /// `qOffsets`.
+    Offsets(Offsets),
+    /// `qSymbol`: the next symbol the stub asks for.
+    Symbol(HexBytes),
+    /// `qXfer` read.
+    Chunk(Chunk),
+    /// `qXfer` write: how many bytes were written.
+    Written(u64),
+    /// `vFile`.
+    File(FileReply),
+    /// `qSupported`.
+    Features(FeatureList),
+    /// `l`: the end of a list, of tracepoints, variables, markers, threads; or of the trace buffer.
+    End,
+    /// `QTFrame`.
+    Frame(SelectedFrame),
+    /// `qTStatus`: `T` and how the run stands.
+    TraceStatus(Box<Status>),
+    /// `qTP`: `Vhits:usage`.
+    TracepointUsage(TracepointUsage),
+    /// `qTV`: `V` and the value, or `U` when it is not known.
+    VariableValue(Option<i64>),
+    /// `qTfP`, `qTsP`: a piece of a tracepoint.
+    Piece(Piece),
+    /// `qTfV`, `qTsV`: a trace state variable.
+    Variable(VariableDefinition),
+    /// `qTfSTM`, `qTsSTM`, `qTSTMat`: markers.
+    Markers(MarkerList),
+    /// `qTBuffer`: bytes of the trace buffer.
+    TraceBuffer(Vec<u8>),
+    /// `qTMinFTPILen`: a length in bytes; 0 when it is not known yet.
+    Length(u64),
+    /// One that does not answer the request.
+    Unknown(Vec<u8>),
+}
+
+/// What an `E` reply says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// `Enn`: a number without meaning to anyone.
+    Number(u8),
+    /// `E.text`: a text for the user, bytes as they are. GDB shows it for some packets, tracepoint ones among them.
+    Text(Vec<u8>),
+}
+
+impl Failure {
+    /// A failure with a text. What framing could not carry is replaced.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        let safe = |c: char| {
+            if matches!(c, '#' | '$' | '}' | '*') || c.is_control() {
+                '?'
+            } else {
+                c
+            }
+        };
+        Self::Text(text.chars().map(safe).collect::<String>().into_bytes())
+    }
+
+    /// Exactly two digits, or a text: anything else that starts with `E` is no failure (GDB's own test).
+    fn is(text: &[u8]) -> bool {
+        match text {
+            [b'E', b'.', ..] => true,
+            [b'E', high, low] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
+            _ => false,
+        }
+    }
+}
+
+impl Field for Failure {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        if scanner.take(".") {
+            return Ok(Self::Text(scanner.take_rest().to_vec()));
+        }
+        Field::scan(scanner).map(Self::Number)
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Number(number) => hex::encode(&[*number], out),
+            Self::Text(text) => {
+                out.push(b'.');
+                out.extend_from_slice(text);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "error {number}"),
+            Self::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
+        }
+    }
+}
+
+macro_rules! reply_kinds {
+    ($( $(#[$meta:meta])* $kind:ident = $name:literal, )*) => {
+        /// Which kind of reply answers a request. Nothing, `E`, and in most places `OK`, may come whatever the kind.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ReplyKind {
+            $( $(#[$meta])* $kind, )*
+        }
+
+        impl ReplyKind {
+            /// The name a malformed reply is told by.
+            const fn name(self) -> &'static str {
+                match self {
+                    $( Self::$kind => $name, )*
+                }
+            }
+        }
+    };
+}
+
+reply_kinds! {
+    /// `OK`; or a `qRelocInsn` question.
+    Done = "reply",
+    /// A stop reply, output, or a system call.
+    Stop = "stop reply",
+    /// Hexadecimal bytes.
+    Memory = "reply to m",
+    /// `b` and bytes.
+    BinaryMemory = "reply to x",
+    /// Hexadecimal bytes, some unavailable.
+    Registers = "reply to g or p",
+    /// `C` and a number.
+    Checksum = "reply to qCRC",
+    /// `1,address` or `0`.
+    Search = "reply to qSearch",
+    /// `m` and hexadecimal bytes.
+    Tags = "reply to qMemTags",
+    /// `vCont` and letters.
+    ResumeActions = "reply to vCont?",
+    /// `QC` and a thread.
+    CurrentThread = "reply to qC",
+    /// `m` and threads, or `l`.
+    Threads = "reply to qfThreadInfo",
+    /// Hexadecimal text.
+    ThreadDescription = "reply to qThreadExtraInfo",
+    /// An address.
+    Address = "reply to qGetTLSAddr",
+    /// `1` or `0`.
+    Attached = "reply to qAttached",
+    /// Offsets or segments.
+    Offsets = "reply to qOffsets",
+    /// `qSymbol:` and a name.
+    Symbol = "reply to qSymbol",
+    /// Output, or hexadecimal text.
+    Monitor = "reply to qRcmd",
+    /// `m` or `l` and bytes.
+    Chunk = "reply to qXfer",
+    /// A number.
+    Written = "reply to qXfer write",
+    /// `F`, a result, data.
+    File = "reply to vFile",
+    /// Features.
+    Features = "reply to qSupported",
+    /// `F` and `T`.
+    Frame = "reply to QTFrame",
+    /// `T` and fields.
+    TraceStatus = "reply to qTStatus",
+    /// `V`, two numbers.
+    TracepointUsage = "reply to qTP",
+    /// `V` and a number, or `U`.
+    VariableValue = "reply to qTV",
+    /// A piece of a tracepoint, or `l`.
+    Piece = "reply to qTfP",
+    /// A variable, or `l`.
+    Variable = "reply to qTfV",
+    /// Markers, or `l`.
+    Markers = "reply to qTfSTM",
+    /// Hexadecimal bytes, or `l`.
+    TraceBuffer = "reply to qTBuffer",
+    /// A number.
+    Length = "reply to qTMinFTPILen",
+    /// What is not known.
+    Anything = "reply",
+}
+
+impl Reply {
+    /// Reads the reply to a request of this kind.
+    ///
+    /// # Errors
+    /// When it is neither that nor one that may always come.
+    pub fn parse(kind: ReplyKind, payload: &[u8]) -> Result<Self, PacketError> {
+        match payload {
+            b"" => return Ok(Self::Unsupported),
+            b"OK" => return Ok(Self::Ok),
+            text if Failure::is(text) => {
+                return Failure::scan(&mut Scanner::new(&text[1..]))
+                    .map(Self::Error)
+                    .map_err(|error| error.of(kind.name(), payload));
+            }
+            _ => {}
+        }
+        let mut scanner = Scanner::new(payload);
+        Self::scan(kind, &mut scanner)
+            .and_then(|reply| scanner.end().map(|()| reply))
+            .map_err(|error| error.of(kind.name(), payload))
+    }
+
+    fn scan(kind: ReplyKind, scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let start = *scanner;
+        match kind {
+            ReplyKind::Done => {
+                if scanner.take("qRelocInsn:") {
+                    let from = Field::scan(scanner)?;
+                    scanner.literal(";")?;
+                    return Ok(Self::Relocate {
+                        from,
+                        to: Field::scan(scanner)?,
+                    });
+                }
+                Ok(Self::Unknown(scanner.take_rest().to_vec()))
+            }
+            ReplyKind::Stop => match scanner.peek() {
+                Some(b'O') => {
+                    scanner.next();
+                    Field::scan(scanner).map(Self::Output)
+                }
+                Some(b'F') => {
+                    scanner.next();
+                    Field::scan(scanner).map(Self::FileIo)
+                }
+                _ => Field::scan(scanner).map(Self::Stop),
+            },
+            ReplyKind::Memory => bytes(scanner).map(Self::Memory),
+            ReplyKind::BinaryMemory => {
+                scanner.literal("b")?;
+                crate::escape::unescape(scanner.take_rest())
+                    .map(Self::BinaryMemory)
+                    .ok_or_else(|| start.expected("binary data that does not end in an escape"))
+            }
+            ReplyKind::Registers => RegisterBytes::scan(scanner).map(Self::Registers),
+            ReplyKind::Checksum => {
+                scanner.literal("C")?;
+                Field::scan(scanner).map(Self::Checksum)
+            }
+            ReplyKind::Search => {
+                if scanner.take("0") {
+                    return Ok(Self::Found(None));
+                }
+                scanner.literal("1,")?;
+                Field::scan(scanner).map(|address| Self::Found(Some(address)))
+            }
+            ReplyKind::Tags => {
+                scanner.literal("m")?;
+                Field::scan(scanner).map(Self::Tags)
+            }
+            ReplyKind::ResumeActions => {
+                scanner.literal("vCont")?;
+                let mut letters = Vec::new();
+                while scanner.take(";") {
+                    let letter = scanner.next().filter(u8::is_ascii_alphabetic);
+                    letters.push(letter.ok_or_else(|| start.expected("letters after `;`"))?);
+                }
+                Ok(Self::ResumeActions(letters))
+            }
+            ReplyKind::CurrentThread => {
+                scanner.literal("QC")?;
+                Field::scan(scanner).map(Self::CurrentThread)
+            }
+            ReplyKind::Threads => {
+                if end(scanner) {
+                    return Ok(Self::End);
+                }
+                scanner.literal("m")?;
+                Field::scan(scanner).map(Self::Threads)
+            }
+            ReplyKind::ThreadDescription => Field::scan(scanner).map(Self::Text),
+            ReplyKind::Address => Field::scan(scanner).map(Self::Address),
+            ReplyKind::Attached => Field::scan(scanner).map(Self::Attached),
+            ReplyKind::Offsets => Field::scan(scanner).map(Self::Offsets),
+            ReplyKind::Symbol => {
+                scanner.literal("qSymbol:")?;
+                Field::scan(scanner).map(Self::Symbol)
+            }
+            ReplyKind::Monitor => {
+                if scanner.take("O") {
+                    return Field::scan(scanner).map(Self::Output);
+                }
+                Field::scan(scanner).map(Self::Text)
+            }
+            ReplyKind::Chunk => Field::scan(scanner).map(Self::Chunk),
+            ReplyKind::Written => Field::scan(scanner).map(Self::Written),
+            ReplyKind::File => {
+                scanner.literal("F")?;
+                Field::scan(scanner).map(Self::File)
+            }
+            ReplyKind::Features => Field::scan(scanner).map(Self::Features),
+            ReplyKind::Frame
+            | ReplyKind::TraceStatus
+            | ReplyKind::TracepointUsage
+            | ReplyKind::VariableValue
+            | ReplyKind::Piece
+            | ReplyKind::Variable
+            | ReplyKind::Markers
+            | ReplyKind::TraceBuffer
+            | ReplyKind::Length => Self::scan_trace(kind, scanner),
+            ReplyKind::Anything => Ok(Self::Unknown(scanner.take_rest().to_vec())),
+        }
+    }
+
+    fn scan_trace(kind: ReplyKind, scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let from_text = |error: tracewire_tracefile::TextError, start: Scanner<'_>| {
+            Expected::from_text(&error, start.column())
+        };
+        match kind {
+            ReplyKind::Frame => Field::scan(scanner).map(Self::Frame),
+            ReplyKind::TraceStatus => {
+                scanner.literal("T")?;
+                let start = *scanner;
+                Status::parse(scanner.take_rest())
+                    .map(|status| Self::TraceStatus(Box::new(status)))
+                    .map_err(|error| from_text(error, start))
+            }
+            ReplyKind::TracepointUsage => {
+                scanner.literal("V")?;
+                let hits = scanner.hex()?;
+                scanner.literal(":")?;
+                Ok(Self::TracepointUsage(TracepointUsage {
+                    hits,
+                    bytes: scanner.hex()?,
+                }))
+            }
+            ReplyKind::VariableValue => {
+                if scanner.take("U") {
+                    return Ok(Self::VariableValue(None));
+                }
+                scanner.literal("V")?;
+                scanner
+                    .hex()
+                    .map(|value| Self::VariableValue(Some(value.cast_signed())))
+            }
+            ReplyKind::Length => Field::scan(scanner).map(Self::Length),
+            _ if end(scanner) => Ok(Self::End),
+            ReplyKind::Piece => parse_piece(scanner.take_rest()).map(Self::Piece),
+            ReplyKind::Variable => {
+                let start = *scanner;
+                VariableDefinition::parse(scanner.take_rest())
+                    .map(Self::Variable)
+                    .map_err(|error| from_text(error, start))
+            }
+            ReplyKind::TraceBuffer => bytes(scanner).map(Self::TraceBuffer),
+            _ => Field::scan(scanner).map(Self::Markers),
+        }
+    }
+
+    /// Appends the reply as gdbserver 13 spells it, escaped where it carries binary data.
+    pub fn print(&self, out: &mut Vec<u8>) {
+        let mut word = |text: &str| out.extend_from_slice(text.as_bytes());
+        match self {
+            Self::Unsupported => {}
+            Self::Ok => word("OK"),
+            Self::Error(failure) => {
+                word("E");
+                failure.print(out);
+            }
+            Self::Stop(stop) => stop.print(out),
+            Self::Output(text) => {
+                word("O");
+                text.print(out);
+            }
+            Self::FileIo(call) => {
+                word("F");
+                call.print(out);
+            }
+            Self::Relocate { from, to } => {
+                word("qRelocInsn:");
+                from.print(out);
+                out.push(b';');
+                to.print(out);
+            }
+            Self::Memory(bytes) | Self::TraceBuffer(bytes) => hex::encode(bytes, out),
+            Self::BinaryMemory(bytes) => {
+                word("b");
+                crate::escape::escape(bytes, out);
+            }
+            Self::Registers(registers) => registers.print(out),
+            Self::Checksum(checksum) => {
+                word("C");
+                checksum.print(out);
+            }
+            Self::Found(None) => word("0"),
+            Self::Found(Some(address)) => {
+                word("1,");
+                address.print(out);
+            }
+            Self::Tags(tags) => {
+                word("m");
+                tags.print(out);
+            }
+            Self::ResumeActions(letters) => {
+                word("vCont");
+                out.extend(letters.iter().flat_map(|letter| [b';', *letter]));
+            }
+            Self::CurrentThread(thread) => {
+                word("QC");
+                thread.print(out);
+            }
+            Self::Threads(threads) => {
+                word("m");
+                threads.print(out);
+            }
+            Self::Text(text) => text.print(out),
+            Self::Address(address) => address.print(out),
+            Self::Attached(attached) => attached.print(out),
+            Self::Offsets(offsets) => offsets.print(out),
+            Self::Symbol(name) => {
+                word("qSymbol:");
+                name.print(out);
+            }
+            Self::Chunk(chunk) => chunk.print(out),
+            Self::Written(count) | Self::Length(count) => count.print(out),
+            Self::File(reply) => {
+                word("F");
+                reply.print(out);
+            }
+            Self::Features(features) => features.print(out),
+            Self::End => word("l"),
+            Self::Frame(frame) => frame.print(out),
+            Self::TraceStatus(status) => word(&format!("T{status}")),
+            Self::TracepointUsage(usage) => word(&format!("V{:x}:{:x}", usage.hits, usage.bytes)),
+            Self::VariableValue(None) => word("U"),
+            Self::VariableValue(Some(value)) => word(&format!("V{value:x}")),
+            Self::Piece(piece) => print_piece(piece, out),
+            Self::Variable(variable) => word(&variable.to_string()),
+            Self::Markers(markers) => markers.print(out),
+            Self::Unknown(payload) => out.extend_from_slice(payload),
+        }
+    }
+
+    /// The reply as bytes; see [`Self::print`].
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.print(&mut out);
+        out
+    }
+}
+
+/// `l` and nothing else.
+fn end(scanner: &mut Scanner<'_>) -> bool {
+    let found = scanner.rest() == b"l";
+    if found {
+        scanner.next();
+    }
+    found
+}
+
+fn bytes(scanner: &mut Scanner<'_>) -> Result<Vec<u8>, Expected> {
+    let HexBytes(bytes) = Field::scan(scanner)?;
+    Ok(bytes)
+}
+
+/// A notification: what a server sends without being asked, in non-stop mode.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notification {
+    /// `Stop`: a thread has stopped; `vStopped` asks for more.
+    Stop(StopReply),
+    /// One that GDB 13 does not have.
+    Other(Vec<u8>),
+}
+
+impl Notification {
+    /// Reads a notification.
+    ///
+    /// # Errors
+    /// When `Stop:` is followed by no stop reply.
+    pub fn parse(payload: &[u8]) -> Result<Self, PacketError> {
+        let mut scanner = Scanner::new(payload);
+        if !scanner.take("Stop:") {
+            return Ok(Self::Other(payload.to_vec()));
+        }
+        StopReply::scan(&mut scanner)
+            .and_then(|stop| scanner.end().map(|()| Self::Stop(stop)))
+            .map_err(|error| error.of("Stop notification", payload))
+    }
+
+    /// Appends the notification.
+    pub fn print(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Stop(stop) => {
+                out.extend_from_slice(b"Stop:");
+                stop.print(out);
+            }
+            Self::Other(payload) => out.extend_from_slice(payload),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod samples;

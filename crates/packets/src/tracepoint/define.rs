@@ -1,0 +1,415 @@
+//! Tracepoints as `QTDP` and `QTDPsrc` define them, and as qTfP and qTsP give them back.
+//!
+//! The texts are the trace file's own (its `tp` lines), whose parsers are used here. What differs is spelling: GDB
+//! writes some numbers of its packets with leading zeros, and gdbserver gives actions back as GDB wrote them.
+
+use std::io::Write;
+
+use tracewire_tracefile::{
+    Action, Address, Piece, PieceContent, SourceKind, TracepointKind, TracepointNumber,
+    VariableDefinition,
+};
+
+use crate::error::Expected;
+use crate::field::Field;
+use crate::hex;
+use crate::scan::Scanner;
+
+/// A tracepoint without its actions: `QTDP:n:addr:ena:step:pass[:Fflen][:S][:Xlen,bytes][-]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Definition {
+    /// GDB's number for it.
+    pub number: TracepointNumber,
+    /// Where it is.
+    pub address: Address,
+    /// Whether it collects.
+    pub enabled: bool,
+    /// How it is to be installed.
+    pub kind: TracepointKind,
+    /// How many instructions `while-stepping` collects after a hit; 0 without `while-stepping`.
+    pub step_count: u64,
+    /// After how many hits the run stops; 0 means never.
+    pub pass_count: u64,
+    /// The condition, as agent expression bytecode.
+    pub condition: Option<Vec<u8>>,
+    /// Whether `QTDP:-` packets with its actions follow.
+    pub more: bool,
+}
+
+/// Reads a piece whose letter the packet does not have: it has its own beginning instead.
+fn scan_piece(letter: u8, scanner: &mut Scanner<'_>) -> Result<Piece, Expected> {
+    let column = scanner.column();
+    let mut text = vec![letter];
+    text.extend_from_slice(scanner.take_rest());
+    // The letter takes a byte that the packet does not have.
+    Piece::parse(&text).map_err(|error| Expected::from_text(&error, column.saturating_sub(1)))
+}
+
+/// Reads a qTfP or qTsP reply.
+pub(crate) fn parse_piece(text: &[u8]) -> Result<Piece, Expected> {
+    Piece::parse(text).map_err(|error| Expected::from_text(&error, 0))
+}
+
+/// Writes a qTfP or qTsP reply, its actions as GDB spelt them.
+pub(crate) fn print_piece(piece: &Piece, out: &mut Vec<u8>) {
+    let (letter, actions) = match &piece.content {
+        PieceContent::Actions(actions) => ('A', actions),
+        PieceContent::StepActions(actions) => ('S', actions),
+        _ => return out.extend_from_slice(piece.to_string().as_bytes()),
+    };
+    out.extend_from_slice(
+        format!("{letter}{:x}:{:x}:", piece.number.0, piece.address.0).as_bytes(),
+    );
+    print_actions(actions, out);
+}
+
+/// What follows the letter, the number and the address.
+fn print_content(piece: &Piece, out: &mut Vec<u8>) {
+    let text = piece.to_string();
+    let content = text.splitn(3, ':').nth(2).unwrap_or_default();
+    out.extend_from_slice(content.as_bytes());
+}
+
+impl Field for Definition {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let start = *scanner;
+        let more = scanner.rest().ends_with(b"-");
+        let Piece {
+            number,
+            address,
+            content,
+        } = scan_piece(b'T', scanner)?;
+        match content {
+            PieceContent::Definition {
+                enabled,
+                kind,
+                step_count,
+                pass_count,
+                condition,
+            } => Ok(Self {
+                number,
+                address,
+                enabled,
+                kind,
+                step_count,
+                pass_count,
+                condition,
+                more,
+            }),
+            _ => Err(start.expected("the definition of a tracepoint")),
+        }
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        print_head(self.number, self.address, out);
+        let piece = Piece {
+            number: self.number,
+            address: self.address,
+            content: PieceContent::Definition {
+                enabled: self.enabled,
+                kind: self.kind,
+                step_count: self.step_count,
+                pass_count: self.pass_count,
+                condition: self.condition.clone(),
+            },
+        };
+        print_content(&piece, out);
+        if self.more {
+            out.push(b'-');
+        }
+    }
+}
+
+/// The number, and the address with all its digits, as GDB writes it in `QTDP`.
+fn print_head(number: TracepointNumber, address: Address, out: &mut Vec<u8>) {
+    number.print(out);
+    out.push(b':');
+    hex::padded(address.0, 16, out);
+    out.push(b':');
+}
+
+impl Definition {
+    pub(crate) fn explain(&self) -> String {
+        let kind = match self.kind {
+            TracepointKind::Trap => "",
+            TracepointKind::Fast { .. } => "fast ",
+            TracepointKind::Static => "static ",
+        };
+        let mut text = format!(
+            "define {kind}tracepoint {} at {}",
+            self.number, self.address
+        );
+        if !self.enabled {
+            text.push_str(", disabled");
+        }
+        if self.condition.is_some() {
+            text.push_str(", with a condition");
+        }
+        if self.step_count > 0 {
+            text.push_str(&format!(", collecting {} steps", self.step_count));
+        }
+        if self.pass_count > 0 {
+            text.push_str(&format!(", at most {} hits", self.pass_count));
+        }
+        if self.more {
+            text.push_str("; actions follow");
+        }
+        text
+    }
+}
+
+/// Actions: `QTDP:-n:addr:[S]action…[-]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ActionPacket {
+    /// Which tracepoint; as in its definition.
+    pub number: TracepointNumber,
+    /// Which of its addresses; as in its definition.
+    pub address: Address,
+    /// Whether these and all actions after them are those of `while-stepping`.
+    pub starts_stepping: bool,
+    /// The actions, in order.
+    pub actions: Vec<Action>,
+    /// Whether more packets follow.
+    pub more: bool,
+}
+
+impl Field for ActionPacket {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let number = Field::scan(scanner)?;
+        scanner.literal(":")?;
+        let address = Field::scan(scanner)?;
+        scanner.literal(":")?;
+        let starts_stepping = scanner.take("S");
+        let start = *scanner;
+        let rest = scanner.take_rest();
+        let (list, more) = match rest.strip_suffix(b"-") {
+            Some(list) => (list, true),
+            None => (rest, false),
+        };
+        let list = std::str::from_utf8(list).map_err(|_| start.expected("actions"))?;
+        let actions = Action::parse_list(list)
+            .map_err(|error| Expected::from_text(&error, start.column()))?;
+        Ok(Self {
+            number,
+            address,
+            starts_stepping,
+            actions,
+            more,
+        })
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        print_head(self.number, self.address, out);
+        if self.starts_stepping {
+            out.push(b'S');
+        }
+        print_actions(&self.actions, out);
+        if self.more {
+            out.push(b'-');
+        }
+    }
+}
+
+/// As GDB spells them: `X%08X,`, and the numbers of `M` that are no address in capital letters.
+fn print_actions(actions: &[Action], out: &mut Vec<u8>) {
+    for action in actions {
+        match action {
+            Action::Expression(code) => {
+                let _ = write!(out, "X{:08X},", code.len());
+                hex::encode(code, out);
+            }
+            Action::Memory {
+                base: Some(base),
+                offset,
+                length,
+            } => {
+                let _ = write!(out, "M{:X},{offset:x},{length:X}", base.0);
+            }
+            Action::Memory {
+                base: None,
+                offset,
+                length,
+            } => {
+                let _ = write!(out, "M-1,{offset:x},{length:X}");
+            }
+            Action::Registers(_) | Action::StaticData => {
+                let _ = write!(out, "{action}");
+            }
+        }
+    }
+}
+
+impl ActionPacket {
+    pub(crate) fn explain(&self) -> String {
+        let kind = if self.starts_stepping {
+            "while-stepping actions"
+        } else {
+            "actions"
+        };
+        let collected: Vec<String> = self
+            .actions
+            .iter()
+            .map(|action| match action {
+                Action::Registers(mask) => format!("{} registers", mask.iter().count()),
+                Action::Memory {
+                    base: None,
+                    offset,
+                    length,
+                } => {
+                    format!("{length} bytes at {}", Address(*offset))
+                }
+                Action::Memory {
+                    base: Some(base),
+                    offset,
+                    length,
+                } => {
+                    format!(
+                        "{length} bytes at register {base} {:+}",
+                        offset.cast_signed()
+                    )
+                }
+                Action::Expression(code) => format!("an expression of {} bytes", code.len()),
+                Action::StaticData => "static tracepoint data".to_owned(),
+            })
+            .collect();
+        format!(
+            "{kind} of tracepoint {}: {}",
+            self.number,
+            collected.join(", ")
+        )
+    }
+}
+
+/// A string of the user's, or a part of it: `QTDPsrc:n:addr:type:start:slen:bytes`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceString {
+    /// Which tracepoint.
+    pub number: TracepointNumber,
+    /// Which of its addresses.
+    pub address: Address,
+    /// Which string.
+    pub kind: SourceKind,
+    /// Where in the whole string these bytes stand.
+    pub start: u64,
+    /// The length of the whole string, in bytes.
+    pub total: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl SourceString {
+    /// As a qTfP or qTsP reply gives it back.
+    #[must_use]
+    pub fn piece(&self) -> Piece {
+        let Self {
+            number,
+            address,
+            kind,
+            start,
+            total,
+            bytes,
+        } = self.clone();
+        Piece {
+            number,
+            address,
+            content: PieceContent::Source {
+                kind,
+                start,
+                total,
+                bytes,
+            },
+        }
+    }
+
+    pub(crate) fn explain(&self) -> String {
+        let what = match &self.kind {
+            SourceKind::At => "location",
+            SourceKind::Condition => "condition",
+            SourceKind::Command => "action line",
+            SourceKind::Other(name) => name,
+        };
+        format!(
+            "{what} of tracepoint {}: {}",
+            self.number,
+            crate::field::HexBytes(self.bytes.clone())
+        )
+    }
+}
+
+impl Field for SourceString {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let at = *scanner;
+        let Piece {
+            number,
+            address,
+            content,
+        } = scan_piece(b'Z', scanner)?;
+        match content {
+            PieceContent::Source {
+                kind,
+                start,
+                total,
+                bytes,
+            } => Ok(Self {
+                number,
+                address,
+                kind,
+                start,
+                total,
+                bytes,
+            }),
+            _ => Err(at.expected("a string of a tracepoint")),
+        }
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        self.number.print(out);
+        out.push(b':');
+        self.address.print(out);
+        out.push(b':');
+        print_content(&self.piece(), out);
+    }
+}
+
+/// As in `QTDV`, where GDB writes the value with all its digits.
+impl Field for VariableDefinition {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let column = scanner.column();
+        Self::parse(scanner.take_rest()).map_err(|error| Expected::from_text(&error, column))
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        self.number.print(out);
+        out.push(b':');
+        hex::padded(self.initial.cast_unsigned(), 16, out);
+        out.push(b':');
+        self.builtin.print(out);
+        out.push(b':');
+        hex::encode(self.name.as_bytes(), out);
+    }
+}
+
+/// Ranges of memory, `:start,end` each, where the end is the first address after the range.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Ranges(pub Vec<std::ops::Range<u64>>);
+
+impl Field for Ranges {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let mut ranges = Vec::new();
+        while scanner.take(":") {
+            let start = scanner.hex()?;
+            scanner.literal(",")?;
+            ranges.push(start..scanner.hex()?);
+        }
+        Ok(Self(ranges))
+    }
+
+    fn print(&self, out: &mut Vec<u8>) {
+        for range in &self.0 {
+            out.push(b':');
+            hex::padded(range.start, 16, out);
+            out.push(b',');
+            hex::padded(range.end, 16, out);
+        }
+    }
+}
