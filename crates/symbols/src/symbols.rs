@@ -9,8 +9,8 @@ use tracewire_tracefile::{Address, Architecture};
 use crate::dwarf::Die;
 use crate::dwarf::index::NameKind;
 use crate::error::{LocationError, SymbolError};
-use crate::function;
 use crate::frame::{CfaRule, UnwindRow};
+use crate::function;
 use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
@@ -264,6 +264,14 @@ impl Symbols {
         None
     }
 
+    /// How many bytes a variable of a type takes: a reference takes those of a pointer.
+    pub(crate) fn stored_size(&self, type_id: TypeId) -> Option<u64> {
+        match *self.strip(type_id) {
+            Type::Reference { size, .. } => Some(size),
+            _ => self.size_of(type_id),
+        }
+    }
+
     /// A type behind its typedefs and qualifiers.
     #[must_use]
     pub fn strip(&self, type_id: TypeId) -> Arc<Type> {
@@ -431,10 +439,9 @@ impl Symbols {
         {
             return module.debug().facts(unit).language;
         }
-        self.main()
-            .map_or(Language::C, |(module, main)| {
-                module.debug().facts(main.unit).language
-            })
+        self.main().map_or(Language::C, |(module, main)| {
+            module.debug().facts(main.unit).language
+        })
     }
 
     /// The function `main` of the program, if it has debug information.
@@ -477,6 +484,10 @@ pub enum ArrayBound {
     Last(i64),
     /// Where the last index is found, and its type.
     LastAt(VariableLocation, TypeId),
+    /// The expression leaves the last index itself, not its place.
+    LastIs(LocationExpression),
+    /// The expression leaves the number of elements itself, not its place.
+    CountIs(LocationExpression),
     /// Where the number of elements is found, and its type.
     CountAt(VariableLocation, TypeId),
 }

@@ -125,7 +125,7 @@ impl Symbols {
         let type_id = self.type_id_of(place.module, unit, entry);
         let finder = Finder {
             module: place.module,
-            size: self.size_of(type_id),
+            size: self.stored_size(type_id),
             pc: Some(place.address),
             at_entry: place.at_entry(),
         };
@@ -156,7 +156,7 @@ impl Symbols {
         let type_id = self.type_id_of(module, die.unit, &entry);
         let finder = Finder {
             module,
-            size: self.size_of(type_id),
+            size: self.stored_size(type_id),
             pc: None,
             at_entry: false,
         };
@@ -180,8 +180,7 @@ impl Symbols {
             unit: place.unit,
             offset: function.offset,
         })?;
-        let (unit, value) =
-            debug.attribute_of(place.unit, &entry, constants::DW_AT_frame_base)?;
+        let (unit, value) = debug.attribute_of(place.unit, &entry, constants::DW_AT_frame_base)?;
         let finder = Finder {
             module: place.module,
             size: None,
@@ -203,12 +202,10 @@ impl Symbols {
         let die = debug.die_at(target.0, false)?;
         let entry = debug.entry(die)?;
         let type_id = self.type_id_of(module, die.unit, &entry);
-        let at_entry = self
-            .code_at(pc)
-            .is_some_and(|place| place.at_entry());
+        let at_entry = self.code_at(pc).is_some_and(|place| place.at_entry());
         let finder = Finder {
             module,
-            size: self.size_of(type_id),
+            size: self.stored_size(type_id),
             pc: Some(module.unbiased(pc)),
             at_entry,
         };
@@ -235,11 +232,7 @@ pub(crate) fn declared(
     unit: usize,
     block: &Block,
 ) -> Vec<(usize, Entry)> {
-    let entry = |offset| {
-        debug
-            .entry(Die { unit, offset })
-            .map(|entry| (unit, entry))
-    };
+    let entry = |offset| debug.entry(Die { unit, offset }).map(|entry| (unit, entry));
     let mut found: Vec<(usize, Entry)> = block.names.iter().copied().filter_map(entry).collect();
     let Some(origin) = block.origin else {
         return found;
@@ -290,4 +283,3 @@ fn inherit(
         }
     }
 }
-

@@ -231,6 +231,10 @@ impl Index {
                 if kind == NameKind::Function || kind == NameKind::AbstractFunction {
                     below.local = true;
                 }
+                // What an anonymous structure declares (a lambda's `operator()`) has no qualification (GDB's rule).
+                if matches!(kind, NameKind::Structure | NameKind::Union) {
+                    below.parent = NONE;
+                }
                 return below;
             }
         };

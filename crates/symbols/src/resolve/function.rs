@@ -50,7 +50,7 @@ impl Symbols {
                 }
                 let qualified = index.qualified(debug, name);
                 let wanted = match linkage_name {
-                    Some((_, wanted)) => has_linkage_name(module, name, wanted),
+                    Some((_, wanted)) => has_linkage_name(module, name.die, wanted),
                     None => self.matches(module, name, &qualified, &pattern),
                 };
                 if !wanted {
@@ -259,12 +259,25 @@ pub(crate) fn best(names: impl Iterator<Item = (f64, String)>) -> Vec<String> {
         .collect()
 }
 
-fn has_linkage_name(module: &Module, name: &Name, wanted: &str) -> bool {
+/// Whether a function has a linker's name, or an entry has that completes it: of a constructor that is only ever
+/// inlined, the linker's name is given beside the entry that its copies come from.
+fn has_linkage_name(module: &Module, die: Die, wanted: &str) -> bool {
     let debug = module.debug();
-    debug
-        .entry(name.die)
-        .and_then(|entry| debug.linkage_name(name.die.unit, &entry))
-        .is_some_and(|own| own == wanted)
+    let Some(entry) = debug.entry(die) else {
+        return false;
+    };
+    if debug.linkage_name(die.unit, &entry).as_deref() == Some(wanted) {
+        return true;
+    }
+    let Some(plain) = debug.name(die.unit, &entry) else {
+        return false;
+    };
+    debug.index().named(&plain).into_iter().any(|other| {
+        debug.entry(other.die).is_some_and(|entry| {
+            debug.origin(other.die.unit, &entry) == Some(die)
+                && debug.linkage_name(other.die.unit, &entry).as_deref() == Some(wanted)
+        })
+    })
 }
 
 /// Whether two lists of parameters are the same types, however they are written.

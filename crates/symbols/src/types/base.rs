@@ -161,7 +161,14 @@ mod tests {
         ] {
             assert_eq!(canonical_c_name(given), Some(usual), "{given}");
         }
-        for wrong in ["", "job", "long float", "unsigned double", "short long", "char int"] {
+        for wrong in [
+            "",
+            "job",
+            "long float",
+            "unsigned double",
+            "short long",
+            "char int",
+        ] {
             assert_eq!(canonical_c_name(wrong), None, "{wrong}");
         }
     }

@@ -4,12 +4,15 @@ use gimli::{AttributeValue, constants};
 use tracewire_tracefile::Address;
 
 use super::table::TypeSource;
-use super::{BaseEncoding, Enumerator, Member, ReferenceKind, StructureKind, Type, TypeId, Variant, VariantPart};
+use super::{
+    BaseEncoding, Enumerator, Member, ReferenceKind, StructureKind, Type, TypeId, Variant,
+    VariantPart,
+};
 use crate::dwarf::index::NameKind;
 use crate::dwarf::location::Finder;
 use crate::dwarf::{DebugInformation, Die, Entry, Value, flag};
-use crate::module::Module;
 use crate::location_expression::VariableLocation;
+use crate::module::Module;
 use crate::symbols::{ArrayBound, Symbols};
 use crate::types::Language;
 
@@ -94,7 +97,11 @@ impl Symbols {
         let counts = name == constants::DW_AT_count;
         if let Some(last) = constant(&value) {
             let last = i64::try_from(last).ok()?;
-            return Some(ArrayBound::Last(if counts { last.checked_sub(1)? } else { last }));
+            return Some(ArrayBound::Last(if counts {
+                last.checked_sub(1)?
+            } else {
+                last
+            }));
         }
         let at_entry = self.code_at(pc).is_some_and(|place| place.at_entry());
         let finder = |size| Finder {
@@ -106,12 +113,15 @@ impl Symbols {
         let (location, type_id) = if let Some(variable) = debug.reference(die.unit, &value) {
             let entry = debug.entry(variable)?;
             let type_id = self.type_id_of(module, variable.unit, &entry);
-            let location = finder(self.size_of(type_id)).find(variable.unit, &entry);
+            let location = finder(self.stored_size(type_id)).find(variable.unit, &entry);
             (location, type_id)
         } else {
             let expression = finder(None).expression(debug, die.unit, &value).ok()??;
-            let type_id = self.base_type("long")?;
-            (VariableLocation::Expression(expression), type_id)
+            return Some(if counts {
+                ArrayBound::CountIs(expression)
+            } else {
+                ArrayBound::LastIs(expression)
+            });
         };
         Some(if counts {
             ArrayBound::CountAt(location, type_id)
@@ -159,7 +169,10 @@ impl TypeReader<'_> {
             constants::DW_TAG_packed_type
             | constants::DW_TAG_shared_type
             | constants::DW_TAG_immutable_type => Type::Typedef {
-                name: self.debug.name(self.die.unit, self.entry).unwrap_or_default(),
+                name: self
+                    .debug
+                    .name(self.die.unit, self.entry)
+                    .unwrap_or_default(),
                 target: self.target(),
             },
             constants::DW_TAG_subroutine_type | constants::DW_TAG_subprogram => self.function(),
@@ -497,7 +510,10 @@ impl TypeReader<'_> {
     }
 
     /// The offset of an expression that only adds a constant; the offset of a virtual base is not like that.
-    fn constant_offset(&self, expression: &gimli::Expression<crate::module::Reader>) -> Option<u64> {
+    fn constant_offset(
+        &self,
+        expression: &gimli::Expression<crate::module::Reader>,
+    ) -> Option<u64> {
         let unit = self.debug.unit(self.die.unit)?;
         let mut operations = expression.clone().operations(unit.encoding());
         let value = match operations.next().ok()?? {
@@ -507,7 +523,9 @@ impl TypeReader<'_> {
         };
         match operations.next() {
             Ok(None) => Some(value),
-            Ok(Some(gimli::Operation::Plus)) if matches!(operations.next(), Ok(None)) => Some(value),
+            Ok(Some(gimli::Operation::Plus)) if matches!(operations.next(), Ok(None)) => {
+                Some(value)
+            }
             _ => None,
         }
     }

@@ -92,7 +92,11 @@ impl TypeTable {
     }
 
     /// A type with a name of its own, made once.
-    pub(crate) fn make_named(&mut self, key: &str, made: impl FnOnce() -> Option<Type>) -> Option<TypeId> {
+    pub(crate) fn make_named(
+        &mut self,
+        key: &str,
+        made: impl FnOnce() -> Option<Type>,
+    ) -> Option<TypeId> {
         if let Some(&id) = self.named.get(key) {
             return Some(id);
         }
