@@ -79,6 +79,12 @@ pub const FOR_BENCH_HIT: &[Need] = &[
     },
 ];
 
+/// What `bench file` needs.
+pub const FOR_BENCH_FILE: &[Need] = &[Need {
+    what: "gdb",
+    package: "gdb",
+}];
+
 /// Installs what is missing where that is allowed (root, with apt-get); otherwise an error says what is missing.
 pub fn provide(needs: &[Need]) -> Result<()> {
     let missing: Vec<_> = needs.iter().filter(|need| !is_there(need.what)).collect();

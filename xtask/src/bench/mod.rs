@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what a user would measure, as ratios to a peer in the same run.
 
+mod file;
 mod hit;
 
 use anyhow::Result;
@@ -8,11 +9,14 @@ use anyhow::Result;
 pub enum Benchmark {
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
     Hit(hit::Arguments),
+    /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
+    File(file::Arguments),
 }
 
 pub fn run(what: &Benchmark) -> Result<()> {
     match what {
         Benchmark::Hit(arguments) => hit::run(arguments),
+        Benchmark::File(arguments) => file::run(arguments),
     }
 }
 
