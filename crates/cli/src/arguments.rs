@@ -77,7 +77,7 @@ const RECORD_HELP: &str = "\
 Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
   tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
-  tracewire record -t 'handle if depth < 3 : $args, /s j->name' -o run.tf -p 1234
+  tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
 See `tracewire record --help` for the language.";
 
 const RECORD_LONG_HELP: &str = "\
@@ -110,7 +110,7 @@ started keeps the terminal until it ends.
 Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
   tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
-  tracewire record -t 'handle if depth < 3 : $args, /s j->name' -o run.tf -p 1234
+  tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
 
 #[derive(Args, Debug)]
@@ -170,7 +170,7 @@ Examples:
   tracewire show run.tf
   tracewire show run.tf --frame 3
   tracewire show run.tf --tracepoint 2 --json | jq .values
-  gdb -x <(tracewire show run.tf --gdb)";
+  tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb";
 
 #[derive(Args, Debug)]
 pub struct ShowArguments {

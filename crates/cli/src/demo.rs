@@ -68,7 +68,7 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
          \x20 tracewire record -x {script} -o again.tf -- {program}\n\
          \x20 tracewire record -t 'main : $args' -o mine.tf -- PROGRAM\n\
          In GDB (then: tfind start, tdump, tfind):\n\
-         \x20 gdb -x <(tracewire show {trace} --gdb)"
+         \x20 tracewire show {trace} --gdb > demo.gdb && gdb -x demo.gdb"
     )?;
     stdout.flush()?;
     Ok(Answer::Yes)

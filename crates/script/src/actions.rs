@@ -157,6 +157,10 @@ fn items(list: &Located) -> Result<Vec<Located>, ScriptError> {
                 Problem::Missing("an expression"),
             ));
         }
+        // No expression of C starts so: it can only be a format that came too late.
+        if item.text().starts_with('/') {
+            return Err(ScriptError::new(&item.word().0, Problem::LateFormat));
+        }
         items.push(item);
         start = end + 1;
     }

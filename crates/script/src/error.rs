@@ -126,6 +126,11 @@ pub enum Problem {
     /// `/x` and the like.
     #[error("only `/s`, with an optional length, can follow `collect`")]
     CollectFormat,
+    /// `/s` behind a comma.
+    #[error(
+        "`/s` stands before the whole list and holds for all of it; give the other values a `collect` of their own"
+    )]
+    LateFormat,
     /// A location that is not in the program.
     #[error("{0}")]
     Location(String),

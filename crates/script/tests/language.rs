@@ -183,6 +183,10 @@ fn errors_point_at_the_words() {
         ),
         ("ftrace main\nactions\nws 1\nend\nend", "fast tracepoints"),
         ("trace main\nactions\ncollect/x a\nend", "only `/s`"),
+        (
+            "trace main\nactions\ncollect a, /s b\nend",
+            "before the whole list",
+        ),
         ("trace main\nactions\nprint a\nend", "no tracepoint action"),
         ("actions\nend", "no tracepoint has been set"),
         ("trace main\nactions 7\nend", "no tracepoint number 7"),

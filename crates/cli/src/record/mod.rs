@@ -130,17 +130,15 @@ pub fn run(request: Request) -> anyhow::Result<Report> {
         ),
     };
     let id = process.id();
-    let watch = match Watch::begin(signals, process.interrupter(), request.duration) {
+    let watch = match Watch::begin(signals, process.interrupter()) {
         Ok(watch) => watch,
         Err(error) => {
             give_up(process, spawned);
             return Err(error).context("cannot start a thread");
         }
     };
-    let mut report = match Recording::begin(process, spawned, request, output) {
-        Ok(recording) => recording.run(&watch)?,
-        Err(error) => return Err(error),
-    };
+    let recording = Recording::begin(process, spawned, request, output, &watch)?;
+    let mut report = recording.run()?;
     report.print_summary();
     watch.only_wait();
     if spawned && !report.program_ended() && !matches!(watch.wish(), Some(signals::Wish::Signal(_)))

@@ -1,8 +1,8 @@
 //! What is settled before the first tracepoint is put in: places, registers, the file.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
 use tracewire_target_linux::{Event, Process};
@@ -12,27 +12,47 @@ use tracewire_tracefile::{
 
 use super::buffer::Buffer;
 use super::modules::Modules;
-use super::recording::{Recording, now, tell_warnings};
+use super::recording::tell_warnings;
+use super::signals::Watch;
 use super::{Request, describe, report};
 
 /// What is known before the file is made.
 pub struct Prepared {
-    modules: Modules,
-    resolver: Resolver,
-    resolution: Resolution,
+    pub modules: Modules,
+    pub resolver: Resolver,
+    pub resolution: Resolution,
 }
 
 impl Prepared {
     /// Looks the tracepoints up. A program that was started is let run to where its libraries are loaded, if one
-    /// of them may have what is not found; nothing of its own has run by then.
-    pub fn new(process: &mut Process, spawned: bool, request: &Request) -> anyhow::Result<Self> {
-        let mut modules = Modules::default();
-        modules.update(&process.modules()?, 0);
-        let mut resolver = Resolver::new(request.script.clone());
-        let mut resolution = resolver.resolve(modules.symbols());
+    /// of them may have what is not found; nothing of its own has run by then. One that was attached to runs on
+    /// meanwhile.
+    pub fn new(
+        process: &mut Process,
+        spawned: bool,
+        request: &Request,
+        watch: &Watch,
+    ) -> anyhow::Result<Self> {
+        let loaded = process.modules()?;
+        let look = || {
+            let mut modules = Modules::default();
+            modules.update(&loaded, 0);
+            let mut resolver = Resolver::new(request.script.clone());
+            let resolution = resolver.resolve(modules.symbols());
+            (modules, resolver, resolution)
+        };
+        let (mut modules, mut resolver, mut resolution) = if spawned {
+            look()
+        } else {
+            run_meanwhile(process, watch, look)?
+        };
         fail_on_problems(&resolution.problems)?;
-        if spawned && modules.is_dynamic() && !resolution.pending.is_empty() {
+        let load = spawned && modules.is_dynamic() && !resolution.pending.is_empty();
+        if load {
             load_libraries(process)?;
+        }
+        // A library may have come while the program ran.
+        if load || !spawned {
             modules.update(&process.modules()?, 0);
             let more = resolver.resolve(modules.symbols());
             fail_on_problems(&more.problems)?;
@@ -63,38 +83,36 @@ impl Prepared {
         })
     }
 
-    pub fn into_recording(
-        self,
-        mut process: Process,
-        spawned: bool,
-        request: Request,
-        output: PathBuf,
-    ) -> Result<Recording, (Process, anyhow::Error)> {
-        let settings = &request.script.settings;
-        let fields = StatusFields {
-            notes: settings.notes.clone(),
-            user: settings.user.clone(),
-            disconnected: settings.disconnected,
+    /// Chooses the registers, makes the file and the experiment in it.
+    pub fn experiment(
+        &self,
+        process: &mut Process,
+        request: &Request,
+        output: &Path,
+    ) -> anyhow::Result<Made> {
+        let script = &request.script.settings;
+        let settings = StatusFields {
+            notes: script.notes.clone(),
+            user: script.user.clone(),
+            disconnected: script.disconnected,
             ..StatusFields::default()
         };
-        let definitions: Vec<TracepointDefinition> = self
-            .resolution
-            .placed
+        let placed = &self.resolution.placed;
+        let definitions: Vec<TracepointDefinition> = placed
             .iter()
             .map(|placed| placed.definition.clone())
             .collect();
         let registers = registers(&definitions, !self.resolution.pending.is_empty());
         process.set_registers(registers);
         let variables = self.resolver.variables();
-        let made =
-            describe::first_description(&definitions, variables, &self.modules, registers, &fields);
-        let made = made
-            .map_err(anyhow::Error::from)
-            .and_then(|description| Buffer::create(&output, request.buffer, &description));
-        let buffer = match made {
-            Ok(buffer) => buffer,
-            Err(error) => return Err((process, error)),
-        };
+        let description = describe::first_description(
+            &definitions,
+            variables,
+            &self.modules,
+            registers,
+            &settings,
+        )?;
+        let buffer = Buffer::create(output, request.buffer, &description)?;
         let options = Options {
             format: FrameFormat {
                 byte_order: ByteOrder::Little,
@@ -110,28 +128,24 @@ impl Prepared {
         }
         for definition in definitions {
             let number = definition.number;
-            if let Err(error) = experiment.define(definition) {
-                return Err((process, anyhow::anyhow!("tracepoint {number}: {error}")));
-            }
+            let defined = experiment.define(definition);
+            defined.with_context(|| format!("tracepoint {number}"))?;
         }
-        report::placed(&self.resolution.placed);
+        report::placed(placed);
         report::pending(&self.resolution.pending);
-        Ok(Recording {
-            begun: now(),
-            process,
-            spawned,
-            modules: self.modules,
-            resolver: self.resolver,
+        Ok(Made {
             experiment,
             registers,
-            settings: fields,
-            past: Vec::new(),
-            pending: self.resolution.pending,
-            output,
-            stop_notes: request.script.settings.stop_notes,
-            ever_placed: false,
+            settings,
         })
     }
+}
+
+/// The experiment, and what the file says of it.
+pub struct Made {
+    pub experiment: Experiment<Buffer>,
+    pub registers: X86Registers,
+    pub settings: StatusFields,
 }
 
 /// Lets a program run, without tracepoints, to where the dynamic linker has loaded its libraries.
@@ -147,6 +161,41 @@ fn load_libraries(process: &mut Process) -> anyhow::Result<()> {
         Event::Interrupted => bail!("interrupted before the program began"),
         _ => Ok(()),
     }
+}
+
+/// Lets the program run while another thread works; it may take seconds to read a large program's symbols.
+fn run_meanwhile<R: Send>(
+    process: &mut Process,
+    watch: &Watch,
+    work: impl FnOnce() -> R + Send,
+) -> anyhow::Result<R> {
+    let interrupter = watch.interrupter();
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(move || {
+            let result = work();
+            interrupter.interrupt();
+            result
+        });
+        while !worker.is_finished() {
+            match process.run(&mut Nobody)? {
+                event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                    bail!("{} before the run began", report::program_words(&event))
+                }
+                // The symbols are of the program that was.
+                Event::Exec => {
+                    bail!("the program became another one before the run began; try again")
+                }
+                _ => {}
+            }
+        }
+        if watch.wish().is_some() {
+            bail!("ended before the run began");
+        }
+        match worker.join() {
+            Ok(result) => Ok(result),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// Whoever wants to know of hits where there can be none.

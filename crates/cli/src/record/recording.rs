@@ -1,6 +1,7 @@
 //! A recording from the first look at the program to the finished file.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, StartError};
@@ -19,19 +20,22 @@ use super::{Request, give_up};
 
 /// A program with tracepoints in it.
 pub struct Recording {
-    pub(super) process: Process,
-    pub(super) spawned: bool,
-    pub(super) modules: Modules,
-    pub(super) resolver: Resolver,
-    pub(super) experiment: Experiment<Buffer>,
-    pub(super) registers: X86Registers,
-    pub(super) settings: StatusFields,
-    pub(super) past: Vec<Past>,
-    pub(super) pending: Vec<Pending>,
-    pub(super) output: PathBuf,
-    pub(super) stop_notes: Option<String>,
-    pub(super) ever_placed: bool,
-    pub(super) begun: u64,
+    process: Process,
+    spawned: bool,
+    modules: Modules,
+    resolver: Resolver,
+    experiment: Experiment<Buffer>,
+    registers: X86Registers,
+    settings: StatusFields,
+    past: Vec<Past>,
+    pending: Vec<Pending>,
+    /// The name of the file as the user said it.
+    shown: PathBuf,
+    duration: Option<Duration>,
+    watch: Watch,
+    stop_notes: Option<String>,
+    ever_placed: bool,
+    begun: u64,
 }
 
 impl Recording {
@@ -44,29 +48,45 @@ impl Recording {
         spawned: bool,
         request: Request,
         output: PathBuf,
+        watch: &Watch,
     ) -> anyhow::Result<Self> {
-        match Prepared::new(&mut process, spawned, &request) {
-            Ok(prepared) => match prepared.into_recording(process, spawned, request, output) {
-                Ok(recording) => Ok(recording),
-                Err((process, error)) => {
-                    give_up(process, spawned);
-                    Err(error)
-                }
-            },
+        let prepared = Prepared::new(&mut process, spawned, &request, watch).and_then(|prepared| {
+            let made = prepared.experiment(&mut process, &request, &output)?;
+            Ok((prepared, made))
+        });
+        let (prepared, made) = match prepared {
+            Ok(prepared) => prepared,
             Err(error) => {
                 give_up(process, spawned);
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        Ok(Self {
+            process,
+            spawned,
+            modules: prepared.modules,
+            resolver: prepared.resolver,
+            pending: prepared.resolution.pending,
+            experiment: made.experiment,
+            registers: made.registers,
+            settings: made.settings,
+            past: Vec::new(),
+            stop_notes: request.script.settings.stop_notes,
+            ever_placed: false,
+            shown: request.output,
+            duration: request.duration,
+            watch: watch.clone(),
+            begun: now(),
+        })
     }
 
     /// Lets the program run until the run is over, lets it go, and writes the file.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn run(mut self, watch: &Watch) -> anyhow::Result<Report> {
+    pub fn run(mut self) -> anyhow::Result<Report> {
         let progress = Progress::begin(self.experiment.store().counters(), self.spawned);
-        let ending = self.run_to_end(watch);
+        let ending = self.run_to_end();
         drop(progress);
         let now = now();
         let (ending, failure) = match ending {
@@ -87,8 +107,12 @@ impl Recording {
         self.finish(ending, failure, now)
     }
 
-    fn run_to_end(&mut self, watch: &Watch) -> anyhow::Result<Ending> {
+    fn run_to_end(&mut self) -> anyhow::Result<Ending> {
         self.place(Vec::new())?;
+        if let Some(duration) = self.duration {
+            self.watch.end_after(duration)?;
+        }
+        let watch = self.watch.clone();
         loop {
             match self.process.run(&mut self.experiment)? {
                 event @ (Event::Exited(_) | Event::Killed { .. }) => {
@@ -96,7 +120,7 @@ impl Recording {
                 }
                 Event::RunEnded => return Ok(self.ended_itself()),
                 Event::Interrupted => {
-                    if let Some(wish) = watch.wish() {
+                    if let Some(wish) = self.watch.wish() {
                         return Ok(Ending::Asked(match wish {
                             Wish::Keyboard => "the run was ended by ^C",
                             Wish::Signal(libc::SIGTERM) => "the run was ended by SIGTERM",
@@ -106,10 +130,10 @@ impl Recording {
                         }));
                     }
                 }
-                Event::LibrariesChanged => self.modules_changed(false)?,
+                Event::LibrariesChanged => watch.hold(|| self.modules_changed(false))?,
                 Event::Exec => {
                     report::say("the program has become another one");
-                    self.modules_changed(true)?;
+                    watch.hold(|| self.modules_changed(true))?;
                 }
                 _ => {}
             }
@@ -263,13 +287,13 @@ impl Recording {
         let written = description
             .map_err(anyhow::Error::from)
             .and_then(|description| self.experiment.into_store().finish(&description));
-        written.with_context(|| format!("writing {}", self.output.display()))?;
+        written.with_context(|| format!("writing {}", self.shown.display()))?;
         self.pending.retain(|pending| {
             let placed = |tracepoint: &Tracepoint| tracepoint.definition.number == pending.number;
             !tracepoints.iter().any(placed)
         });
         let report = Report {
-            output: self.output,
+            output: self.shown,
             ending,
             lasted: now.saturating_sub(self.begun),
             frames: status.frames.unwrap_or(0),
@@ -322,7 +346,7 @@ pub fn tell_warnings(resolution: &Resolution) {
 }
 
 /// Microseconds since 1970, the clock of `$trace_timestamp`.
-pub fn now() -> u64 {
+fn now() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| {

@@ -187,9 +187,9 @@ impl Report {
     /// What to do next.
     pub fn print_ending(&self) {
         let file = quoted(&self.output);
-        say(format_args!("look at it with:  tracewire show {file}"));
+        say(format_args!("look at it with:    tracewire show {file}"));
         say(format_args!(
-            "or in GDB:         gdb -x <(tracewire show --gdb {file})"
+            "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
         ));
     }
 

@@ -4,7 +4,7 @@
 //! in a signal handler, and no signal is lost between two steps. A program that is started gets an empty mask.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,73 +50,93 @@ impl Signals {
         Self { set }
     }
 
-    /// Waits for one of the signals, at most so long: its number, and whether it came from the keyboard.
-    fn wait(&self, limit: Duration) -> Option<(i32, bool)> {
-        let limit = libc::timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(limit.subsec_nanos()),
-        };
+    /// Waits for one of the signals: its number, and whether it came from the keyboard.
+    fn wait(&self) -> Option<(i32, bool)> {
         let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the set was filled by `block`; `told` is zeroed and large enough; the time is a good one.
+        // SAFETY: the set was filled by `block`; `told` is zeroed and large enough.
         let (signal, told) = unsafe {
-            let signal =
-                libc::sigtimedwait(&raw const self.set, told.as_mut_ptr(), &raw const limit);
+            let signal = libc::sigwaitinfo(&raw const self.set, told.as_mut_ptr());
             (signal, told.assume_init())
         };
         (signal > 0).then_some((signal, told.si_code > 0))
     }
 }
 
-/// Watches for signals and the end of the time, in a thread of its own.
+/// Watches for signals and the end of the time, in threads of its own.
 #[derive(Clone, Debug)]
 pub struct Watch {
     wish: Arc<Mutex<Option<Wish>>>,
     waiting: Arc<AtomicBool>,
+    /// For how long the program has been held still by us, in microseconds.
+    held: Arc<AtomicU64>,
+    interrupter: Interrupter,
 }
 
 impl Watch {
-    /// Begins to watch; the run is interrupted at the first wish.
-    pub fn begin(
-        signals: Signals,
-        interrupter: Interrupter,
-        duration: Option<Duration>,
-    ) -> std::io::Result<Self> {
+    /// Begins to watch for signals; the run is interrupted at the first wish.
+    pub fn begin(signals: Signals, interrupter: Interrupter) -> std::io::Result<Self> {
         let watch = Self {
             wish: Arc::default(),
             waiting: Arc::default(),
+            held: Arc::default(),
+            interrupter,
         };
         let own = watch.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())
-            .spawn(move || own.watch(&signals, &interrupter, duration))?;
+            .spawn(move || own.watch(&signals))?;
         Ok(watch)
     }
 
-    fn watch(&self, signals: &Signals, interrupter: &Interrupter, duration: Option<Duration>) {
-        let mut end = duration.and_then(|duration| Instant::now().checked_add(duration));
+    fn watch(&self, signals: &Signals) {
         loop {
-            let left = end.map_or(Duration::from_secs(3600), |end| {
-                end.saturating_duration_since(Instant::now())
-            });
-            let wish = match signals.wait(left) {
+            let wish = match signals.wait() {
                 Some((_, true)) => Wish::Keyboard,
                 Some((signal, false)) => Wish::Signal(signal),
-                None if end.is_some_and(|end| Instant::now() >= end) => {
-                    end = None;
-                    Wish::Duration
-                }
                 None => continue,
             };
-            if self.waiting.load(Ordering::Acquire) {
+            if !self.waiting.load(Ordering::Acquire) {
+                self.want(wish);
+            } else if matches!(wish, Wish::Signal(_)) {
                 // The file is written. At the keyboard the program decides; else somebody wants us gone.
-                if matches!(wish, Wish::Signal(_)) {
-                    std::process::exit(0);
-                }
-                continue;
+                std::process::exit(0);
             }
-            self.lock().get_or_insert(wish);
-            interrupter.interrupt();
         }
+    }
+
+    fn want(&self, wish: Wish) {
+        self.lock().get_or_insert(wish);
+        self.interrupter.interrupt();
+    }
+
+    /// Wants the run to end when the program has run for so long from now on.
+    pub fn end_after(&self, duration: Duration) -> std::io::Result<()> {
+        let own = self.clone();
+        let begun = Instant::now();
+        std::thread::Builder::new()
+            .name("duration".to_owned())
+            .spawn(move || {
+                loop {
+                    let held = Duration::from_micros(own.held.load(Ordering::Relaxed));
+                    let left = duration
+                        .saturating_add(held)
+                        .saturating_sub(begun.elapsed());
+                    if left.is_zero() {
+                        return own.want(Wish::Duration);
+                    }
+                    std::thread::sleep(left);
+                }
+            })?;
+        Ok(())
+    }
+
+    /// Does something while the program stands still for it; that time does not count.
+    pub fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
+        let begun = Instant::now();
+        let result = work();
+        let held = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.held.fetch_add(held, Ordering::Relaxed);
+        result
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Wish>> {
@@ -126,6 +146,11 @@ impl Watch {
     /// The first wish, if there was one.
     pub fn wish(&self) -> Option<Wish> {
         *self.lock()
+    }
+
+    /// Ends a wait for something else than a wish.
+    pub fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
     }
 
     /// From now on only the program is waited for.

@@ -152,7 +152,8 @@ pub fn stop_words(status: &StatusInfo) -> String {
         .as_deref()
         .map_or_else(String::new, |text| format!(": {}", printable(text)));
     match status.stop_reason {
-        Some("tstop") => format!("stopped by the user{text}"),
+        Some("tstop") if !text.is_empty() => format!("stopped{text}"),
+        Some("tstop") => "stopped by the user".to_owned(),
         Some("tfull") => format!("stopped because the buffer was full{text}"),
         Some("tdisconnected") => format!("stopped because the debugger went away{text}"),
         Some("tpasscount") => format!(
@@ -173,7 +174,9 @@ fn tracepoints(text: &mut String, info: &Info) {
         return;
     }
     let mut rows = table(&["Tracepoint", "Address", "", "Hits", "Usage", "What"]);
-    for tracepoint in &info.tracepoints {
+    let mut by_number: Vec<_> = info.tracepoints.iter().collect();
+    by_number.sort_by_key(|tracepoint| tracepoint.number);
+    for tracepoint in by_number {
         let told = |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
         let mut what = vec![what_line(tracepoint)];
         let mut indent = 1;

@@ -4,7 +4,7 @@
 //! see them.
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 
 mod frames;
 mod info;
@@ -32,12 +32,7 @@ fn table(headings: &[&str]) -> Table {
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .enforce_styling()
-        .set_header(
-            headings
-                .iter()
-                .map(|heading| Cell::new(heading).add_attribute(Attribute::Bold)),
-        );
+        .set_header(headings);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
@@ -46,8 +41,13 @@ fn table(headings: &[&str]) -> Table {
 
 fn lines_of(table: &Table) -> String {
     let mut text = String::new();
-    for line in table.lines() {
-        text.push_str(line.trim_end());
+    for (index, line) in table.lines().enumerate() {
+        let line = line.trim_end();
+        if index == 0 {
+            text.push_str(&styled(STRONG, line));
+        } else {
+            text.push_str(line);
+        }
         text.push('\n');
     }
     text
