@@ -1,7 +1,7 @@
 //! One hit's actions, done together: every expression runs until it needs memory, what all of them need is read in one
 //! call, and they go on.
 
-use tracewire_agent_expr::{Evaluation, EvaluationError, EvaluationErrorKind, Request};
+use tracewire_agent_expr::{Evaluation, EvaluationErrorKind, Request};
 use tracewire_tracefile::{Address, EncodeError, FrameEncoder, RegisterNumber};
 
 use crate::error::HitError;
@@ -85,10 +85,8 @@ impl Collector {
         self.run(&actions.expressions, moment);
 
         for (slot, expression) in self.slots.iter_mut().zip(&actions.expressions) {
-            match std::mem::replace(&mut slot.state, State::Waiting) {
-                State::Ended(Err(HitError::BadMemory(address))) => collected.missing.note(address),
-                State::Ended(Err(error)) => first.note(expression.step, error),
-                _ => {}
+            if let State::Ended(Err(error)) = std::mem::replace(&mut slot.state, State::Waiting) {
+                first.note(expression.step, error);
             }
         }
         self.pieces.write(frame, &mut collected.missing)?;
@@ -189,7 +187,16 @@ impl Slot {
         };
         let result = loop {
             let answer = match request {
-                Err(error) => break Err(action_error(error)),
+                Err(error) => {
+                    break match error.kind {
+                        // It does not have to end the run.
+                        EvaluationErrorKind::BadMemory { address, .. } => {
+                            let address = Address(address);
+                            pieces.add(expression.step, Content::Unreadable(address))
+                        }
+                        _ => Err(HitError::Action(error)),
+                    };
+                }
                 Ok(Request::Done(_)) => break Ok(()),
                 Ok(Request::Register(register)) => moment.thread.register(RegisterNumber(register)),
                 Ok(Request::Memory { address, size }) => {
@@ -234,13 +241,5 @@ impl Slot {
             request = self.evaluation.resume(program, answer);
         };
         self.state = State::Ended(result);
-    }
-}
-
-/// Unreadable memory is told apart: it does not have to end the run.
-fn action_error(error: EvaluationError) -> HitError {
-    match error.kind {
-        EvaluationErrorKind::BadMemory { address, .. } => HitError::BadMemory(Address(address)),
-        _ => HitError::Action(error),
     }
 }

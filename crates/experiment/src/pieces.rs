@@ -73,6 +73,8 @@ pub(crate) enum Content {
         value: i64,
     },
     StaticData(Vec<u8>),
+    /// What an expression needed before it could collect; it goes no further.
+    Unreadable(Address),
 }
 
 /// Where a string ends.
@@ -122,7 +124,9 @@ impl Pieces {
         self.length = match &content {
             Content::Memory { length, .. } => self.length.checked_add(*length),
             Content::StaticData(data) => self.length.checked_add(data.len() as u64),
-            Content::Text { .. } | Content::Variable { .. } => Some(self.length),
+            Content::Text { .. } | Content::Variable { .. } | Content::Unreadable(_) => {
+                Some(self.length)
+            }
         }
         .filter(|length| *length <= FRAME_LIMIT)
         .ok_or(HitError::FrameTooLong)?;
@@ -157,7 +161,10 @@ impl Pieces {
                         asked |= self.fetched.ask(start, chunk.min(limit - *length));
                     }
                 }
-                Content::Text { .. } | Content::Variable { .. } | Content::StaticData(_) => {}
+                Content::Text { .. }
+                | Content::Variable { .. }
+                | Content::StaticData(_)
+                | Content::Unreadable(_) => {}
             }
         }
         asked
@@ -195,6 +202,7 @@ impl Pieces {
                 &Content::Variable { number, value } => {
                     frame.variable(VariableNumber(number), value);
                 }
+                Content::Unreadable(address) => missing.note(*address),
                 Content::StaticData(data) => {
                     for block in data.chunks(usize::from(u16::MAX)) {
                         frame.static_data(block)?;

@@ -1,0 +1,7 @@
+//! The experiment, on a target without a process.
+
+mod frames;
+mod model;
+mod runs;
+mod stores;
+mod support;
