@@ -128,7 +128,8 @@ impl Description {
     ) -> Result<(), ProblemKind> {
         let (word, rest) = match memchr::memchr(b' ', line.text) {
             Some(space) => (&line.text[..space], &line.text[space + 1..]),
-            None => (line.text, &[][..]),
+            // GDB takes no word for known without the blank after it.
+            None => (&[][..], &[][..]),
         };
         match word {
             b"R" => {

@@ -81,6 +81,7 @@
 
 mod action;
 mod architecture;
+pub mod check;
 mod definition;
 mod description;
 mod encode;
@@ -92,6 +93,7 @@ mod module;
 mod number;
 mod piece;
 pub mod registers;
+pub mod repair;
 #[cfg(target_os = "linux")]
 mod spool;
 mod status;

@@ -1,0 +1,458 @@
+//! What is wrong with a trace file.
+//!
+//! An error is what makes a reader show wrong things or nothing: damage, a cut, counts that cannot be. A
+//! warning is what a reader should know: values that were not collected, what GDB will not read.
+
+use std::fmt;
+
+use crate::definition::{Action, TracepointDefinition};
+use crate::description::{MAX_LINE, ProblemKind};
+use crate::encode::MAX_TRACEPOINT_NUMBER;
+use crate::file::TraceFile;
+use crate::frame::{Block, Frame};
+use crate::index::Ending;
+use crate::number::{Address, FrameNumber, TracepointNumber};
+use crate::registers::LayoutError;
+
+/// How bad a [`Finding`] is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// The file can be read; a reader should know this.
+    Warning,
+    /// Something is damaged or contradicts itself.
+    Error,
+}
+
+/// Where a [`Finding`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The file as a whole.
+    File,
+    /// A line of the description, from 1; the header is line 1.
+    Line(usize),
+    /// A byte of the file.
+    Offset(u64),
+    /// A frame, and where in the file the matter is.
+    Frame(FrameNumber, u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File => f.write_str("file"),
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Offset(offset) => write!(f, "offset {offset}"),
+            Self::Frame(frame, offset) => write!(f, "frame {frame}, offset {offset}"),
+        }
+    }
+}
+
+/// Something that is wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub fault: Fault,
+}
+
+/// What can be wrong with a file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A line that cannot be understood.
+    #[error(transparent)]
+    Line(ProblemKind),
+    /// A line that GDB refuses the whole file for.
+    #[error("a line of {0} bytes: GDB reads lines of at most {MAX_LINE}, and refuses the file")]
+    LongLine(usize),
+    /// No `R` line.
+    #[error("no `R` line tells the size of a register block: GDB refuses the file")]
+    NoRegisterBlockSize,
+    /// The `R` line is decimal.
+    #[error("the size of a register block is decimal: GDB takes {decimal} for {hexadecimal}")]
+    DecimalSize {
+        /// What it is.
+        decimal: u32,
+        /// What GDB takes it for.
+        hexadecimal: u32,
+    },
+    /// No `status` line.
+    #[error("no `status` line tells how the run stood")]
+    NoStatus,
+    /// The target description cannot be used.
+    #[error(transparent)]
+    Layout(LayoutError),
+    /// The target description does not fit the register blocks.
+    #[error(
+        "the target description has registers of {layout} bytes, the register blocks have {block}"
+    )]
+    LayoutSize {
+        /// The size of all registers of the target description.
+        layout: u32,
+        /// The size of the register blocks.
+        block: u32,
+    },
+    /// The status line tells another number of frames.
+    #[error("the status line tells {told} frames; there are {found}")]
+    FrameCount {
+        /// What it tells.
+        told: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// More frames are there than were made.
+    #[error("the status line tells {frames} frames, of {created} made")]
+    FramesCreated {
+        /// Frames there.
+        frames: u64,
+        /// Frames made.
+        created: u64,
+    },
+    /// A tracepoint that no frame can name.
+    #[error(
+        "tracepoint {0} can have no frames: the format's numbers go to {MAX_TRACEPOINT_NUMBER}"
+    )]
+    TracepointNumber(TracepointNumber),
+    /// A tracepoint's bytecode is not good.
+    #[error("{what} of tracepoint {number}: {reason}")]
+    Expression {
+        /// Which tracepoint.
+        number: TracepointNumber,
+        /// The condition or an action.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file is cut inside its description.
+    #[error("the file ends inside the description: expected an empty line, then frames")]
+    CutInDescription,
+    /// There is no end marker.
+    #[error("no end marker after the last frame: GDB fails when it looks for one frame more")]
+    NoEndMarker,
+    /// The file is cut inside a frame.
+    #[error("the file ends inside a frame: {present} bytes of {} are there",
+        .expected.map_or("it".to_owned(), |expected| expected.to_string()))]
+    Cut {
+        /// How many bytes of the frame there are.
+        present: u64,
+        /// How many there should be, where that can be told.
+        expected: Option<u64>,
+    },
+    /// Something stands behind the end marker.
+    #[error("{0} bytes behind the end marker are not all zero: the marker may be damage")]
+    Trailing(u64),
+    /// A frame of no tracepoint.
+    #[error("tracepoint {0} is not defined")]
+    Undefined(TracepointNumber),
+    /// A block that does not fit into its frame.
+    #[error("block `{}` does not fit into its frame", .0.escape_ascii())]
+    BlockSize(u8),
+    /// A block of a kind that is not known.
+    #[error("a block of the unknown kind {0:#04x}: {1} bytes to the frame's end are skipped")]
+    UnknownBlock(u8, usize),
+    /// A block that GDB's reader of files stops at.
+    #[error("static tracepoint data: GDB's reader of files stops at it")]
+    StaticData,
+    /// Two register blocks in one frame.
+    #[error("more than one register block: only the first is read")]
+    RegistersTwice,
+    /// Memory collected twice, with different contents.
+    #[error("memory at {0} was collected twice and differs")]
+    Disagreement(Address),
+    /// Something its actions ask for is not there.
+    #[error("{0} should have been collected, and is not there")]
+    NotCollected(Wanted),
+    /// Time runs backwards.
+    #[error("made {0} microseconds before the frame before it")]
+    TimeBackwards(u64),
+}
+
+/// What an action asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// A register block.
+    Registers,
+    /// A piece of memory.
+    Memory(Address, u64),
+    /// Data of a static tracepoint.
+    StaticData,
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Registers => f.write_str("the registers"),
+            Self::Memory(address, length) => write!(f, "memory of {length} bytes at {address}"),
+            Self::StaticData => f.write_str("static tracepoint data"),
+        }
+    }
+}
+
+impl Fault {
+    /// How bad it is.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::Line(_)
+            | Self::NoRegisterBlockSize
+            | Self::Layout(_)
+            | Self::FrameCount { .. }
+            | Self::Expression { .. }
+            | Self::CutInDescription
+            | Self::NoEndMarker
+            | Self::Cut { .. }
+            | Self::Trailing(_)
+            | Self::Undefined(_)
+            | Self::BlockSize(_) => Severity::Error,
+            _ => Severity::Warning,
+        }
+    }
+}
+
+/// Looks for everything that is wrong with a file, and reports it in the file's order.
+///
+/// `verify` says what is wrong with the bytecode of an agent expression, which this crate does not know;
+/// `&|_| Ok(())` lets everything pass.
+pub fn check(
+    file: &TraceFile,
+    verify: &dyn Fn(&[u8]) -> Result<(), String>,
+    report: &mut dyn FnMut(Finding),
+) {
+    check_description(file, &mut |place, fault| report(Finding { place, fault }));
+    check_expressions(file, verify, &mut |fault| {
+        report(Finding {
+            place: Place::File,
+            fault,
+        })
+    });
+    let mut time = None;
+    for frame in file.frames() {
+        let mut report = |offset: usize, fault| {
+            let offset = frame.offset() + 6 + offset as u64;
+            report(Finding {
+                place: Place::Frame(frame.number(), offset),
+                fault,
+            });
+        };
+        check_frame(file, &frame, &mut report);
+        if let Some(now) = frame.timestamp() {
+            if let Some(back) = time
+                .and_then(|before: u64| before.checked_sub(now))
+                .filter(|b| *b > 0)
+            {
+                report(0, Fault::TimeBackwards(back));
+            }
+            time = Some(now);
+        }
+    }
+    let (place, fault) = match file.ending() {
+        Ending::Marker { zero: true, .. } => return,
+        Ending::Marker {
+            offset, trailing, ..
+        } => (Place::Offset(offset), Fault::Trailing(trailing)),
+        Ending::Missing { offset } => (Place::Offset(offset), Fault::NoEndMarker),
+        Ending::Cut {
+            offset,
+            present,
+            expected,
+        } => (Place::Offset(offset), Fault::Cut { present, expected }),
+        Ending::CutInDescription => (Place::File, Fault::CutInDescription),
+    };
+    report(Finding { place, fault });
+}
+
+fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
+    let description = file.description();
+    for problem in description.problems() {
+        report(Place::Line(problem.line), Fault::Line(problem.kind.clone()));
+    }
+    for line in description
+        .lines()
+        .filter(|line| line.text.len() > MAX_LINE)
+    {
+        report(Place::Line(line.number), Fault::LongLine(line.text.len()));
+    }
+    match (description.register_block(), file.register_block_size()) {
+        (None, _) => report(Place::File, Fault::NoRegisterBlockSize),
+        (Some(line), Some(decimal)) if line.hexadecimal != decimal => {
+            let hexadecimal = line.hexadecimal;
+            report(
+                Place::File,
+                Fault::DecimalSize {
+                    decimal,
+                    hexadecimal,
+                },
+            );
+        }
+        _ => {}
+    }
+    if let Some(error) = file.layout_error() {
+        report(Place::File, Fault::Layout(error.clone()));
+    }
+    if let (Some(layout), Some(block)) = (file.layout(), file.register_block_size())
+        && layout.size() != block
+    {
+        report(
+            Place::File,
+            Fault::LayoutSize {
+                layout: layout.size(),
+                block,
+            },
+        );
+    }
+    let Some(status) = description.status().map(|status| &status.fields) else {
+        report(Place::File, Fault::NoStatus);
+        return;
+    };
+    let found = file.frame_count();
+    if let Some(told) = status.frames.filter(|told| *told != found) {
+        report(Place::File, Fault::FrameCount { told, found });
+    }
+    if let (Some(frames), Some(created)) = (status.frames, status.frames_created)
+        && frames > created
+    {
+        report(Place::File, Fault::FramesCreated { frames, created });
+    }
+}
+
+fn check_expressions(
+    file: &TraceFile,
+    verify: &dyn Fn(&[u8]) -> Result<(), String>,
+    report: &mut dyn FnMut(Fault),
+) {
+    for tracepoint in file.description().tracepoints() {
+        let definition = &tracepoint.definition;
+        let number = definition.number;
+        if number.0 > MAX_TRACEPOINT_NUMBER {
+            report(Fault::TracepointNumber(number));
+        }
+        let condition = definition
+            .condition
+            .iter()
+            .map(|code| ("the condition", code));
+        let actions = definition.actions.iter().chain(&definition.step_actions);
+        let actions = actions.filter_map(|action| match action {
+            Action::Expression(code) => Some(("an action", code)),
+            _ => None,
+        });
+        for (what, code) in condition.chain(actions) {
+            if let Err(reason) = verify(code) {
+                report(Fault::Expression {
+                    number,
+                    what,
+                    reason,
+                });
+            }
+        }
+    }
+}
+
+fn check_frame(file: &TraceFile, frame: &Frame<'_>, report: &mut dyn FnMut(usize, Fault)) {
+    let number = frame.tracepoint();
+    let mut blocks = frame.blocks();
+    let mut registers = 0;
+    loop {
+        let at = blocks.position();
+        match blocks.next() {
+            Some(Block::Unknown(bytes)) => {
+                let letter = bytes.first().copied().unwrap_or_default();
+                report(
+                    at,
+                    match letter {
+                        b'R' | b'M' | b'V' | b'S' => Fault::BlockSize(letter),
+                        _ => Fault::UnknownBlock(letter, bytes.len()),
+                    },
+                );
+            }
+            Some(Block::StaticData(_)) => report(at, Fault::StaticData),
+            Some(Block::Registers(_)) => {
+                registers += 1;
+                if registers == 2 {
+                    report(at, Fault::RegistersTwice);
+                }
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    if let Some(address) = disagreement(frame) {
+        report(0, Fault::Disagreement(address));
+    }
+    let defined = |definition: &&TracepointDefinition| definition.number == number;
+    let definitions = file
+        .description()
+        .tracepoints()
+        .iter()
+        .map(|one| &one.definition);
+    let mut definitions = definitions.filter(defined).peekable();
+    if definitions.peek().is_none() {
+        report(0, Fault::Undefined(number));
+        return;
+    }
+    let at = frame.program_counter();
+    let Some(step) = frame.is_step() else { return };
+    // Of several locations it is the one where the thread stood; a step may be anywhere.
+    if let Some(definition) = definitions.find(|one| step || Some(one.address) == at) {
+        let actions = if step {
+            &definition.step_actions
+        } else {
+            &definition.actions
+        };
+        for wanted in actions.iter().filter_map(|action| missing(frame, action)) {
+            report(0, Fault::NotCollected(wanted));
+        }
+    }
+}
+
+/// An address at which two memory blocks of the frame differ. Blocks are compared in the order of their
+/// addresses, each with the one before it that reaches farthest.
+fn disagreement(frame: &Frame<'_>) -> Option<Address> {
+    let mut pieces: Vec<(Address, &[u8])> = frame.memory_blocks().collect();
+    pieces.sort_by_key(|(address, _)| *address);
+    let mut farthest: Option<(Address, &[u8])> = None;
+    for (address, bytes) in pieces {
+        if let Some((start, before)) = farthest {
+            let skipped = usize::try_from(address.0 - start.0).unwrap_or(usize::MAX);
+            let shared = before.get(skipped..).unwrap_or_default();
+            if let Some(at) = shared.iter().zip(bytes).position(|(a, b)| a != b) {
+                return Some(address.offset(at as i64));
+            }
+            if bytes.len() <= shared.len() {
+                continue;
+            }
+        }
+        farthest = Some((address, bytes));
+    }
+    None
+}
+
+/// What of an action is not in the frame. An expression may collect anything or nothing.
+fn missing(frame: &Frame<'_>, action: &Action) -> Option<Wanted> {
+    match action {
+        Action::Registers(mask) => {
+            (!mask.is_empty() && frame.register_block().is_none()).then_some(Wanted::Registers)
+        }
+        Action::Memory {
+            base,
+            offset,
+            length,
+        } => {
+            let base = match base {
+                Some(register) => frame.register_value(*register)?,
+                None => 0,
+            };
+            let address = Address(base.wrapping_add(*offset));
+            let length_here = usize::try_from(*length).ok();
+            let there = length_here.is_some_and(|length| frame.memory(address, length).is_some());
+            (!there).then_some(Wanted::Memory(address, *length))
+        }
+        Action::StaticData => {
+            let there = frame
+                .blocks()
+                .any(|block| matches!(block, Block::StaticData(_)));
+            (!there).then_some(Wanted::StaticData)
+        }
+        Action::Expression(_) => None,
+    }
+}

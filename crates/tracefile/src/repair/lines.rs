@@ -1,0 +1,124 @@
+//! The lines of a damaged description that are still whole.
+
+use super::{Change, is_kind};
+use crate::description::{Description, HEADER, MAX_LINE};
+
+/// The words that lines of a description start with.
+const KINDS: [&str; 7] = ["R", "status", "tp", "tsv", "tdesc", "module", "module+"];
+
+/// How much of a lost line is shown.
+const SHOWN: usize = 60;
+
+/// What is left of a description.
+pub(super) struct SalvagedLines {
+    pub(super) lines: Vec<Vec<u8>>,
+    /// Where frames may start, at the earliest.
+    pub(super) frames_start: usize,
+}
+
+/// Takes the lines one by one. The empty line that ends them may be damage, and may be damaged: the lines end
+/// where no more lines of text with a known word follow.
+pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines {
+    let mut lines: Vec<(usize, Vec<u8>)> = Vec::new();
+    // The newline of the header may be damaged, and another byte of it become one.
+    let mut at = HEADER.len().min(bytes.len());
+    let mut number = 2;
+    let mut frames_start = at;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let (line, next) = split_line(rest);
+        let text = is_text(line);
+        if line.is_empty() || !text {
+            // Damage to the line, or the end of all lines.
+            let goes_on = follows_text(&rest[next..]);
+            if !goes_on {
+                frames_start = if line.is_empty() { at + next } else { at };
+                break;
+            }
+        }
+        if text && line.len() <= MAX_LINE {
+            lines.extend((!line.is_empty()).then(|| (number, line.to_vec())));
+        } else {
+            changes.push(lost(number, line));
+        }
+        at += next;
+        number += 1;
+        frames_start = at;
+    }
+    drop_bad_lines(&mut lines, changes);
+    SalvagedLines {
+        lines: lines.into_iter().map(|(_, line)| line).collect(),
+        frames_start,
+    }
+}
+
+/// The line at the start, and where the next one starts.
+fn split_line(rest: &[u8]) -> (&[u8], usize) {
+    match memchr::memchr(b'\n', rest) {
+        Some(end) => (&rest[..end], end + 1),
+        None => (rest, rest.len()),
+    }
+}
+
+fn is_text(line: &[u8]) -> bool {
+    str::from_utf8(line).is_ok_and(|text| {
+        !text
+            .chars()
+            .any(|c| c.is_control() && c != '\t' && c != '\r')
+    })
+}
+
+/// Whether one of the next lines is one of a description.
+fn follows_text(mut rest: &[u8]) -> bool {
+    for _ in 0..3 {
+        let (line, next) = split_line(rest);
+        if is_text(line) && KINDS.iter().any(|kind| is_kind(line, kind)) {
+            return true;
+        }
+        rest = rest.get(next..).unwrap_or_default();
+    }
+    false
+}
+
+fn lost(line: usize, text: &[u8]) -> Change {
+    let shown = text.get(..SHOWN).unwrap_or(text);
+    Change::LineLost {
+        line,
+        text: shown.escape_ascii().to_string(),
+    }
+}
+
+/// Leaves out lines that cannot be understood, except pieces of a tracepoint without a definition, which is
+/// made up later.
+fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
+    lines.retain(|(number, line)| {
+        let alone = Description::parse([&line[..], b"\n"].concat());
+        let bad = alone.problems().iter().any(|problem| {
+            use crate::description::ProblemKind::{Merge, ModulePath};
+            !matches!(problem.kind, Merge(_) | ModulePath)
+        });
+        if bad {
+            changes.push(lost(*number, line));
+        }
+        !bad
+    });
+    // A part of a path or of a string whose start is lost.
+    loop {
+        let texts = lines
+            .iter()
+            .flat_map(|(_, line)| [&line[..], b"\n"].concat());
+        let whole = Description::parse(texts.collect());
+        let orphan = whole.problems().iter().find(|problem| {
+            use crate::description::ProblemKind::{Merge, ModulePath};
+            use crate::table::MergeError::Gap;
+            matches!(problem.kind, Merge(Gap { .. }) | ModulePath)
+        });
+        // Lines are counted from 2 behind the header.
+        match orphan.and_then(|problem| problem.line.checked_sub(2)) {
+            Some(index) if index < lines.len() => {
+                let (number, line) = lines.remove(index);
+                changes.push(lost(number, &line));
+            }
+            _ => return,
+        }
+    }
+}

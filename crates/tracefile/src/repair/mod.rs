@@ -1,0 +1,266 @@
+//! A good file out of a cut or damaged one.
+//!
+//! Everything that is whole is kept, byte for byte; what is not is left out and told. Lines are taken one by
+//! one, so that damage to one costs one. Frames are followed from one to the next by their sizes; where the
+//! chain breaks, the next place is looked for at which a whole frame stands, one whose blocks end where its
+//! size says and behind which another one follows.
+
+mod frames;
+mod lines;
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::definition::TracepointKind;
+use crate::description::{Description, HEADER, MAX_LINE};
+use crate::number::TracepointNumber;
+use crate::piece::{Piece, PieceContent};
+use crate::registers::RegisterLayout;
+use crate::status::{Status, StatusFields, StopReason};
+use crate::write::{TraceFileWriter, WriteError};
+use frames::Salvage;
+
+/// What was done to a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Repair {
+    /// How many frames the new file has.
+    pub frames: u64,
+    /// What could not be kept, or was made up, in the file's order.
+    pub changes: Vec<Change>,
+}
+
+/// One difference between a damaged file and the repaired one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// The header was damaged.
+    Header,
+    /// A line that cannot be understood was left out.
+    LineLost {
+        /// Which line, from 1; the header is line 1.
+        line: usize,
+        /// Its text, cut to a length that can be shown.
+        text: String,
+    },
+    /// The target description cannot be used, and was left out.
+    TargetXmlLost(String),
+    /// The size of the register blocks was not told, or wrong; it is this, in bytes.
+    RegisterBlockSize(u32),
+    /// A tracepoint that frames or other lines name had no definition; one was made up.
+    TracepointMadeUp(TracepointNumber),
+    /// The status line was missing, or told another number of frames.
+    Status,
+    /// Bytes that are no whole frame were left out.
+    BytesLost {
+        /// Where they stand in the damaged file.
+        offset: u64,
+        /// How many.
+        length: u64,
+    },
+    /// The end marker was missing.
+    EndMarker,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => f.write_str("the header was damaged"),
+            Self::LineLost { line, text } => write!(f, "line {line} is left out: `{text}`"),
+            Self::TargetXmlLost(reason) => {
+                write!(f, "the target description is left out: {reason}")
+            }
+            Self::RegisterBlockSize(size) => {
+                write!(
+                    f,
+                    "the size of a register block is found to be {size} bytes"
+                )
+            }
+            Self::TracepointMadeUp(number) => {
+                write!(
+                    f,
+                    "tracepoint {number} had no definition; an empty one is made up"
+                )
+            }
+            Self::Status => f.write_str("the number of frames in the status line is set right"),
+            Self::BytesLost { offset, length } => {
+                write!(
+                    f,
+                    "{length} bytes at offset {offset} are no whole frame, and left out"
+                )
+            }
+            Self::EndMarker => f.write_str("the end marker was missing"),
+        }
+    }
+}
+
+/// Writes to `path` every whole line and every whole frame of a trace file that may be damaged anywhere. The
+/// bytes are the whole file; `path` is replaced when all is written, so it may be the file they came from.
+///
+/// # Errors
+/// When the new file cannot be written.
+pub fn repair(bytes: &[u8], path: impl AsRef<Path>) -> Result<Repair, WriteError> {
+    let mut changes = Vec::new();
+    if !bytes.starts_with(HEADER) {
+        changes.push(Change::Header);
+    }
+    let salvaged = lines::salvage(bytes, &mut changes);
+    let mut lines = salvaged.lines;
+    let layout = usable_layout(&mut lines, &mut changes);
+    let description = parse(&lines);
+    let frames = frames::salvage(bytes, salvaged.frames_start, &description, layout.as_ref());
+    let size = frames.shape.register_block;
+    set_register_block(&mut lines, &description, size, &mut changes);
+    define_tracepoints(&mut lines, bytes, &frames, layout.as_ref(), &mut changes);
+    set_status(
+        &mut lines,
+        &description,
+        frames.kept.len() as u64,
+        &mut changes,
+    );
+
+    let mut writer = TraceFileWriter::create(path, &parse(&lines))?;
+    for frame in &frames.kept {
+        writer.append(bytes.get(frame.clone()).unwrap_or_default())?;
+    }
+    writer.finish()?;
+    changes.extend(
+        frames
+            .lost
+            .iter()
+            .map(|Range { start, end }| Change::BytesLost {
+                offset: *start as u64,
+                length: (end - start) as u64,
+            }),
+    );
+    if !frames.end_marker {
+        changes.push(Change::EndMarker);
+    }
+    Ok(Repair {
+        frames: frames.kept.len() as u64,
+        changes,
+    })
+}
+
+fn parse(lines: &[Vec<u8>]) -> Description {
+    Description::parse(
+        lines
+            .iter()
+            .flat_map(|line| [line, &b"\n"[..]].concat())
+            .collect(),
+    )
+}
+
+fn is_kind(line: &[u8], kind: &str) -> bool {
+    line.strip_prefix(kind.as_bytes())
+        .is_some_and(|rest| rest.starts_with(b" "))
+}
+
+/// The layout that the target description gives; a description that gives none is taken out.
+fn usable_layout(lines: &mut Vec<Vec<u8>>, changes: &mut Vec<Change>) -> Option<RegisterLayout> {
+    match RegisterLayout::parse(parse(lines).target_xml()?) {
+        Ok(layout) => Some(layout),
+        Err(error) => {
+            lines.retain(|line| !is_kind(line, "tdesc"));
+            changes.push(Change::TargetXmlLost(error.to_string()));
+            None
+        }
+    }
+}
+
+/// Makes the `R` line say, in hexadecimal, the size with which frames parse. GDB refuses a file that says 0.
+fn set_register_block(
+    lines: &mut Vec<Vec<u8>>,
+    description: &Description,
+    size: Option<u32>,
+    changes: &mut Vec<Change>,
+) {
+    let told = description.register_block().map(|line| line.hexadecimal);
+    let size = size.or(told).filter(|size| *size > 0).unwrap_or(1);
+    let count = lines.iter().filter(|line| is_kind(line, "R")).count();
+    if told != Some(size) || count != 1 {
+        changes.push(Change::RegisterBlockSize(size));
+        lines.retain(|line| !is_kind(line, "R"));
+        lines.insert(0, format!("R {size:x}").into_bytes());
+    }
+}
+
+/// Makes up a definition for every tracepoint that has frames or other pieces and none.
+fn define_tracepoints(
+    lines: &mut Vec<Vec<u8>>,
+    bytes: &[u8],
+    frames: &Salvage,
+    layout: Option<&RegisterLayout>,
+    changes: &mut Vec<Change>,
+) {
+    let mut defined = Vec::new();
+    let mut made_up: Vec<(usize, Piece)> = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) else {
+            continue;
+        };
+        let key = (piece.number, piece.address);
+        if matches!(piece.content, PieceContent::Definition { .. }) {
+            defined.push(key);
+        } else if !defined.contains(&key) {
+            defined.push(key);
+            made_up.push((index, empty(piece.number, piece.address.0)));
+        }
+    }
+    for frame in &frames.kept {
+        let number = frames.tracepoint(bytes, frame);
+        if !defined.iter().any(|(known, _)| *known == number) {
+            let address = frames
+                .program_counter(bytes, frame, layout)
+                .unwrap_or_default();
+            defined.push((number, address));
+            made_up.push((lines.len(), empty(number, address.0)));
+        }
+    }
+    for (index, piece) in made_up.into_iter().rev() {
+        changes.push(Change::TracepointMadeUp(piece.number));
+        lines.insert(index, format!("tp {piece}").into_bytes());
+    }
+}
+
+fn empty(number: TracepointNumber, address: u64) -> Piece {
+    Piece {
+        number,
+        address: crate::Address(address),
+        content: PieceContent::Definition {
+            enabled: true,
+            kind: TracepointKind::Trap,
+            step_count: 0,
+            pass_count: 0,
+            condition: None,
+        },
+    }
+}
+
+/// Makes the status line tell the number of frames that there are.
+fn set_status(
+    lines: &mut Vec<Vec<u8>>,
+    description: &Description,
+    frames: u64,
+    changes: &mut Vec<Change>,
+) {
+    let old = description.status();
+    if old.is_some_and(|status| status.fields.frames.is_none_or(|told| told == frames)) {
+        return;
+    }
+    let unknown = || StatusFields {
+        stop_reason: Some(StopReason::Unknown),
+        frames_created: Some(frames),
+        ..StatusFields::default()
+    };
+    let mut fields = old.map_or_else(unknown, |status| status.fields.clone());
+    fields.frames = Some(frames);
+    fields.frames_created = fields.frames_created.map(|created| created.max(frames));
+    let line = format!("status {}", Status::from(fields)).into_bytes();
+    changes.push(Change::Status);
+    let place = lines.iter().position(|line| is_kind(line, "status"));
+    lines.retain(|line| !is_kind(line, "status"));
+    if line.len() <= MAX_LINE {
+        lines.insert(place.unwrap_or(1).min(lines.len()), line);
+    }
+}

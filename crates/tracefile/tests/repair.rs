@@ -1,0 +1,304 @@
+//! Real files, cut and damaged at random: what is wrong is found, and everything outside the damage is saved.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use support::{data, description, frame, gdb};
+use tracewire_tracefile::check::{Fault, Finding, Severity, check};
+use tracewire_tracefile::repair::{Change, Repair, repair};
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, DescriptionParts, Ending, FrameEncoder, TraceFile,
+    VariableNumber, X86Registers,
+};
+
+fn findings(file: &TraceFile) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    check(file, &|_| Ok(()), &mut |finding| findings.push(finding));
+    findings
+}
+
+fn errors(file: &TraceFile) -> Vec<Finding> {
+    let mut findings = findings(file);
+    findings.retain(|finding| finding.fault.severity() == Severity::Error);
+    findings
+}
+
+/// A file of GDB, one of its test suite, and one of ours with memory that looks like frames.
+fn originals() -> Vec<Vec<u8>> {
+    let set = X86Registers::Sse;
+    let size = set.layout_64().size();
+    let mut ours = b"\x7fTRACE0\n".to_vec();
+    ours.extend_from_slice(description(set, 40).as_bytes());
+    ours.push(b'\n');
+    for n in 0..40u8 {
+        let build = |f: &mut FrameEncoder<'_>| {
+            f.registers(&vec![n; size as usize]).unwrap();
+            f.memory(
+                Address(0x1000),
+                &[n, 0, 0, 1, 0, 0, 0, b'M', 0, 0, b'V', b'R', b'\n', b'\n'],
+            );
+            f.variable(VariableNumber(1), -1);
+        };
+        ours.extend(frame(ByteOrder::Little, build, size));
+    }
+    ours.extend([0; 4]);
+    vec![
+        fs::read(data("sample.tf")).unwrap(),
+        fs::read(data("tfile-basic.tf")).unwrap(),
+        ours,
+    ]
+}
+
+struct Repaired {
+    repair: Repair,
+    file: TraceFile,
+}
+
+fn repaired(bytes: &[u8], path: &Path) -> Repaired {
+    let repair = repair(bytes, path).unwrap();
+    Repaired {
+        repair,
+        file: TraceFile::from_bytes(fs::read(path).unwrap()).unwrap(),
+    }
+}
+
+/// Every frame that no damage touches is in the repaired file, in order, and that file is a good one.
+fn verify(original: &TraceFile, damaged: &[u8], touched: &dyn Fn(u64, u64) -> bool, path: &Path) {
+    let Repaired { repair, file } = repaired(damaged, path);
+    assert_eq!(errors(&file), [], "{:?}", repair.changes);
+    assert_eq!(file.frame_count(), repair.frames);
+    let mut saved = file.frames().map(|frame| frame.data().to_vec());
+    for frame in original.frames() {
+        let end = frame.offset() + 6 + frame.data().len() as u64;
+        if !touched(frame.offset(), end) {
+            let found = saved.any(|data| data == frame.data());
+            assert!(
+                found,
+                "frame {} is lost: {:?}",
+                frame.number(),
+                repair.changes
+            );
+        }
+    }
+}
+
+fn config() -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = 150;
+    }
+    config
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_cut_is_found_and_every_whole_frame_saved(which in 0usize..3, at in any::<prop::sample::Index>()) {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = originals().swap_remove(which);
+        let original = TraceFile::from_bytes(bytes.clone()).unwrap();
+        let Ending::Marker { offset: end, .. } = original.ending() else { panic!() };
+        let cut = at.index(end as usize);
+        if let Ok(file) = TraceFile::from_bytes(bytes[..cut].to_vec()) {
+            prop_assert!(!errors(&file).is_empty());
+        }
+        let path = folder.path().join("cut.tf");
+        verify(&original, &bytes[..cut], &|_, frame_end| frame_end > cut as u64, &path);
+    }
+
+    #[test]
+    fn damage_costs_only_the_frames_it_touches(
+        which in 0usize..3,
+        at in any::<prop::sample::Index>(),
+        with in prop::collection::vec(any::<u8>(), 1..30),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = originals().swap_remove(which);
+        let original = TraceFile::from_bytes(bytes.clone()).unwrap();
+        let start = at.index(bytes.len());
+        let with = &with[..with.len().min(bytes.len() - start)];
+        bytes[start..start + with.len()].copy_from_slice(with);
+        let (start, end) = (start as u64, (start + with.len()) as u64);
+        let touched = |from, to| start < to && from < end;
+        verify(&original, &bytes, &touched, &folder.path().join("damaged.tf"));
+    }
+
+    /// Bytes that are missing or too many, which move everything behind them.
+    #[test]
+    fn what_is_moved_is_found_again(
+        which in 0usize..3,
+        at in any::<prop::sample::Index>(),
+        removed in 0usize..200,
+        inserted in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = originals().swap_remove(which);
+        let original = TraceFile::from_bytes(bytes.clone()).unwrap();
+        let start = at.index(bytes.len());
+        let end = (start + removed).min(bytes.len());
+        bytes.splice(start..end, inserted);
+        let touched = |from, to| start as u64 <= to && from <= end as u64;
+        verify(&original, &bytes, &touched, &folder.path().join("moved.tf"));
+    }
+}
+
+#[test]
+fn the_samples_are_good_and_repairing_them_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["sample.tf", "tfile-error.tf"] {
+        let bytes = fs::read(data(name)).unwrap();
+        assert_eq!(errors(&TraceFile::from_bytes(bytes.clone()).unwrap()), []);
+        let Repaired { repair, file } = repaired(&bytes, &folder.path().join(name));
+        assert_eq!(repair.changes, [], "{name}");
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        assert_eq!(file.as_bytes()[..end], bytes[..end]);
+    }
+}
+
+#[test]
+fn faults_are_told_with_their_places() {
+    let build = |f: &mut FrameEncoder<'_>| {
+        f.memory(Address(0x1000), &[1, 2, 3, 4]);
+        f.memory(Address(0x1002), &[3, 5]);
+        f.static_data(b"x").unwrap();
+    };
+    let one = frame(ByteOrder::Little, build, 4);
+    let mut other = frame(ByteOrder::Little, |f| f.variable(VariableNumber(1), 9), 4);
+    other[0] = 7;
+    let earlier = frame(ByteOrder::Little, |f| f.variable(VariableNumber(1), 8), 4);
+    let text = "R 4\nstatus 0;tframes:9;tcreated:8\ntsv 1:0:1:74726163655f74696d657374616d70\n\
+                tp T1:10:E:0:0:X1,00\ntp A1:10:R1M-1,1000,4M-1,2000,4\ntp rubbish\n\n";
+    let bytes = [
+        b"\x7fTRACE0\n",
+        text.as_bytes(),
+        &one,
+        &other,
+        &earlier,
+        b"\0\0\0\0",
+    ]
+    .concat();
+    let file = TraceFile::from_bytes(bytes).unwrap();
+    let mut found = Vec::new();
+    let verify = |code: &[u8]| {
+        if code == [0] {
+            Err("no such opcode".into())
+        } else {
+            Ok(())
+        }
+    };
+    check(&file, &verify, &mut |finding| {
+        found.push(format!("{}: {}", finding.place, finding.fault));
+    });
+    let start = file.frames_start();
+    assert_eq!(
+        found,
+        [
+            "line 7: expected a piece of a tracepoint: T, A, S, Z or V at byte 0 of `rubbish`"
+                .into(),
+            "file: the status line tells 9 frames; there are 3".into(),
+            "file: the status line tells 9 frames, of 8 made".into(),
+            "file: the condition of tracepoint 1: no such opcode".to_owned(),
+            format!(
+                "frame 0, offset {}: static tracepoint data: GDB's reader of files stops at it",
+                start + 6 + 15 + 13
+            ),
+            format!(
+                "frame 0, offset {}: memory at 0x1003 was collected twice and differs",
+                start + 6
+            ),
+            format!(
+                "frame 0, offset {}: the registers should have been collected, and is not there",
+                start + 6
+            ),
+            format!(
+                "frame 0, offset {}: memory of 4 bytes at 0x2000 should have been collected, and is not there",
+                start + 6
+            ),
+            format!(
+                "frame 1, offset {}: tracepoint 7 is not defined",
+                start + one.len() as u64 + 6
+            ),
+            format!(
+                "frame 2, offset {}: the registers should have been collected, and is not there",
+                start + one.len() as u64 + 19 + 6
+            ),
+            format!(
+                "frame 2, offset {}: memory of 4 bytes at 0x1000 should have been collected, and is not there",
+                start + one.len() as u64 + 19 + 6
+            ),
+            format!(
+                "frame 2, offset {}: memory of 4 bytes at 0x2000 should have been collected, and is not there",
+                start + one.len() as u64 + 19 + 6
+            ),
+            format!(
+                "frame 2, offset {}: made 1 microseconds before the frame before it",
+                start + one.len() as u64 + 19 + 6
+            ),
+        ]
+    );
+}
+
+#[test]
+fn gdb_opens_what_was_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("repaired.tf");
+    let sample = fs::read(data("sample.tf")).unwrap();
+    // A damaged line of the XML, the size of the register block, a frame's size, and a cut.
+    let mut damaged = sample[..70_000].to_vec();
+    let end_tag = sample
+        .windows(9)
+        .position(|bytes| bytes == b"</target>")
+        .unwrap();
+    damaged[end_tag] = b'x';
+    damaged[10] = b'x';
+    damaged[22199 + 2] = 0x55;
+    let Repaired { repair, file } = repaired(&damaged, &path);
+    assert!(
+        repair
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::TargetXmlLost(_)))
+    );
+    assert!(repair.changes.contains(&Change::RegisterBlockSize(0x970)));
+    assert_eq!(
+        repair.frames, 20,
+        "21 before the cut, without the one whose size is damaged"
+    );
+    assert_eq!(errors(&file), []);
+    let commands = [
+        format!("target tfile {}", path.display()),
+        "tfind 19".into(),
+        "tstatus".into(),
+    ];
+    let Some(said) = gdb("gdb", &commands) else {
+        return;
+    };
+    assert!(said.contains("Found trace frame 19, tracepoint"), "{said}");
+    assert!(
+        said.contains("Collected 20 trace frames") || said.contains("contains 20 trace frames"),
+        "{said}"
+    );
+}
+
+/// A file without an `R` line is one that GDB refuses; one with long lines too.
+#[test]
+fn what_gdb_refuses_is_found() {
+    let file = TraceFile::from_bytes(b"\x7fTRACE0\n\n\0\0\0\0".to_vec()).unwrap();
+    let found: Vec<_> = findings(&file)
+        .into_iter()
+        .map(|finding| finding.fault)
+        .collect();
+    assert_eq!(found, [Fault::NoRegisterBlockSize, Fault::NoStatus]);
+    let long = Description::build(&DescriptionParts::default()).unwrap();
+    let text = [long.as_bytes(), &[b'x'; 1000], b"\n\n\0\0\0\0"].concat();
+    let file = TraceFile::from_bytes([b"\x7fTRACE0\n", &text[..]].concat()).unwrap();
+    assert!(
+        findings(&file)
+            .iter()
+            .any(|finding| finding.fault == Fault::LongLine(1000))
+    );
+}
