@@ -192,11 +192,12 @@ impl<'a> Lower<'a> {
             }
             NodeKind::And(left, right) => Ok(Cell::both(self.truth(left)?, self.truth(right)?)),
             NodeKind::Or(left, right) => Ok(Cell::either(self.truth(left)?, self.truth(right)?)),
-            NodeKind::Conditional(condition, yes, no) => Ok(Cell::choose(
-                self.truth(condition)?,
-                self.value(yes)?,
-                self.value(no)?,
-            )),
+            NodeKind::Conditional(condition, yes, no) => {
+                let condition = self.truth(condition)?;
+                let yes = self.canonical(self.value(yes)?, type_id, node)?;
+                let no = self.canonical(self.value(no)?, type_id, node)?;
+                Ok(Cell::choose(condition, yes, no))
+            }
             NodeKind::Comma(first, second) => {
                 Ok(Cell::then(self.value(first)?, self.value(second)?))
             }

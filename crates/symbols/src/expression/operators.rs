@@ -250,10 +250,13 @@ impl Resolver<'_> {
             return self.type_error("The count behind '@' is not an integer.", count.span);
         }
         if let NodeKind::Integer(number) = count.kind {
-            let Some(number) = u64::try_from(number).ok().filter(|number| *number > 0) else {
-                return self.type_error("Invalid number of repetitions.", count.span);
+            let Some(repetitions) = u64::try_from(number).ok().filter(|number| *number > 0) else {
+                return self.type_error(
+                    format!("Invalid number {number} of repetitions."),
+                    count.span,
+                );
             };
-            let type_id = self.symbols.array_of(first.type_id, number);
+            let type_id = self.symbols.array_of(first.type_id, repetitions);
             let kind = NodeKind::Field {
                 of: first.into(),
                 offset: 0,
@@ -294,10 +297,7 @@ impl Resolver<'_> {
             ..
         } = &*found
         else {
-            let type_name = crate::type_name(self.symbols, of.type_id);
-            let message = format!(
-                "Attempt to extract a component of a value that is not a structure ({type_name})."
-            );
+            let message = "Attempt to extract a component of a value that is not a structure.";
             return self.type_error(message, span);
         };
         if *declaration {

@@ -43,8 +43,9 @@ pub(crate) fn flags(symbols: &Symbols) -> TypeId {
 
 /// The type of `$xmm0`: GDB's `vec128`.
 pub(crate) fn vector(symbols: &Symbols) -> TypeId {
-    let lanes: [(&str, &str, u64); 7] = [
+    let lanes: [(&str, &str, u64); 8] = [
         ("v8_bfloat16", "bfloat16", 8),
+        ("v8_half", "ieee_half", 8),
         ("v4_float", "float", 4),
         ("v2_double", "double", 2),
         ("v16_int8", "int8_t", 16),

@@ -12,7 +12,8 @@ use super::register_names::{NamedRegister, RegisterKind, named_register};
 use super::scalar::{Scalar, builtin, scalar, strip};
 use super::syntax::{BinaryOperator, Expression, ExpressionKind, UnaryOperator};
 use crate::{
-    BaseEncoding, Language, Symbols, Type, TypeId, Variable, VariableKind, VariableLocation,
+    ArrayBound, BaseEncoding, Language, Symbols, Type, TypeId, Variable, VariableKind,
+    VariableLocation,
 };
 
 pub(super) type Result<T, E = ExpressionError> = std::result::Result<T, E>;
@@ -326,6 +327,7 @@ impl Resolver<'_> {
             return place;
         };
         let (array, _) = strip(self.symbols, type_id);
+        let long = self.builtin("long");
         let bound = |location: VariableLocation, type_id: TypeId| {
             let variable = Variable {
                 name: "(array bound)".to_owned(),
@@ -336,36 +338,41 @@ impl Resolver<'_> {
                 shadowed: false,
                 depth: 0,
             };
-            let place = Node::new(NodeKind::Place(Rc::new(variable)), type_id, span);
-            self.convert(place, self.builtin("long"))
+            Node::new(NodeKind::Place(Rc::new(variable)), type_id, span)
         };
-        let count = match self.symbols.array_bound(array, self.pc) {
+        // An expression that leaves a number is one that leaves the address of something at that number.
+        let number = |expression| {
+            let place = bound(VariableLocation::Expression(expression), long);
+            Node::new(
+                NodeKind::AddressOf(place.into()),
+                self.symbols.pointer_to(long),
+                span,
+            )
+        };
+        let (number, last) = match self.symbols.array_bound(array, self.pc) {
             None => return place,
-            Some(crate::ArrayBound::Last(last)) => {
+            Some(ArrayBound::Last(last)) => {
                 let count = u64::try_from(last.saturating_add(1)).unwrap_or(0);
-                return Node {
-                    type_id: self.symbols.array_of(element, count),
-                    ..place
-                };
+                let type_id = self.symbols.array_of(element, count);
+                return Node { type_id, ..place };
             }
-            Some(crate::ArrayBound::CountAt(location, type_id)) => bound(location, type_id),
-            Some(crate::ArrayBound::LastAt(location, type_id)) => {
-                let long = self.builtin("long");
-                let one = Node::new(NodeKind::Integer(1), long, span);
-                let last = bound(location, type_id);
-                let sum = NodeKind::Arithmetic(BinaryOperator::Add, last.into(), one.into());
-                Node::new(sum, long, span)
-            }
+            Some(ArrayBound::CountAt(location, type_id)) => (bound(location, type_id), false),
+            Some(ArrayBound::LastAt(location, type_id)) => (bound(location, type_id), true),
+            Some(ArrayBound::CountIs(expression)) => (number(expression), false),
+            Some(ArrayBound::LastIs(expression)) => (number(expression), true),
         };
-        let first = Node::new(
-            NodeKind::Field {
-                of: place.into(),
-                offset: 0,
-                bits: None,
-            },
-            element,
-            span,
-        );
+        let mut count = self.convert(number, long);
+        if last {
+            let one = Node::new(NodeKind::Integer(1), long, span);
+            let sum = NodeKind::Arithmetic(BinaryOperator::Add, count.into(), one.into());
+            count = Node::new(sum, long, span);
+        }
+        let first = NodeKind::Field {
+            of: place.into(),
+            offset: 0,
+            bits: None,
+        };
+        let first = Node::new(first, element, span);
         Node::new(NodeKind::Repeat(first.into(), count.into()), type_id, span)
     }
 
@@ -427,10 +434,11 @@ impl Resolver<'_> {
             RegisterKind::CodePointer => pointer(symbols.make_type(Type::Function {
                 returns: self.builtin("void"),
                 parameters: Vec::new(),
-                variadic: false,
+                // Shown as `void (*)()`.
+                variadic: true,
             })),
             RegisterKind::Flags => super::register_types::flags(symbols),
-            RegisterKind::X87 => self.builtin("i387_ext"),
+            RegisterKind::X87 => self.builtin("builtin_type_i387_ext"),
             RegisterKind::Vector => super::register_types::vector(symbols),
         }
     }
@@ -562,26 +570,17 @@ impl Resolver<'_> {
     ) -> Result<Node> {
         let condition = self.condition(condition)?;
         let (yes, no) = (self.expression(yes)?, self.expression(no)?);
-        let (yes_value, no_value) = (self.value(yes), self.value(no));
+        let (yes, no) = (self.value(yes), self.value(no));
         let common = super::scalar::promoted(
             self.symbols,
             self.language,
-            self.scalar(&yes_value),
-            self.scalar(&no_value),
+            self.scalar(&yes),
+            self.scalar(&no),
         );
-        let type_id = common.unwrap_or(yes_value.type_id);
-        let (yes, no) = match common {
-            Some(type_id) => (
-                self.convert(yes_value, type_id),
-                self.convert(no_value, type_id),
-            ),
-            None => (yes_value, no_value),
-        };
-        Ok(Node::new(
-            NodeKind::Conditional(condition.into(), yes.into(), no.into()),
-            type_id,
-            span,
-        ))
+        // The branches keep their types, as in GDB, whose result has the type of the branch that is taken.
+        let type_id = common.unwrap_or(yes.type_id);
+        let kind = NodeKind::Conditional(condition.into(), yes.into(), no.into());
+        Ok(Node::new(kind, type_id, span))
     }
 
     fn assign(
@@ -620,7 +619,7 @@ impl Resolver<'_> {
         match self.symbols.size_of(type_id) {
             Some(size) => {
                 let kind = NodeKind::Integer(i128::from(size));
-                Ok(Node::new(kind, self.builtin("unsigned long"), span))
+                Ok(Node::new(kind, self.builtin("int"), span))
             }
             None => self.type_error("The size of an incomplete type is not known.", span),
         }

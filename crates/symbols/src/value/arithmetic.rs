@@ -23,6 +23,10 @@ impl Evaluator<'_> {
             NodeKind::Negate(of) => self.number(of)?.wrapping_neg(),
             NodeKind::BitNot(of) => !self.number(of)?,
             NodeKind::LogicalNot(of) => i128::from(!self.truth(of)?),
+            NodeKind::Conditional(condition, yes, no) => {
+                let chosen = if self.truth(condition)? { yes } else { no };
+                self.number(chosen)?
+            }
             NodeKind::Arithmetic(operator, left, right) => self.integers(
                 *operator,
                 self.number(left)?,
@@ -115,6 +119,10 @@ impl Evaluator<'_> {
         };
         let result = match &node.kind {
             NodeKind::Float(value) => *value,
+            NodeKind::Conditional(condition, yes, no) => {
+                let chosen = if self.truth(condition)? { yes } else { no };
+                self.float(chosen)?
+            }
             NodeKind::Convert(from) => self.float(from)?,
             NodeKind::Negate(of) => -self.float(of)?,
             NodeKind::Arithmetic(operator, left, right) => {

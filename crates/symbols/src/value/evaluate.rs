@@ -440,7 +440,7 @@ impl<'a> Evaluator<'a> {
         let count = self.number(count)?;
         let Some(count) = u64::try_from(count).ok().filter(|count| *count > 0) else {
             return self.error(
-                ExpressionErrorKind::Type("Invalid number of repetitions.".into()),
+                ExpressionErrorKind::Type(format!("Invalid number {count} of repetitions.")),
                 node,
             );
         };

@@ -1,5 +1,9 @@
 //! The names of types, as GDB's `whatis` writes them.
 
+use std::sync::Arc;
+
+use crate::expression::register_types::FLAGS_NAME;
+use crate::types::base::canonical_c_name;
 use crate::{Language, ReferenceKind, StructureKind, Symbols, Type, TypeId};
 
 /// How deep a type's name is followed; a damaged file may have a type that contains itself.
@@ -45,9 +49,9 @@ impl Namer<'_> {
         };
         match &*self.symbols.type_of(type_id) {
             Type::Void => with("void".to_owned()),
-            Type::Base { name, .. } | Type::Typedef { name, .. } | Type::Unknown { name, .. } => {
-                with(name.clone())
-            }
+            // `long unsigned int` is `unsigned long`, as GDB has it.
+            Type::Base { name, .. } => with(usual_name(name).to_owned()),
+            Type::Typedef { name, .. } | Type::Unknown { name, .. } => with(name.clone()),
             Type::Pointer {
                 name: Some(name), ..
             } => with(name.clone()),
@@ -108,6 +112,8 @@ impl Namer<'_> {
 
     fn tagged(&self, keyword: &str, name: Option<&str>) -> String {
         match name {
+            // A register's flags are no type of the program.
+            Some(FLAGS_NAME) => FLAGS_NAME.to_owned(),
             Some(name) if self.language == Language::C => format!("{keyword} {name}"),
             Some(name) => name.to_owned(),
             None => format!("{keyword} {{...}}"),
@@ -116,7 +122,7 @@ impl Namer<'_> {
 
     fn is_suffixed(&self, type_id: TypeId) -> bool {
         matches!(
-            *self.symbols.type_of(type_id),
+            *strip_qualifiers(self.symbols, type_id),
             Type::Array { vector: false, .. } | Type::Function { .. }
         )
     }
@@ -151,8 +157,35 @@ impl Namer<'_> {
             .collect();
         let words = words.join(" ");
         match &*self.symbols.type_of(target) {
+            // A constant array is an array of constants.
+            Type::Array {
+                element,
+                count,
+                vector,
+            } => {
+                let mut element = *element;
+                for qualifier in found.iter().rev().copied() {
+                    if !self.has_qualifier(element, qualifier) {
+                        let target = element;
+                        element = self
+                            .symbols
+                            .make_type(Type::Qualified { qualifier, target });
+                    }
+                }
+                let (count, vector) = (*count, *vector);
+                self.c(
+                    self.symbols.make_type(Type::Array {
+                        element,
+                        count,
+                        vector,
+                    }),
+                    inner,
+                    depth,
+                )
+            }
             Type::Pointer { name: None, .. } | Type::Reference { .. } => {
-                let space = if inner.is_empty() || inner.starts_with([')', '[', '(']) {
+                let suffix = inner.starts_with([')', '[']) || inner.starts_with('(') && !inner.starts_with("(*");
+                let space = if inner.is_empty() || suffix {
                     ""
                 } else {
                     " "
@@ -161,6 +194,19 @@ impl Namer<'_> {
             }
             _ => format!("{words} {}", self.c(target, inner, depth)),
         }
+    }
+
+    fn has_qualifier(&self, mut type_id: TypeId, wanted: &str) -> bool {
+        for _ in 0..DEEPEST {
+            let Type::Qualified { qualifier, target } = *self.symbols.type_of(type_id) else {
+                break;
+            };
+            if qualifier == wanted {
+                return true;
+            }
+            type_id = target;
+        }
+        false
     }
 
     fn parameters(&self, parameters: &[TypeId], variadic: bool, depth: u32) -> String {
@@ -224,5 +270,24 @@ impl Namer<'_> {
             } => name.clone(),
             _ => self.c(type_id, String::new(), depth),
         }
+    }
+}
+
+fn strip_qualifiers(symbols: &Symbols, mut type_id: TypeId) -> Arc<Type> {
+    for _ in 0..DEEPEST {
+        let Type::Qualified { target, .. } = *symbols.type_of(type_id) else {
+            break;
+        };
+        type_id = target;
+    }
+    symbols.type_of(type_id)
+}
+
+/// `unsigned long` for `long unsigned int`; GDB leaves 128-bit integers as the compiler calls them.
+fn usual_name(name: &str) -> &str {
+    if name.contains("128") {
+        name
+    } else {
+        canonical_c_name(name).unwrap_or(name)
     }
 }

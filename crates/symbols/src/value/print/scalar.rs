@@ -127,8 +127,10 @@ impl Printer<'_> {
             .symbol_at(tracewire_tracefile::Address(address))
         {
             None => {}
-            Some((symbol, 0)) => self.put(&format!(" <{symbol}>")),
-            Some((symbol, offset)) => self.put(&format!(" <{symbol}+{offset}>")),
+            Some((symbol, 0)) => self.put(&format!(" <{}>", without_number(&symbol))),
+            Some((symbol, offset)) => {
+                self.put(&format!(" <{}+{offset}>", without_number(&symbol)));
+            }
         }
     }
 
@@ -241,5 +243,17 @@ impl Printer<'_> {
         if adjustment != 0 {
             self.put(&format!(", this adjustment {adjustment}"));
         }
+    }
+}
+
+/// The compiler numbers static variables of functions (`counter.2`). GDB takes such a name, if it has no capitals, for
+/// an Ada one, and leaves the number out.
+fn without_number(symbol: &str) -> &str {
+    let plain = |text: &str| !text.starts_with('_') && !text.bytes().any(|byte| byte.is_ascii_uppercase());
+    match symbol.rsplit_once('.') {
+        Some((name, digits)) if plain(name) && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            name
+        }
+        _ => symbol,
     }
 }

@@ -1,0 +1,9 @@
+//! Expressions and values against the real GDB: both look at the same core file.
+
+mod compare;
+mod core_file;
+
+mod c;
+mod cpp;
+mod optimized;
+mod rust;
