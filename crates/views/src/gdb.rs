@@ -7,12 +7,16 @@ use tracewire_tracefile::TraceFile;
 
 use crate::program::module_path;
 
-/// The commands: `symbol-file -o` for the program and `add-symbol-file -o` for each library that has a file, at
-/// the places where they were loaded, then `target tfile`. `named` takes the program's place where the file does
-/// not name it.
+/// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for
+/// each library that has a file, then `target tfile`. `named` takes the program's place where the file does not
+/// name it.
+///
+/// Beside a trace file GDB 13 reads constants that were not collected at the addresses in the program's file, moved
+/// or not. Where sections are trusted to be read-only it takes them from the moved sections instead, which it knows
+/// of by `add-symbol-file`, and not by `symbol-file`.
 #[must_use]
 pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
-    let mut text = String::from("set confirm off\n");
+    let mut text = String::from("set confirm off\nset trust-readonly-sections on\n");
     let modules = file.description().modules();
     if modules.is_empty() {
         for path in named {
@@ -27,15 +31,9 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
         if !path.is_absolute() && index > 0 {
             continue;
         }
-        let command = if index == 0 {
-            "symbol-file"
-        } else {
-            "add-symbol-file"
-        };
         let _ = match (index, module.bias) {
-            // Constants that were not collected are read from the program's file.
             (0, 0) => writeln!(text, "file {}", quoted(&path)),
-            _ => writeln!(text, "{command} -o {:#x} {}", module.bias, quoted(&path)),
+            (_, bias) => writeln!(text, "add-symbol-file -o {bias:#x} {}", quoted(&path)),
         };
     }
     let _ = writeln!(text, "target tfile {}", quoted(path));
