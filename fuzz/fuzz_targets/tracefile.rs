@@ -35,8 +35,16 @@ fn round_trips(description: &Description) {
         for piece in tracepoint.definition.pieces(tracepoint.usage, 500) {
             assert_eq!(Piece::parse(piece.to_string().as_bytes()), Ok(piece));
         }
-        let actions: String = tracepoint.definition.actions.iter().map(Action::to_string).collect();
-        assert_eq!(Action::parse_list(&actions).as_ref(), Ok(&tracepoint.definition.actions));
+        let actions: String = tracepoint
+            .definition
+            .actions
+            .iter()
+            .map(Action::to_string)
+            .collect();
+        assert_eq!(
+            Action::parse_list(&actions).as_ref(),
+            Ok(&tracepoint.definition.actions)
+        );
     }
     if let Ok(built) = Description::build(&description.parts()) {
         let again = Description::build(&built.parts()).expect("what was built can be built again");

@@ -4,7 +4,10 @@ use tracewire_tracefile::TextError;
 
 /// A packet that is known by its name but does not follow its grammar.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{packet}: expected {expected} at byte {column} of `{text}`")]
+#[error(
+    "{}: expected {expected} at byte {column} of `{text}`",
+    .packet.trim_end_matches([':', ';', ',', '-'])
+)]
 pub struct PacketError {
     /// The packet, by the letters it starts with, or by the request it answers.
     pub packet: &'static str,

@@ -11,7 +11,7 @@
 //! ```
 //! use tracewire_packets::log::{Direction, Explainer, packets};
 //!
-//! let log = b"Sending packet: $m401000,4#8e\nPacket received: 554889e5\n";
+//! let log = b"Sending packet: $m401000,4#f2\nPacket received: 554889e5\n";
 //! let mut explainer = Explainer::default();
 //! let meanings: Vec<String> = packets(log).map(|packet| explainer.explain(&packet)).collect();
 //! assert_eq!(meanings, ["read 4 bytes of memory at 0x401000", "4 bytes"]);

@@ -1,6 +1,14 @@
 //! Replies: what the server sends in answer to a request, and on its own.
 
-use std::fmt;
+mod failure;
+mod kind;
+mod notification;
+#[cfg(test)]
+pub(crate) mod samples;
+
+pub use failure::Failure;
+pub use kind::ReplyKind;
+pub use notification::Notification;
 
 use tracewire_tracefile::{Address, Piece, Status, TracepointUsage, VariableDefinition};
 
@@ -100,151 +108,6 @@ pub enum Reply {
     Length(u64),
     /// One that does not answer the request.
     Unknown(Vec<u8>),
-}
-
-/// What an `E` reply says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// `Enn`: a number without meaning to anyone.
-    Number(u8),
-    /// `E.text`: a text for the user, bytes as they are. GDB shows it for some packets, tracepoint ones among them.
-    Text(Vec<u8>),
-}
-
-impl Failure {
-    /// A failure with a text. What framing could not carry is replaced.
-    #[must_use]
-    pub fn text(text: &str) -> Self {
-        let safe = |c: char| {
-            if matches!(c, '#' | '$' | '}' | '*') || c.is_control() {
-                '?'
-            } else {
-                c
-            }
-        };
-        Self::Text(text.chars().map(safe).collect::<String>().into_bytes())
-    }
-
-    /// Exactly two digits, or a text: anything else that starts with `E` is no failure (GDB's own test).
-    fn is(text: &[u8]) -> bool {
-        match text {
-            [b'E', b'.', ..] => true,
-            [b'E', high, low] => high.is_ascii_hexdigit() && low.is_ascii_hexdigit(),
-            _ => false,
-        }
-    }
-}
-
-impl Field for Failure {
-    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
-        if scanner.take(".") {
-            return Ok(Self::Text(scanner.take_rest().to_vec()));
-        }
-        Field::scan(scanner).map(Self::Number)
-    }
-
-    fn print(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Number(number) => hex::encode(&[*number], out),
-            Self::Text(text) => {
-                out.push(b'.');
-                out.extend_from_slice(text);
-            }
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => write!(f, "error {number}"),
-            Self::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
-        }
-    }
-}
-
-macro_rules! reply_kinds {
-    ($( $(#[$meta:meta])* $kind:ident = $name:literal, )*) => {
-        /// Which kind of reply answers a request. Nothing, `E`, and in most places `OK`, may come whatever the kind.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum ReplyKind {
-            $( $(#[$meta])* $kind, )*
-        }
-
-        impl ReplyKind {
-            /// The name a malformed reply is told by.
-            const fn name(self) -> &'static str {
-                match self {
-                    $( Self::$kind => $name, )*
-                }
-            }
-        }
-    };
-}
-
-reply_kinds! {
-    /// `OK`; or a `qRelocInsn` question.
-    Done = "reply",
-    /// A stop reply, output, or a system call.
-    Stop = "stop reply",
-    /// Hexadecimal bytes.
-    Memory = "reply to m",
-    /// `b` and bytes.
-    BinaryMemory = "reply to x",
-    /// Hexadecimal bytes, some unavailable.
-    Registers = "reply to g or p",
-    /// `C` and a number.
-    Checksum = "reply to qCRC",
-    /// `1,address` or `0`.
-    Search = "reply to qSearch",
-    /// `m` and hexadecimal bytes.
-    Tags = "reply to qMemTags",
-    /// `vCont` and letters.
-    ResumeActions = "reply to vCont?",
-    /// `QC` and a thread.
-    CurrentThread = "reply to qC",
-    /// `m` and threads, or `l`.
-    Threads = "reply to qfThreadInfo",
-    /// Hexadecimal text.
-    ThreadDescription = "reply to qThreadExtraInfo",
-    /// An address.
-    Address = "reply to qGetTLSAddr",
-    /// `1` or `0`.
-    Attached = "reply to qAttached",
-    /// Offsets or segments.
-    Offsets = "reply to qOffsets",
-    /// `qSymbol:` and a name.
-    Symbol = "reply to qSymbol",
-    /// Output, or hexadecimal text.
-    Monitor = "reply to qRcmd",
-    /// `m` or `l` and bytes.
-    Chunk = "reply to qXfer",
-    /// A number.
-    Written = "reply to qXfer write",
-    /// `F`, a result, data.
-    File = "reply to vFile",
-    /// Features.
-    Features = "reply to qSupported",
-    /// `F` and `T`.
-    Frame = "reply to QTFrame",
-    /// `T` and fields.
-    TraceStatus = "reply to qTStatus",
-    /// `V`, two numbers.
-    TracepointUsage = "reply to qTP",
-    /// `V` and a number, or `U`.
-    VariableValue = "reply to qTV",
-    /// A piece of a tracepoint, or `l`.
-    Piece = "reply to qTfP",
-    /// A variable, or `l`.
-    Variable = "reply to qTfV",
-    /// Markers, or `l`.
-    Markers = "reply to qTfSTM",
-    /// Hexadecimal bytes, or `l`.
-    TraceBuffer = "reply to qTBuffer",
-    /// A number.
-    Length = "reply to qTMinFTPILen",
-    /// What is not known.
-    Anything = "reply",
 }
 
 impl Reply {
@@ -522,42 +385,3 @@ fn bytes(scanner: &mut Scanner<'_>) -> Result<Vec<u8>, Expected> {
     let HexBytes(bytes) = Field::scan(scanner)?;
     Ok(bytes)
 }
-
-/// A notification: what a server sends without being asked, in non-stop mode.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Notification {
-    /// `Stop`: a thread has stopped; `vStopped` asks for more.
-    Stop(StopReply),
-    /// One that GDB 13 does not have.
-    Other(Vec<u8>),
-}
-
-impl Notification {
-    /// Reads a notification.
-    ///
-    /// # Errors
-    /// When `Stop:` is followed by no stop reply.
-    pub fn parse(payload: &[u8]) -> Result<Self, PacketError> {
-        let mut scanner = Scanner::new(payload);
-        if !scanner.take("Stop:") {
-            return Ok(Self::Other(payload.to_vec()));
-        }
-        StopReply::scan(&mut scanner)
-            .and_then(|stop| scanner.end().map(|()| Self::Stop(stop)))
-            .map_err(|error| error.of("Stop notification", payload))
-    }
-
-    /// Appends the notification.
-    pub fn print(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Stop(stop) => {
-                out.extend_from_slice(b"Stop:");
-                stop.print(out);
-            }
-            Self::Other(payload) => out.extend_from_slice(payload),
-        }
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod samples;

@@ -71,7 +71,7 @@ fn a_malformed_packet_is_told_by_name_and_place() {
     let error = Request::parse(b"QTEnable:2:xyz").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "QTEnable:: expected a hexadecimal number at byte 11 of `QTEnable:2:xyz`"
+        "QTEnable: expected a hexadecimal number at byte 11 of `QTEnable:2:xyz`"
     );
     let error = Request::parse(b"QTDP:2:401000:E:0:0:Q1").unwrap_err();
     assert_eq!(
