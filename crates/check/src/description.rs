@@ -1,0 +1,163 @@
+//! What the lines of the description say that cannot be.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tracewire_agent_expr::verify;
+use tracewire_tracefile::check::Place;
+use tracewire_tracefile::{
+    Action, Piece, PieceContent, RegisterNumber, StatusFields, TraceFile, TracepointNumber,
+    VariableDefinition, VariableNumber,
+};
+
+use crate::fault::{ExpressionRole, Fault, Finding};
+
+/// Reports in the order of the lines.
+pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
+    let defined: HashSet<_> = file
+        .description()
+        .variables()
+        .iter()
+        .map(|variable| variable.number)
+        .collect();
+    let mut names: HashMap<String, VariableNumber> = HashMap::new();
+    for line in file.description().lines() {
+        let mut report = |fault| {
+            report(Finding {
+                place: Place::Line(line.number),
+                fault,
+            })
+        };
+        let Some(space) = line.text.iter().position(|byte| *byte == b' ') else {
+            continue;
+        };
+        let (word, rest) = line.text.split_at(space);
+        let rest = rest.get(1..).unwrap_or_default();
+        match word {
+            b"tp" => {
+                if let Ok(piece) = Piece::parse(rest) {
+                    check_piece(file, &defined, &piece, &mut report);
+                }
+            }
+            b"tsv" => {
+                if let Ok(VariableDefinition { number, name, .. }) = VariableDefinition::parse(rest)
+                    && let Some(first) = names.insert(name.clone(), number)
+                    && first != number
+                {
+                    report(Fault::SameName {
+                        first,
+                        second: number,
+                        name,
+                    });
+                }
+            }
+            b"status" => {
+                if let Some(status) = file.description().status() {
+                    check_status(file, &status.fields, &mut report);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_piece(
+    file: &TraceFile,
+    defined: &HashSet<VariableNumber>,
+    piece: &Piece,
+    report: &mut dyn FnMut(Fault),
+) {
+    let number = piece.number;
+    let expression = |what, code: &[u8], report: &mut dyn FnMut(Fault)| {
+        let verified = match verify(code) {
+            Ok(verified) => verified,
+            Err(reason) => {
+                return report(Fault::Expression {
+                    number,
+                    what,
+                    reason,
+                });
+            }
+        };
+        if what == ExpressionRole::Condition && !verified.has_result() {
+            report(Fault::NoResult(number));
+        }
+        for register in verified.registers() {
+            check_register(file, number, RegisterNumber(*register), report);
+        }
+        let variables = [
+            verified.variables_read(),
+            verified.variables_set(),
+            verified.variables_collected(),
+        ];
+        let used: BTreeSet<_> = variables.into_iter().flatten().copied().collect();
+        for variable in used
+            .into_iter()
+            .map(|number| VariableNumber(i32::from(number)))
+        {
+            if !defined.contains(&variable) {
+                report(Fault::UnknownVariable { number, variable });
+            }
+        }
+    };
+    let (what, actions) = match &piece.content {
+        PieceContent::Definition {
+            condition: Some(code),
+            ..
+        } => {
+            return expression(ExpressionRole::Condition, code, report);
+        }
+        PieceContent::Actions(actions) => (ExpressionRole::Action, actions),
+        PieceContent::StepActions(actions) => (ExpressionRole::StepAction, actions),
+        _ => return,
+    };
+    for action in actions {
+        match action {
+            Action::Expression(code) => expression(what, code, report),
+            Action::Memory {
+                base: Some(register),
+                ..
+            } => {
+                check_register(file, number, *register, report);
+            }
+            // A mask may ask for more than there is: GDB asks for all registers it can think of.
+            Action::Registers(_) | Action::Memory { .. } | Action::StaticData => {}
+        }
+    }
+}
+
+fn check_register(
+    file: &TraceFile,
+    number: TracepointNumber,
+    register: RegisterNumber,
+    report: &mut dyn FnMut(Fault),
+) {
+    if file
+        .layout()
+        .is_some_and(|layout| layout.by_number(register).is_none())
+    {
+        report(Fault::UnknownRegister { number, register });
+    }
+}
+
+fn check_status(file: &TraceFile, fields: &StatusFields, report: &mut dyn FnMut(Fault)) {
+    if let (Some(free), Some(size)) = (fields.buffer_free, fields.buffer_size) {
+        let frames: u64 = file
+            .frames()
+            .map(|frame| frame.data().len() as u64 + 6)
+            .sum();
+        match size.checked_sub(free) {
+            None => report(Fault::BufferFree { free, size }),
+            Some(used) if used < frames && !fields.running => {
+                report(Fault::BufferUsed { used, frames });
+            }
+            Some(_) => {}
+        }
+    }
+    if let (Some(start), Some(stop)) = (fields.start_time, fields.stop_time)
+        && stop < start
+        && stop != 0
+        && !fields.running
+    {
+        report(Fault::StopBeforeStart(start - stop));
+    }
+}

@@ -1,0 +1,345 @@
+//! What the frames hold that cannot be, or lack.
+
+use std::collections::{HashMap, HashSet};
+
+use tracewire_agent_expr::{Evaluation, Opcode, Verified, instructions, verify};
+use tracewire_tracefile::check::Place;
+use tracewire_tracefile::{
+    Action, Address, Block, Frame, StatusFields, StopReason, TraceFile, TracepointDefinition,
+    TracepointNumber, VariableNumber,
+};
+
+use crate::expression::Rerun;
+use crate::fault::{Fault, Finding};
+use crate::memory::Coverage;
+
+/// Of a tracepoint whose expressions loop or are long, so many frames are looked at: a file must not cost hours.
+const COSTLY_FRAMES: u64 = 1000;
+
+/// From how many bytes of expressions on a tracepoint is costly.
+const COSTLY_BYTES: usize = 1 << 12;
+
+/// In a frame of more memory than this, in bytes of blocks, expressions are not run.
+const MAX_FRAME: usize = 1 << 20;
+
+/// How many variables without a definition are told apart.
+const MAX_UNDEFINED: usize = 1000;
+
+/// An expression that can be run.
+struct Program {
+    verified: Verified,
+    /// No jump in it.
+    straight: bool,
+}
+
+/// One address of a tracepoint.
+struct Location {
+    address: Address,
+    hits_told: Option<u64>,
+    hits: u64,
+    actions: Vec<Program>,
+    step_actions: Vec<Program>,
+}
+
+/// A tracepoint at all its addresses.
+#[derive(Default)]
+struct Plan {
+    locations: Vec<Location>,
+    step_count: u64,
+    /// All locations do the same at a step.
+    same_steps: bool,
+    /// Hits and steps alike collect registers.
+    always_registers: bool,
+    costly: bool,
+    hits: u64,
+    steps: u64,
+    frames: u64,
+}
+
+/// Looks at every frame, in the file's order.
+pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
+    let mut plans = plans(file);
+    let changing = changing_variables(file);
+    let is_set = |number: u16| changing.contains(&number);
+    let mask = address_mask(file);
+    let status = file.description().status().map(|status| &status.fields);
+    let mut undefined = HashSet::new();
+    let defined: HashSet<_> = file
+        .description()
+        .variables()
+        .iter()
+        .map(|variable| variable.number)
+        .collect();
+    let last = file.frame_count().saturating_sub(1);
+    let mut coverage = Coverage::default();
+    let mut evaluation = Evaluation::new();
+    let mut set = Vec::new();
+    for frame in file.frames() {
+        let mut report = |place: usize, fault| {
+            let offset = frame.offset() + 6 + place as u64;
+            report(Finding {
+                place: Place::Frame(frame.number(), offset),
+                fault,
+            });
+        };
+        check_variables(&frame, &defined, &mut undefined, &mut report);
+        if let (Some(status), Some(time)) = (status, frame.timestamp()) {
+            check_time(status, time, &mut |fault| report(0, fault));
+        }
+        let Some(plan) = plans.get_mut(&frame.tracepoint()) else {
+            continue;
+        };
+        plan.frames += 1;
+        let Some(programs) = plan.place(&frame, &mut |fault| report(0, fault)) else {
+            continue;
+        };
+        let ended_by_error = frame.number().0 == last
+            && status.is_some_and(|status| status.stop_reason == Some(StopReason::Error));
+        if programs.is_empty() || frame.data().len() > MAX_FRAME || ended_by_error {
+            continue;
+        }
+        coverage.fill(&frame, mask);
+        set.clear();
+        let mut rerun = Rerun {
+            frame: &frame,
+            coverage: &coverage,
+            mask,
+            is_set: &is_set,
+            set: std::mem::take(&mut set),
+        };
+        for Program { verified, straight } in programs {
+            let well = rerun.run(&mut evaluation, verified, *straight, &mut |wanted| {
+                report(0, Fault::NotCollected(wanted));
+            });
+            if !well {
+                break;
+            }
+        }
+        set = rerun.set;
+    }
+    check_counts(&plans, status, report);
+}
+
+fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
+    let mut plans: HashMap<TracepointNumber, Plan> = HashMap::new();
+    let mut steps: HashMap<TracepointNumber, &[Action]> = HashMap::new();
+    for tracepoint in file.description().tracepoints() {
+        let definition = &tracepoint.definition;
+        let plan = plans.entry(definition.number).or_insert_with(|| Plan {
+            same_steps: true,
+            always_registers: true,
+            ..Plan::default()
+        });
+        plan.step_count = plan.step_count.max(definition.step_count);
+        let first = *steps
+            .entry(definition.number)
+            .or_insert(&definition.step_actions);
+        plan.same_steps &= first == definition.step_actions;
+        plan.always_registers &=
+            asks_for_registers(&definition.actions) && asks_for_registers(&definition.step_actions);
+        plan.costly |= is_costly(definition);
+        plan.locations.push(Location {
+            address: definition.address,
+            hits_told: tracepoint.usage.map(|usage| usage.hits),
+            hits: 0,
+            actions: programs(&definition.actions),
+            step_actions: programs(&definition.step_actions),
+        });
+    }
+    for plan in plans.values_mut() {
+        plan.locations.sort_by_key(|location| location.address);
+    }
+    plans
+}
+
+fn asks_for_registers(actions: &[Action]) -> bool {
+    actions
+        .iter()
+        .any(|action| matches!(action, Action::Registers(mask) if !mask.is_empty()))
+}
+
+fn expressions(actions: &[Action]) -> impl Iterator<Item = &Vec<u8>> {
+    actions.iter().filter_map(|action| match action {
+        Action::Expression(code) => Some(code),
+        _ => None,
+    })
+}
+
+fn is_costly(definition: &TracepointDefinition) -> bool {
+    let codes = || expressions(&definition.actions).chain(expressions(&definition.step_actions));
+    codes().map(Vec::len).sum::<usize>() > COSTLY_BYTES
+        || codes().any(|code| verify(code).is_ok_and(|verified| verified.has_loops()))
+}
+
+/// Those that can be run. If one cannot, the target would have stopped there, and nothing is known of the rest.
+fn programs(actions: &[Action]) -> Vec<Program> {
+    let jumps = |opcode| matches!(opcode, Opcode::Goto | Opcode::IfGoto);
+    expressions(actions)
+        .map_while(|code| verify(code).ok())
+        .map(|verified| Program {
+            straight: !instructions(verified.code())
+                .flatten()
+                .any(|instruction| jumps(instruction.opcode)),
+            verified,
+        })
+        .collect()
+}
+
+/// Variables whose values a frame's own value does not tell at every moment of a hit: those that an expression sets, and
+/// those that the target provides.
+fn changing_variables(file: &TraceFile) -> HashSet<u16> {
+    let description = file.description();
+    let builtin = description
+        .variables()
+        .iter()
+        .filter(|variable| variable.builtin);
+    let builtin = builtin.filter_map(|variable| u16::try_from(variable.number.0).ok());
+    let definitions = description
+        .tracepoints()
+        .iter()
+        .map(|tracepoint| &tracepoint.definition);
+    let set = definitions
+        .flat_map(|definition| {
+            let actions = expressions(&definition.actions);
+            actions
+                .chain(expressions(&definition.step_actions))
+                .chain(&definition.condition)
+        })
+        .filter_map(|code| verify(code).ok())
+        .flat_map(|verified| verified.variables_set().clone());
+    builtin.chain(set).collect()
+}
+
+/// Which bits of an address count: as many as the program counter has.
+fn address_mask(file: &TraceFile) -> u64 {
+    let counter = file.layout().and_then(|layout| layout.program_counter());
+    match counter.map(|register| register.bits) {
+        Some(bits @ 1..64) => (1 << bits) - 1,
+        _ => u64::MAX,
+    }
+}
+
+impl Plan {
+    /// Which expressions were run for this frame; none where that cannot be told.
+    fn place(&mut self, frame: &Frame<'_>, report: &mut dyn FnMut(Fault)) -> Option<&[Program]> {
+        let Some(step) = frame.is_step() else {
+            // Without a program counter a hit and a step look alike.
+            if self.always_registers && frame.register_block().is_none() {
+                let wanted = tracewire_tracefile::check::Wanted::Registers;
+                report(Fault::File(
+                    tracewire_tracefile::check::Fault::NotCollected(wanted),
+                ));
+            }
+            return None;
+        };
+        let at = frame.program_counter()?;
+        let location = self
+            .locations
+            .binary_search_by_key(&at, |location| location.address);
+        let too_many = self.costly && self.frames > COSTLY_FRAMES;
+        if step {
+            self.steps += 1;
+            let location = self
+                .locations
+                .first()
+                .filter(|_| self.same_steps && !too_many)?;
+            return Some(&location.step_actions);
+        }
+        self.hits += 1;
+        let Some(location) = location
+            .ok()
+            .and_then(|index| self.locations.get_mut(index))
+        else {
+            report(Fault::Elsewhere {
+                number: frame.tracepoint(),
+                at,
+            });
+            return None;
+        };
+        location.hits += 1;
+        (!too_many).then_some(&location.actions)
+    }
+}
+
+fn check_variables(
+    frame: &Frame<'_>,
+    defined: &HashSet<VariableNumber>,
+    undefined: &mut HashSet<VariableNumber>,
+    report: &mut dyn FnMut(usize, Fault),
+) {
+    let mut blocks = frame.blocks();
+    loop {
+        let at = blocks.position();
+        let Some(block) = blocks.next() else {
+            return;
+        };
+        if let Block::Variable { number, .. } = block
+            && !defined.contains(&number)
+            && undefined.len() < MAX_UNDEFINED
+            && undefined.insert(number)
+        {
+            report(at, Fault::UndefinedVariable(number));
+        }
+    }
+}
+
+fn check_time(status: &StatusFields, time: u64, report: &mut dyn FnMut(Fault)) {
+    if let Some(early) = status.start_time.and_then(|start| start.checked_sub(time))
+        && early > 0
+    {
+        report(Fault::BeforeStart(early));
+    }
+    let stop = status
+        .stop_time
+        .filter(|stop| *stop != 0 && !status.running);
+    if let Some(late) = stop.and_then(|stop| time.checked_sub(stop))
+        && late > 0
+    {
+        report(Fault::AfterStop(late));
+    }
+}
+
+/// What only the numbers of all frames tell.
+fn check_counts(
+    plans: &HashMap<TracepointNumber, Plan>,
+    status: Option<&StatusFields>,
+    report: &mut dyn FnMut(Finding),
+) {
+    // A run that goes on has counted on since its frames were saved, and the first hits of a circular buffer may be
+    // gone while their steps are there.
+    let running = status.is_some_and(|status| status.running);
+    let circular = status.is_some_and(|status| status.circular == Some(true));
+    let mut report = |fault| {
+        report(Finding {
+            place: Place::File,
+            fault,
+        })
+    };
+    let mut numbers: Vec<_> = plans.keys().copied().collect();
+    numbers.sort_unstable();
+    for (number, plan) in numbers
+        .into_iter()
+        .filter_map(|number| Some((number, plans.get(&number)?)))
+    {
+        let (hits, steps) = (plan.hits, plan.steps);
+        for location in &plan.locations {
+            let (address, found) = (location.address, location.hits);
+            if let Some(told) = location.hits_told.filter(|told| *told < found && !running) {
+                report(Fault::Hits {
+                    number,
+                    address,
+                    told,
+                    found,
+                });
+            }
+        }
+        if steps > hits.saturating_mul(plan.step_count) && !circular {
+            report(Fault::Steps {
+                number,
+                steps,
+                hits,
+                count: plan.step_count,
+            });
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What a user is told about a file.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tracewire_check::{LISTED, Report, Severity, check};
+use tracewire_tracefile::{
+    Block, ByteOrder, FrameEncoder, FrameFormat, TraceFile, TracepointNumber, VariableNumber,
+};
+
+/// GDB's own file of a run with conditions, strings, variables and `while-stepping`.
+fn sample() -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/sample.tf");
+    std::fs::read(path).expect("the sample is there")
+}
+
+fn lines(report: &Report) -> Vec<String> {
+    report
+        .findings
+        .iter()
+        .map(|finding| {
+            let severity = match finding.severity() {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            format!("{severity}: {finding}")
+        })
+        .collect()
+}
+
+fn read(bytes: Vec<u8>) -> TraceFile {
+    TraceFile::from_bytes(bytes).expect("a trace file")
+}
+
+fn of(bytes: Vec<u8>) -> Vec<String> {
+    lines(&check(&read(bytes)))
+}
+
+/// The sample with a piece of its description replaced.
+fn with(old: &str, new: &str) -> Vec<u8> {
+    let bytes = sample();
+    let at = bytes
+        .windows(old.len())
+        .position(|window| window == old.as_bytes())
+        .unwrap_or_else(|| panic!("the sample has no {old}"));
+    [&bytes[..at], new.as_bytes(), &bytes[at + old.len()..]].concat()
+}
+
+/// A file whose blocks pass through `change`: frame number, block number, block; nothing drops the block.
+fn rewritten(
+    bytes: Vec<u8>,
+    change: impl Fn(u64, usize, Block<'_>, &mut FrameEncoder<'_>) -> bool,
+) -> Vec<u8> {
+    let file = read(bytes);
+    let format = FrameFormat {
+        byte_order: ByteOrder::Little,
+        register_block_size: file.register_block_size().expect("an R line"),
+    };
+    let mut out = file.as_bytes()[..file.frames_start() as usize].to_vec();
+    for frame in file.frames() {
+        let mut encoder =
+            FrameEncoder::begin(&mut out, format, frame.tracepoint()).expect("a good number");
+        for (index, block) in frame.blocks().enumerate() {
+            if change(frame.number().0, index, block, &mut encoder) {
+                continue;
+            }
+            match block {
+                Block::Registers(bytes) => encoder.registers(bytes).expect("a block"),
+                Block::Memory { address, bytes } => encoder.memory(address, bytes),
+                Block::Variable { number, value } => encoder.variable(number, value),
+                Block::StaticData(_) | Block::Unknown(_) => unreachable!("the sample has none"),
+            }
+        }
+        encoder.finish().expect("a small frame");
+    }
+    out.extend([0; 4]);
+    out
+}
+
+#[test]
+fn gdb_s_own_file_is_good() {
+    assert_eq!(of(sample()), [""; 0]);
+}
+
+#[test]
+fn every_value_that_is_lost_is_named_with_its_address() {
+    let whole = read(sample());
+    let mut named = 0;
+    for frame in whole.frames() {
+        let number = frame.number().0;
+        for (lost, block) in frame.blocks().enumerate() {
+            let found = of(rewritten(sample(), |at, index, _, _| {
+                (at, index) == (number, lost)
+            }));
+            let expected = match block {
+                Block::Registers(_) => "the registers should have been collected".to_owned(),
+                Block::Variable { number, .. } => {
+                    format!("error: frame {}", frame.number())
+                        + &format!(", offset {}: variable {number} should", frame.offset() + 6)
+                }
+                Block::Memory { address, bytes } => {
+                    let others = frame
+                        .blocks()
+                        .enumerate()
+                        .filter(|(index, _)| *index != lost);
+                    let there = others.into_iter().any(|(_, other)| {
+                        matches!(other, Block::Memory { address: start, bytes: other }
+                            if start.0 <= address.0
+                                && address.0 + bytes.len() as u64 <= start.0 + other.len() as u64)
+                    });
+                    if there {
+                        assert_eq!(found, [""; 0], "frame {number}, block {lost}");
+                        continue;
+                    }
+                    format!("at {address}")
+                }
+                Block::StaticData(_) | Block::Unknown(_) => unreachable!("the sample has none"),
+            };
+            named += 1;
+            assert!(
+                found.iter().any(|line| line.contains(&expected)),
+                "frame {number}, block {lost}: {expected}\n{found:#?}"
+            );
+        }
+    }
+    assert!(named > 80, "{named}");
+}
+
+#[test]
+fn a_string_cut_before_its_nul_is_named() {
+    let cut = rewritten(sample(), |frame, index, block, encoder| {
+        let Block::Memory { address, bytes } = block else {
+            return false;
+        };
+        let is_string = (frame, index) == (6, 4);
+        if is_string {
+            encoder.memory(address, &bytes[..2]);
+        }
+        is_string
+    });
+    let found = of(cut);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(
+        found[0].contains("the string at 0x555555556018 (from 0x55555555601a on) should have been"),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn lines_that_cannot_be_are_named_with_their_number() {
+    for (old, new, expected) in [
+        (
+            "22031427\n",
+            "22031400\n",
+            "the condition of tracepoint 2 cannot be evaluated: unknown opcode 0x00",
+        ),
+        (
+            "X00000008,2c00012e00012927",
+            "X00000008,2c00012e00012929",
+            "an action of tracepoint 3 cannot be evaluated",
+        ),
+        (
+            "X00000008,2c00012e00012927",
+            "X00000008,2c00092e00092927",
+            "uses variable 9, which no `tsv`",
+        ),
+        (
+            "M-1,555555558040,40",
+            "Mfff,555555558040,40",
+            "asks for register 4095",
+        ),
+        (
+            "tsv 3:0:0:7365656e",
+            "tsv 3:0:0:68697473",
+            "variables 2 and 3 have the same name `hits`",
+        ),
+        (
+            "tfree:e57fb",
+            "tfree:fffffff",
+            "268435455 bytes free of a buffer of 1000000",
+        ),
+        (
+            "tfree:e57fb",
+            "tfree:f4240",
+            "0 bytes of the buffer used; the frames take 59973",
+        ),
+        (
+            "stoptime:575a67c0",
+            "stoptime:575a50c0",
+            "a stop 14 microseconds before the start",
+        ),
+        (
+            "tp A3:555555555183:R40",
+            "tp A3:555555555183:Q40",
+            "expected an action: R, M, X or L",
+        ),
+    ] {
+        let bytes = with(old, new);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let at = text.find(new.trim_end()).expect("replaced");
+        let line = text[..at].matches('\n').count() + 1;
+        let found = of(bytes);
+        let place = format!(": line {line}: ");
+        assert!(
+            found
+                .iter()
+                .any(|found| found.contains(&place) && found.contains(expected)),
+            "{new}: {expected} in line {line}\n{found:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_only_all_frames_tell_is_named() {
+    for (old, new, expected) in [
+        (
+            "tp V3:555555555183:3:",
+            "tp V3:555555555183:2:",
+            "tracepoint 3 at 0x555555555183 tells 2 hits; 3 frames",
+        ),
+        (
+            "tp T3:555555555183:E",
+            "tp T3:555555555184:E",
+            "tracepoint 3",
+        ),
+        (
+            "starttime:575a50ce",
+            "starttime:575a6100",
+            "before the run started",
+        ),
+        (
+            "stoptime:575a67c0",
+            "stoptime:575a6100",
+            "after the run stopped",
+        ),
+        (
+            "tsv 2:0:0:68697473\n",
+            "",
+            "variable 2 is collected, and no `tsv` line defines it",
+        ),
+        ("tframes:18", "tframes:19", "25 frames; there are 24"),
+    ] {
+        let found = of(with(old, new));
+        assert!(
+            found.iter().any(|line| line.contains(expected)),
+            "{new}: {expected}\n{found:#?}"
+        );
+    }
+    // The count of steps matters where the buffer has not let any hit go.
+    let linear =
+        String::from_utf8_lossy(&with("tp T2:555555555158:E:2:", "tp T2:555555555158:E:1:"))
+            .contains("circular:1");
+    assert!(linear);
+    let found = of(with("circular:1", "circular:0"));
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_and_a_value_that_differs_are_warnings() {
+    let bytes = rewritten(sample(), |frame, _, block, encoder| {
+        let Block::Variable {
+            number: VariableNumber(1),
+            value,
+        } = block
+        else {
+            return false;
+        };
+        encoder.variable(VariableNumber(1), value + if frame == 6 { 400 } else { 0 });
+        true
+    });
+    let found = of(bytes);
+    assert!(
+        found
+            .iter()
+            .any(|line| line.starts_with("warning: frame 13,")
+                && line.contains("made 95 microseconds before the frame before it")),
+        "{found:#?}"
+    );
+
+    let bytes = rewritten(sample(), |frame, index, block, encoder| {
+        let Block::Memory { address, bytes } = block else {
+            return false;
+        };
+        let changed = (frame, index) == (0, 5);
+        if changed {
+            let other: Vec<_> = bytes.iter().map(|byte| byte ^ 1).collect();
+            encoder.memory(address, &other);
+        }
+        changed
+    });
+    let found = of(bytes);
+    assert!(
+        found
+            .iter()
+            .any(|line| line.starts_with("warning")
+                && line.contains("was collected twice and differs")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn cuts_are_named() {
+    let bytes = sample();
+    for (end, expected) in [
+        (bytes.len() - 4, "error: offset 77142: no end marker"),
+        (
+            bytes.len() - 30,
+            "error: offset 74704: the file ends inside a frame: 2412 bytes of 2438",
+        ),
+        (500, "error: file: the file ends inside the description"),
+    ] {
+        let found = of(bytes[..end].to_vec());
+        assert!(
+            found.iter().any(|line| line.starts_with(expected)),
+            "{expected}\n{found:#?}"
+        );
+    }
+}
+
+#[test]
+fn many_findings_of_one_kind_are_counted_not_listed() {
+    let file = read(sample());
+    let mut bytes = file.as_bytes()[..file.frames_start() as usize].to_vec();
+    let format = FrameFormat {
+        byte_order: ByteOrder::Little,
+        register_block_size: 2416,
+    };
+    for _ in 0..1000 {
+        let mut frame =
+            FrameEncoder::begin(&mut bytes, format, TracepointNumber(77)).expect("good");
+        frame.variable(VariableNumber(2), 1);
+        frame.finish().expect("small");
+    }
+    bytes.extend([0; 4]);
+    let report = check(&read(bytes));
+    // Each frame's tracepoint is not defined; and the count is wrong, once.
+    assert_eq!(report.errors, 1001);
+    assert_eq!(
+        report.findings.len() as u64,
+        LISTED + 1 + (report.warnings.min(LISTED))
+    );
+    assert_eq!(report.unlisted(), 900);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_damage_makes_it_panic_or_talk_without_end(
+        damage in prop::collection::vec((0..77_146usize, any::<u8>()), 0..20),
+        description in any::<bool>(),
+        cut in prop::option::of(8..77_146usize),
+    ) {
+        let mut bytes = sample();
+        for (at, byte) in damage {
+            // The description is a fifth of the file, and the more interesting part of it the first 3 KB.
+            let at = if description { 8 + at % 17_000 } else { at.max(8) };
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.unwrap_or(usize::MAX));
+        let Ok(file) = TraceFile::from_bytes(bytes) else {
+            return Ok(());
+        };
+        let report = check(&file);
+        prop_assert!(report.findings.len() as u64 <= 50 * LISTED);
+        prop_assert_eq!(report.is_good(), report.findings.iter().all(|one| one.severity() == Severity::Warning));
+    }
+}
