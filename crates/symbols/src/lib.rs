@@ -16,8 +16,8 @@ mod scope;
 mod symbols;
 mod types;
 mod unwind;
-mod variables;
 mod value;
+mod variables;
 
 pub use error::{LocationError, SymbolError};
 pub use expression::{
@@ -35,7 +35,7 @@ pub use registers::{dwarf_register, gdb_register};
 pub use scope::{ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};
 pub use types::{
-    BaseEncoding, Enumerator, Language, Member, ReferenceKind, StructureKind, Type, TypeId,
-    Variant, VariantPart,
+    BaseEncoding, Enumerator, Language, Member, ReferenceKind, StaticMember, StructureKind, Type,
+    TypeId, Variant, VariantPart,
 };
 pub use value::{NamedValue, Place, PrintOptions, State, Value, evaluate, expand, type_name};

@@ -14,7 +14,8 @@ use crate::function;
 use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
-use crate::module::{Image, MarkerNote, Module, ModuleId, ModuleInfo};
+
+use crate::module::{ElfSymbolKind, Image, MarkerNote, Module, ModuleId, ModuleInfo};
 use crate::scope::{ScopeVariables, Variable};
 use crate::types::base;
 use crate::types::table::TypeTable;
@@ -424,10 +425,11 @@ impl Symbols {
         let module = self.module_with(address)?;
         let address = module.unbiased(address);
         let symbol = module.elf_symbol_at(address)?;
-        Some((
-            demangle::readable(&symbol.name),
-            address.wrapping_sub(symbol.address),
-        ))
+        let name = match symbol.kind {
+            ElfSymbolKind::Data => demangle::readable_with_hash(&symbol.name),
+            _ => demangle::readable(&symbol.name),
+        };
+        Some((name, address.wrapping_sub(symbol.address)))
     }
 
     /// The language of the unit that an address is in; without one, of the unit that has `main`, or C.

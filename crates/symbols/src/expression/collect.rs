@@ -10,7 +10,7 @@ use super::location::Object;
 use super::lower::Lower;
 use super::node::{Node, NodeKind};
 use super::resolve::{Resolver, Result, StateVariables};
-use super::scalar::{Scalar, scalar, strip};
+use super::scalar::{Scalar, scalar, storage_size, strip};
 use crate::{BaseEncoding, Language, RegisterRule, Type, TypeId, gdb_register};
 
 /// The most bytes that one array of run-time length is collected of.
@@ -203,7 +203,7 @@ impl<'a> Collection<'a> {
             self.object(&holder, (first % 8).saturating_add(*width).div_ceil(8));
             return Ok(());
         }
-        let Some(size) = self.lower.symbols().size_of(node.type_id) else {
+        let Some(size) = storage_size(self.lower.symbols(), node.type_id) else {
             // A flexible array has no bytes of its own; its address is what is shown.
             return if let Scalar::Array { .. } = self.scalar(node.type_id) {
                 Ok(())
@@ -231,11 +231,17 @@ impl<'a> Collection<'a> {
     fn static_members(&mut self, type_id: TypeId) {
         let symbols = self.lower.symbols();
         let (_, found) = strip(symbols, type_id);
-        let Type::Structure { static_members, .. } = &*found else {
+        let Type::Structure {
+            name: Some(class),
+            static_members,
+            ..
+        } = &*found
+        else {
             return;
         };
-        for name in static_members {
-            let variable = symbols.lookup_variable(Some(self.lower.locator.pc), name);
+        for member in static_members {
+            let name = format!("{class}::{}", member.name);
+            let variable = symbols.lookup_variable(Some(self.lower.locator.pc), &name);
             if let Some(variable) = variable
                 && let Ok(object) = self.lower.locator.object(&variable.location)
                 && let Some(size) = symbols.size_of(variable.type_id)

@@ -5,7 +5,7 @@ use super::node::{Node, NodeKind};
 use super::resolve::{Resolver, Result};
 use super::scalar::{Scalar, promoted, scalar, wrap};
 use super::syntax::{BinaryOperator, Expression, ExpressionKind};
-use crate::{Language, Member, StructureKind, Type, TypeId, VariantPart};
+use crate::{Language, Member, Type, TypeId, Variable, VariantPart};
 
 /// How deep structures are searched for a member.
 const DEEPEST_MEMBER: u32 = 32;
@@ -122,6 +122,15 @@ impl Resolver<'_> {
                 "Argument to arithmetic operation not a number or boolean.",
                 span,
             );
+        };
+        let shift = matches!(
+            operator,
+            BinaryOperator::ShiftLeft | BinaryOperator::ShiftRight
+        );
+        let type_id = if shift && self.language == Language::Rust {
+            left.type_id
+        } else {
+            type_id
         };
         let float = matches!(scalar(self.symbols, type_id), Scalar::Float { .. });
         let integers_only = !matches!(
@@ -289,9 +298,7 @@ impl Resolver<'_> {
         }
         let found = self.stripped(of.type_id);
         let Type::Structure {
-            kind,
             members,
-            static_members,
             variants,
             declaration,
             ..
@@ -335,13 +342,9 @@ impl Resolver<'_> {
                 span,
             ));
         }
-        let full = (static_members.iter())
-            .find(|full| *full == name || full.ends_with(&format!("::{name}")))
-            .and_then(|full| self.symbols.lookup_variable(Some(self.pc), full));
-        if let Some(variable) = full {
+        if let Some(variable) = self.find_static(&found, name, DEEPEST_MEMBER) {
             return Ok(self.place(variable, span));
         }
-        let _: StructureKind = *kind;
         let near = super::items::near(
             name,
             members.iter().filter_map(|member| member.name.as_deref()),
@@ -398,6 +401,26 @@ impl Resolver<'_> {
             }
         }
         None
+    }
+
+    /// A static member by name, of the class or of a base class.
+    fn find_static(&self, class: &Type, name: &str, depth: u32) -> Option<Variable> {
+        let depth = depth.checked_sub(1)?;
+        let Type::Structure {
+            name: class_name,
+            members,
+            static_members,
+            ..
+        } = class
+        else {
+            return None;
+        };
+        if static_members.iter().any(|member| member.name == name) {
+            let full = format!("{}::{name}", class_name.as_deref()?);
+            return self.symbols.lookup_variable(Some(self.pc), &full);
+        }
+        let mut bases = members.iter().filter(|member| member.base_class);
+        bases.find_map(|base| self.find_static(&self.stripped(base.type_id), name, depth))
     }
 
     /// A field of a Rust enum that only one variant has, or all that have it at the same place.

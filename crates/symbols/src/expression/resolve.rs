@@ -54,9 +54,13 @@ pub(crate) fn resolve(
 
 impl Names for Resolver<'_> {
     fn is_type(&self, name: &str) -> bool {
-        self.symbols.lookup_variable(Some(self.pc), name).is_none()
-            && self.symbols.lookup_function(Some(self.pc), name).is_none()
-            && self.symbols.lookup_type(Some(self.pc), name).is_some()
+        // A function of the same name is a constructor, and an enumerator one of another scope.
+        let shadowed =
+            (self.symbols.lookup_variable(Some(self.pc), name)).is_some_and(|variable| {
+                variable.kind != VariableKind::Symbol
+                    && !matches!(variable.location, VariableLocation::Constant(_))
+            });
+        !shadowed && self.symbols.lookup_type(Some(self.pc), name).is_some()
     }
 
     fn is_known(&self, name: &str) -> bool {

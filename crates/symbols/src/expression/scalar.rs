@@ -233,3 +233,11 @@ pub(crate) fn truth(symbols: &Symbols, language: Language) -> TypeId {
         },
     )
 }
+
+/// How many bytes an object of the type takes. `sizeof` of a reference is that of what it refers to; this is not.
+pub(crate) fn storage_size(symbols: &Symbols, type_id: TypeId) -> Option<u64> {
+    match scalar(symbols, type_id) {
+        Scalar::Reference { size, .. } => Some(size),
+        _ => symbols.size_of(type_id),
+    }
+}

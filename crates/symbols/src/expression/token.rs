@@ -140,7 +140,9 @@ impl<'a> Lexer<'a> {
         let mut ahead = self.rest().chars().skip(1);
         let next = ahead.next();
         if c.is_ascii_digit()
-            || (c == '.' && !after_dot && next.is_some_and(|c| c.is_ascii_digit()))
+            || (c == '.'
+                && self.language != Language::Rust
+                && next.is_some_and(|c| c.is_ascii_digit()))
         {
             return self.number(after_dot);
         }

@@ -14,11 +14,37 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
-    cpp_demangle::Symbol::new(name)
-        .ok()?
-        .demangle()
+    // GDB names a function after its debug information, which says nothing of what it returns.
+    let options = cpp_demangle::DemangleOptions::new().no_return_type();
+    let demangled = (cpp_demangle::Symbol::new(name).ok()?)
+        .demangle_with_options(&options)
         .ok()
-        .filter(|demangled| !demangled.is_empty())
+        .filter(|demangled| !demangled.is_empty())?;
+    Some(as_binutils(demangled))
+}
+
+/// Binutils' and GDB's words for a class's tables.
+fn as_binutils(demangled: String) -> String {
+    for (start, words) in [("{vtable(", "vtable for "), ("{vtt(", "VTT for ")] {
+        let inner = demangled
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_suffix(")}"));
+        if let Some(class) = inner {
+            return format!("{words}{class}");
+        }
+    }
+    demangled
+}
+
+/// As [`readable`], but with the hash of a Rust name: GDB shows a variable by its linker's name, and a
+/// function by its debug information's.
+pub(crate) fn readable_with_hash(name: &str) -> String {
+    if is_rust(name)
+        && let Ok(rust) = rustc_demangle::try_demangle(name)
+    {
+        return rust.to_string();
+    }
+    readable(name)
 }
 
 /// Whether it is a name that rustc made: in its own scheme, or C++'s with a hash as the last component.

@@ -114,8 +114,8 @@ pub enum Type {
         size: u64,
         /// Its members, in order; base classes are members with [`Member::base_class`].
         members: Vec<Member>,
-        /// Static members of the class: names of variables that live elsewhere.
-        static_members: Vec<String>,
+        /// Static members of the class: variables that live elsewhere.
+        static_members: Vec<StaticMember>,
         /// For a Rust enum.
         variants: Option<Box<VariantPart>>,
         /// Only declared: size and members are not known, and no definition was found anywhere.
@@ -190,6 +190,15 @@ pub struct Member {
     pub base_class: bool,
     /// Whether the compiler made it (`_vptr`).
     pub artificial: bool,
+}
+
+/// A static member of a class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StaticMember {
+    /// Its own name; the variable's is qualified with the class's.
+    pub name: String,
+    /// How many of the class's members, base classes among them, are declared before it.
+    pub position: usize,
 }
 
 /// The variants of a Rust enum.

@@ -5,7 +5,7 @@ use tracewire_tracefile::Address;
 
 use super::table::TypeSource;
 use super::{
-    BaseEncoding, Enumerator, Member, ReferenceKind, StructureKind, Type, TypeId, Variant,
+    BaseEncoding, Enumerator, Member, ReferenceKind, StaticMember, StructureKind, Type, TypeId, Variant,
     VariantPart,
 };
 use crate::dwarf::index::NameKind;
@@ -440,7 +440,9 @@ impl TypeReader<'_> {
                         || flag(&child, constants::DW_AT_declaration)
                         || flag(&child, constants::DW_AT_external) =>
                 {
-                    static_members.extend(self.debug.name(self.die.unit, &child));
+                    let position = members.len();
+                    let name = self.debug.name(self.die.unit, &child);
+                    static_members.extend(name.map(|name| StaticMember { name, position }));
                 }
                 constants::DW_TAG_member => members.push(self.member(&child)),
                 constants::DW_TAG_inheritance => {

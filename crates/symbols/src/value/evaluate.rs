@@ -9,7 +9,7 @@ use crate::expression::cell::{Cell, Source};
 use crate::expression::location::{Locator, Object, offset_by};
 use crate::expression::node::{Node, NodeKind};
 use crate::expression::resolve::{StateVariables, resolve};
-use crate::expression::scalar::{Scalar, builtin, scalar, wrap};
+use crate::expression::scalar::{Scalar, builtin, scalar, storage_size, wrap};
 use crate::{ExpressionError, ExpressionErrorKind, Language, Symbols, Type, TypeId};
 
 pub(super) type Result<T, E = ExpressionError> = std::result::Result<T, E>;
@@ -126,7 +126,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn size(&self, node: &Node) -> Result<usize> {
-        let Some(size) = self.symbols.size_of(node.type_id) else {
+        let Some(size) = storage_size(self.symbols, node.type_id) else {
             return match self.scalar(node.type_id) {
                 Scalar::Array { .. } => Ok(0),
                 _ => self.error(

@@ -90,13 +90,18 @@ impl Namer<'_> {
             }
             Type::MemberPointer { class, target, .. } => {
                 let class = self.c(*class, String::new(), depth);
-                let function = matches!(*self.symbols.type_of(*target), Type::Function { .. });
                 let mark = format!("{class}::*{inner}");
-                self.c(
-                    *target,
-                    if function { format!("({mark})") } else { mark },
-                    depth,
-                )
+                match &*self.symbols.type_of(*target) {
+                    Type::Function {
+                        returns,
+                        parameters,
+                        variadic,
+                    } => {
+                        let list = self.method_parameters(parameters, *variadic, depth);
+                        self.c(*returns, format!("({mark})({list})"), depth)
+                    }
+                    _ => self.c(*target, mark, depth),
+                }
             }
             Type::Structure { kind, name, .. } => {
                 let keyword = match kind {
@@ -184,16 +189,27 @@ impl Namer<'_> {
                 )
             }
             Type::Pointer { name: None, .. } | Type::Reference { .. } => {
-                let suffix = inner.starts_with([')', '[']) || inner.starts_with('(') && !inner.starts_with("(*");
-                let space = if inner.is_empty() || suffix {
-                    ""
-                } else {
-                    " "
-                };
+                let suffix = inner.starts_with([')', '['])
+                    || inner.starts_with('(') && !inner.starts_with("(*");
+                let space = if inner.is_empty() || suffix { "" } else { " " };
                 self.c(target, format!(" {words}{space}{inner}"), depth)
             }
             _ => format!("{words} {}", self.c(target, inner, depth)),
         }
+    }
+
+    /// The parameters of a method: `this` cannot be changed.
+    fn method_parameters(&self, parameters: &[TypeId], variadic: bool, depth: u32) -> String {
+        let mut parameters = parameters.to_vec();
+        if let Some(this) = parameters.first_mut()
+            && matches!(*self.symbols.type_of(*this), Type::Pointer { .. })
+        {
+            let (qualifier, target) = ("const", *this);
+            *this = self
+                .symbols
+                .make_type(Type::Qualified { qualifier, target });
+        }
+        self.parameters(&parameters, variadic, depth)
     }
 
     fn has_qualifier(&self, mut type_id: TypeId, wanted: &str) -> bool {
@@ -236,9 +252,7 @@ impl Namer<'_> {
             Type::Base { name, .. } | Type::Typedef { name, .. } | Type::Unknown { name, .. } => {
                 name.clone()
             }
-            Type::Pointer {
-                name: Some(name), ..
-            } => name.clone(),
+            // GDB tells references and pointers not apart.
             Type::Pointer { target, .. } => format!("*mut {}", self.rust(*target, depth)),
             Type::Array { element, count, .. } => {
                 let element = self.rust(*element, depth);

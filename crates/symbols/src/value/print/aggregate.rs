@@ -1,7 +1,7 @@
 //! Arrays, structures, classes.
 
 use super::{Context, Printer};
-use crate::expression::scalar::{Scalar, scalar};
+use crate::expression::scalar::{Scalar, scalar, storage_size};
 use crate::value::contents::{Known, Place, Value};
 use crate::value::evaluate::Evaluator;
 use crate::{Member, Type, TypeId};
@@ -14,7 +14,7 @@ impl Printer<'_> {
         context: Context,
         brackets: (&str, &str),
     ) {
-        let size = self.symbols.size_of(element).unwrap_or(0);
+        let size = storage_size(self.symbols, element).unwrap_or(0);
         if size == 0 || value.contents.is_empty() {
             // An array of no known length: its address, as a pointer's.
             let address = match value.place {
@@ -73,6 +73,7 @@ impl Printer<'_> {
     /// A structure or class: base classes first, then members.
     pub(super) fn structure(&mut self, value: &Value, found: &Type, context: Context) {
         let Type::Structure {
+            name,
             members,
             static_members,
             ..
@@ -90,11 +91,15 @@ impl Printer<'_> {
             return;
         }
         let mut first = true;
-        for name in static_members {
-            self.comma(&mut first);
-            self.static_member(name, context);
-        }
-        for member in members.iter().filter(|member| !member.base_class) {
+        let mut statics = static_members.iter().peekable();
+        for position in 0..=members.len() {
+            while let Some(found) = statics.next_if(|found| found.position <= position) {
+                self.comma(&mut first);
+                self.static_member(name.as_deref(), &found.name, context);
+            }
+            let Some(member) = members.get(position).filter(|member| !member.base_class) else {
+                continue;
+            };
             self.comma(&mut first);
             let mut inner = context.member();
             match &member.name {
@@ -158,7 +163,7 @@ impl Printer<'_> {
             self.value(&part, context);
             return;
         }
-        let size = self.symbols.size_of(member.type_id).unwrap_or(0);
+        let size = storage_size(self.symbols, member.type_id).unwrap_or(0);
         let part = value.part(member.type_id, member.offset, size);
         match shape {
             // A flexible array goes on behind the structure.
@@ -172,9 +177,10 @@ impl Printer<'_> {
         }
     }
 
-    fn static_member(&mut self, full: &str, context: Context) {
-        let short = full.rsplit("::").next().unwrap_or(full);
-        self.put(&format!("static {short} = "));
+    fn static_member(&mut self, class: Option<&str>, name: &str, context: Context) {
+        self.put(&format!("static {name} = "));
+        let full = class.map_or(name.to_owned(), |class| format!("{class}::{name}"));
+        let full = full.as_str();
         let Some(variable) = self.symbols.lookup_variable(Some(self.state.pc()), full) else {
             self.put("<optimized out>");
             return;

@@ -249,9 +249,14 @@ impl Printer<'_> {
 /// The compiler numbers static variables of functions (`counter.2`). GDB takes such a name, if it has no capitals, for
 /// an Ada one, and leaves the number out.
 fn without_number(symbol: &str) -> &str {
-    let plain = |text: &str| !text.starts_with('_') && !text.bytes().any(|byte| byte.is_ascii_uppercase());
+    let plain =
+        |text: &str| !text.starts_with('_') && !text.bytes().any(|byte| byte.is_ascii_uppercase());
     match symbol.rsplit_once('.') {
-        Some((name, digits)) if plain(name) && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+        Some((name, digits))
+            if plain(name)
+                && !digits.is_empty()
+                && digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
             name
         }
         _ => symbol,
