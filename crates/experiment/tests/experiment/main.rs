@@ -1,5 +1,6 @@
 //! The experiment, on a target without a process.
 
+mod definitions;
 mod frames;
 mod model;
 mod runs;

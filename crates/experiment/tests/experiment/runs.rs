@@ -2,23 +2,20 @@
 
 use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{
-    CircularStore, DefineError, Experiment, Hit, HitHandler, LinearStore, Outcome, StartError,
-    StoppedThread, Target, UnknownTracepoint,
+    CircularStore, Experiment, Hit, HitHandler, LinearStore, Outcome, StartError, StoppedThread,
+    Target, UnknownTracepoint,
 };
-use tracewire_tracefile::{
-    Address, ByteOrder, StopReason, ThreadId, TracepointNumber, VariableDefinition, VariableNumber,
-};
+use tracewire_tracefile::{Address, ByteOrder, StopReason, ThreadId, TracepointNumber};
 
 use crate::support::{
-    Block, CODE, Frame, experiment, expression, memory, moment, options, parse, program, target,
-    tracepoint,
+    Block, CODE, Frame, experiment, memory, moment, options, parse, program, target, tracepoint,
 };
 
 fn at(offset: u64) -> Address {
     Address(CODE.0 + offset)
 }
 
-fn by_thread(thread: u32, pc: Address) -> Moment {
+pub fn by_thread(thread: u32, pc: Address) -> Moment {
     Moment {
         thread: ThreadId(thread),
         time: 1000 + u64::from(thread),
@@ -26,7 +23,7 @@ fn by_thread(thread: u32, pc: Address) -> Moment {
     }
 }
 
-fn frames(experiment: &mut Experiment<LinearStore>) -> Vec<Frame> {
+pub fn frames(experiment: &mut Experiment<LinearStore>) -> Vec<Frame> {
     parse(experiment.store().bytes())
 }
 
@@ -37,7 +34,7 @@ fn numbers(experiment: &mut Experiment<LinearStore>) -> Vec<i16> {
         .collect()
 }
 
-fn mapped() -> FakeTarget {
+pub fn mapped() -> FakeTarget {
     let mut target = target();
     target.map(Address(0x1000), &[1; 64]);
     target
@@ -380,103 +377,6 @@ fn a_place_that_cannot_be_served_is_told_with_its_tracepoints() {
     experiment.delete(TracepointNumber(2), None).unwrap();
     experiment.install(&mut fresh).unwrap();
     assert_eq!(fresh.inserted().len(), 2);
-}
-
-#[test]
-fn definitions_that_cannot_work_are_refused_with_a_reason() {
-    let mut experiment = experiment(options());
-    let mut told = |definition| {
-        let error: DefineError = experiment.define(definition).unwrap_err();
-        error.to_string()
-    };
-    let number = "cannot stand in a trace frame: 1 to 32767 can";
-    assert_eq!(
-        told(tracepoint(0, CODE, vec![])),
-        format!("tracepoint number 0 {number}")
-    );
-    assert_eq!(
-        told(tracepoint(32768, CODE, vec![])),
-        format!("tracepoint number 32768 {number}")
-    );
-    assert_eq!(
-        told(tracepoint(
-            1,
-            CODE,
-            vec![memory(0, 1), expression("add\nend")]
-        )),
-        "the agent expression of action 2 cannot be evaluated: \
-         `add` at offset 0 needs 2 values on the stack, there are 0"
-    );
-    let mut definition = tracepoint(1, CODE, vec![]);
-    definition.condition = Some(program("end"));
-    assert_eq!(
-        told(definition),
-        "the agent expression of the condition leaves no result"
-    );
-    let mut definition = tracepoint(1, CODE, vec![]);
-    definition.step_actions = vec![memory(0, 1 << 40)];
-    assert_eq!(
-        told(definition),
-        "while-stepping action 1 collects 1099511627776 bytes, 16777216 are allowed in a frame"
-    );
-    let prints = expression("const8 0\ndup\nprintf \"x\", 0 args\nend");
-    assert_eq!(
-        told(tracepoint(1, CODE, vec![prints])),
-        "the agent expression of action 1 prints, which a tracepoint cannot"
-    );
-    assert_eq!(experiment.tracepoints().count(), 0);
-}
-
-#[test]
-fn variables_start_at_their_initial_values_and_builtin_ones_move() {
-    let mut target = mapped();
-    let mut experiment = experiment(options());
-    let variable = |number, initial, builtin, name: &str| VariableDefinition {
-        number: VariableNumber(number),
-        initial,
-        builtin,
-        name: name.to_owned(),
-    };
-    experiment.define_variable(variable(4, -5, false, "hits"));
-    // A debugger has its own number for this one.
-    experiment.define_variable(variable(8, 0, true, "trace_thread"));
-    let actions = vec![
-        expression("getv 4\nconst8 1\nadd\nsetv 4\nend"),
-        expression("const8 99\nsetv 8\nend"),
-        expression("tracev 4\ntracev 8\ntracev 2\nend"),
-    ];
-    experiment.define(tracepoint(1, CODE, actions)).unwrap();
-    for _ in 0..2 {
-        experiment.start(&mut target, 0).unwrap();
-        target.run(&by_thread(31, CODE), &mut experiment);
-        target.run(&by_thread(32, CODE), &mut experiment);
-        let expected = [(-4, 31), (-3, 32)].map(|(hits, thread)| {
-            (
-                1,
-                vec![Block::V(4, hits), Block::V(8, thread), Block::V(2, 0)],
-            )
-        });
-        assert_eq!(frames(&mut experiment), expected);
-        assert_eq!(experiment.variable(VariableNumber(4)), Some(-3));
-        assert_eq!(experiment.variable(VariableNumber(8)), None);
-        experiment
-            .stop(&mut target, StopReason::Command, None, 0)
-            .unwrap();
-    }
-    let names: Vec<_> = experiment
-        .variables()
-        .map(|variable| (variable.number.0, variable.name.as_str()))
-        .collect();
-    assert_eq!(
-        names,
-        [
-            (1, "trace_timestamp"),
-            (2, ""),
-            (3, "trace_cpu"),
-            (4, "hits"),
-            (8, "trace_thread")
-        ]
-    );
 }
 
 #[test]

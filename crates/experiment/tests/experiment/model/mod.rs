@@ -69,7 +69,7 @@ impl FrameStore for Store {
 /// What the program has in its memory: numbers, pointers among them, and strings.
 pub fn mapped() -> FakeTarget {
     let mut target = crate::support::target();
-    for (address, bytes) in random::memory() {
+    for (address, bytes) in naive::memory() {
         target.map(Address(address), &bytes);
     }
     target

@@ -9,8 +9,19 @@ use tracewire_tracefile::{
     Action, Address, StopReason, ThreadId, TracepointDefinition, TracepointNumber,
 };
 
-use super::random::memory;
 use crate::support::{REGISTERS, block};
+
+/// Address and bytes: two mappings that touch, and one apart.
+pub fn memory() -> [(u64, Vec<u8>); 3] {
+    let mut first = vec![0; 64];
+    for (place, value) in [(0, 0x1040_u64), (8, 0x2000), (16, 0), (24, 0x1008), (32, 3)] {
+        first[place..place + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    first[40..].copy_from_slice(b"a string across the edge");
+    let second = b" of it\0and more without an end".to_vec();
+    let third = (1..=40).collect();
+    [(0x1000, first), (0x1040, second), (0x2000, third)]
+}
 
 pub struct Tracepoint {
     pub definition: TracepointDefinition,
@@ -35,6 +46,8 @@ pub struct Model {
     pub reason: StopReason,
     pub stopping: Option<TracepointNumber>,
     pub inserted: BTreeSet<Address>,
+    /// Something was collected that is near the limits, which are not modelled.
+    pub excessive: bool,
     /// Thread, tracepoint, steps left.
     stepping: Vec<(ThreadId, Key, u64)>,
 }
@@ -46,6 +59,7 @@ struct Done {
     missing: Vec<Address>,
     failed: bool,
     gone: bool,
+    excessive: bool,
 }
 
 impl Model {
@@ -66,6 +80,7 @@ impl Model {
             reason: StopReason::NotRun,
             stopping: None,
             inserted: BTreeSet::new(),
+            excessive: false,
             stepping: vec![],
         }
     }
@@ -342,6 +357,7 @@ impl Model {
             }
         }
         let mut done = view.done;
+        self.excessive |= done.excessive;
         // Whatever fails because the thread is gone is no failure.
         done.gone |= moment.killed && (done.failed || !done.missing.is_empty());
         done
@@ -420,6 +436,7 @@ impl Context for View<'_> {
     }
 
     fn collect_memory(&mut self, address: u64, length: u64) {
+        self.done.excessive |= length > 1 << 16 || self.done.blocks.len() > 1 << 16;
         let bytes: Vec<u8> = (0..length)
             .map_while(|place| self.byte(address, place))
             .collect();

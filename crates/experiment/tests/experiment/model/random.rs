@@ -19,18 +19,6 @@ pub enum Operation {
     Run(Vec<Moment>),
 }
 
-/// Address and bytes: two mappings that touch, and one apart.
-pub fn memory() -> [(u64, Vec<u8>); 3] {
-    let mut first = vec![0; 64];
-    for (place, value) in [(0, 0x1040_u64), (8, 0x2000), (16, 0), (24, 0x1008), (32, 3)] {
-        first[place..place + 8].copy_from_slice(&value.to_le_bytes());
-    }
-    first[40..].copy_from_slice(b"a string across the edge");
-    let second = b" of it\0and more without an end".to_vec();
-    let third = (1..=40).collect();
-    [(0x1000, first), (0x1040, second), (0x2000, third)]
-}
-
 /// Addresses that are and are not there.
 fn address() -> impl Strategy<Value = u64> {
     prop_oneof![
