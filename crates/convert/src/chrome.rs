@@ -6,14 +6,16 @@
 //! of the last frame before that did; one that does not tell its thread goes to the track of thread 0. Registers wider
 //! than 64 bits are left out.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
-use tracewire_tracefile::{Block, Frame, TraceFile, TracepointNumber};
+use tracewire_tracefile::{Block, Frame, TraceFile, TracepointNumber, VariableNumber};
 
 use crate::error::ConvertError;
 use crate::hex;
+use crate::registers::{RegisterMembers, quoted_names};
 use crate::time::frame_times;
 
 /// The process that all threads belong to; the file does not tell its number.
@@ -24,11 +26,18 @@ const PROCESS: u32 = 1;
 /// # Errors
 /// When the sink refuses.
 pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError> {
-    let names = event_names(file);
+    let names = Names {
+        events: event_names(file),
+        variables: quoted_names(file),
+        registers: file
+            .layout()
+            .map(|layout| RegisterMembers::new(layout, |register| register.bits <= 64)),
+    };
     let mut threads = BTreeSet::new();
     let mut put = |text: &str| out.write_all(text.as_bytes()).map_err(ConvertError::Write);
     put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     put(&metadata("process_name", None, &process_name(file)))?;
+    let mut line = String::new();
     for (frame, time) in file.frames().zip(frame_times(file)) {
         let thread = frame.thread().map_or(0, |thread| thread.0);
         if threads.insert(thread) {
@@ -39,13 +48,22 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
             put(",\n")?;
             put(&metadata("thread_name", Some(thread), &name))?;
         }
-        put(",\n")?;
-        put(&event(file, &frame, time, thread, &names).to_string())?;
+        line.clear();
+        // A String can be written to.
+        let _ = push_event(&mut line, &frame, time, thread, &names);
+        put(&line)?;
     }
     put("\n],\"otherData\":")?;
     put(&other(file).to_string())?;
     put("}\n")?;
     out.flush().map_err(ConvertError::Write)
+}
+
+/// What is called how, quoted for JSON.
+struct Names {
+    events: HashMap<TracepointNumber, String>,
+    variables: HashMap<VariableNumber, String>,
+    registers: Option<RegisterMembers>,
 }
 
 fn metadata(what: &str, thread: Option<u32>, name: &str) -> String {
@@ -72,7 +90,9 @@ fn event_names(file: &TraceFile) -> HashMap<TracepointNumber, String> {
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
         if let Some(at) = &definition.source.at {
-            names.entry(definition.number).or_insert_with(|| at.clone());
+            names
+                .entry(definition.number)
+                .or_insert_with(|| Value::from(at.as_str()).to_string());
         }
     }
     names
@@ -99,75 +119,65 @@ fn other(file: &TraceFile) -> Value {
     Value::Object(other)
 }
 
-fn event(
-    file: &TraceFile,
+fn push_event(
+    line: &mut String,
     frame: &Frame<'_>,
     time: u64,
     thread: u32,
-    names: &HashMap<TracepointNumber, String>,
-) -> Value {
-    let name = names.get(&frame.tracepoint()).cloned();
+    names: &Names,
+) -> std::fmt::Result {
+    let (number, tracepoint) = (frame.number(), frame.tracepoint());
+    line.push_str(",\n{\"ph\":\"i\",\"s\":\"t\",\"name\":");
+    match names.events.get(&tracepoint) {
+        Some(name) => line.push_str(name),
+        None => write!(line, "\"tracepoint {tracepoint}\"")?,
+    }
     let category = if frame.is_step() == Some(true) {
         "step"
     } else {
         "hit"
     };
-    json!({
-        "ph": "i",
-        "s": "t",
-        "name": name.unwrap_or_else(|| format!("tracepoint {}", frame.tracepoint())),
-        "cat": category,
-        "ts": time,
-        "pid": PROCESS,
-        "tid": thread,
-        "args": arguments(file, frame),
-    })
-}
-
-fn arguments(file: &TraceFile, frame: &Frame<'_>) -> Value {
-    let mut arguments = Map::new();
-    arguments.insert("frame".to_owned(), frame.number().0.into());
-    arguments.insert("tracepoint".to_owned(), frame.tracepoint().0.into());
+    write!(
+        line,
+        ",\"cat\":\"{category}\",\"ts\":{time},\"pid\":{PROCESS},\"tid\":{thread},\
+         \"args\":{{\"frame\":{number},\"tracepoint\":{tracepoint}"
+    )?;
     if let Some(pc) = frame.program_counter() {
-        arguments.insert("pc".to_owned(), pc.to_string().into());
+        write!(line, ",\"pc\":\"{pc}\"")?;
     }
     if let Some(cpu) = frame.cpu() {
-        arguments.insert("cpu".to_owned(), cpu.into());
+        write!(line, ",\"cpu\":{cpu}")?;
     }
-    let mut memory = Vec::new();
-    let mut variables = Map::new();
+    // A JSON object has no name twice: the last value counts, as for GDB.
+    let mut variables = BTreeMap::new();
     for block in frame.blocks() {
-        match block {
-            Block::Memory { address, bytes } => {
-                memory.push(json!({ "address": address.to_string(), "bytes": hex::text(bytes) }));
-            }
-            Block::Variable { number, value } => {
-                let defined = file.description().variables();
-                let name = defined.iter().find(|variable| variable.number == number);
-                let name = name.map_or_else(|| number.to_string(), |name| name.name.clone());
-                variables.insert(name, value.into());
-            }
-            Block::Registers(_) | Block::StaticData(_) | Block::Unknown(_) => {}
+        if let Block::Variable { number, value } = block {
+            variables.insert(number, value);
+        }
+    }
+    for (index, (number, value)) in variables.iter().enumerate() {
+        line.push_str(if index == 0 { ",\"variables\":{" } else { "," });
+        match names.variables.get(number) {
+            Some(name) => write!(line, "{name}:{value}")?,
+            None => write!(line, "\"{number}\":{value}")?,
         }
     }
     if !variables.is_empty() {
-        arguments.insert("variables".to_owned(), variables.into());
+        line.push('}');
     }
-    if !memory.is_empty() {
-        arguments.insert("memory".to_owned(), memory.into());
+    for (index, (address, bytes)) in frame.memory_blocks().enumerate() {
+        let before = if index == 0 { ",\"memory\":[" } else { "," };
+        write!(line, "{before}{{\"address\":\"{address}\",\"bytes\":\"")?;
+        hex::push(line, bytes);
+        line.push_str("\"}");
     }
-    if let (Some(layout), Some(_)) = (file.layout(), frame.register_block()) {
-        let registers: Map<_, _> = layout
-            .registers()
-            .iter()
-            .filter(|register| register.bits <= 64)
-            .filter_map(|register| {
-                let bytes = frame.register(register.number)?;
-                let value = frame.byte_order().unsigned(bytes)?;
-                Some((register.name.clone(), format!("{value:#x}").into()))
-            })
-            .collect();
-        arguments.insert("registers".to_owned(), registers.into());
+    if frame.memory_blocks().next().is_some() {
+        line.push(']');
     }
-    Value::Object(arguments)
+    if let (Some(registers), Some(block)) = (&names.registers, frame.register_block()) {
+        line.push_str(",\"registers\":");
+        registers.push(line, block, frame.byte_order());
+    }
+    line.push_str("}}");
+    Ok(())
 }

@@ -62,6 +62,7 @@ mod hex;
 pub mod json;
 pub mod merge;
 pub mod part;
+mod registers;
 mod time;
 
 pub use error::ConvertError;

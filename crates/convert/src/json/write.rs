@@ -1,14 +1,16 @@
 //! From a trace file to JSON lines.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tracewire_tracefile::{Block, ByteOrder, Ending, Frame, RegisterLayout, TraceFile};
+use tracewire_tracefile::{Block, Ending, Frame, TraceFile, VariableNumber};
 
 use super::{MAX_FRAME, lines, named_registers};
 use crate::error::ConvertError;
 use crate::hex;
+use crate::registers::{RegisterMembers, quoted_names};
 
 /// How many bytes behind the last frame go into one line.
 const REST: usize = 1 << 16;
@@ -49,8 +51,9 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         put(&object.to_string())?;
     }
 
-    let layout = named_registers(description);
-    let names = VariableNames(file);
+    let registers = named_registers(description)
+        .map(|layout| (layout.size(), RegisterMembers::new(&layout, |_| true)));
+    let names = quoted_names(file);
     let mut line = String::new();
     for frame in file.frames() {
         if frame.data().len() > MAX_FRAME {
@@ -62,7 +65,7 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         }
         line.clear();
         // A String can be written to.
-        let _ = push_frame(&mut line, &frame, layout.as_ref(), &names);
+        let _ = push_frame(&mut line, &frame, registers.as_ref(), &names);
         put(&line)?;
     }
 
@@ -89,23 +92,11 @@ fn rest(file: &TraceFile) -> &[u8] {
         .unwrap_or_default()
 }
 
-struct VariableNames<'a>(&'a TraceFile);
-
-impl VariableNames<'_> {
-    fn of(&self, number: tracewire_tracefile::VariableNumber) -> Option<&str> {
-        let variables = self.0.description().variables();
-        let found = variables
-            .iter()
-            .find(|variable| variable.number == number)?;
-        Some(&found.name)
-    }
-}
-
 fn push_frame(
     line: &mut String,
     frame: &Frame<'_>,
-    layout: Option<&RegisterLayout>,
-    names: &VariableNames<'_>,
+    registers: Option<&(u32, RegisterMembers)>,
+    names: &HashMap<VariableNumber, String>,
 ) -> std::fmt::Result {
     let (number, tracepoint) = (frame.number(), frame.tracepoint());
     write!(
@@ -131,11 +122,10 @@ fn push_frame(
     for (index, block) in frame.blocks().enumerate() {
         line.push_str(if index == 0 { "{" } else { ",{" });
         match block {
-            Block::Registers(bytes) => match layout {
-                Some(layout) if usize::try_from(layout.size()) == Ok(bytes.len()) => {
-                    line.push_str("\"registers\":{");
-                    push_registers(line, bytes, layout, frame.byte_order())?;
-                    line.push('}');
+            Block::Registers(bytes) => match registers {
+                Some((size, members)) if usize::try_from(*size) == Ok(bytes.len()) => {
+                    line.push_str("\"registers\":");
+                    members.push(line, bytes, frame.byte_order());
                 }
                 _ => push_bytes(line, "registers", bytes),
             },
@@ -145,8 +135,8 @@ fn push_frame(
             }
             Block::Variable { number, value } => {
                 write!(line, "\"variable\":{number},\"value\":{value}")?;
-                if let Some(name) = names.of(number) {
-                    write!(line, ",\"name\":{}", Value::from(name))?;
+                if let Some(name) = names.get(&number) {
+                    write!(line, ",\"name\":{name}")?;
                 }
             }
             Block::StaticData(bytes) => push_bytes(line, "static_data", bytes),
@@ -164,29 +154,4 @@ fn push_bytes(line: &mut String, name: &str, bytes: &[u8]) {
     line.push_str("\":\"");
     hex::push(line, bytes);
     line.push('"');
-}
-
-fn push_registers(
-    line: &mut String,
-    block: &[u8],
-    layout: &RegisterLayout,
-    order: ByteOrder,
-) -> std::fmt::Result {
-    let mut rest = block;
-    for (index, register) in layout.registers().iter().enumerate() {
-        // The layout is as long as the block and has no gaps.
-        let size = register.size() as usize;
-        let Some((bytes, after)) = rest.split_at_checked(size) else {
-            break;
-        };
-        rest = after;
-        let comma = if index == 0 { "" } else { "," };
-        write!(line, "{comma}{}:\"", Value::from(register.name.as_str()))?;
-        match order {
-            ByteOrder::Big => hex::push_number(line, bytes.iter()),
-            ByteOrder::Little => hex::push_number(line, bytes.iter().rev()),
-        }
-        line.push('"');
-    }
-    Ok(())
 }

@@ -114,11 +114,7 @@ pub fn parts(
 pub type Fill<'f> = dyn Fn(&mut FrameEncoder<'_>) + 'f;
 
 /// A whole file of frames: the tracepoint of each, and what fills it.
-pub fn build(
-    parts: &DescriptionParts,
-    order: ByteOrder,
-    frames: &[(i32, &Fill<'_>)],
-) -> Vec<u8> {
+pub fn build(parts: &DescriptionParts, order: ByteOrder, frames: &[(i32, &Fill<'_>)]) -> Vec<u8> {
     let description = Description::build(parts).expect("short lines");
     let mut bytes = b"\x7fTRACE0\n".to_vec();
     bytes.extend(description.as_bytes());

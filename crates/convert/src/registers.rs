@@ -1,0 +1,69 @@
+//! Registers and variables as JSON members, their names quoted once for all frames.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tracewire_tracefile::{ByteOrder, Register, RegisterLayout, TraceFile, VariableNumber};
+
+use crate::hex;
+
+/// The registers of a layout.
+pub(crate) struct RegisterMembers(Vec<Member>);
+
+struct Member {
+    /// `"name":"`, quoted for JSON.
+    name: String,
+    start: usize,
+    end: usize,
+}
+
+impl RegisterMembers {
+    /// Those registers that `wanted` says.
+    pub(crate) fn new(layout: &RegisterLayout, wanted: impl Fn(&Register) -> bool) -> Self {
+        let registers = layout
+            .registers()
+            .iter()
+            .filter(|register| wanted(register));
+        Self(
+            registers
+                .map(|register| Member {
+                    name: format!("{}:\"", Value::from(register.name.as_str())),
+                    start: register.offset as usize,
+                    end: register.offset.saturating_add(register.size()) as usize,
+                })
+                .collect(),
+        )
+    }
+
+    /// Adds `{"name":"0x…",…}`. A register that the block is too short for is left out.
+    pub(crate) fn push(&self, text: &mut String, block: &[u8], order: ByteOrder) {
+        text.push('{');
+        let mut first = true;
+        for Member { name, start, end } in &self.0 {
+            let Some(bytes) = block.get(*start..*end) else {
+                continue;
+            };
+            if !std::mem::take(&mut first) {
+                text.push(',');
+            }
+            text.push_str(name);
+            match order {
+                ByteOrder::Big => hex::push_number(text, bytes.iter()),
+                ByteOrder::Little => hex::push_number(text, bytes.iter().rev()),
+            }
+            text.push('"');
+        }
+        text.push('}');
+    }
+}
+
+/// The name of each variable, as a JSON string. Of two definitions of one number the first counts, as for the reader.
+pub(crate) fn quoted_names(file: &TraceFile) -> HashMap<VariableNumber, String> {
+    let mut names = HashMap::new();
+    for variable in file.description().variables() {
+        names
+            .entry(variable.number)
+            .or_insert_with(|| Value::from(variable.name.as_str()).to_string());
+    }
+    names
+}
