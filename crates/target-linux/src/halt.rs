@@ -29,13 +29,18 @@ impl Process {
             match wait_for(thread) {
                 Ok(status) => {
                     self.note(thread, status);
-                    if matches!(status, Status::Event(_))
+                    if matches!(status, Status::Event(_) | Status::SystemCall)
                         && let Some(thread) = self.threads.get_mut(&thread)
                         && thread.pending.is_none()
                     {
                         // In the middle of a system call: on to its end, where registers are its own.
+                        let how = if thread.steps_call {
+                            Resume::ToSystemCall
+                        } else {
+                            Resume::Continue
+                        };
                         thread.interrupt_next();
-                        thread.go_on(Resume::Continue, 0);
+                        thread.go_on(how, 0);
                     }
                 }
                 // Another thread has become another program, and this one is no more.
@@ -94,6 +99,15 @@ impl Process {
                     thread.has_stopped();
                     thread.group_stopped = true;
                     thread.rejoin_group_stop = false;
+                }
+            }
+            Status::SystemCall => {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.has_stopped();
+                    if thread.stopped().is_some_and(Stopped::leaves_system_call) {
+                        thread.steps_call = false;
+                        thread.pending = Some(Pending::Stepped);
+                    }
                 }
             }
             Status::Signal(_) => {

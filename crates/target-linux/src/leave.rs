@@ -30,7 +30,6 @@ impl Process {
             self.unmap_page(page, PAGE_SIZE);
         }
         for thread in std::mem::take(&mut self.threads).into_values() {
-            self.follower.restore(thread.id);
             let State::Stopped(stopped) = thread.state else {
                 continue;
             };

@@ -9,8 +9,8 @@ use tracewire_experiment::MemoryRead;
 
 use crate::ptrace::Tid;
 
-/// The most pieces that the kernel takes in one call.
-const MAX_PIECES: usize = 1024;
+/// The most vectors that the kernel takes in one call.
+const MAX_VECTORS: usize = 1024;
 
 /// The memory of a process. Bytes that we have put there do not show.
 #[derive(Debug)]
@@ -19,8 +19,7 @@ pub(crate) struct Memory {
     file: File,
     /// The bytes that stood where ours stand now, by their address.
     displaced: BTreeMap<u64, u8>,
-    local: Vec<libc::iovec>,
-    remote: Vec<libc::iovec>,
+    batch: Batch,
 }
 
 impl Memory {
@@ -34,8 +33,7 @@ impl Memory {
         Ok(Self {
             file,
             displaced: BTreeMap::new(),
-            local: Vec::new(),
-            remote: Vec::new(),
+            batch: Batch::default(),
         })
     }
 
@@ -48,51 +46,85 @@ impl Memory {
         pieces: &mut [MemoryRead],
         word: Option<(u64, &mut u32)>,
     ) {
-        let mut number = 0_u32;
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.group(pieces);
+        let mut word = word;
         let mut next = 0;
-        let mut wanted = word;
-        while next < pieces.len() || wanted.is_some() {
-            self.local.clear();
-            self.remote.clear();
-            if let Some((address, _)) = &wanted {
-                self.local.push(vector((&raw mut number) as u64, 4));
-                self.remote.push(vector(*address, 4));
-            }
-            let start = next;
-            let room = MAX_PIECES - self.local.len();
-            for piece in pieces.iter_mut().skip(start).take(room) {
-                self.local
-                    .push(vector(piece.bytes.as_mut_ptr() as u64, piece.bytes.len()));
-                self.remote.push(vector(piece.address.0, piece.bytes.len()));
-            }
-            let mut got = self.read_vectors(thread);
-            if let Some((_, value)) = wanted.take() {
-                if got < 4 {
-                    // Not there: once more without it.
-                    if next < pieces.len() {
-                        continue;
-                    }
-                    break;
-                }
-                *value = number;
-                got -= 4;
-            }
-            for piece in pieces.iter_mut().skip(start).take(room) {
-                next += 1;
-                piece.filled = got.min(piece.bytes.len());
-                got -= piece.filled;
-                if piece.filled < piece.bytes.len() {
-                    let filled = piece.filled;
-                    let rest = piece.bytes.get_mut(filled..).unwrap_or_default();
-                    piece.filled +=
-                        self.read_forced(piece.address.0.wrapping_add(filled as u64), rest);
-                    break;
-                }
-            }
+        while next < batch.groups.len() || word.is_some() {
+            next = self.read_groups(thread, pieces, &mut batch, next, word.take());
         }
+        self.batch = batch;
         for piece in pieces {
             self.hide(piece.address.0, &mut piece.bytes);
         }
+    }
+
+    /// Reads groups from `start` on with one call, up to one that is not wholly there, which is read piece by
+    /// piece. Tells which group is next.
+    fn read_groups(
+        &self,
+        thread: Tid,
+        pieces: &mut [MemoryRead],
+        batch: &mut Batch,
+        start: usize,
+        word: Option<(u64, &mut u32)>,
+    ) -> usize {
+        let mut number = 0_u32;
+        batch.vectors(
+            pieces,
+            start,
+            word.as_ref()
+                .map(|(address, _)| (*address, &raw mut number)),
+        );
+        let mut got = match (batch.local.as_slice(), batch.remote.as_slice()) {
+            // One piece alone comes cheaper through the file.
+            ([local], [remote]) => {
+                // SAFETY: the vector is of a live buffer, exclusively borrowed, of this length.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts_mut(local.iov_base.cast::<u8>(), local.iov_len)
+                };
+                self.read_forced(remote.iov_base as u64, bytes)
+            }
+            (local, remote) => read_vectors(thread, local, remote),
+        };
+        if let Some((_, value)) = word {
+            if got < size_of::<u32>() {
+                // Not there: once more without it.
+                return start;
+            }
+            *value = number;
+            got -= size_of::<u32>();
+        }
+        let mut next = start;
+        for group in batch.groups.iter().skip(start).take(MAX_VECTORS - 1) {
+            next += 1;
+            let members = batch
+                .order
+                .get(group.first..group.first + group.count)
+                .unwrap_or_default();
+            let whole = got >= group.length;
+            for piece in members {
+                let Some(piece) = pieces.get_mut(*piece) else {
+                    continue;
+                };
+                if !whole {
+                    piece.filled = self.read_forced(piece.address.0, &mut piece.bytes);
+                } else {
+                    piece.filled = piece.bytes.len();
+                    if let Some(scratch) = group.scratch {
+                        let offset = scratch + (piece.address.0 - group.start) as usize;
+                        if let Some(bytes) = batch.scratch.get(offset..offset + piece.filled) {
+                            piece.bytes.copy_from_slice(bytes);
+                        }
+                    }
+                }
+            }
+            if !whole {
+                break;
+            }
+            got -= group.length;
+        }
+        next
     }
 
     /// Reads as many of the bytes as there are, and tells how many.
@@ -176,23 +208,6 @@ impl Memory {
         Ok(())
     }
 
-    /// One `process_vm_readv` of all the vectors; how many bytes from the start are good.
-    fn read_vectors(&self, thread: Tid) -> usize {
-        // SAFETY: each local vector is a live, exclusively borrowed buffer of its length; the kernel checks
-        // the remote ones.
-        let got = unsafe {
-            libc::process_vm_readv(
-                thread,
-                self.local.as_ptr(),
-                self.local.len() as libc::c_ulong,
-                self.remote.as_ptr(),
-                self.remote.len() as libc::c_ulong,
-                0,
-            )
-        };
-        usize::try_from(got).unwrap_or(0)
-    }
-
     /// Reads through `/proc`, which also reads what the program itself may not.
     fn read_forced(&self, address: u64, bytes: &mut [u8]) -> usize {
         let mut filled = 0;
@@ -218,6 +233,120 @@ impl Memory {
             }
         }
     }
+}
+
+/// What is to be read, put in groups: small pieces on one page are read as one.
+#[derive(Debug, Default)]
+struct Batch {
+    /// The pieces by their addresses.
+    order: Vec<usize>,
+    groups: Vec<Group>,
+    /// Where groups of several pieces are read to.
+    scratch: Vec<u8>,
+    local: Vec<libc::iovec>,
+    remote: Vec<libc::iovec>,
+}
+
+/// Pieces that are read as one.
+#[derive(Debug)]
+struct Group {
+    start: u64,
+    length: usize,
+    /// Its first piece, by the place in the order, and how many there are.
+    first: usize,
+    count: usize,
+    /// Where it is in the scratch; none for a piece by itself, which is read straight to its place.
+    scratch: Option<usize>,
+}
+
+/// The longest piece that is worth copying, in bytes.
+const SMALL: usize = 512;
+
+impl Batch {
+    fn group(&mut self, pieces: &[MemoryRead]) {
+        const PAGE: u64 = 4096;
+        self.order.clear();
+        self.order.extend(0..pieces.len());
+        let address = |index: &usize| pieces.get(*index).map_or(0, |piece| piece.address.0);
+        if !self.order.is_sorted_by_key(address) {
+            self.order.sort_by_key(address);
+        }
+        self.groups.clear();
+        for (place, piece) in self.order.iter().enumerate() {
+            let Some(piece) = pieces.get(*piece) else {
+                continue;
+            };
+            let (start, length) = (piece.address.0, piece.bytes.len());
+            if let Some(group) = self.groups.last_mut()
+                && length <= SMALL
+                && group.length <= PAGE as usize
+                && (group.count > 1 || group.length <= SMALL)
+                && group.length > 0
+                // Nothing but bytes of the same page lies between: if it is readable, so are they.
+                && let Some(last) = group.start.checked_add(group.length as u64 - 1)
+                && last / PAGE == start / PAGE
+                && let Some(end) = start.checked_add(length as u64)
+            {
+                group.length = group.length.max((end - group.start) as usize);
+                group.count += 1;
+                continue;
+            }
+            self.groups.push(Group {
+                start,
+                length,
+                first: place,
+                count: 1,
+                scratch: None,
+            });
+        }
+        let mut used = 0;
+        for group in self.groups.iter_mut().filter(|group| group.count > 1) {
+            group.scratch = Some(used);
+            used += group.length;
+        }
+        self.scratch.resize(used, 0);
+    }
+
+    /// Makes the vectors for one call.
+    fn vectors(&mut self, pieces: &mut [MemoryRead], start: usize, word: Option<(u64, *mut u32)>) {
+        self.local.clear();
+        self.remote.clear();
+        if let Some((address, number)) = word {
+            self.local.push(vector(number as u64, size_of::<u32>()));
+            self.remote.push(vector(address, size_of::<u32>()));
+        }
+        for group in self.groups.iter().skip(start).take(MAX_VECTORS - 1) {
+            let buffer = match group.scratch {
+                Some(offset) => self.scratch.get_mut(offset..offset + group.length),
+                None => self
+                    .order
+                    .get(group.first)
+                    .and_then(|piece| pieces.get_mut(*piece))
+                    .map(|piece| piece.bytes.as_mut_slice()),
+            };
+            let buffer = buffer.unwrap_or_default();
+            self.local
+                .push(vector(buffer.as_mut_ptr() as u64, buffer.len()));
+            self.remote.push(vector(group.start, buffer.len()));
+        }
+    }
+}
+
+/// One `process_vm_readv` of all the vectors; how many bytes from the start are good.
+fn read_vectors(thread: Tid, local: &[libc::iovec], remote: &[libc::iovec]) -> usize {
+    // SAFETY: each local vector is a live, exclusively borrowed buffer of its length; the kernel checks the remote
+    // ones.
+    let got = unsafe {
+        libc::process_vm_readv(
+            thread,
+            local.as_ptr(),
+            local.len() as libc::c_ulong,
+            remote.as_ptr(),
+            remote.len() as libc::c_ulong,
+            0,
+        )
+    };
+    usize::try_from(got).unwrap_or(0)
 }
 
 fn vector(address: u64, length: usize) -> libc::iovec {

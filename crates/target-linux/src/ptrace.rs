@@ -44,6 +44,8 @@ pub(crate) enum Resume {
     Continue,
     /// For one instruction.
     Step,
+    /// Until it enters or leaves a system call.
+    ToSystemCall,
     /// Not at all, but telling of the end of a group stop.
     Listen,
 }
@@ -94,6 +96,7 @@ impl Stopped {
         let (request, signal) = match how {
             Resume::Continue => (libc::PTRACE_CONT, signal),
             Resume::Step => (libc::PTRACE_SINGLESTEP, signal),
+            Resume::ToSystemCall => (libc::PTRACE_SYSCALL, signal),
             Resume::Listen => (libc::PTRACE_LISTEN, 0),
         };
         let _ = call(request, self.0, 0, signal as usize);
@@ -184,6 +187,22 @@ impl Stopped {
         Ok(message)
     }
 
+    /// Whether a thread at a system call leaves it, and does not enter it.
+    pub(crate) fn leaves_system_call(&self) -> bool {
+        /// `PTRACE_GET_SYSCALL_INFO`, whose first byte tells.
+        const GET_SYSCALL_INFO: c_uint = 0x420e;
+        const EXIT: u8 = 2;
+        let mut info = [0_u8; 88];
+        call(
+            GET_SYSCALL_INFO,
+            self.0,
+            info.len(),
+            info.as_mut_ptr() as usize,
+        )
+        .is_ok()
+            && info.first() == Some(&EXIT)
+    }
+
     pub(crate) fn signal_mask(&self) -> Result<u64, Errno> {
         let mut mask = 0_u64;
         call(
@@ -265,6 +284,8 @@ pub(crate) enum Status {
     Interrupted,
     /// It takes part in a group stop.
     GroupStop(i32),
+    /// It enters or leaves a system call.
+    SystemCall,
     /// A `PTRACE_EVENT_*`.
     Event(i32),
 }
@@ -279,6 +300,7 @@ impl Status {
         }
         let signal = libc::WSTOPSIG(status);
         match status >> 16 {
+            0 if signal == libc::SIGTRAP | 0x80 => Self::SystemCall,
             0 => Self::Signal(signal),
             libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Self::Interrupted,
             libc::PTRACE_EVENT_STOP => Self::GroupStop(signal),
@@ -291,12 +313,6 @@ impl Status {
 pub(crate) fn wait_any() -> Result<(Tid, Status), Errno> {
     wait(-1, libc::__WALL | libc::__WNOTHREAD)
         .map(|(thread, status)| (thread, Status::decode(status)))
-}
-
-/// Like [`wait_any`], but does not wait: `None` when nothing has happened.
-pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
-    let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG)?;
-    Ok((thread != 0).then(|| (thread, Status::decode(status))))
 }
 
 /// Waits for one thread; an interruption by a signal of ours does not end the wait.

@@ -98,6 +98,11 @@ impl Displaced {
         }
     }
 
+    /// The length of the instruction, in bytes; 0 if it is none.
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether the instruction is a call, which a shadow stack must see made by a call.
     pub(crate) fn is_call(&self) -> bool {
         matches!(

@@ -112,6 +112,21 @@ impl Process {
         Ok(event)
     }
 
+    /// A step over a system call is done.
+    pub(crate) fn step_done(
+        &mut self,
+        id: Tid,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<Event>, Error> {
+        match self
+            .stopped(id)
+            .and_then(|stopped| stopped.registers().ok())
+        {
+            Some(registers) => self.stepped(id, registers, handler, true),
+            None => Ok(None),
+        }
+    }
+
     /// A thread has executed one instruction, or the part of one that its copy consists of.
     fn stepped(
         &mut self,

@@ -37,11 +37,6 @@ impl Slots {
         self.pages.push(page);
     }
 
-    /// Whether there are no pages, so that no thread can be in one.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pages.is_empty()
-    }
-
     /// A free slot within reach of the site.
     pub(crate) fn free_slot(&self, site: u64) -> Option<u64> {
         self.pages

@@ -3,7 +3,7 @@
 use libc::{siginfo_t, user_regs_struct};
 
 use crate::error::Error;
-use crate::inject::ALL_BUT_FAULTS;
+use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::leave::undo;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
@@ -15,6 +15,43 @@ use crate::thread::Pending;
 const SAVED_RIP: u64 = 8 + 8 + 24 + 16 * 8;
 
 impl Process {
+    /// How a thread is to be stepped.
+    ///
+    /// When a step ends while the thread blocks `SIGTRAP`, the kernel takes the program's handler for it away. So
+    /// the signal is unblocked for that long, and a system call, which might look at the mask or set it, is gone
+    /// through in a way that needs no signal.
+    pub(crate) fn way_to_step(&mut self, id: Tid) -> Resume {
+        const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Resume::Step;
+        };
+        let Some(stopped) = thread.stopped() else {
+            return Resume::Step;
+        };
+        if thread.steps_call {
+            return Resume::ToSystemCall;
+        }
+        let Ok(mask) = stopped.signal_mask() else {
+            return Resume::Step;
+        };
+        if mask & bit(libc::SIGTRAP) == 0 {
+            return Resume::Step;
+        }
+        let calls = stopped
+            .registers()
+            .ok()
+            .and_then(|registers| self.memory.read_array::<2>(registers.rip))
+            .is_some_and(|bytes| CALLS.contains(&bytes));
+        if calls {
+            thread.steps_call = true;
+            return Resume::ToSystemCall;
+        }
+        if stopped.set_signal_mask(mask & !bit(libc::SIGTRAP)).is_ok() {
+            thread.lent_mask = Some(mask);
+        }
+        Resume::Step
+    }
+
     /// Executes the instruction in place, while nobody else executes anything that could come by.
     pub(crate) fn step_in_place(&mut self, id: Tid, site: u64) -> Result<(), Error> {
         self.halt()?;
@@ -33,9 +70,11 @@ impl Process {
         let mut told = None;
         if let (Some(stopped), Ok(mask)) = (self.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
-            if done.is_some() && stepping {
-                told = stopped.signal_info().ok();
-            }
+            // A trap that the instruction means to make is the program's.
+            told = stopped
+                .signal_info()
+                .ok()
+                .filter(|info| done.is_some() && (stepping || info.si_code == libc::SI_KERNEL));
         }
         if let Some(thread) = self.threads.get_mut(&id) {
             if let Some(info) = told {

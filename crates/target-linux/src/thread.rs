@@ -21,6 +21,10 @@ pub(crate) struct Thread {
     pub(crate) stepping: bool,
     /// Where it was when the step under way began.
     pub(crate) stepped_from: u64,
+    /// Its signal mask, while a step has it without `SIGTRAP`.
+    pub(crate) lent_mask: Option<u64>,
+    /// The step under way is over a system call, and ends where that is left.
+    pub(crate) steps_call: bool,
     /// It will come by a breakpoint once more without having got past it, with this stack pointer.
     pub(crate) repeated: Option<(u64, u64)>,
     /// It takes part in a group stop.
@@ -46,6 +50,8 @@ pub(crate) enum State {
 /// What a thread has stopped for.
 #[derive(Debug)]
 pub(crate) enum Pending {
+    /// A step over a system call is done.
+    Stepped,
     /// A signal that it is to get. A breakpoint's trap is one of them.
     Signal(libc::siginfo_t),
 }
@@ -60,6 +66,8 @@ impl Thread {
             at: None,
             stepping: false,
             stepped_from: 0,
+            lent_mask: None,
+            steps_call: false,
             repeated: None,
             group_stopped: false,
             rejoin_group_stop: false,
@@ -95,6 +103,11 @@ impl Thread {
             State::Running(running) => State::Stopped(running.stopped()),
             stopped @ State::Stopped(_) => stopped,
         };
+        if let Some(mask) = self.lent_mask.take()
+            && let State::Stopped(stopped) = &self.state
+        {
+            let _ = stopped.set_signal_mask(mask);
+        }
     }
 
     /// Lets it go on, if it stands.

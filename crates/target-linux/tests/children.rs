@@ -1,0 +1,335 @@
+//! Children, threads that come and go, and other programs in the process's place.
+
+mod support;
+
+use support::{Counter, Program, run_to_end, trace};
+use tracewire_experiment::Target;
+use tracewire_target_linux::{Event, Process, Settings};
+
+/// Makes children of every kind, each of which calls the traced function; they tell by their exit status that they
+/// came through.
+const FAMILY: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+static volatile long calls;
+__attribute__((noinline)) void place(void) { calls++; __asm__ volatile("" ::: "memory"); }
+static char stack[65536];
+static int in_clone(void *unused) { place(); return 42; }
+static void *in_thread(void *unused) { place(); return unused; }
+/* Forks by a system call instruction that is traced itself. */
+static long own_fork(void) {
+    long result;
+    __asm__ volatile(".globl kernel\nkernel: syscall" : "=a"(result) : "a"(57) : "rcx", "r11", "memory");
+    return result;
+}
+static long good(int pid, int wanted, int flags) {
+    int status;
+    return waitpid(pid, &status, flags) == pid && WIFEXITED(status) && WEXITSTATUS(status) == wanted;
+}
+int main(int argc, char **argv) {
+    long forked = 0, vforked = 0, cloned = 0, shared = 0, spawned = 0, owned = 0;
+    for (int i = 0; i < 50; i++) {
+        place();
+        pid_t pid = fork();
+        if (!pid) { for (int j = 0; j < 10; j++) place(); _exit(42); }
+        forked += good(pid, 42, 0);
+        pid = own_fork();
+        if (!pid) { place(); _exit(42); }
+        owned += good(pid, 42, 0);
+        pid = clone(in_clone, stack + sizeof stack, 0, 0);
+        cloned += good(pid, 42, __WALL);
+        pid = clone(in_clone, stack + sizeof stack, CLONE_VM | SIGCHLD, 0);
+        shared += good(pid, 42, 0);
+        pid = vfork();
+        if (!pid) { place(); execl("/bin/true", "true", (char *)0); _exit(1); }
+        vforked += good(pid, 0, 0);
+        char *arguments[] = { "true", 0 };
+        if (!posix_spawn(&pid, "/bin/true", 0, 0, arguments, environ)) spawned += good(pid, 0, 0);
+        pthread_t threads[5];
+        for (int j = 0; j < 5; j++) pthread_create(&threads[j], 0, in_thread, 0);
+        for (int j = 0; j < 5; j++) pthread_join(threads[j], 0);
+    }
+    FILE *results = fopen(argv[1], "w");
+    fprintf(results, "calls %ld\nforked %ld\nvforked %ld\ncloned %ld\nshared %ld\nspawned %ld\nowned %ld\n", calls, forked, vforked, cloned, shared, spawned, owned);
+    fclose(results);
+    return 0;
+}
+"#;
+
+#[test]
+fn children_of_every_kind_are_none_the_worse() {
+    let program = Program::build(FAMILY, &["-O1"]);
+    let mut process = program.spawn();
+    let place = trace(&mut process, &program, "place");
+    let kernel = trace(&mut process, &program, "kernel");
+    let mut counter = Counter::default();
+    assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(0));
+    let results = program.results();
+    for name in ["forked", "vforked", "cloned", "shared", "spawned", "owned"] {
+        assert_eq!(results[name], 50, "{name}: {results:?}");
+    }
+    // Those that share the memory: the threads, and the children by vfork and by clone with it.
+    assert!(
+        results["calls"] <= 50 * 8 && results["calls"] > 50 * 6,
+        "{results:?}"
+    );
+    assert_eq!(counter.at(place), 50 * 8);
+    assert_eq!(counter.at(kernel), 50);
+}
+
+/// Becomes itself again, some times from another thread than the first.
+const AGAIN: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static char **arguments;
+__attribute__((noinline)) void place(void) { __asm__ volatile("" ::: "memory"); }
+static void *forever(void *unused) { for (;;) place(); }
+static void *again(void *unused) { execv("/proc/self/exe", arguments); abort(); }
+int main(int argc, char **argv) {
+    int left = argc > 2 ? atoi(argv[2]) : 6;
+    place();
+    if (!left) {
+        FILE *results = fopen(argv[1], "w"); fprintf(results, "done 1\n"); fclose(results);
+        return 9;
+    }
+    char number[16];
+    sprintf(number, "%d", left - 1);
+    arguments = (char *[]){ argv[0], argv[1], number, 0 };
+    if (left % 2) again(0);
+    pthread_t threads[4];
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, forever, 0);
+    pthread_create(&threads[3], 0, again, 0);
+    pthread_join(threads[3], 0);
+}
+"#;
+
+#[test]
+fn an_exec_by_any_thread_is_told_and_the_new_program_can_be_traced() {
+    for flags in [&["-O1"][..], &["-O1", "-static"]] {
+        let program = Program::build(AGAIN, flags);
+        let mut process = program.spawn();
+        trace(&mut process, &program, "place");
+        let mut execs = 0;
+        loop {
+            let mut counter = Counter::default();
+            match process.run(&mut counter).unwrap() {
+                Event::Exec => {
+                    execs += 1;
+                    trace(&mut process, &program, "place");
+                }
+                Event::LibrariesChanged => {}
+                event => {
+                    assert_eq!(event, Event::Exited(9));
+                    assert_eq!(counter.hits.values().sum::<u64>(), 1);
+                    break;
+                }
+            }
+        }
+        assert_eq!(execs, 6);
+        assert_eq!(program.results()["done"], 1);
+    }
+}
+
+/// The first thread ends before the others.
+const ORPHANS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) void place(void) { __asm__ volatile("" ::: "memory"); }
+static pthread_t first;
+static char *file;
+static void *work(void *unused) {
+    pthread_join(first, 0);
+    for (int i = 0; i < 100; i++) place();
+    FILE *results = fopen(file, "w"); fprintf(results, "done 1\n"); fclose(results);
+    exit(5);
+}
+int main(int argc, char **argv) {
+    pthread_t thread;
+    file = argv[1];
+    first = pthread_self();
+    pthread_create(&thread, 0, work, 0);
+    pthread_exit(0);
+}
+"#;
+
+#[test]
+fn a_process_whose_first_thread_has_ended_goes_on_being_traced() {
+    let program = Program::build(ORPHANS, &["-O1"]);
+    let mut process = program.spawn();
+    let place = trace(&mut process, &program, "place");
+    let mut counter = Counter::default();
+    // Stop in the middle, when the first thread is no more, and look around.
+    struct EndAt(u64, Counter);
+    impl tracewire_experiment::HitHandler for EndAt {
+        fn hit(
+            &mut self,
+            hit: tracewire_experiment::Hit,
+            thread: &mut dyn tracewire_experiment::StoppedThread,
+        ) -> tracewire_experiment::Outcome {
+            self.1.hit(hit, thread);
+            self.0 -= 1;
+            tracewire_experiment::Outcome {
+                step: false,
+                run_ended: self.0 == 0,
+            }
+        }
+    }
+    let mut handler = EndAt(40, Counter::default());
+    while process.run(&mut handler).unwrap() == Event::LibrariesChanged {}
+    assert!(process.modules().unwrap().len() >= 3);
+    process.remove(place).unwrap();
+    process.insert(place).unwrap();
+    assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(5));
+    assert_eq!(handler.1.at(place) + counter.at(place), 100);
+    assert_eq!(program.results()["done"], 1);
+}
+
+#[test]
+fn the_end_is_told_as_it_was() {
+    let killed = Program::build(
+        "#include <signal.h>\n#include <unistd.h>\nvoid place(void) {} int main() { place(); kill(getpid(), SIGTERM); for (;;) pause(); }",
+        &[],
+    );
+    let mut process = killed.spawn();
+    trace(&mut process, &killed, "place");
+    let mut counter = Counter::default();
+    let event = run_to_end(&mut process, &mut counter);
+    assert_eq!(
+        event,
+        Event::Killed {
+            signal: 15,
+            core_dumped: false
+        }
+    );
+    // What is asked of a process that has ended is answered, not hung upon.
+    assert!(process.run(&mut counter).is_err());
+    assert!(process.modules().is_err());
+    process.detach().unwrap();
+
+    // Threads that end in the middle of whatever they do.
+    let racing = Program::build(
+        r#"
+        #include <pthread.h>
+        #include <stdlib.h>
+        __attribute__((noinline)) void place(void) { __asm__ volatile("" ::: "memory"); }
+        static pthread_barrier_t barrier;
+        static void *work(void *number) { pthread_barrier_wait(&barrier); for (int i = 0; i < 50 || number; i++) place(); exit(3); }
+        int main() {
+            pthread_t thread;
+            pthread_barrier_init(&barrier, 0, 4);
+            for (long i = 1; i < 4; i++) pthread_create(&thread, 0, work, (void *)i);
+            work(0);
+        }
+        "#,
+        &["-O1"],
+    );
+    for _ in 0..20 {
+        let mut process = racing.spawn();
+        trace(&mut process, &racing, "place");
+        assert_eq!(
+            run_to_end(&mut process, &mut Counter::default()),
+            Event::Exited(3)
+        );
+    }
+}
+
+#[test]
+fn a_core_dump_shows_the_program_without_breakpoints() {
+    let program = Program::build(
+        r#"
+        #include <stdlib.h>
+        #include <sys/resource.h>
+        #include <unistd.h>
+        __attribute__((noinline)) void place(void) { __asm__ volatile("" ::: "memory"); }
+        int main(int argc, char **argv) {
+            char *slash = argv[1];
+            for (char *at = argv[1]; *at; at++) if (*at == '/') slash = at;
+            *slash = 0;
+            chdir(argv[1]);
+            struct rlimit limit;
+            getrlimit(RLIMIT_CORE, &limit);
+            limit.rlim_cur = limit.rlim_max;
+            setrlimit(RLIMIT_CORE, &limit);
+            place();
+            abort();
+        }
+        "#,
+        &["-O1", "-no-pie", "-static"],
+    );
+    let mut process = program.spawn();
+    let place = trace(&mut process, &program, "place");
+    let event = run_to_end(&mut process, &mut Counter::default());
+    let Event::Killed {
+        signal: 6,
+        core_dumped,
+    } = event
+    else {
+        panic!("{event:?}")
+    };
+    let core = std::fs::read_dir(program.directory.path())
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("core"))
+        });
+    // Where the machine keeps its cores elsewhere there is nothing to look at.
+    if let (true, Some(core)) = (core_dumped, core) {
+        use object::{Object, ObjectSegment};
+        let bytes = std::fs::read(core).unwrap();
+        let object = object::File::parse(bytes.as_slice()).unwrap();
+        let text = object.segments().find_map(|segment| {
+            let offset = place.0.checked_sub(segment.address())?;
+            segment
+                .data()
+                .ok()?
+                .get(offset as usize..offset as usize + 1)
+        });
+        assert!(text.is_none_or(|byte| byte != [0xcc]), "{text:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_said() {
+    let start = |name: &str| {
+        Process::spawn(name, &[], Settings::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        start("/no/such/program"),
+        "there is no program `/no/such/program`"
+    );
+    assert_eq!(
+        start("no-such-program"),
+        "there is no program `no-such-program` on the search path (PATH)"
+    );
+    assert!(start("/etc/passwd").contains("may not be executed"));
+    assert!(start("/etc").contains("may not be executed"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("text");
+    std::fs::write(&file, "no program").unwrap();
+    std::process::Command::new("chmod")
+        .arg("+x")
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(
+        start(file.to_str().unwrap()).contains("is not a program that this machine can execute")
+    );
+}
