@@ -41,6 +41,16 @@ pub enum Search {
 }
 
 impl Search {
+    /// Whether a frame with this program counter may be one that is looked for.
+    fn may_match(&self, address: Address) -> bool {
+        match self {
+            Self::ProgramCounter(wanted) => address == *wanted,
+            Self::Range { start, end } => (start..=end).contains(&&address),
+            Self::Outside { start, end } => !(start..=end).contains(&&address),
+            _ => true,
+        }
+    }
+
     /// Whether the frame is one that is looked for. What a frame does not tell it does not match.
     #[must_use]
     pub fn matches(&self, frame: &Frame<'_>) -> bool {
@@ -82,8 +92,8 @@ impl TraceFile {
         after: Option<FrameNumber>,
     ) -> impl Iterator<Item = Frame<'_>> {
         let start = after.map_or(0, |after| after.0.saturating_add(1));
-        (start..self.frame_count())
-            .map(FrameNumber)
+        self.index()
+            .candidates(start, move |address| search.may_match(address))
             .filter(move |number| match search {
                 Search::Number(wanted) => *number == wanted,
                 Search::Tracepoint(wanted) => self

@@ -114,7 +114,7 @@ pub use encode::{EncodeError, FrameEncoder, FrameFormat, MAX_TRACEPOINT_NUMBER};
 pub use file::{OpenError, TraceFile};
 pub use find::Search;
 pub use frame::{Block, Blocks, Frame};
-pub use index::Ending;
+pub use index::{Ending, IndexCache};
 pub use module::Module;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,

@@ -1,10 +1,15 @@
 //! Where each frame starts, found in one pass over the file.
 
+mod cache;
+
 use std::collections::HashMap;
 
 use crate::architecture::ByteOrder;
 use crate::number::{Address, FrameNumber, TracepointNumber};
 use crate::registers::RegisterLayout;
+
+pub use cache::IndexCache;
+pub(crate) use cache::{CachedIndex, Key, Unindexed};
 
 /// How the frames of a file end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,10 +41,15 @@ pub enum Ending {
     CutInDescription,
 }
 
-/// The offset of each frame's header in the upper 48 bits, the tracepoint number in the lower 16: 8 bytes a
-/// frame.
-#[derive(Debug, Default)]
-pub(crate) struct FrameIndex(Vec<u64>);
+/// Where each frame starts, and of which tracepoint it is.
+#[derive(Debug)]
+pub(crate) enum FrameIndex {
+    /// Found in this run: the offset of each frame's header in the upper 48 bits, the tracepoint number in the
+    /// lower 16, 8 bytes a frame.
+    Built(Vec<u64>),
+    /// Found in an earlier run.
+    Cached(CachedIndex),
+}
 
 pub(crate) struct WalkedFrames {
     pub(crate) order: ByteOrder,
@@ -51,7 +61,7 @@ impl WalkedFrames {
     pub(crate) fn none(layout: Option<&RegisterLayout>) -> Self {
         Self {
             order: likely_order(layout),
-            index: FrameIndex::default(),
+            index: FrameIndex::Built(Vec::new()),
             ending: Ending::CutInDescription,
         }
     }
@@ -95,16 +105,56 @@ impl FrameIndex {
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::Built(entries) => entries.len(),
+            Self::Cached(index) => index.len(),
+        }
     }
 
     /// The frame's offset in the file and its tracepoint.
     pub(crate) fn get(&self, number: FrameNumber) -> Option<(u64, TracepointNumber)> {
-        let entry = *self.0.get(usize::try_from(number.0).ok()?)?;
-        Some((
-            entry >> 16,
-            TracepointNumber(i32::from(entry as u16 as i16)),
-        ))
+        let entry = match self {
+            Self::Built(entries) => *entries.get(usize::try_from(number.0).ok()?)?,
+            Self::Cached(index) => return index.get(number),
+        };
+        let tracepoint = TracepointNumber(i32::from(entry as u16 as i16));
+        Some((entry >> 16, tracepoint))
+    }
+
+    /// Forgets what the frames' program counters are, because they are to be read otherwise.
+    pub(crate) const fn forget_addresses(&mut self) {
+        if let Self::Cached(index) = self {
+            index.forget_addresses();
+        }
+    }
+
+    /// Frames from `start` on whose program counter may be one that is looked for: all that the index does not
+    /// know the program counter of.
+    pub(crate) fn candidates(
+        &self,
+        start: u64,
+        wanted: impl Fn(Address) -> bool,
+    ) -> impl Iterator<Item = FrameNumber> {
+        let addresses = match self {
+            Self::Built(_) => None,
+            Self::Cached(index) => index.addresses(),
+        };
+        let mut next = start;
+        let count = self.len() as u64;
+        std::iter::from_fn(move || {
+            let found = match addresses {
+                None => next,
+                Some(addresses) => {
+                    let rest = addresses.get(usize::try_from(next).ok()?..)?;
+                    let skipped = rest.iter().position(|entry| {
+                        cache::address(*entry).is_none_or(|address| wanted(Address(address)))
+                    })?;
+                    next + skipped as u64
+                }
+            };
+            next = found + 1;
+            (found < count).then_some(FrameNumber(found))
+        })
     }
 }
 
@@ -168,7 +218,7 @@ fn walk(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
     };
     WalkedFrames {
         order,
-        index: FrameIndex(index),
+        index: FrameIndex::Built(index),
         ending,
     }
 }

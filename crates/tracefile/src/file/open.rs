@@ -1,16 +1,15 @@
-//! A trace file, opened for reading.
+//! Opening: from bytes to a description, a byte order and the places of the frames.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use crate::architecture::ByteOrder;
+use super::{StandardVariables, TraceFile};
 use crate::description::{Description, HEADER};
-use crate::frame::{Frame, FrameShape, blocks_fit};
-use crate::index::{Ending, FrameIndex, WalkedFrames};
-use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
+use crate::frame::{FrameShape, blocks_fit};
+use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
 use crate::registers::RegisterLayout;
 
 /// The longest description that is read, in bytes.
@@ -18,31 +17,6 @@ const MAX_DESCRIPTION: usize = 32 << 20;
 
 /// How many frames are looked at to settle whether the `R` line is decimal or hexadecimal.
 const FRAMES_TO_SETTLE: usize = 1000;
-
-/// A trace file that can be read: its description, and its frames in any order.
-#[derive(Debug)]
-pub struct TraceFile {
-    bytes: Bytes,
-    path: Option<PathBuf>,
-    description: Description,
-    layout: Option<RegisterLayout>,
-    layout_error: Option<crate::registers::LayoutError>,
-    shape: FrameShape,
-    index: FrameIndex,
-    frames_start: u64,
-    ending: Ending,
-    /// The address of each tracepoint that has one; none for those that have several.
-    addresses: HashMap<TracepointNumber, Option<Address>>,
-    clock: StandardVariables,
-}
-
-/// The numbers of the variables that tell when and where a frame was made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StandardVariables {
-    pub(crate) timestamp: Option<VariableNumber>,
-    pub(crate) thread: Option<VariableNumber>,
-    pub(crate) cpu: Option<VariableNumber>,
-}
 
 /// A file that cannot be read as a trace file at all.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +45,7 @@ pub enum OpenError {
 }
 
 #[derive(Debug)]
-enum Bytes {
+pub(super) enum Bytes {
     Mapped(memmap2::Mmap),
     Owned(Vec<u8>),
 }
@@ -87,6 +61,26 @@ impl Deref for Bytes {
     }
 }
 
+/// The bytes of a file: mapped, or read where it is no file that can be.
+fn map(path: &Path) -> Result<(Bytes, Metadata), OpenError> {
+    let error = |source| OpenError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = File::open(path).map_err(error)?;
+    let metadata = file.metadata().map_err(error)?;
+    if metadata.is_file() {
+        // SAFETY: the map is only read. Bytes that another process changes meanwhile change what is read, and
+        // every use checks them anew; a file that another process cuts short ends this one with SIGBUS, as
+        // for every program that maps files.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(error)?;
+        return Ok((Bytes::Mapped(map), metadata));
+    }
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut &file, &mut bytes).map_err(error)?;
+    Ok((Bytes::Owned(bytes), metadata))
+}
+
 impl TraceFile {
     /// Opens a file by mapping it into memory, and finds its frames in one pass.
     ///
@@ -97,24 +91,23 @@ impl TraceFile {
     /// [`Self::ending`] and [`Description::problems`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let error = |source| OpenError::Read {
-            path: path.to_owned(),
-            source,
-        };
-        let file = File::open(path).map_err(error)?;
-        let bytes = if file.metadata().map_err(error)?.is_file() {
-            // SAFETY: the map is only read. Bytes that another process changes meanwhile change what is read,
-            // and every use checks them anew; a file that another process cuts short ends this one with
-            // SIGBUS, as for every program that maps files.
-            Bytes::Mapped(unsafe { memmap2::Mmap::map(&file) }.map_err(error)?)
-        } else {
-            let mut bytes = Vec::new();
-            io::Read::read_to_end(&mut &file, &mut bytes).map_err(error)?;
-            Bytes::Owned(bytes)
-        };
-        let mut opened = Self::read(bytes)?;
-        opened.path = Some(path.to_owned());
-        Ok(opened)
+        Self::read(map(path)?.0, Some(path), None)
+    }
+
+    /// Opens a file as [`Self::open`] does. The index of a large file is taken from the cache, or is put there
+    /// for the next time; searches by address are faster with it.
+    ///
+    /// # Errors
+    /// As for [`Self::open`]. A cache that cannot be read or written is none.
+    pub fn open_cached(path: impl AsRef<Path>, cache: &IndexCache) -> Result<Self, OpenError> {
+        let path = path.as_ref();
+        let (bytes, metadata) = map(path)?;
+        let key = IndexCache::key(path, &metadata);
+        let file = Self::read(bytes, Some(path), key.as_ref().map(|key| (cache, key)))?;
+        if let (Some(key), FrameIndex::Built(_)) = (&key, &file.index) {
+            cache.store(key, &file);
+        }
+        Ok(file)
     }
 
     /// Reads a trace file that is in memory.
@@ -122,10 +115,14 @@ impl TraceFile {
     /// # Errors
     /// When it is no trace file.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, OpenError> {
-        Self::read(Bytes::Owned(bytes))
+        Self::read(Bytes::Owned(bytes), None, None)
     }
 
-    fn read(bytes: Bytes) -> Result<Self, OpenError> {
+    fn read(
+        bytes: Bytes,
+        path: Option<&Path>,
+        cache: Option<(&IndexCache, &Key)>,
+    ) -> Result<Self, OpenError> {
         if bytes.len() as u64 >= 1 << 48 {
             return Err(OpenError::TooLarge {
                 size: bytes.len() as u64,
@@ -159,14 +156,22 @@ impl TraceFile {
                 .and_modify(|address| *address = None)
                 .or_insert(Some(definition.address));
         }
+        let cached = cache.and_then(|(cache, key)| {
+            let unindexed = Unindexed {
+                bytes: &bytes,
+                description: description.as_bytes(),
+                frames_start: frames_start as u64,
+            };
+            cache.load(key, &unindexed)
+        });
         let WalkedFrames {
             order,
             index,
             ending,
-        } = if closed.is_some() {
-            FrameIndex::build(&bytes, frames_start, layout.as_ref(), &addresses)
-        } else {
-            WalkedFrames::none(layout.as_ref())
+        } = match cached {
+            Some(frames) => frames,
+            None if closed.is_none() => WalkedFrames::none(layout.as_ref()),
+            None => FrameIndex::build(&bytes, frames_start, layout.as_ref(), &addresses),
         };
         let variable = |name: &str| {
             let named = description
@@ -186,7 +191,7 @@ impl TraceFile {
                 register_block: None,
             },
             bytes,
-            path: None,
+            path: path.map(Path::to_owned),
             description,
             layout,
             layout_error,
@@ -202,7 +207,7 @@ impl TraceFile {
 
     /// The size of the register blocks: the reading of the `R` line with which more frames parse. Where both
     /// do equally well it is the one that the target description has, else the hexadecimal one, as for GDB.
-    fn settle_register_block(&self) -> Option<u32> {
+    pub(super) fn settle_register_block(&self) -> Option<u32> {
         let described = self.layout.as_ref().map(RegisterLayout::size);
         let Some(line) = self.description.register_block() else {
             return described;
@@ -228,109 +233,5 @@ impl TraceFile {
         } else {
             line.hexadecimal
         })
-    }
-
-    /// Where the file is, when it was opened by name.
-    #[must_use]
-    pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    /// The description.
-    #[must_use]
-    pub const fn description(&self) -> &Description {
-        &self.description
-    }
-
-    /// The byte order of the target, and so of the frames.
-    #[must_use]
-    pub const fn byte_order(&self) -> ByteOrder {
-        self.shape.order
-    }
-
-    /// The size of every register block in bytes, decimal or hexadecimal settled; none when nothing tells.
-    #[must_use]
-    pub const fn register_block_size(&self) -> Option<u32> {
-        self.shape.register_block
-    }
-
-    /// Which register stands where in a register block; none without a (good) target description.
-    #[must_use]
-    pub const fn layout(&self) -> Option<&RegisterLayout> {
-        self.layout.as_ref()
-    }
-
-    /// Why the target description gives no layout, when there is one but it cannot be used.
-    #[must_use]
-    pub const fn layout_error(&self) -> Option<&crate::registers::LayoutError> {
-        self.layout_error.as_ref()
-    }
-
-    /// Sets the layout of the register blocks, for a file whose description does not tell.
-    pub fn set_layout(&mut self, layout: RegisterLayout) {
-        self.layout = Some(layout);
-        self.layout_error = None;
-        self.shape.register_block = self.settle_register_block();
-    }
-
-    /// How many complete frames there are.
-    #[must_use]
-    pub fn frame_count(&self) -> u64 {
-        self.index.len() as u64
-    }
-
-    /// A frame by its number, from 0.
-    #[must_use]
-    pub fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
-        let (offset, tracepoint) = self.index.get(number)?;
-        let header = usize::try_from(offset).ok()?;
-        let size = self.shape.order.u32_at(&self.bytes, header + 2)?;
-        let data = self
-            .bytes
-            .get(header + 6..)?
-            .get(..usize::try_from(size).ok()?)?;
-        Some(Frame::new(self, number, tracepoint, offset, data))
-    }
-
-    /// Every complete frame, in the file's order.
-    pub fn frames(&self) -> impl DoubleEndedIterator<Item = Frame<'_>> {
-        (0..self.frame_count()).filter_map(|number| self.frame(FrameNumber(number)))
-    }
-
-    /// How the frames end.
-    #[must_use]
-    pub const fn ending(&self) -> Ending {
-        self.ending
-    }
-
-    /// Where in the file the frames start.
-    #[must_use]
-    pub const fn frames_start(&self) -> u64 {
-        self.frames_start
-    }
-
-    /// The whole file.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// The number of the tracepoint in the index, without touching the frame.
-    pub(crate) const fn index(&self) -> &FrameIndex {
-        &self.index
-    }
-
-    pub(crate) const fn shape(&self) -> FrameShape {
-        self.shape
-    }
-
-    pub(crate) const fn clock(&self) -> StandardVariables {
-        self.clock
-    }
-
-    /// The tracepoint's address, when it has just one.
-    #[must_use]
-    pub fn tracepoint_address(&self, number: TracepointNumber) -> Option<Address> {
-        self.addresses.get(&number).copied().flatten()
     }
 }

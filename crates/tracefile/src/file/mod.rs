@@ -1,0 +1,148 @@
+//! A trace file, opened for reading.
+
+mod open;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::architecture::ByteOrder;
+use crate::description::Description;
+use crate::frame::{Frame, FrameShape};
+use crate::index::{Ending, FrameIndex};
+use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
+use crate::registers::RegisterLayout;
+
+use open::Bytes;
+pub use open::OpenError;
+
+/// A trace file that can be read: its description, and its frames in any order.
+#[derive(Debug)]
+pub struct TraceFile {
+    bytes: Bytes,
+    path: Option<PathBuf>,
+    description: Description,
+    layout: Option<RegisterLayout>,
+    layout_error: Option<crate::registers::LayoutError>,
+    shape: FrameShape,
+    index: FrameIndex,
+    frames_start: u64,
+    ending: Ending,
+    /// The address of each tracepoint that has one; none for those that have several.
+    addresses: HashMap<TracepointNumber, Option<Address>>,
+    clock: StandardVariables,
+}
+
+/// The numbers of the variables that tell when and where a frame was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StandardVariables {
+    pub(crate) timestamp: Option<VariableNumber>,
+    pub(crate) thread: Option<VariableNumber>,
+    pub(crate) cpu: Option<VariableNumber>,
+}
+
+impl TraceFile {
+    /// Where the file is, when it was opened by name.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The description.
+    #[must_use]
+    pub const fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The byte order of the target, and so of the frames.
+    #[must_use]
+    pub const fn byte_order(&self) -> ByteOrder {
+        self.shape.order
+    }
+
+    /// The size of every register block in bytes, decimal or hexadecimal settled; none when nothing tells.
+    #[must_use]
+    pub const fn register_block_size(&self) -> Option<u32> {
+        self.shape.register_block
+    }
+
+    /// Which register stands where in a register block; none without a (good) target description.
+    #[must_use]
+    pub const fn layout(&self) -> Option<&RegisterLayout> {
+        self.layout.as_ref()
+    }
+
+    /// Why the target description gives no layout, when there is one but it cannot be used.
+    #[must_use]
+    pub const fn layout_error(&self) -> Option<&crate::registers::LayoutError> {
+        self.layout_error.as_ref()
+    }
+
+    /// Sets the layout of the register blocks, for a file whose description does not tell.
+    pub fn set_layout(&mut self, layout: RegisterLayout) {
+        self.layout = Some(layout);
+        self.layout_error = None;
+        self.index.forget_addresses();
+        self.shape.register_block = self.settle_register_block();
+    }
+
+    /// How many complete frames there are.
+    #[must_use]
+    pub fn frame_count(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    /// A frame by its number, from 0.
+    #[must_use]
+    pub fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
+        let (offset, tracepoint) = self.index.get(number)?;
+        let header = usize::try_from(offset).ok()?;
+        let size = self.shape.order.u32_at(&self.bytes, header + 2)?;
+        let data = self
+            .bytes
+            .get(header + 6..)?
+            .get(..usize::try_from(size).ok()?)?;
+        Some(Frame::new(self, number, tracepoint, offset, data))
+    }
+
+    /// Every complete frame, in the file's order.
+    pub fn frames(&self) -> impl DoubleEndedIterator<Item = Frame<'_>> {
+        (0..self.frame_count()).filter_map(|number| self.frame(FrameNumber(number)))
+    }
+
+    /// How the frames end.
+    #[must_use]
+    pub const fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// Where in the file the frames start.
+    #[must_use]
+    pub const fn frames_start(&self) -> u64 {
+        self.frames_start
+    }
+
+    /// The whole file.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The number of the tracepoint in the index, without touching the frame.
+    pub(crate) const fn index(&self) -> &FrameIndex {
+        &self.index
+    }
+
+    pub(crate) const fn shape(&self) -> FrameShape {
+        self.shape
+    }
+
+    pub(crate) const fn clock(&self) -> StandardVariables {
+        self.clock
+    }
+
+    /// The tracepoint's address, when it has just one.
+    #[must_use]
+    pub fn tracepoint_address(&self, number: TracepointNumber) -> Option<Address> {
+        self.addresses.get(&number).copied().flatten()
+    }
+}
