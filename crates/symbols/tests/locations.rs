@@ -124,7 +124,6 @@ fn compare(build: Build) {
         })
         .map(|function| function.name)
         .collect();
-    assert!(functions.len() > 3, "{functions:?}");
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(build.source);
@@ -149,7 +148,9 @@ fn compare(build: Build) {
     for location in &locations {
         let found = resolved(&symbols, location);
         let wanted = &expected[location];
-        if &found != wanted {
+        // GDB does not find a Rust function by its symbol alone.
+        let more = wanted.is_empty() && location.starts_with("modules::");
+        if &found != wanted && !more {
             let error = symbols.resolve(location, None).err();
             wrong.push(format!("{location}: {found:x?} {error:?}, GDB {wanted:x?}"));
         }
@@ -158,7 +159,12 @@ fn compare(build: Build) {
         .values()
         .filter(|places| !places.is_empty())
         .count();
-    assert!(resolved_by_gdb * 2 > locations.len(), "{expected:?}");
+    let enough = if build.options.iter().any(|option| option.contains('g')) {
+        locations.len() / 2
+    } else {
+        4
+    };
+    assert!(resolved_by_gdb > enough, "{expected:?}");
     assert!(
         wrong.is_empty(),
         "{build:?}: {} of {} differ:\n{}",
@@ -188,9 +194,22 @@ builds! {
     c_branch_protection: "cc" "shapes.c" &["-g", "-O0", "-fcf-protection=full"];
     c_static: "cc" "shapes.c" &["-g", "-O0", "-static"];
     c_32_bit: "cc" "shapes.c" &["-g", "-O0", "-m32"];
+    c_32_bit_o2: "cc" "shapes.c" &["-g", "-O2", "-m32"];
+    c_small: "cc" "shapes.c" &["-g", "-Os"];
+    c_o3: "cc" "shapes.c" &["-g3", "-O3"];
+    c_link_time: "cc" "shapes.c" &["-g", "-O2", "-flto"];
+    c_dropped_sections: "cc" "shapes.c" &["-g", "-O0", "-ffunction-sections", "-Wl,--gc-sections"];
+    c_static_pie: "cc" "shapes.c" &["-g", "-O1", "-static-pie"];
+    c_without_debug_information: "cc" "shapes.c" &["-O0"];
+    c_without_symbols: "cc" "shapes.c" &["-O2", "-s", "-rdynamic"];
     cpp_unoptimized: "g++" "classes.cpp" &["-g", "-O0"];
     cpp_o2: "g++" "classes.cpp" &["-g", "-O2"];
+    cpp_type_units: "g++" "classes.cpp" &["-g", "-O1", "-fdebug-types-section"];
+    cpp_link_time: "g++" "classes.cpp" &["-g", "-O2", "-flto"];
     cpp_dwarf_4: "g++" "classes.cpp" &["-g", "-gdwarf-4", "-O0"];
     rust_debug: "rustc" "modules.rs" &["-g", "--edition=2021"];
+    rust_o1: "rustc" "modules.rs" &["-g", "-Copt-level=1", "--edition=2021"];
+    rust_lines_only: "rustc" "modules.rs" &["-Cdebuginfo=line-tables-only", "--edition=2021"];
+    rust_limited: "rustc" "modules.rs" &["-Cdebuginfo=1", "-O", "--edition=2021"];
     rust_release: "rustc" "modules.rs" &["-g", "-O", "--edition=2021"];
 }

@@ -131,7 +131,11 @@ impl Image {
 
     /// The bytes of a section, decompressed if need be; none for one that is missing or damaged.
     pub(crate) fn section_reader(&self, name: &str) -> Option<Reader> {
-        let section = self.section(name)?;
+        // `.zdebug_…` is the older way to say that a section is compressed.
+        let section = self.section(name).or_else(|| {
+            let rest = name.strip_prefix(".debug_")?;
+            self.section(&format!(".zdebug_{rest}"))
+        })?;
         let (start, length) = section.range?;
         let end = start.checked_add(length)?;
         let data = self.bytes.get(start..end)?;

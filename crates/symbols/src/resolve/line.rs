@@ -68,15 +68,18 @@ impl Symbols {
         for found in places {
             let debug = found.module.debug();
             let place = Prologue::new(found.module);
-            // The unit that GDB takes for the address may be another than the line table's.
-            let unit = debug.unit_at(found.address).unwrap_or(found.unit);
+            // The unit that GDB takes for the address may be another than the line table's. Code of a unit that is
+            // in none of its functions counts as one block, too.
+            let unit = debug.unit_at(found.address);
+            if let Some(unit) = unit {
+                let block = debug.blocks(unit).block_at(found.address);
+                if !blocks.insert((found.module.info.id, unit, block)) {
+                    continue;
+                }
+            }
+            let unit = unit.unwrap_or(found.unit);
             let tree = debug.blocks(unit);
             let block = tree.block_at(found.address);
-            if let Some(block) = block
-                && !blocks.insert((found.module.info.id, unit, block))
-            {
-                continue;
-            }
             let function = block.and_then(|block| {
                 tree.outwards(block)
                     .filter_map(|index| tree.block(index))
