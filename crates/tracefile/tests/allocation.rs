@@ -4,12 +4,16 @@
 mod touch;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracewire_tracefile::{RegisterLayout, TraceFile};
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// One test at a time counts.
+static TURN: Mutex<()> = Mutex::new(());
 
 struct Counting;
 
@@ -36,6 +40,7 @@ const HEADER: &str = "\u{7f}TRACE0\n";
 
 #[test]
 fn a_hundred_bytes_take_less_than_16_mib() {
+    let _turn = TURN.lock();
     let frames = b"\n\x01\x00\xff\xff\xff\xffM\0\0\0\0\0\0\0\0\xff\xff";
     for description in [
         "R ffffffff\n",
@@ -59,6 +64,7 @@ fn a_hundred_bytes_take_less_than_16_mib() {
 /// Entities that stand for entities that stand for entities.
 #[test]
 fn a_small_description_cannot_grow_large() {
+    let _turn = TURN.lock();
     let mut xml = String::from("<!DOCTYPE target [<!ENTITY e0 \"0123456789\">");
     for level in 1..12 {
         let inner = format!("&e{};", level - 1).repeat(10);

@@ -149,10 +149,10 @@ impl FrameIndex {
                     let skipped = rest.iter().position(|entry| {
                         cache::address(*entry).is_none_or(|address| wanted(Address(address)))
                     })?;
-                    next + skipped as u64
+                    next.checked_add(skipped as u64)?
                 }
             };
-            next = found + 1;
+            next = found.saturating_add(1);
             (found < count).then_some(FrameNumber(found))
         })
     }
