@@ -283,18 +283,22 @@ fn check_variables(
     }
 }
 
+/// Times that are farther apart than this are of different clocks, in microseconds: a year.
+const SAME_CLOCK: u64 = 366 * 86_400 * 1_000_000;
+
 fn check_time(status: &StatusFields, time: u64, report: &mut dyn FnMut(Fault)) {
-    if let Some(early) = status.start_time.and_then(|start| start.checked_sub(time))
-        && early > 0
+    let apart = |by: &u64| (1..SAME_CLOCK).contains(by);
+    if let Some(early) = status
+        .start_time
+        .and_then(|start| start.checked_sub(time))
+        .filter(apart)
     {
         report(Fault::BeforeStart(early));
     }
     let stop = status
         .stop_time
         .filter(|stop| *stop != 0 && !status.running);
-    if let Some(late) = stop.and_then(|stop| time.checked_sub(stop))
-        && late > 0
-    {
+    if let Some(late) = stop.and_then(|stop| time.checked_sub(stop)).filter(apart) {
         report(Fault::AfterStop(late));
     }
 }
