@@ -1,6 +1,7 @@
 //! The experiment, on a target without a process.
 
 mod definitions;
+mod files;
 mod frames;
 mod model;
 mod runs;
