@@ -1,4 +1,59 @@
-//! ELF and DWARF for tracepoints. (Front page to be written with a running example.)
+//! ELF and DWARF for tracepoints: a location becomes addresses, a C-like or Rust-like expression becomes an agent
+//! expression, bytes become a typed value.
+//!
+//! ```
+//! use tracewire_symbols::Symbols;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut symbols = Symbols::new();
+//! symbols.add_module(&std::env::current_exe()?, 0)?;
+//!
+//! // Where would a tracepoint on `main` go, and what is there?
+//! let places = symbols.resolve("main", None)?;
+//! let place = symbols.place(places[0].address).expect("its module is known");
+//! assert!(place.function.is_some());
+//!
+//! // A name that is not there is told with those that are near, and whether a library may bring it.
+//! let error = symbols.resolve("maim", None).unwrap_err();
+//! assert!(error.may_come_later());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # One program, many modules
+//!
+//! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Everything it is asked is read
+//! from the files when it is first asked for, and kept: the headers of the units at once, one pass over all entries
+//! for the names ([`Symbols::resolve`]), and of a single unit its line table and blocks. A file is read whole into
+//! memory, not mapped, so that a program that is built anew while it is traced does no harm. Addresses in what it
+//! answers are always addresses in the traced program, bias added.
+//!
+//! Debug information may be in the file itself, compressed or not, or apart from it (by build id, by
+//! `.gnu_debuglink`), or not there at all: then the ELF symbols are what there is.
+//!
+//! # GDB's answers
+//!
+//! Trace files are for GDB, too, and a tracepoint set here must be where GDB would have set it, with the same
+//! variables in sight. So the rules are GDB 13's, down to its line tables: one table a source file, an end mark where
+//! the compiler switches files, a prologue skipped by the rules for the compiler that made it, one location a block
+//! where the optimizer scattered a line. The tests compare every function and every line of a dozen builds with GDB.
+//! Where GDB knows no better, more is found: a Rust function by the end of its path, for one.
+//!
+//! # Locations
+//!
+//! | form | places |
+//! |---|---|
+//! | `FUNCTION` | after the prologue of every function of that name, and at every inlined copy: a C name; `ns::f`, `Class::method`, `f` of any namespace; `f(int)` for one overload; `f<int>` for one instance, `f` for all; `crate::module::f`; an ELF symbol |
+//! | `FILE:LINE`, `LINE` | every place of that line, or of the next that has code |
+//! | `FILE:FUNCTION` | the functions of the units with that file |
+//! | `*0x1234`, `*f+4`, `*&f` | that very address |
+//! | `-m NAME`, `-probe-stap PROVIDER:NAME` | a SystemTap marker |
+//! | `-function`, `-source`, `-line`, `-qualified` | GDB's explicit locations |
+//!
+//! # What a file says is not believed
+//!
+//! Every byte of a file may be wrong: lists are bounded, chains of references are cut, types that need themselves are
+//! told from those that do not, and what is damaged is left out of the answer rather than guessed.
 #![deny(missing_docs)]
 
 mod dwarf;

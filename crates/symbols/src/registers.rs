@@ -55,11 +55,3 @@ pub fn gdb_register(architecture: Architecture, register: u16) -> Option<Registe
 pub fn dwarf_register(architecture: Architecture, register: RegisterNumber) -> Option<u16> {
     (0..=66).find(|&candidate| gdb_register(architecture, candidate) == Some(register))
 }
-
-/// The DWARF number of the return address column and of the stack pointer.
-pub(crate) const fn stack_pointer(architecture: Architecture) -> u16 {
-    match architecture {
-        Architecture::I386 => 4,
-        _ => 7,
-    }
-}

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use gimli::{
-    BaseAddresses, CieOrFde, DebugFrame, EhFrame, UnwindContext, UnwindSection,
-};
+use gimli::{BaseAddresses, CieOrFde, DebugFrame, EhFrame, UnwindContext, UnwindSection};
 
 use crate::frame::{CfaRule, RegisterRule, UnwindRow};
 use crate::location_expression::LocationExpression;

@@ -163,15 +163,6 @@ impl Image {
         Reader::new(Arc::from(&[][..]), self.endian)
     }
 
-    /// The section that a link-time address is in.
-    pub(crate) fn section_at(&self, address: u64) -> Option<&Section> {
-        self.sections.iter().find(|section| {
-            section.allocated
-                && address >= section.address
-                && address - section.address < section.size
-        })
-    }
-
     /// Copies bytes of the file as they are loaded at a link-time address; only from segments that are not
     /// writable if `read_only`.
     pub(crate) fn read_at(&self, address: u64, bytes: &mut [u8], read_only: bool) -> bool {
@@ -195,22 +186,6 @@ impl Image {
                 let start = usize::try_from(segment.file_offset.checked_add(skip)?).ok()?;
                 self.bytes.get(start..start.checked_add(length)?)
             })
-    }
-
-    /// As many bytes as are there, up to `length`.
-    pub(crate) fn bytes_up_to(&self, address: u64, length: usize) -> &[u8] {
-        self.segments
-            .iter()
-            .find_map(|segment| {
-                let skip = address.checked_sub(segment.address.0)?;
-                let left = segment
-                    .file_size
-                    .checked_sub(skip)
-                    .filter(|&left| left > 0)?;
-                let length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
-                self.bytes_at(address, length, false)
-            })
-            .unwrap_or(&[])
     }
 
     /// The first link-time address and one past the last.

@@ -161,11 +161,8 @@ fn split_file(text: &str) -> Option<(&str, &str)> {
     let mut index = 0;
     while let Some(&byte) = bytes.get(index) {
         match (quote, byte) {
-            (Some(open), _) => {
-                if byte == open {
-                    quote = None;
-                }
-            }
+            (Some(open), _) if byte == open => quote = None,
+            (Some(_), _) => {}
             (None, b'\'' | b'"') => quote = Some(byte),
             (None, b'(' | b'<' | b'{') => depth += 1,
             (None, b')' | b'>' | b'}') => depth = depth.saturating_sub(1),

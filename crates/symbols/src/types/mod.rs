@@ -1,7 +1,10 @@
 //! The types of a program, as its debug information gives them.
 
+mod access;
+mod array;
 pub(crate) mod base;
 pub(crate) mod read;
+mod structure;
 pub(crate) mod table;
 
 /// A type in a [`crate::Symbols`]; follow it with [`crate::Symbols::type_of`]. Two ids that differ may still

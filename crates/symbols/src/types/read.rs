@@ -1,19 +1,12 @@
 //! Types read from DWARF entries.
 
 use gimli::{AttributeValue, constants};
-use tracewire_tracefile::Address;
 
 use super::table::TypeSource;
-use super::{
-    BaseEncoding, Enumerator, Member, ReferenceKind, StaticMember, StructureKind, Type, TypeId, Variant,
-    VariantPart,
-};
-use crate::dwarf::index::NameKind;
-use crate::dwarf::location::Finder;
-use crate::dwarf::{DebugInformation, Die, Entry, Value, flag};
-use crate::location_expression::VariableLocation;
+use super::{BaseEncoding, ReferenceKind, StructureKind, Type, TypeId};
+use crate::dwarf::{DebugInformation, Die, Entry, Value};
 use crate::module::Module;
-use crate::symbols::{ArrayBound, Symbols};
+use crate::symbols::Symbols;
 use crate::types::Language;
 
 impl Symbols {
@@ -78,65 +71,12 @@ impl Symbols {
     }
 }
 
-impl Symbols {
-    pub(crate) fn read_array_bound(&self, array: TypeId, pc: Address) -> Option<ArrayBound> {
-        let source = self.types.borrow().source(self.strip_id(array))?;
-        let TypeSource::Entry(module, die, dimension) = source else {
-            return None;
-        };
-        let module = self.any_module(module)?;
-        let debug = module.debug();
-        let bounds = debug
-            .children(die)
-            .into_iter()
-            .filter(|child| child.tag() == constants::DW_TAG_subrange_type)
-            .nth(dimension as usize)?;
-        let found = |name| Some((bounds.attr_value(name)?, name));
-        let (value, name) =
-            found(constants::DW_AT_count).or_else(|| found(constants::DW_AT_upper_bound))?;
-        let counts = name == constants::DW_AT_count;
-        if let Some(last) = constant(&value) {
-            let last = i64::try_from(last).ok()?;
-            return Some(ArrayBound::Last(if counts {
-                last.checked_sub(1)?
-            } else {
-                last
-            }));
-        }
-        let at_entry = self.code_at(pc).is_some_and(|place| place.at_entry());
-        let finder = |size| Finder {
-            module,
-            size,
-            pc: Some(module.unbiased(pc)),
-            at_entry,
-        };
-        let (location, type_id) = if let Some(variable) = debug.reference(die.unit, &value) {
-            let entry = debug.entry(variable)?;
-            let type_id = self.type_id_of(module, variable.unit, &entry);
-            let location = finder(self.stored_size(type_id)).find(variable.unit, &entry);
-            (location, type_id)
-        } else {
-            let expression = finder(None).expression(debug, die.unit, &value).ok()??;
-            return Some(if counts {
-                ArrayBound::CountIs(expression)
-            } else {
-                ArrayBound::LastIs(expression)
-            });
-        };
-        Some(if counts {
-            ArrayBound::CountAt(location, type_id)
-        } else {
-            ArrayBound::LastAt(location, type_id)
-        })
-    }
-}
-
-struct TypeReader<'a> {
-    symbols: &'a Symbols,
-    module: &'a Module,
-    debug: &'a DebugInformation,
-    die: Die,
-    entry: &'a Entry,
+pub(super) struct TypeReader<'a> {
+    pub(super) symbols: &'a Symbols,
+    pub(super) module: &'a Module,
+    pub(super) debug: &'a DebugInformation,
+    pub(super) die: Die,
+    pub(super) entry: &'a Entry,
 }
 
 impl TypeReader<'_> {
@@ -186,24 +126,24 @@ impl TypeReader<'_> {
         }
     }
 
-    fn target(&self) -> TypeId {
+    pub(super) fn target(&self) -> TypeId {
         self.symbols
             .type_id_of(self.module, self.die.unit, self.entry)
     }
 
-    fn size(&self) -> Option<u64> {
+    pub(super) fn size(&self) -> Option<u64> {
         self.debug
             .attribute_of(self.die.unit, self.entry, constants::DW_AT_byte_size)?
             .1
             .udata_value()
     }
 
-    fn address_size(&self) -> u64 {
+    pub(super) fn address_size(&self) -> u64 {
         self.module.image.address_size().into()
     }
 
     /// The name with namespaces and classes; C has none.
-    fn qualified_name(&self) -> Option<String> {
+    pub(super) fn qualified_name(&self) -> Option<String> {
         let name = self.debug.name(self.die.unit, self.entry)?;
         if self.debug.facts(self.die.unit).language == Language::C {
             return Some(name);
@@ -253,37 +193,6 @@ impl TypeReader<'_> {
         }
     }
 
-    /// Dimensions from the `dimension`th on.
-    fn array(&self, dimension: u32) -> Type {
-        let bounds: Vec<Entry> = self
-            .debug
-            .children(self.die)
-            .into_iter()
-            .filter(|child| {
-                matches!(
-                    child.tag(),
-                    constants::DW_TAG_subrange_type | constants::DW_TAG_enumeration_type
-                )
-            })
-            .collect();
-        let here = bounds.get(dimension as usize);
-        let next = dimension.saturating_add(1);
-        let element = if (next as usize) < bounds.len() {
-            self.symbols.types.borrow_mut().id(TypeSource::Entry(
-                self.module.info.id,
-                self.die,
-                next,
-            ))
-        } else {
-            self.target()
-        };
-        Type::Array {
-            element,
-            count: here.and_then(element_count),
-            vector: flag(self.entry, constants::DW_AT_GNU_vector),
-        }
-    }
-
     fn function(&self) -> Type {
         let children = self.debug.children(self.die);
         let parameters: Vec<TypeId> = children
@@ -325,271 +234,6 @@ impl TypeReader<'_> {
                 .unwrap_or_else(|| self.address_size() * if function { 2 } else { 1 }),
         }
     }
-
-    fn enumeration(&self) -> Type {
-        if flag(self.entry, constants::DW_AT_declaration)
-            && let Some(definition) = self.definition(&[NameKind::Enumeration])
-        {
-            return (*self.symbols.type_of(definition)).clone();
-        }
-        let name = self.qualified_name();
-        // What the enumerators' names are qualified with, as GDB shows them.
-        let scope = if self.debug.facts(self.die.unit).language == Language::C {
-            None
-        } else if flag(self.entry, constants::DW_AT_enum_class) {
-            name.clone()
-        } else {
-            let index = self.debug.index();
-            index
-                .at(self.die)
-                .map(|found| index.scopes(found).join("::"))
-                .filter(|scope| !scope.is_empty())
-        };
-        let enumerators: Vec<Enumerator> = self
-            .debug
-            .children(self.die)
-            .iter()
-            .filter(|child| child.tag() == constants::DW_TAG_enumerator)
-            .filter_map(|child| {
-                let name = self.debug.name(self.die.unit, child)?;
-                Some(Enumerator {
-                    name: match &scope {
-                        Some(scope) => format!("{scope}::{name}"),
-                        None => name,
-                    },
-                    value: constant(&child.attr_value(constants::DW_AT_const_value)?)?,
-                })
-            })
-            .collect();
-        let underlying_unsigned = self.entry.has_attr(constants::DW_AT_type)
-            && matches!(
-                *self.symbols.strip(self.target()),
-                Type::Base {
-                    encoding: BaseEncoding::Unsigned
-                        | BaseEncoding::UnsignedChar
-                        | BaseEncoding::Boolean
-                        | BaseEncoding::Utf,
-                    ..
-                }
-            );
-        let signed = !underlying_unsigned && enumerators.iter().any(|item| item.value < 0);
-        Type::Enumeration {
-            name,
-            size: self.size().unwrap_or_else(|| {
-                if self.entry.has_attr(constants::DW_AT_type) {
-                    self.symbols.size_of(self.target()).unwrap_or(0)
-                } else {
-                    0
-                }
-            }),
-            signed,
-            enumerators,
-        }
-    }
-
-    /// The definition of a type that is only declared here, in any unit of any module.
-    fn definition(&self, kinds: &[NameKind]) -> Option<TypeId> {
-        let wanted = self.qualified_name()?;
-        let module_first = std::iter::once(self.module).chain(
-            self.symbols
-                .loaded()
-                .filter(|module| module.info.id != self.module.info.id),
-        );
-        let plain = crate::dwarf::name::components(&wanted)
-            .last()
-            .map(|last| crate::dwarf::name::plain(last).to_owned())?;
-        for module in module_first {
-            let debug = module.debug();
-            let index = debug.index();
-            let found = index.named(&plain).into_iter().find(|name| {
-                kinds.contains(&name.kind)
-                    && !name.declaration
-                    && !name.local
-                    && name.die != self.die
-                    && debug
-                        .entry(name.die)
-                        .is_some_and(|entry| !flag(&entry, constants::DW_AT_declaration))
-                    && index.qualified(debug, name) == wanted
-            });
-            if let Some(found) = found {
-                return Some(self.symbols.type_id(module, found.die));
-            }
-        }
-        None
-    }
-
-    fn structure(&self, kind: StructureKind) -> Type {
-        let declaration = flag(self.entry, constants::DW_AT_declaration);
-        if declaration {
-            let kinds: &[NameKind] = if kind == StructureKind::Union {
-                &[NameKind::Union]
-            } else {
-                &[NameKind::Structure]
-            };
-            if let Some(definition) = self.definition(kinds) {
-                return (*self.symbols.type_of(definition)).clone();
-            }
-        }
-        let mut members = Vec::new();
-        let mut static_members = Vec::new();
-        let mut variants = None;
-        for child in self.debug.children(self.die) {
-            match child.tag() {
-                constants::DW_TAG_member | constants::DW_TAG_variable
-                    if child.tag() == constants::DW_TAG_variable
-                        || flag(&child, constants::DW_AT_declaration)
-                        || flag(&child, constants::DW_AT_external) =>
-                {
-                    let position = members.len();
-                    let name = self.debug.name(self.die.unit, &child);
-                    static_members.extend(name.map(|name| StaticMember { name, position }));
-                }
-                constants::DW_TAG_member => members.push(self.member(&child)),
-                constants::DW_TAG_inheritance => {
-                    let type_id = self.symbols.type_id_of(self.module, self.die.unit, &child);
-                    let name = match &*self.symbols.strip(type_id) {
-                        Type::Structure { name, .. } => name.clone(),
-                        _ => None,
-                    };
-                    members.push(Member {
-                        name,
-                        base_class: true,
-                        ..self.member(&child)
-                    });
-                }
-                constants::DW_TAG_variant_part => variants = Some(Box::new(self.variants(&child))),
-                _ => {}
-            }
-        }
-        Type::Structure {
-            kind,
-            name: self.qualified_name(),
-            size: self.size().unwrap_or(0),
-            members,
-            static_members,
-            variants,
-            declaration,
-        }
-    }
-
-    fn member(&self, entry: &Entry) -> Member {
-        let type_id = self.symbols.type_id_of(self.module, self.die.unit, entry);
-        let location = entry.attr_value(constants::DW_AT_data_member_location);
-        let offset = match &location {
-            None => Some(0),
-            Some(AttributeValue::Exprloc(expression)) => self.constant_offset(expression),
-            Some(other) => other.udata_value(),
-        };
-        let number = |name| entry.attr_value(name).and_then(|value| value.udata_value());
-        let mut offset = offset.unwrap_or(u64::MAX);
-        let bits = number(constants::DW_AT_bit_size).map(|width| {
-            let (byte, first) = if let Some(bit) = number(constants::DW_AT_data_bit_offset) {
-                (bit / 8, bit % 8)
-            } else if let Some(from_top) = number(constants::DW_AT_bit_offset) {
-                // Counted from the most significant bit of the storage.
-                let storage = number(constants::DW_AT_byte_size)
-                    .or_else(|| self.symbols.size_of(type_id))
-                    .unwrap_or(4);
-                let bit = storage
-                    .saturating_mul(8)
-                    .saturating_sub(from_top)
-                    .saturating_sub(width);
-                (bit / 8, bit % 8)
-            } else {
-                (0, 0)
-            };
-            offset = offset.saturating_add(byte);
-            (first, width)
-        });
-        Member {
-            name: self.debug.name(self.die.unit, entry),
-            type_id,
-            offset,
-            bits,
-            base_class: false,
-            artificial: flag(entry, constants::DW_AT_artificial),
-        }
-    }
-
-    /// The offset of an expression that only adds a constant; the offset of a virtual base is not like that.
-    fn constant_offset(
-        &self,
-        expression: &gimli::Expression<crate::module::Reader>,
-    ) -> Option<u64> {
-        let unit = self.debug.unit(self.die.unit)?;
-        let mut operations = expression.clone().operations(unit.encoding());
-        let value = match operations.next().ok()?? {
-            gimli::Operation::PlusConstant { value }
-            | gimli::Operation::UnsignedConstant { value } => value,
-            _ => return None,
-        };
-        match operations.next() {
-            Ok(None) => Some(value),
-            Ok(Some(gimli::Operation::Plus)) if matches!(operations.next(), Ok(None)) => {
-                Some(value)
-            }
-            _ => None,
-        }
-    }
-
-    fn variants(&self, part: &Entry) -> VariantPart {
-        let here = Die {
-            unit: self.die.unit,
-            offset: part.offset(),
-        };
-        let discriminant = part
-            .attr_value(constants::DW_AT_discr)
-            .and_then(|value| self.debug.reference(self.die.unit, &value))
-            .and_then(|die| self.debug.entry(die))
-            .map(|entry| self.member(&entry));
-        let variants = self
-            .debug
-            .children(here)
-            .iter()
-            .filter(|child| child.tag() == constants::DW_TAG_variant)
-            .filter_map(|variant| {
-                let die = Die {
-                    unit: self.die.unit,
-                    offset: variant.offset(),
-                };
-                let member = self
-                    .debug
-                    .children(die)
-                    .iter()
-                    .find(|child| child.tag() == constants::DW_TAG_member)
-                    .map(|child| self.member(child))?;
-                let value = variant
-                    .attr_value(constants::DW_AT_discr_value)
-                    .and_then(|value| constant(&value));
-                Some(Variant { value, member })
-            })
-            .collect();
-        VariantPart {
-            discriminant,
-            variants,
-        }
-    }
-}
-
-/// The number of elements of one dimension; none if it is not a constant.
-fn element_count(bounds: &Entry) -> Option<u64> {
-    if bounds.tag() == constants::DW_TAG_enumeration_type {
-        return None;
-    }
-    if let Some(count) = bounds.attr_value(constants::DW_AT_count) {
-        return count.udata_value();
-    }
-    let upper = constant(&bounds.attr_value(constants::DW_AT_upper_bound)?)?;
-    let lower = bounds
-        .attr_value(constants::DW_AT_lower_bound)
-        .and_then(|value| constant(&value))
-        .unwrap_or(0);
-    // `int a[0]` has the upper bound -1, which some producers write as the largest number of its form.
-    let count = upper.checked_sub(lower)?.checked_add(1)?;
-    if matches!(upper, 0xffff_ffff | 0xffff_ffff_ffff_ffff) {
-        return Some(0);
-    }
-    u64::try_from(count).ok()
 }
 
 /// The number of a constant attribute: signed where its form is, otherwise not.
