@@ -1,37 +1,58 @@
 //! Keeping the tracer and the thread it wakes on one cpu.
 //!
 //! A hit is two switches: from the thread to the tracer and back. Within one cpu they are cheap. Between two they
-//! cost several times as much, since the other one must be woken from its sleep, by an interrupt that in a
+//! can cost several times as much, since the other one must be woken from its sleep, by an interrupt that in a
 //! virtual machine the host has to deliver. The scheduler does not know this: it sees the tracer awake on one cpu
 //! while it wakes the thread, and puts the thread on another that is idle.
 //!
 //! So when one thread makes hit after hit, the tracer keeps to one cpu, and each time it wakes the thread it first
 //! narrows the thread's affinity to that cpu, and widens it again right after: the thread has been put in that
-//! cpu's queue, and runs as soon as the tracer waits. The affinity is only ever narrow while the thread stands
-//! still, so neither it nor a child of it can find it so, and it needs no putting right at its end, an exec or
-//! when we leave. (If the scheduler takes the cpu from the tracer between the two calls, the program runs with the
-//! narrow one until the tracer gets it back.) What the program itself sets meanwhile is kept: the mask is read
-//! anew each time.
+//! cpu's queue, and runs as soon as the tracer waits. The affinity is narrow only while the thread stands still,
+//! so that it need not be put right at its end, at an exec or when we leave, and what the program itself sets
+//! meanwhile is kept: the mask is read anew each time.
+//!
+//! There is one gap: the scheduler may take the cpu from the tracer between the waking and the widening, about
+//! once in some hundred hits, and then the program runs with the narrow mask until the tracer is back. It would
+//! have to look at its affinity at that moment to notice. A child that it makes then has its mask put right before
+//! it runs ([`Follower::born`]).
+//!
+//! Whether all this pays depends on the machine and its load: with no cpu idle, the scheduler does the same by
+//! itself. So it is tried out, some hits with and some without, and what took less time is kept for a while.
 
 use std::mem::{MaybeUninit, size_of};
+use std::time::{Duration, Instant};
 
 use libc::cpu_set_t;
-use nix::errno::Errno;
 
-use crate::ptrace::{Status, Tid, wait_any};
+use crate::ptrace::Tid;
 
-/// After how many hits in a row of one thread it is followed.
-const ENOUGH: u32 = 4;
-/// After how many hits the scheduler is asked anew where the tracer should run.
-const MANY: u32 = 4096;
+/// How many hits in a row of one thread are taken for each trial.
+const TRIAL: u32 = 48;
+/// For how many hits the better way is kept.
+const KEPT: u32 = 4096;
+/// With more time than this between hits, their cost does not matter.
+const RARE: Duration = Duration::from_millis(1);
+
+/// What is being done about the hits of the last thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Following it, to see how long that takes.
+    TryWith,
+    /// Not following it, the same; following took this long.
+    TryWithout(Duration),
+    /// What was found better.
+    Kept(bool),
+}
 
 /// Decides on which cpu a thread wakes after a hit.
 #[derive(Debug)]
 pub(crate) struct Follower {
     wanted: bool,
-    /// The thread that was hit last, and how often in a row.
+    /// The thread that was hit last, how often in a row during the phase, and when that began.
     last: Tid,
     streak: u32,
+    phase: Phase,
+    since: Option<Instant>,
     /// While following: the cpu, and the tracer's own mask.
     held: Option<(usize, cpu_set_t)>,
     /// A mask that a thread had, and the one that gives it back.
@@ -44,25 +65,54 @@ impl Follower {
             wanted,
             last: 0,
             streak: 0,
+            phase: Phase::Kept(false),
+            since: None,
             held: None,
             widened: None,
         }
     }
 
-    /// Waits for the next thing that a thread tells.
-    pub(crate) fn wait(&mut self) -> Result<(Tid, Status), Errno> {
-        wait_any()
-    }
-
     /// A thread has been hit.
     pub(crate) fn hit(&mut self, thread: Tid) {
-        if thread == self.last {
-            self.streak = self.streak.saturating_add(1);
-        } else {
+        if !self.wanted {
+            return;
+        }
+        if thread != self.last {
             self.last = thread;
-            self.streak = 0;
+            self.enter(Phase::Kept(false));
+            // Not at once: others may be about to be hit too.
+            self.streak = KEPT - TRIAL;
+            self.since = None;
+            return;
+        }
+        self.streak += 1;
+        let enough = if matches!(self.phase, Phase::Kept(_)) {
+            KEPT
+        } else {
+            TRIAL
+        };
+        if self.streak < enough {
+            return;
+        }
+        let took = self.since.map(|since| since.elapsed()).unwrap_or_default();
+        self.enter(match self.phase {
+            Phase::Kept(_) => Phase::TryWith,
+            Phase::TryWith => Phase::TryWithout(took),
+            Phase::TryWithout(with) => Phase::Kept(with < took && took < RARE * TRIAL),
+        });
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.streak = 0;
+        self.since = Some(Instant::now());
+        if !self.follows() {
             self.rest();
         }
+    }
+
+    fn follows(&self) -> bool {
+        matches!(self.phase, Phase::TryWith | Phase::Kept(true))
     }
 
     /// Wakes a thread by the function given, near the tracer if that pays.
@@ -76,14 +126,19 @@ impl Follower {
         }
     }
 
+    /// A thread or a process has been made, and not run yet: it should have its parent's mask.
+    pub(crate) fn born(&self, parent: Tid, child: Tid) {
+        if let Some((cpu, _)) = self.held
+            && let Some(mask) = affinity(parent)
+            && affinity(child) == Some(only(cpu))
+        {
+            set_affinity(child, &mask);
+        }
+    }
+
     /// Narrows the affinity of a thread that stands; what it was.
     fn narrow(&mut self, thread: Tid) -> Option<cpu_set_t> {
-        if !self.wanted || thread != self.last || self.streak < ENOUGH {
-            return None;
-        }
-        if self.streak > MANY {
-            self.streak = 0;
-            self.rest();
+        if !self.wanted || thread != self.last || !self.follows() {
             return None;
         }
         let mask = affinity(thread)?;

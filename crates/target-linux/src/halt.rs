@@ -203,6 +203,7 @@ impl Process {
         let group = ThreadStatus::read(child)
             .ok()
             .and_then(|status| status.number("Tgid"));
+        self.follower.born(parent, child);
         let is_thread = event == libc::PTRACE_EVENT_CLONE && group == Some(family);
         if event == libc::PTRACE_EVENT_VFORK
             && let Some(parent) = self.threads.get_mut(&parent)

@@ -8,7 +8,7 @@ use crate::breakpoint::Means;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid};
+use crate::ptrace::{Resume, Status, Tid, wait_any};
 use crate::standing::Standing;
 use crate::thread::{Pending, State, Thread};
 
@@ -59,7 +59,7 @@ impl Process {
                 }
                 continue;
             }
-            let (id, status) = match self.follower.wait() {
+            let (id, status) = match wait_any() {
                 Ok(told) => told,
                 Err(Errno::EINTR) => continue,
                 Err(Errno::ECHILD) => return Err(Error::Ended(thread_id(self.id))),
