@@ -268,4 +268,9 @@ impl Context for ConditionContext<'_> {
     fn set_variable(&mut self, number: u16, value: i64) {
         self.moment.variables.set(number, value);
     }
+
+    /// There is no frame to collect into, but reading a variable makes it.
+    fn collect_variable(&mut self, number: u16) {
+        self.variable(number);
+    }
 }
