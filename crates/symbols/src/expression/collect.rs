@@ -3,12 +3,13 @@
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_tracefile::{RegisterMask, VariableNumber};
 
-use super::cell::{Binary, Cell, Emitter, Operation, variable_operand};
+use super::cell::{Binary, Cell, Operation};
 use super::compile::finish;
+use super::emit::{Emitter, variable_operand};
 use super::error::{ExpressionErrorKind, Span};
-use super::location::Object;
 use super::lower::Lower;
 use super::node::{Node, NodeKind};
+use super::object::Object;
 use super::resolve::{Resolver, Result, StateVariables};
 use super::scalar::{Scalar, scalar, storage_size, strip};
 use crate::{BaseEncoding, Language, RegisterRule, Type, TypeId, gdb_register};
@@ -199,7 +200,7 @@ impl<'a> Collection<'a> {
         } = &node.kind
         {
             let start = offset.saturating_add(first / 8);
-            let holder = super::location::offset_by(self.lower.object(of)?, start);
+            let holder = super::object::offset_by(self.lower.object(of)?, start);
             self.object(&holder, (first % 8).saturating_add(*width).div_ceil(8));
             return Ok(());
         }

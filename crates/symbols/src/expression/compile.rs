@@ -3,8 +3,8 @@
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_tracefile::{Action, Address, Architecture, RegisterMask, VariableNumber};
 
-use super::cell::Emitter;
 use super::collect::Collection;
+use super::emit::Emitter;
 use super::location::Locator;
 use super::lower::Lower;
 use super::register_names::{core_registers, program_counter};

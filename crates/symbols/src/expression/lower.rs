@@ -2,8 +2,9 @@
 
 use super::cell::{Binary, Cell};
 use super::error::{ExpressionError, ExpressionErrorKind};
-use super::location::{Locator, Object, object_number, offset_by};
+use super::location::Locator;
 use super::node::{Node, NodeKind};
+use super::object::{Object, object_number, offset_by};
 use super::resolve::Result;
 use super::scalar::{Scalar, scalar};
 use super::syntax::BinaryOperator;

@@ -1,13 +1,13 @@
 //! Evaluation of expressions at a saved state.
 
-use tracewire_tracefile::{Address, ByteOrder, RegisterNumber, VariableNumber};
+use tracewire_tracefile::{Address, VariableNumber};
 
-use super::contents::{Known, Place, Value, number, order, pack};
+use super::contents::{Known, Place, Value, order, pack};
 use super::float;
 use super::state::{State, read_memory};
-use crate::expression::cell::{Cell, Source};
-use crate::expression::location::{Locator, Object, offset_by};
+use crate::expression::location::Locator;
 use crate::expression::node::{Node, NodeKind};
+use crate::expression::object::{Object, offset_by};
 use crate::expression::resolve::{StateVariables, resolve};
 use crate::expression::scalar::{Scalar, builtin, scalar, storage_size, wrap};
 use crate::{ExpressionError, ExpressionErrorKind, Language, Symbols, Type, TypeId};
@@ -44,52 +44,13 @@ pub(crate) struct Evaluator<'a> {
     pub(super) state: &'a dyn State,
     pub(super) text: &'a str,
     pub(super) language: Language,
-    locator: Locator<'a>,
+    pub(super) locator: Locator<'a>,
 }
 
 /// What a node designates.
-enum Designated {
+pub(super) enum Designated {
     Memory(u64),
     Value(Value),
-}
-
-/// A location, worked out.
-struct StateSource<'a>(&'a Symbols, &'a dyn State);
-
-/// Why a location cannot be worked out at a state.
-enum NoPlace {
-    Unavailable,
-    NoMemory(u64),
-    DivisionByZero,
-}
-
-impl Source for StateSource<'_> {
-    type Error = NoPlace;
-
-    fn register(&self, register: RegisterNumber) -> Result<u64, NoPlace> {
-        let bytes = self.1.register(register).ok_or(NoPlace::Unavailable)?;
-        let low = match order(self.0) {
-            ByteOrder::Little => bytes.get(..bytes.len().min(8)),
-            ByteOrder::Big => bytes.get(bytes.len().saturating_sub(8)..),
-        };
-        Ok(number(low.unwrap_or(&[]), false, order(self.0)).unwrap_or(0) as u64)
-    }
-
-    fn load(&self, address: u64, size: u8) -> Result<u64, NoPlace> {
-        let (bytes, known) = read_memory(self.0, self.1, address, usize::from(size));
-        if known.iter().all(|known| *known) {
-            return Ok(number(&bytes, false, order(self.0)).unwrap_or(0) as u64);
-        }
-        Err(if self.1.unknown_memory_is_an_error() {
-            NoPlace::NoMemory(address)
-        } else {
-            NoPlace::Unavailable
-        })
-    }
-
-    fn division_by_zero(&self) -> NoPlace {
-        NoPlace::DivisionByZero
-    }
 }
 
 impl<'a> Evaluator<'a> {
@@ -125,7 +86,7 @@ impl<'a> Evaluator<'a> {
         )
     }
 
-    fn size(&self, node: &Node) -> Result<usize> {
+    pub(super) fn size(&self, node: &Node) -> Result<usize> {
         let Some(size) = storage_size(self.symbols, node.type_id) else {
             return match self.scalar(node.type_id) {
                 Scalar::Array { .. } => Ok(0),
@@ -253,7 +214,7 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
-    fn designated(&self, node: &Node) -> Result<Designated> {
+    pub(super) fn designated(&self, node: &Node) -> Result<Designated> {
         match &node.kind {
             NodeKind::Place(variable) => {
                 let object = match self.locator.object(&variable.location) {
@@ -316,100 +277,6 @@ impl<'a> Evaluator<'a> {
         Ok(Designated::Memory(self.number(pointer)? as u64))
     }
 
-    /// Works an object out: where it is in memory, or its bytes.
-    fn read(&self, object: &Object, node: &Node) -> Result<Designated> {
-        let size = self.size(node)?;
-        if let Object::Memory(cell) = object {
-            return match self.work_out(cell, node)? {
-                Some(address) => Ok(Designated::Memory(address)),
-                None => Ok(Designated::Value(self.unknown(
-                    node.type_id,
-                    size,
-                    Known::Unavailable,
-                ))),
-            };
-        }
-        let mut value = self.bytes(object, size, node)?;
-        value.type_id = node.type_id;
-        Ok(Designated::Value(value))
-    }
-
-    fn unknown(&self, type_id: TypeId, size: usize, why: Known) -> Value {
-        Value::unknown(type_id, size, why, self.language)
-    }
-
-    /// `None` if it takes what was not saved.
-    fn work_out(&self, cell: &Cell, node: &Node) -> Result<Option<u64>> {
-        match cell.work_out(&StateSource(self.symbols, self.state)) {
-            Ok(number) => Ok(Some(number)),
-            Err(NoPlace::Unavailable) => Ok(None),
-            Err(NoPlace::NoMemory(address)) => {
-                self.error(ExpressionErrorKind::Memory(Address(address)), node)
-            }
-            Err(NoPlace::DivisionByZero) => self.error(ExpressionErrorKind::DivisionByZero, node),
-        }
-    }
-
-    /// The bytes of an object that is not simply in memory.
-    fn bytes(&self, object: &Object, size: usize, node: &Node) -> Result<Value> {
-        let type_id = node.type_id;
-        Ok(match object {
-            Object::Memory(cell) => match self.work_out(cell, node)? {
-                Some(address) => self.fetch(address, type_id, size)?,
-                None => self.unknown(type_id, size, Known::Unavailable),
-            },
-            Object::Register(register, offset) => {
-                let mut value = match self.state.register(*register) {
-                    None => self.unknown(type_id, size, Known::Unavailable),
-                    Some(bytes) => {
-                        let bytes = self.make(type_id, bytes);
-                        let mut part = bytes.part(type_id, *offset, size as u64);
-                        // What a register is too short for is in the next one: pieces say so, this does not.
-                        part.place = Place::Nowhere;
-                        part
-                    }
-                };
-                value.place = Place::Register(*register);
-                value
-            }
-            Object::Bytes(bytes) => {
-                let mut contents = bytes.to_vec();
-                contents.resize(size, 0);
-                self.make(type_id, contents)
-            }
-            Object::Value(cell) => match self.work_out(cell, node)? {
-                Some(number) => {
-                    let mut contents = pack(i128::from(number), 8, order(self.symbols));
-                    if order(self.symbols) == ByteOrder::Big && size < 8 {
-                        contents.drain(..8 - size);
-                    }
-                    contents.resize(size, 0);
-                    self.make(type_id, contents)
-                }
-                None => self.unknown(type_id, size, Known::Unavailable),
-            },
-            Object::Pieces(pieces) => {
-                let mut whole = self.make(type_id, Vec::new());
-                for (piece, piece_size) in pieces {
-                    let left = size - whole.contents.len();
-                    let take = usize::try_from(*piece_size).unwrap_or(left).min(left);
-                    let part = self.bytes(piece, take, node)?;
-                    whole.contents.extend(part.contents);
-                    whole.known.extend(part.known);
-                }
-                whole.contents.resize(size, 0);
-                whole.known.resize(size, Known::OptimizedOut);
-                whole
-            }
-            Object::Synthetic(_) => {
-                let mut value = self.unknown(type_id, size, Known::OptimizedOut);
-                value.synthetic = true;
-                value
-            }
-            Object::OptimizedOut => self.unknown(type_id, size, Known::OptimizedOut),
-        })
-    }
-
     fn bit_field(&self, of: &Node, offset: u64, bits: (u64, u64), node: &Node) -> Result<Value> {
         let Some((size, signed)) = self.scalar(node.type_id).as_number() else {
             return self.error(
@@ -457,7 +324,12 @@ impl<'a> Evaluator<'a> {
         match self.designated(of)? {
             Designated::Memory(address) => Ok(address),
             Designated::Value(value) if value.missing() == Some(Known::OptimizedOut) => {
-                self.error(ExpressionErrorKind::ValueOptimizedOut, node)
+                let NodeKind::Place(variable) = &of.kind else {
+                    return self.error(ExpressionErrorKind::ValueOptimizedOut, node);
+                };
+                let name = &variable.name;
+                let message = format!("Can't take address of \"{name}\" which isn't an lvalue.");
+                self.error(ExpressionErrorKind::Type(message), node)
             }
             Designated::Value(value)
                 if value.missing() == Some(Known::Unavailable) && value.place == Place::Nowhere =>
@@ -483,16 +355,5 @@ impl<'a> Evaluator<'a> {
     /// Whether the type is the flags of a register.
     pub(super) fn is_void(&self, value: &Value) -> bool {
         matches!(*self.symbols.type_of(value.type_id), Type::Void)
-    }
-}
-
-impl Evaluator<'_> {
-    /// The value of the node's type that lies `offset` bytes from a frame's address.
-    pub(super) fn frame_slot(&self, frame: &Cell, offset: i64, node: &Node) -> Result<Value> {
-        let object = Object::Memory(frame.clone().add(offset as u64));
-        match self.read(&object, node)? {
-            Designated::Memory(address) => self.fetch(address, node.type_id, self.size(node)?),
-            Designated::Value(value) => Ok(value),
-        }
     }
 }

@@ -5,6 +5,7 @@ mod contents;
 mod evaluate;
 mod expand;
 mod float;
+mod locate;
 mod print;
 mod state;
 mod type_name;

@@ -1,5 +1,6 @@
 //! Expressions and values against the real GDB: both look at the same core file.
 
+mod collected;
 mod compare;
 mod core_file;
 

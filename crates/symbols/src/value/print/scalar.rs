@@ -1,6 +1,8 @@
 //! Numbers, characters, pointers, references, enumerations, functions.
 
 use super::{Context, Printer};
+use tracewire_tracefile::Address;
+
 use crate::expression::register_types::FLAGS_NAME;
 use crate::value::contents::{Place, Value, number, order};
 use crate::value::evaluate::Evaluator;
@@ -122,16 +124,36 @@ impl Printer<'_> {
     /// An address, with the symbol it lies in.
     pub(super) fn address(&mut self, address: u64) {
         self.put(&format!("{address:#x}"));
-        match self
-            .symbols
-            .symbol_at(tracewire_tracefile::Address(address))
-        {
+        match self.symbol(address) {
             None => {}
-            Some((symbol, 0)) => self.put(&format!(" <{}>", without_number(&symbol))),
-            Some((symbol, offset)) => {
-                self.put(&format!(" <{}+{offset}>", without_number(&symbol)));
-            }
+            Some((symbol, 0)) => self.put(&format!(" <{symbol}>")),
+            Some((symbol, offset)) => self.put(&format!(" <{symbol}+{offset}>")),
         }
+    }
+
+    /// The function or symbol that an address is in. A function's name is that of its debug information: the
+    /// linker's may tell of what the compiler made of it (`work.constprop.0`).
+    fn symbol(&self, address: u64) -> Option<(String, u64)> {
+        let symbol = self.symbols.symbol_at(Address(address));
+        let function = self.symbols.function_at(Address(address));
+        let Some(function) = function.filter(|function| function.returns.is_some()) else {
+            return symbol.map(|(name, offset)| (without_number(&name).to_owned(), offset));
+        };
+        if let Some((name, 0)) = symbol
+            && function.entry.0 != address
+        {
+            return Some((name, 0));
+        }
+        let offset = address.wrapping_sub(function.entry.0);
+        let language = self.symbols.language_at(Some(Address(address)));
+        let name = match self.symbols.symbol_at(function.entry) {
+            // With its parameters.
+            Some((name, 0)) if language == Language::Cpp => {
+                name.split(" [clone").next().unwrap_or(&name).to_owned()
+            }
+            _ => function.name,
+        };
+        Some((name, offset))
     }
 
     /// A pointer's value: the address, and the string that it points to.
