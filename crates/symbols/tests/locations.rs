@@ -213,3 +213,46 @@ builds! {
     rust_limited: "rustc" "modules.rs" &["-Cdebuginfo=1", "-O", "--edition=2021"];
     rust_release: "rustc" "modules.rs" &["-g", "-O", "--edition=2021"];
 }
+
+/// A static program has the C library's two thousand functions in it, without debug information, written by hand or
+/// by a compiler.
+#[test]
+fn symbols_of_a_static_program() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let build = Build {
+        compiler: "cc",
+        source: "shapes.c",
+        options: &["-static", "-O1"],
+    };
+    let Some(program) = build.run(directory.path()) else {
+        return;
+    };
+    let mut symbols = Symbols::new();
+    symbols
+        .add_module(&program, 0)
+        .expect("the program is read");
+    let names: BTreeSet<String> = symbols
+        .functions()
+        .into_iter()
+        .map(|function| function.name)
+        .collect();
+    assert!(names.len() > 500);
+    let names: Vec<String> = names.into_iter().collect();
+    let Some(expected) = gdb_locations(&program, directory.path(), &names) else {
+        return;
+    };
+    let mut wrong = Vec::new();
+    for name in &names {
+        let found = resolved(&symbols, name);
+        if found != expected[name] {
+            wrong.push(format!("{name}: {found:x?}, GDB {:x?}", expected[name]));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ:\n{}",
+        wrong.len(),
+        names.len(),
+        wrong.join("\n")
+    );
+}
