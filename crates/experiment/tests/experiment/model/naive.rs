@@ -85,15 +85,9 @@ impl Model {
         }
     }
 
-    fn keys(&self) -> Vec<Key> {
-        let definitions = self.tracepoints.iter().map(|each| &each.definition);
-        definitions
-            .map(|each| (each.number, each.address))
-            .collect()
-    }
-
-    fn find(&mut self, key: Key) -> Option<usize> {
-        self.keys().iter().position(|each| *each == key)
+    fn find(&self, key: Key) -> Option<usize> {
+        let mut definitions = self.tracepoints.iter().map(|each| &each.definition);
+        definitions.position(|each| (each.number, each.address) == key)
     }
 
     pub fn define(&mut self, definition: TracepointDefinition) {
@@ -225,10 +219,11 @@ impl Model {
 
     fn reach(&mut self, moment: &Moment) {
         for index in 0..self.tracepoints.len() {
-            let definition = self.tracepoints[index].definition.clone();
+            let definition = &self.tracepoints[index].definition;
             if !definition.enabled || definition.address != moment.pc {
                 continue;
             }
+            let definition = definition.clone();
             if let Some(condition) = &definition.condition {
                 let mut view = View::new(self, moment);
                 match Evaluation::new().evaluate(condition, &mut view) {
