@@ -120,7 +120,7 @@ pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
 pub use piece::{Piece, PieceContent, SourceKind};
-pub use registers::{LayoutError, Register, RegisterLayout, X86Registers};
+pub use registers::{LayoutError, Register, RegisterLayout, StandardRegisters, X86Registers};
 #[cfg(target_os = "linux")]
 pub use spool::Spool;
 pub use status::{Status, StatusFields, StopReason};

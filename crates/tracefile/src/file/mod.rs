@@ -5,12 +5,12 @@ mod open;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::architecture::ByteOrder;
+use crate::architecture::{Architecture, ByteOrder};
 use crate::description::Description;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex};
 use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
-use crate::registers::RegisterLayout;
+use crate::registers::{RegisterLayout, StandardRegisters};
 
 use open::Bytes;
 pub use open::OpenError;
@@ -83,6 +83,29 @@ impl TraceFile {
         self.layout_error = None;
         self.index.forget_addresses();
         self.shape.register_block = self.settle_register_block();
+    }
+
+    /// Says which machine the file is of. The machine settles the byte order; the layout is that of its
+    /// standard register set whose size the register blocks have, where the description does not tell one.
+    /// Gives whether there is a layout now.
+    pub fn set_architecture(&mut self, architecture: Architecture) -> bool {
+        let order = architecture.byte_order();
+        if order != self.shape.order && self.ending != Ending::CutInDescription {
+            let start = usize::try_from(self.frames_start).unwrap_or(usize::MAX);
+            let frames = FrameIndex::build_in(&self.bytes, start, order);
+            self.index = frames.index;
+            self.ending = frames.ending;
+        }
+        self.shape.order = order;
+        self.shape.register_block = self.settle_register_block();
+        if self.layout.is_none() {
+            let size = self.register_block_size();
+            let standard = size.and_then(|size| StandardRegisters::of_size(architecture, size));
+            standard
+                .into_iter()
+                .for_each(|set| self.set_layout(set.layout()));
+        }
+        self.layout.is_some()
     }
 
     /// How many complete frames there are.

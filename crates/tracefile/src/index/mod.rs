@@ -72,6 +72,11 @@ fn likely_order(layout: Option<&RegisterLayout>) -> ByteOrder {
 }
 
 impl FrameIndex {
+    /// Finds the frames in this byte order.
+    pub(crate) fn build_in(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
+        walk(bytes, start, order)
+    }
+
     /// Finds the frames, in the byte order that the target description settles, else in the one with which
     /// the chain of frames ends at an end marker, else in the one whose first frame is of a tracepoint that
     /// the description defines, else in the one that gives more frames.

@@ -1,7 +1,10 @@
 //! Which register stands where in a register block.
 
+mod feature;
 mod layout;
+mod standard;
 mod x86;
 
 pub use layout::{LayoutError, Register, RegisterLayout};
+pub use standard::StandardRegisters;
 pub use x86::X86Registers;

@@ -5,9 +5,8 @@
 //! Names, order and numbers are those of GDB's own descriptions of Linux on x86 (features
 //! `org.gnu.gdb.i386.core`, `.sse`, `.linux`, `.segments`, `.avx`, `.avx512`).
 
-use std::fmt::Write;
-
-use super::layout::{Register, RegisterLayout};
+use super::feature::{self, Feature, Row, counted, flags, numbered, row, vector_union};
+use super::layout::RegisterLayout;
 use crate::number::RegisterNumber;
 
 /// A register set of x86-64 or i386. Each holds those before it.
@@ -26,7 +25,7 @@ pub enum X86Registers {
 
 /// The word size.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Width {
+pub(super) enum Width {
     Bits32,
     Bits64,
 }
@@ -77,7 +76,8 @@ impl X86Registers {
             let covers = |candidate: &Self| {
                 let count: usize = candidate
                     .features(Width::Bits64)
-                    .map(|feature| feature_registers(feature, Width::Bits64).len())
+                    .iter()
+                    .map(|feature| feature.registers.len())
                     .sum();
                 usize::from(register.0) < count
             };
@@ -85,77 +85,46 @@ impl X86Registers {
         })
     }
 
-    fn features(self, width: Width) -> impl Iterator<Item = &'static str> {
+    fn features(self, width: Width) -> Vec<Feature> {
+        self.features_with(width, &|_| true)
+    }
+
+    /// The features of the set that are wanted, by their short names.
+    pub(super) fn features_with(self, width: Width, wanted: &dyn Fn(&str) -> bool) -> Vec<Feature> {
+        let mut next = 0;
         FEATURES
             .into_iter()
-            .filter(move |(_, first)| *first <= self)
+            .filter(|(_, first)| *first <= self)
             // GDB 13 fails on the segment bases in a description of i386, and never sends them itself.
-            .filter(move |(name, _)| width == Width::Bits64 || *name != "segments")
-            .map(|(name, _)| name)
+            .filter(|(name, _)| width == Width::Bits64 || *name != "segments")
+            .filter(|(name, _)| wanted(name))
+            .map(|(name, _)| {
+                let registers = numbered(next, feature_registers(name, width));
+                next += registers.len() as u16;
+                Feature {
+                    name: format!("org.gnu.gdb.i386.{name}"),
+                    types: feature_types(name, width),
+                    registers,
+                }
+            })
+            .collect()
     }
 
     fn layout(self, width: Width) -> RegisterLayout {
-        let registers = self
-            .features(width)
-            .flat_map(|feature| feature_registers(feature, width))
-            .zip(0u16..)
-            .map(|(register, number)| Register {
-                name: register.name,
-                number: RegisterNumber(number),
-                offset: 0,
-                bits: register.bits,
-                type_name: register.type_name.to_owned(),
-                group: register.group.map(str::to_owned),
-            })
-            .collect();
-        RegisterLayout::new(Some(width.architecture().to_owned()), registers)
-            .expect("the numbers are counted up from 0")
+        feature::layout(width.architecture(), &self.features(width))
     }
 
     fn target_xml(self, width: Width) -> String {
-        let mut xml = String::from(
-            "<?xml version=\"1.0\"?>\n<!DOCTYPE target SYSTEM \"gdb-target.dtd\">\n<target>\n",
-        );
-        let mut line = |text: std::fmt::Arguments<'_>| {
-            writeln!(xml, "{text}").expect("a String can be written to");
-        };
-        line(format_args!(
-            "<architecture>{}</architecture>",
-            width.architecture()
-        ));
-        line(format_args!("<osabi>GNU/Linux</osabi>"));
-        let mut number = 0;
-        for feature in self.features(width) {
-            line(format_args!(
-                "<feature name=\"org.gnu.gdb.i386.{feature}\">"
-            ));
-            feature_types(feature, width)
-                .lines()
-                .for_each(|text| line(format_args!("{text}")));
-            for Row {
-                name,
-                bits,
-                type_name,
-                group,
-            } in feature_registers(feature, width)
-            {
-                let group = group
-                    .map(|group| format!(" group=\"{group}\""))
-                    .unwrap_or_default();
-                line(format_args!(
-                    "<reg name=\"{name}\" bitsize=\"{bits}\" type=\"{type_name}\" regnum=\"{number}\"{group}/>"
-                ));
-                number += 1;
-            }
-            line(format_args!("</feature>"));
-        }
-        line(format_args!("</target>"));
-        xml
+        feature::target_xml(
+            width.architecture(),
+            Some("GNU/Linux"),
+            &self.features(width),
+        )
     }
 }
 
 impl Width {
-    const fn architecture(self) -> &'static str {
+    pub(super) const fn architecture(self) -> &'static str {
         match self {
             Self::Bits32 => "i386",
             Self::Bits64 => "i386:x86-64",
@@ -178,32 +147,12 @@ impl Width {
     }
 }
 
-/// A register as a description tells it.
-struct Row {
-    name: String,
-    bits: u32,
-    type_name: &'static str,
-    group: Option<&'static str>,
-}
-
-fn row(name: impl Into<String>, bits: u32, type_name: &'static str) -> Row {
-    Row {
-        name: name.into(),
-        bits,
-        type_name,
-        group: None,
-    }
-}
-
 fn feature_registers(feature: &str, width: Width) -> Vec<Row> {
     let (vectors, all_vectors) = width.vectors();
-    let numbered =
-        |prefix: &'static str, suffix: &'static str, range: std::ops::Range<u32>, bits, kind| {
-            range.map(move |n| row(format!("{prefix}{n}{suffix}"), bits, kind))
-        };
     match feature {
         "core" => core_registers(width),
-        "sse" => numbered("xmm", "", 0..vectors, 128, "vec128")
+        "sse" => counted("xmm", "", 0..vectors, 128, "vec128")
+            .into_iter()
             .chain([Row {
                 group: Some("vector"),
                 ..row("mxcsr", 32, "i386_mxcsr")
@@ -221,12 +170,14 @@ fn feature_registers(feature: &str, width: Width) -> Vec<Row> {
             row("fs_base", width.word(), "int"),
             row("gs_base", width.word(), "int"),
         ],
-        "avx" => numbered("ymm", "h", 0..vectors, 128, "uint128").collect(),
-        _ => numbered("xmm", "", vectors..all_vectors, 128, "vec128")
-            .chain(numbered("ymm", "h", vectors..all_vectors, 128, "uint128"))
-            .chain(numbered("k", "", 0..8, 64, "uint64"))
-            .chain(numbered("zmm", "h", 0..all_vectors, 256, "v2ui128"))
-            .collect(),
+        "avx" => counted("ymm", "h", 0..vectors, 128, "uint128"),
+        _ => [
+            counted("xmm", "", vectors..all_vectors, 128, "vec128"),
+            counted("ymm", "h", vectors..all_vectors, 128, "uint128"),
+            counted("k", "", 0..8, 64, "uint64"),
+            counted("zmm", "h", 0..all_vectors, 256, "v2ui128"),
+        ]
+        .concat(),
     }
 }
 
@@ -268,40 +219,20 @@ fn core_registers(width: Width) -> Vec<Row> {
     rows
 }
 
-/// The flags of a register: names and bits.
-fn flags(id: &str, bits: &[(&str, u32)]) -> String {
-    let mut xml = format!("<flags id=\"{id}\" size=\"4\">\n");
-    for (name, bit) in bits {
-        writeln!(
-            xml,
-            "<field name=\"{name}\" start=\"{bit}\" end=\"{bit}\"/>"
-        )
-        .expect("a String can be written to");
-    }
-    xml + "</flags>\n"
-}
-
 fn feature_types(feature: &str, width: Width) -> String {
     let vec128 = || {
-        let parts = [
-            ("v8_bfloat16", "v8bf16", "bfloat16", 8),
-            ("v8_half", "v8h", "ieee_half", 8),
-            ("v4_float", "v4f", "ieee_single", 4),
-            ("v2_double", "v2d", "ieee_double", 2),
-            ("v16_int8", "v16i8", "int8", 16),
-            ("v8_int16", "v8i16", "int16", 8),
-            ("v4_int32", "v4i32", "int32", 4),
-            ("v2_int64", "v2i64", "int64", 2),
-        ];
-        let vectors = parts.map(|(_, id, element, count)| {
-            format!("<vector id=\"{id}\" type=\"{element}\" count=\"{count}\"/>\n")
-        });
-        let fields =
-            parts.map(|(name, id, ..)| format!("<field name=\"{name}\" type=\"{id}\"/>\n"));
-        format!(
-            "{}<union id=\"vec128\">\n{}<field name=\"uint128\" type=\"uint128\"/>\n</union>\n",
-            vectors.concat(),
-            fields.concat()
+        vector_union(
+            "vec128",
+            &[
+                ("v8_bfloat16", "v8bf16", "bfloat16", 8),
+                ("v8_half", "v8h", "ieee_half", 8),
+                ("v4_float", "v4f", "ieee_single", 4),
+                ("v2_double", "v2d", "ieee_double", 2),
+                ("v16_int8", "v16i8", "int8", 16),
+                ("v8_int16", "v8i16", "int16", 8),
+                ("v4_int32", "v4i32", "int32", 4),
+                ("v2_int64", "v2i64", "int64", 2),
+            ],
         )
     };
     match feature {
