@@ -1,4 +1,4 @@
-//! Locations resolve to the very addresses where GDB puts a breakpoint.
+//! Locations resolve to the very addresses where GDB puts a breakpoint, and the very lines it tells for them.
 
 mod support;
 
@@ -8,10 +8,15 @@ use std::path::Path;
 use support::{Build, gdb_locations};
 use tracewire_symbols::Symbols;
 
-fn resolved(symbols: &Symbols, location: &str) -> Vec<u64> {
-    let mut found: Vec<u64> = symbols
+fn resolved(symbols: &Symbols, location: &str) -> Vec<(u64, u64)> {
+    let mut found: Vec<(u64, u64)> = symbols
         .resolve(location, None)
-        .map(|places| places.iter().map(|place| place.address.0).collect())
+        .map(|places| {
+            places
+                .iter()
+                .map(|place| (place.address.0, place.line))
+                .collect()
+        })
         .unwrap_or_default();
     found.sort_unstable();
     found

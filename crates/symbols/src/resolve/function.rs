@@ -360,7 +360,7 @@ fn at_entry(module: &Module, entry: u64, name: &str) -> ResolvedLocation {
 }
 
 /// A location at a link-time address. Where the prologue was skipped into an inlined copy, GDB tells the line of
-/// the copied function's declaration.
+/// the call.
 pub(crate) fn located(
     module: &Module,
     address: u64,
@@ -371,8 +371,8 @@ pub(crate) fn located(
     let (mut file, mut number) = line.as_ref().map_or((None, 0), |line| {
         (line.file_name().map(str::to_owned), line.place.line)
     });
-    if moved && let Some((copied_file, copied_line)) = outermost_copy(module, address) {
-        (file, number) = (copied_file, copied_line);
+    if moved && let Some((call_file, call_line)) = outermost_call(module, address) {
+        (file, number) = (call_file, call_line);
     }
     ResolvedLocation {
         address: module.biased(address),
@@ -384,8 +384,8 @@ pub(crate) fn located(
     }
 }
 
-/// Where the function is declared whose inlined copy an address is in; of several the outermost.
-fn outermost_copy(module: &Module, address: u64) -> Option<(Option<String>, u64)> {
+/// Where the function is called whose inlined copy an address is in; of several the outermost.
+fn outermost_call(module: &Module, address: u64) -> Option<(Option<String>, u64)> {
     let debug = module.debug();
     let unit = debug.unit_at(address)?;
     let tree = debug.blocks(unit);
@@ -394,8 +394,12 @@ fn outermost_copy(module: &Module, address: u64) -> Option<(Option<String>, u64)
         .filter_map(|index| tree.block(index))
         .filter(|block| block.kind == BlockKind::Inlined)
         .last()?;
-    let (file, line) = crate::function::declared_at(debug, outermost.origin?);
-    (line != 0).then_some((file, line))
+    let lines = debug.lines(unit);
+    let file = outermost
+        .call_file
+        .and_then(|number| lines.file(number))
+        .map(|file| file.name.clone());
+    (outermost.call_line != 0).then_some((file, outermost.call_line))
 }
 
 #[cfg(test)]

@@ -80,12 +80,13 @@ pub fn gdb(program: &Path, directory: &Path, python: &str) -> Option<String> {
     }
 }
 
-/// The addresses where GDB puts a breakpoint on each location; none for what it cannot resolve.
+/// The addresses where GDB puts a breakpoint on each location, with the line it tells for each; none for what it
+/// cannot resolve.
 pub fn gdb_locations(
     program: &Path,
     directory: &Path,
     locations: &[String],
-) -> Option<BTreeMap<String, Vec<u64>>> {
+) -> Option<BTreeMap<String, Vec<(u64, u64)>>> {
     let list = directory.join("locations.txt");
     std::fs::write(&list, locations.join("\n")).expect("the list is written");
     let python = format!(
@@ -94,11 +95,11 @@ import gdb
 for location in open({list:?}).read().split("\n"):
     try:
         point = gdb.Breakpoint(location)
-        places = sorted({{place.address for place in point.locations}})
+        places = sorted({{(place.address, place.source[1] if place.source else 0) for place in point.locations}})
         point.delete()
     except Exception as error:
         places = []
-    print("@@", location, "@@", " ".join(hex(place) for place in places))
+    print("@@", location, "@@", " ".join("%d:%d" % place for place in places))
 "#
     );
     let output = gdb(program, directory, &python)?;
@@ -113,7 +114,13 @@ for location in open({list:?}).read().split("\n"):
         };
         let places = places
             .split_whitespace()
-            .map(|place| u64::from_str_radix(place.trim_start_matches("0x"), 16).expect("hex"))
+            .map(|place| {
+                let (address, line) = place.split_once(':').expect("an address and a line");
+                (
+                    address.parse().expect("a number"),
+                    line.parse().expect("a number"),
+                )
+            })
             .collect();
         found.insert(location.to_owned(), places);
     }
