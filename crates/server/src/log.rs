@@ -1,0 +1,57 @@
+//! The log of a session: every packet, with the time and what it means.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use tracewire_packets::log::{Direction, line};
+
+/// A log of packets, in the form that [`tracewire_packets::log`] reads; or none. Several sessions may share it.
+#[derive(Debug)]
+pub struct SessionLog {
+    sink: Option<Mutex<BufWriter<File>>>,
+    start: Instant,
+}
+
+impl SessionLog {
+    /// No log.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            sink: None,
+            start: Instant::now(),
+        }
+    }
+
+    /// A log in a new file.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let sink = Some(Mutex::new(BufWriter::new(File::create(path)?)));
+        Ok(Self {
+            sink,
+            start: Instant::now(),
+        })
+    }
+
+    /// Adds a packet. A log that cannot be written is given up in silence: it must not end the session.
+    pub(crate) fn packet(
+        &self,
+        direction: Direction,
+        payload: &[u8],
+        meaning: impl FnOnce() -> String,
+    ) {
+        let Some(sink) = &self.sink else { return };
+        let text = line(
+            self.start.elapsed().as_secs_f64(),
+            direction,
+            payload,
+            &meaning(),
+        );
+        let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(sink, "{text}").and_then(|()| sink.flush());
+    }
+}

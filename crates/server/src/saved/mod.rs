@@ -1,0 +1,253 @@
+//! A trace file, to GDB: everything `target tfile` answers, and what that lacks.
+//!
+//! GDB's own reader searches a file from its start for every `tfind`, knows one address for all frames of a tracepoint,
+//! skips static tracepoint data, gives up on long lines, and shows no symbols of a program that was loaded elsewhere than
+//! it was linked to be. Served from here, frames are found by an index and by their own program counters, and a program
+//! and libraries whose places are known ([`Module`](tracewire_tracefile::Module) lines, or [`SavedTrace::set_program`])
+//! are where they were.
+
+mod image;
+mod process;
+mod session;
+
+use std::path::{Path, PathBuf};
+
+use tracewire_packets::Reply;
+use tracewire_packets::tracepoint::TraceRequest;
+use tracewire_tracefile::{
+    Address, Architecture, Ending, Piece, RegisterLayout, StandardRegisters, Status, StatusFields,
+    StopReason, TraceFile, VariableDefinition,
+};
+
+pub use image::ImageError;
+pub use session::SavedSession;
+
+use image::Image;
+
+/// A trace file that sessions look at. It is never changed, so that any number of them may.
+#[derive(Debug)]
+pub struct SavedTrace {
+    file: TraceFile,
+    /// The program comes first.
+    images: Vec<Image>,
+    problems: Vec<ImageError>,
+    registers: Option<Registers>,
+    status: Status,
+    pieces: Vec<Piece>,
+}
+
+impl SavedTrace {
+    /// Takes a file. Modules that it tells of are read; those that cannot be are [`Self::problems`].
+    #[must_use]
+    pub fn new(file: TraceFile) -> Self {
+        let (mut images, mut problems) = (Vec::new(), Vec::new());
+        for module in file.description().modules() {
+            match Image::of_module(module) {
+                Ok(image) => images.push(image),
+                Err(error) => problems.push(error),
+            }
+        }
+        let pieces = file
+            .description()
+            .tracepoints()
+            .iter()
+            .flat_map(|tracepoint| {
+                // An action a piece, as gdbserver does: GDB writes each as a line when it saves them, and cannot read
+                // long lines back.
+                tracepoint.definition.pieces(tracepoint.usage, 0)
+            })
+            .collect();
+        let registers = told_registers(&file);
+        Self {
+            images,
+            problems,
+            registers,
+            status: status(&file),
+            pieces,
+            file,
+        }
+    }
+
+    /// Says which machine the trace is of, for a file that does not. A file whose register blocks have the size of none
+    /// of the machine's register sets is served with all registers unavailable, except the program counter.
+    pub fn set_architecture(&mut self, architecture: Architecture) {
+        self.file.set_architecture(architecture);
+        self.registers = told_registers(&self.file).or_else(|| {
+            let size = self.file.register_block_size();
+            size.and_then(|size| StandardRegisters::of_size(architecture, size))
+                .or_else(|| StandardRegisters::all(architecture).into_iter().next())
+                .map(|set| Registers {
+                    xml: set.target_xml(),
+                    layout: Some(set.layout()),
+                })
+        });
+    }
+
+    /// Whether it is known which registers the machine has. GDB does not connect where it is not: it wants to be told
+    /// the program counter, and cannot be.
+    #[must_use]
+    pub const fn knows_registers(&self) -> bool {
+        self.registers.is_some()
+    }
+
+    /// Says which program was traced, for a file that does not. Where it was loaded is told by the bias (what is added
+    /// to an address of the ELF file); without one, by tracepoints that were set at functions.
+    ///
+    /// # Errors
+    /// When the file is no program.
+    pub fn set_program(&mut self, path: &Path, bias: Option<u64>) -> Result<(), ImageError> {
+        let mut image = Image::read(path)?;
+        if let (None, Some(architecture)) = (&self.registers, image.architecture) {
+            self.set_architecture(architecture);
+        }
+        let tracepoints = self.file.description().tracepoints();
+        let known = self
+            .file
+            .description()
+            .modules()
+            .first()
+            .map(|module| module.bias);
+        image.bias = match bias.or(known) {
+            Some(bias) => bias,
+            None if image.movable => image.bias_from(tracepoints).unwrap_or(0),
+            None => 0,
+        };
+        // A program that the file told of is replaced.
+        let told = self
+            .images
+            .first()
+            .is_some_and(|first| known == Some(first.bias) && first.extent == image.extent);
+        if told {
+            self.images.remove(0);
+        }
+        self.images.insert(0, image);
+        Ok(())
+    }
+
+    /// Modules that the file tells of and that cannot be read.
+    #[must_use]
+    pub fn problems(&self) -> &[ImageError] {
+        &self.problems
+    }
+
+    /// The file.
+    #[must_use]
+    pub const fn file(&self) -> &TraceFile {
+        &self.file
+    }
+
+    fn program(&self) -> Option<&Image> {
+        self.images.first()
+    }
+
+    /// The frames, one after the other, as the file has them.
+    fn buffer(&self) -> &[u8] {
+        let start = usize::try_from(self.file.frames_start()).unwrap_or(usize::MAX);
+        let end = match self.file.ending() {
+            Ending::Marker { offset, .. }
+            | Ending::Missing { offset }
+            | Ending::Cut { offset, .. } => usize::try_from(offset).unwrap_or(usize::MAX),
+            Ending::CutInDescription => start,
+        };
+        self.file.as_bytes().get(start..end).unwrap_or_default()
+    }
+
+    /// Memory that no frame need hold, because the program cannot change it.
+    fn read_only_memory(&self, address: Address, memory: &mut [Option<u8>]) {
+        for image in &self.images {
+            image.read_memory(address, memory);
+        }
+    }
+
+    fn piece(&self, place: usize) -> Reply {
+        self.pieces
+            .get(place)
+            .map_or(Reply::End, |piece| Reply::Piece(piece.clone()))
+    }
+
+    fn variable(&self, place: usize) -> Reply {
+        let variables: &[VariableDefinition] = self.file.description().variables();
+        variables
+            .get(place)
+            .map_or(Reply::End, |variable| Reply::Variable(variable.clone()))
+    }
+
+    /// In a few lines, for `monitor info`.
+    fn summary(&self) -> String {
+        let name = self
+            .file
+            .path()
+            .map(Path::to_path_buf)
+            .unwrap_or_else(|| PathBuf::from("a trace"));
+        let mut text = format!(
+            "{}: {} trace frames\n",
+            name.display(),
+            self.file.frame_count()
+        );
+        match self.file.ending() {
+            Ending::Marker { .. } => {}
+            ending => text.push_str(&format!("The file does not end as it should: {ending:?}\n")),
+        }
+        for image in &self.images {
+            text.push_str(&format!("{} at {:#x}\n", image.path.display(), image.bias));
+        }
+        for problem in &self.problems {
+            text.push_str(&format!("{problem}\n"));
+        }
+        text
+    }
+}
+
+/// The machine's registers.
+#[derive(Debug)]
+struct Registers {
+    /// The target description that GDB is to read them by.
+    xml: String,
+    /// Where each stands in a block; none when the description cannot be understood.
+    layout: Option<RegisterLayout>,
+}
+
+/// As the file's own target description has them, or the one register set of the size of the file's blocks.
+fn told_registers(file: &TraceFile) -> Option<Registers> {
+    if let Some(xml) = file.description().target_xml() {
+        return Some(Registers {
+            xml: xml.to_owned(),
+            layout: file.layout().cloned(),
+        });
+    }
+    let set = StandardRegisters::only_of_size(file.byte_order(), file.register_block_size()?)?;
+    Some(Registers {
+        xml: set.target_xml(),
+        layout: Some(set.layout()),
+    })
+}
+
+/// How the run stood when the file was written. It is over, whatever the file says.
+fn status(file: &TraceFile) -> Status {
+    let told = file.description().status();
+    let mut fields = told
+        .map(|status| status.fields.clone())
+        .unwrap_or_else(|| StatusFields {
+            stop_reason: Some(StopReason::Unknown),
+            ..StatusFields::default()
+        });
+    if !fields.running && fields.frames == Some(file.frame_count()) {
+        return told.cloned().unwrap_or_else(|| fields.into());
+    }
+    fields.running = false;
+    fields.stop_reason.get_or_insert(StopReason::Unknown);
+    fields.frames = Some(file.frame_count());
+    fields.into()
+}
+
+/// Why a request that would change something is refused.
+fn refusal(request: &TraceRequest) -> String {
+    format!(
+        "This is a saved trace, which nothing can change: cannot {}",
+        request_words(request)
+    )
+}
+
+fn request_words(request: &TraceRequest) -> String {
+    tracewire_packets::Request::Trace(request.clone()).explain()
+}

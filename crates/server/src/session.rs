@@ -1,0 +1,227 @@
+//! A session with a debugger: requests in, replies out, until one of them goes.
+
+use std::io::{self, Read, Write};
+
+use tracewire_packets::family::features::{FeatureList, FeatureRequest};
+use tracewire_packets::family::setting::SettingRequest;
+use tracewire_packets::frame::{Connection, Received, Side, Unreadable};
+use tracewire_packets::log::Direction;
+use tracewire_packets::{Failure, Reply, Request};
+
+use crate::log::SessionLog;
+
+/// The longest packet that is taken, in bytes of payload, which is what `PacketSize` announces. It is gdbserver's own,
+/// so that GDB cuts its requests as it does with that.
+pub const PACKET_SIZE: usize = 0x47ff;
+
+/// What answers requests.
+pub trait Responder {
+    /// What is announced in answer to `qSupported`, beside what the session does by itself. A new client starts with
+    /// this request.
+    fn features(&mut self, client: &FeatureList) -> FeatureList;
+
+    /// Answers a request. A reply should fit [`PACKET_SIZE`] where the request lets it be cut.
+    fn respond(&mut self, request: &Request) -> Answer;
+}
+
+/// The answer to a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// A reply.
+    Reply(Reply),
+    /// Text for the user, then a reply.
+    Output(String, Reply),
+    /// A reply, which is the last one.
+    Last(Reply),
+    /// No reply, and the session is over.
+    End,
+}
+
+impl Answer {
+    /// A failure, with a text for GDB's user.
+    #[must_use]
+    pub fn failed(text: &str) -> Self {
+        Self::Reply(Reply::Error(Failure::text(text)))
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self::Reply(reply)
+    }
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The client went away without a word.
+    Vanished,
+    /// The client said so: it detached, or killed the program.
+    Left,
+}
+
+/// How much is read at once.
+const READ: usize = 0x10000;
+
+/// Serves one client until it goes.
+///
+/// # Errors
+/// When the transport fails in another way than by the client's going away.
+pub fn run(
+    transport: &mut (impl Read + Write),
+    responder: &mut dyn Responder,
+    log: &SessionLog,
+) -> io::Result<Ended> {
+    let mut session = Session {
+        connection: Connection::new(Side::Server, PACKET_SIZE),
+        log,
+        reply: Vec::new(),
+    };
+    let mut buffer = vec![0; READ];
+    loop {
+        let count = match transport.read(&mut buffer) {
+            Ok(0) => return Ok(Ended::Vanished),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if is_gone(&error) => return Ok(Ended::Vanished),
+            Err(error) => return Err(error),
+        };
+        let mut input = buffer.get(..count).unwrap_or_default();
+        let mut ended = None;
+        while ended.is_none() {
+            let Some(next) = session.next(&mut input, responder) else {
+                break;
+            };
+            ended = next;
+            // Written after each reply: a client that floods us with requests and reads nothing must not make us keep
+            // all the answers.
+            if !session.write(transport)? {
+                return Ok(Ended::Vanished);
+            }
+        }
+        // Acknowledgements that belong to no reply.
+        if !session.write(transport)? {
+            return Ok(Ended::Vanished);
+        }
+        if let Some(ended) = ended {
+            return Ok(ended);
+        }
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::BrokenPipe
+            | Kind::ConnectionReset
+            | Kind::ConnectionAborted
+            | Kind::NotConnected
+            | Kind::UnexpectedEof
+            // What a write that timed out gives.
+            | Kind::WouldBlock
+            | Kind::TimedOut
+    )
+}
+
+struct Session<'a> {
+    connection: Connection,
+    log: &'a SessionLog,
+    reply: Vec<u8>,
+}
+
+impl Session<'_> {
+    /// Writes what is to be sent; false when the client is gone.
+    fn write(&mut self, transport: &mut impl Write) -> io::Result<bool> {
+        let output = self.connection.output();
+        if output.is_empty() {
+            return Ok(true);
+        }
+        match transport.write_all(output).and_then(|()| transport.flush()) {
+            Ok(()) => {
+                self.connection.written(usize::MAX);
+                Ok(true)
+            }
+            Err(error) if is_gone(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Answers the next packet of the input; none when the input has no more, and how the session ended when it did.
+    fn next(&mut self, input: &mut &[u8], responder: &mut dyn Responder) -> Option<Option<Ended>> {
+        let request = match self.connection.receive(input)? {
+            Received::Packet(payload) => {
+                let request = Request::parse(payload);
+                self.log
+                    .packet(Direction::Request, payload, || match &request {
+                        Ok(request) => request.explain(),
+                        Err(error) => format!("malformed: {error}"),
+                    });
+                request
+            }
+            Received::Unreadable(why) => {
+                let text = match why {
+                    Unreadable::TooLong => "the packet is longer than PacketSize",
+                    Unreadable::BadRun => "the packet cannot be read",
+                };
+                self.send(&Reply::Error(Failure::text(text)));
+                return Some(None);
+            }
+            Received::Lost => return Some(Some(Ended::Vanished)),
+            // Nothing runs between a request and its reply, and a client does not notify.
+            Received::Interrupt | Received::Notification(_) => return Some(None),
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => {
+                self.send(&Reply::Error(Failure::text(&error.to_string())));
+                return Some(None);
+            }
+        };
+        Some(self.answer(&request, responder))
+    }
+
+    fn answer(&mut self, request: &Request, responder: &mut dyn Responder) -> Option<Ended> {
+        let answer = match request {
+            Request::Feature(FeatureRequest::Supported { features }) => {
+                let mut announced = FeatureList::default();
+                announced.announce_value("PacketSize", format!("{PACKET_SIZE:x}"));
+                announced.announce("QStartNoAckMode");
+                announced
+                    .0
+                    .extend(responder.features(&features.clone().unwrap_or_default()).0);
+                Answer::Reply(Reply::Features(announced))
+            }
+            Request::Setting(SettingRequest::NoAcknowledgements) => {
+                self.send(&Reply::Ok);
+                self.connection.stop_acknowledging();
+                return None;
+            }
+            Request::Unknown(_) => Answer::Reply(Reply::Unsupported),
+            request => responder.respond(request),
+        };
+        match answer {
+            Answer::Reply(reply) => self.send(&reply),
+            Answer::Output(text, reply) => {
+                self.send(&Reply::Output(tracewire_packets::HexBytes(
+                    text.into_bytes(),
+                )));
+                self.send(&reply);
+            }
+            Answer::Last(reply) => {
+                self.send(&reply);
+                return Some(Ended::Left);
+            }
+            Answer::End => return Some(Ended::Left),
+        }
+        None
+    }
+
+    fn send(&mut self, reply: &Reply) {
+        self.reply.clear();
+        reply.print(&mut self.reply);
+        self.log
+            .packet(Direction::Reply, &self.reply, || reply.to_string());
+        self.connection.send(&self.reply);
+    }
+}

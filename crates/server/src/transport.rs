@@ -1,0 +1,169 @@
+//! Listening and the streams that come of it.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::address::ListenAddress;
+
+/// How long a client may leave what it is sent unread before it is taken to be gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A place where debuggers connect.
+#[derive(Debug)]
+pub struct Listener {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+    Stdio,
+}
+
+impl Listener {
+    /// Starts to listen. A port 0 is one that is free; [`Self::local`] says which.
+    ///
+    /// # Errors
+    /// When the address cannot be had; a Unix socket whose path exists cannot.
+    pub fn bind(address: &ListenAddress) -> io::Result<Self> {
+        let kind = match address {
+            ListenAddress::Stdio => Kind::Stdio,
+            ListenAddress::Unix(path) => Kind::Unix(UnixListener::bind(path)?, path.clone()),
+            ListenAddress::Tcp { host, port } => Kind::Tcp(bind(host, *port)?),
+        };
+        Ok(Self { kind })
+    }
+
+    /// The TCP address, with the port that was found.
+    #[must_use]
+    pub fn local(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Tcp(listener) => listener.local_addr().ok(),
+            Kind::Unix(..) | Kind::Stdio => None,
+        }
+    }
+
+    /// Whether this is standard input and output, on which there is one client only.
+    #[must_use]
+    pub const fn is_stdio(&self) -> bool {
+        matches!(self.kind, Kind::Stdio)
+    }
+
+    /// Waits for a client.
+    ///
+    /// # Errors
+    /// When the system cannot give one; that of a client that is gone already is not told.
+    pub fn accept(&self) -> io::Result<Transport> {
+        loop {
+            let accepted = match &self.kind {
+                Kind::Stdio => return Ok(Transport::Stdio),
+                Kind::Tcp(listener) => listener
+                    .accept()
+                    .and_then(|(stream, _)| Transport::tcp(stream)),
+                Kind::Unix(listener, _) => listener
+                    .accept()
+                    .and_then(|(stream, _)| Transport::unix(stream)),
+            };
+            match accepted {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                accepted => return accepted,
+            }
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.kind, self.local()) {
+            (Kind::Unix(_, path), _) => write!(f, "{}", path.display()),
+            (_, Some(address)) => address.fmt(f),
+            _ => f.write_str("standard input and output"),
+        }
+    }
+}
+
+/// The socket's file goes with the listener.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Kind::Unix(_, path) = &self.kind {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
+    match host {
+        "" => TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .or_else(|_| TcpListener::bind((Ipv6Addr::LOCALHOST, port))),
+        // Linux takes IPv4 clients on the same socket.
+        "*" => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
+            .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
+        host => {
+            let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+            TcpListener::bind(addresses.as_slice())
+        }
+    }
+}
+
+/// A connection with a debugger.
+#[derive(Debug)]
+pub enum Transport {
+    /// TCP.
+    Tcp(TcpStream),
+    /// A Unix socket.
+    Unix(UnixStream),
+    /// Standard input and output.
+    Stdio,
+}
+
+impl Transport {
+    fn tcp(stream: TcpStream) -> io::Result<Self> {
+        // A reply is one write, and GDB waits for it.
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        Ok(Self::Tcp(stream))
+    }
+
+    fn unix(stream: UnixStream) -> io::Result<Self> {
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        Ok(Self::Unix(stream))
+    }
+}
+
+impl Read for Transport {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(bytes),
+            Self::Unix(stream) => stream.read(bytes),
+            Self::Stdio => io::stdin().lock().read(bytes),
+        }
+    }
+}
+
+impl Write for Transport {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Stdio => io::stdout().lock().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.flush(),
+            Self::Unix(stream) => stream.flush(),
+            Self::Stdio => io::stdout().lock().flush(),
+        }
+    }
+}
