@@ -7,7 +7,7 @@ use nix::errno::Errno;
 
 use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
-use crate::ptrace::{Running, Tid};
+use crate::ptrace::{Running, Status, Tid, wait_for};
 
 /// Starts tracing every thread of a process; none of them has been stopped yet. Threads that are born
 /// meanwhile are traced by the kernel's doing and tell of themselves.
@@ -35,7 +35,11 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
                 // A leader that has ended before its threads cannot be traced, nor need it be.
                 Err(Errno::EPERM)
                     if thread == process && is_gone(thread) && seen_others(process) => {}
-                Err(error) => return Err(refusal(process, thread, error)),
+                Err(error) => {
+                    let error = refusal(process, thread, error);
+                    abandon(seized);
+                    return Err(error);
+                }
             }
         }
     }
@@ -43,6 +47,20 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
         return Err(refusal(process, process, Errno::ESRCH));
     }
     Ok(seized)
+}
+
+/// Lets threads go that nothing has been done to yet.
+pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
+    for (_, running) in &threads {
+        running.interrupt();
+    }
+    for (thread, running) in threads {
+        match wait_for(thread) {
+            Ok(Status::Exited(_) | Status::Killed(..)) | Err(_) => {}
+            Ok(Status::Signal(signal)) => running.stopped().detach(signal),
+            Ok(_) => running.stopped().detach(0),
+        }
+    }
 }
 
 /// Whether the thread has ended, reaped or not.

@@ -44,9 +44,7 @@ impl Process {
                     }
                 }
                 // Another thread has become another program, and this one is no more.
-                Err(Errno::ECHILD) => {
-                    self.threads.remove(&thread);
-                }
+                Err(Errno::ECHILD) => self.forget_threads(|other| other.id == thread),
                 Err(error) => return Err(Error::system("waitpid", thread, error)),
             }
         }
@@ -124,9 +122,10 @@ impl Process {
     }
 
     fn note_end(&mut self, id: Tid, status: Status) {
-        let Some(thread) = self.threads.remove(&id) else {
+        let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
             return;
         };
+        self.forget_threads(|thread| thread.id == id);
         if id == self.id {
             self.ended = Some(match status {
                 Status::Killed(signal, core_dumped) => Event::Killed {
@@ -137,9 +136,9 @@ impl Process {
                 _ => return,
             });
             self.release_strangers();
-        } else if thread.process == id {
+        } else if process == id {
             // A process by vfork has ended; its threads, if any, with it.
-            self.threads.retain(|_, thread| thread.process != id);
+            self.forget_threads(|thread| thread.process == id);
         }
     }
 
@@ -150,16 +149,16 @@ impl Process {
         };
         if process != self.id {
             // It has left the memory it shared with the traced one.
-            self.threads.retain(|_, thread| thread.process != process);
+            self.forget_threads(|thread| thread.process == process);
             Running::born(id).stopped().detach(0);
             return;
         }
-        self.threads
-            .retain(|other, thread| *other == id || thread.process != process);
+        self.forget_threads(|thread| thread.id != id && thread.process == process);
         let mut thread = Thread::new(process, id, Running::born(id));
         thread.has_stopped();
         self.threads.insert(id, thread);
         // The old memory is still open, and may have others in it.
+        self.release_unborn();
         self.release_strangers();
         self.forget_image();
         // From the middle of the call to its end, where a first instruction is next.
@@ -176,7 +175,7 @@ impl Process {
                     break;
                 }
                 Err(_) => {
-                    self.threads.remove(&id);
+                    self.forget_threads(|thread| thread.id == id);
                     return;
                 }
             }
@@ -227,7 +226,7 @@ impl Process {
     }
 
     /// A child with a copy of the memory goes its own way, without our breakpoints.
-    fn release_copy(&mut self, child: Tid) {
+    pub(crate) fn release_copy(&mut self, child: Tid) {
         let status = match self.unborn.remove(&child) {
             Some(status) => status,
             // The kernel stops it before its first instruction.

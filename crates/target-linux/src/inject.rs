@@ -103,7 +103,7 @@ impl Process {
             let entry = self.threads.get_mut(&thread)?;
             entry.go_on(Resume::Step, 0);
             let Ok(status) = wait_for(thread) else {
-                self.threads.remove(&thread);
+                self.forget_threads(|other| other.id == thread);
                 return None;
             };
             match status {

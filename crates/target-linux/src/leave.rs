@@ -19,10 +19,11 @@ impl Process {
     }
 
     fn let_go(&mut self) -> Result<(), Error> {
-        if self.threads.is_empty() {
-            return Ok(());
-        }
         let halted = self.halt();
+        self.release_unborn();
+        if self.threads.is_empty() {
+            return halted;
+        }
         self.take_everything_out();
         self.await_vfork();
         let pages = self.slots.pages().to_vec();
@@ -210,6 +211,13 @@ impl Process {
                     self.threads.remove(&waiting);
                 }
             }
+        }
+    }
+
+    /// Children whose parents were gone before they could tell of them.
+    pub(crate) fn release_unborn(&mut self) {
+        while let Some((child, _)) = self.unborn.first_key_value() {
+            self.release_copy(*child);
         }
     }
 

@@ -1,4 +1,80 @@
 //! Live x86-64 Linux processes as a target for tracepoints.
+//!
+//! A [`Process`] is started or attached to, and stands still. Tracepoints go in and out of it
+//! ([`Target`](tracewire_experiment::Target)), [`modules`](Process::modules) tells what is where in its memory, and
+//! [`run`](Process::run) lets it go until something happens. While it runs, a
+//! [`HitHandler`](tracewire_experiment::HitHandler) is told of each hit.
+//!
+//! ```
+//! use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
+//! use tracewire_target_linux::{Event, Process, Settings};
+//! use tracewire_tracefile::{Address, RegisterNumber};
+//!
+//! struct Show;
+//!
+//! impl HitHandler for Show {
+//!     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+//!         const RSP: RegisterNumber = RegisterNumber(7);
+//!         println!("{hit:?} by {} on cpu {}: {:x?}", thread.id(), thread.cpu(), thread.register(RSP));
+//!         Outcome { step: false, run_ended: false }
+//!     }
+//! }
+//!
+//! let mut process = Process::spawn("true", &[], Settings::default())?;
+//! // The entry point of the program, from its ELF header.
+//! let program = &process.modules()?[0];
+//! let header = std::fs::read(&program.file)?;
+//! let entry = u64::from_le_bytes(header[24..32].try_into()?);
+//! process.insert(Address(entry + program.load_bias))?;
+//! while process.run(&mut Show)? == Event::LibrariesChanged {
+//!     // Here tracepoints in what has just been loaded would go in.
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # One stop a hit
+//!
+//! A tracepoint is a breakpoint instruction (`int3`) over the first byte of an instruction. Putting the byte back,
+//! stepping and covering it again would take two stops a hit, and all other threads would have to be held. Instead a
+//! copy of the instruction is made in memory that we have the process map near by, followed by a jump back. After the
+//! hit the thread goes on at the copy. What depends on its place is rewritten, down to the return address that a call
+//! pushes, so that neither registers nor stack nor flags nor the red zone tell. Where no copy will do (an instruction
+//! that cannot be moved, a process whose system calls are filtered by seccomp, a shadow stack) the instruction is
+//! stepped in its place, with all threads held.
+//!
+//! Nobody gets to see a thread in such a copy. Before a signal is delivered, the thread is taken out: past the
+//! instruction, or back before it if it is one that waits or repeats itself. A fault of the instruction is delivered as
+//! if it had happened in its own place, in `siginfo_t` too. While-stepping reports the program's addresses only. When a
+//! thread is found in a copy as we leave, it is put where it would be without us, and the memory is unmapped.
+//!
+//! Everything about a thread at a hit is read when it is asked for and not before: the cheapest condition costs no more
+//! than the stop. See also [`Settings::follow_cpu`] for what makes the stop itself cheap. `examples/hit_cost.rs`
+//! measures.
+//!
+//! # As if we were not there
+//!
+//! - Children by `fork` have the breakpoints taken out of their copy of the memory and go their own way. Children that
+//!   share the memory (`vfork`, `clone`) are followed until they exit or exec, and their hits count.
+//! - Signals, stops and continuations, `exec` and exits pass; a core dump shows no breakpoint of ours.
+//! - A thread that waits in a system call when we attach, stop or leave goes on waiting, even where Linux would have
+//!   the call fail with `EINTR` for a mere stop (`epoll_wait` and its like, which begin their time anew).
+//! - [`Process::detach`], dropping the `Process` and every error path leave the process running, with the very bytes in
+//!   its memory that were there. `PTRACE_O_EXITKILL` is not set.
+//!
+//! What cannot be hidden:
+//!
+//! - If this process is killed by `SIGKILL`, nobody takes the breakpoints out, and **the program dies by `SIGTRAP` at
+//!   the next hit**. Any other end of the thread that owns the `Process` (a return, a panic) takes them out; a program
+//!   that may be ended by `SIGTERM` or `SIGINT` should handle these with an [`Interrupter`].
+//! - The program sees breakpoints where it reads its own code.
+//! - A thread that blocks or ignores `SIGTRAP` finds it unblocked after a hit, and a handler that the program has for it
+//!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.
+//! - Within a restartable sequence (rseq) an instruction is executed outside of it; do not trace there.
+//! - A child made with `CLONE_UNTRACED` keeps the breakpoints.
+//! - The program sees us in the `TracerPid` of `/proc/self/status`; a set-user-ID program that a `vfork` child executes
+//!   while it is followed gets no rights unless we are privileged.
+//! - Memory that is mapped for copies shows in `/proc/PID/maps` until we leave, and stays if the program has denied
+//!   itself system calls meanwhile.
 #![deny(missing_docs)]
 
 mod affinity;

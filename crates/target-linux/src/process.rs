@@ -21,7 +21,7 @@ use crate::interrupt::{Interrupter, Request};
 use crate::loader::Loader;
 use crate::maps;
 use crate::memory::Memory;
-use crate::ptrace::{Running, Status, Stopped, Tid, wait_any};
+use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::registers::RegisterPlan;
 use crate::slots::Slots;
 use crate::spawn;
@@ -63,6 +63,8 @@ pub struct Process {
     pub(crate) threads: BTreeMap<Tid, Thread>,
     /// What threads have told whose parents have not yet told of them.
     pub(crate) unborn: BTreeMap<Tid, Status>,
+    /// Threads that are no more, and nobody has been told.
+    pub(crate) gone: Vec<Tid>,
     /// Threads with something pending, to be looked at by the run.
     pub(crate) ready: VecDeque<Tid>,
     pub(crate) breakpoints: BTreeMap<u64, Breakpoint>,
@@ -94,9 +96,23 @@ impl Process {
     ) -> Result<Self, Error> {
         let stopped = spawn::spawn(program.as_ref(), arguments)?;
         let id = stopped.id();
+        let memory = Memory::open(id).map_err(|error| Error::proc("mem", id, error));
+        let memory = memory.and_then(|memory| match runs_x86_64(id) {
+            Some(false) => Err(Error::NotX86_64(thread_id(id))),
+            _ => Ok(memory),
+        });
+        let memory = match memory {
+            Ok(memory) => memory,
+            Err(error) => {
+                // It has not run, and would not be traced.
+                send_kill(id);
+                let _ = wait_for(id);
+                return Err(error);
+            }
+        };
         let mut thread = Thread::new(id, id, Running::born(id));
         thread.state = State::Stopped(stopped);
-        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), settings)?;
+        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), memory, settings);
         process.new_image();
         Ok(process)
     }
@@ -115,26 +131,38 @@ impl Process {
             .ok()
             .and_then(|status| status.number("Tgid"))
             .ok_or(Error::NoSuchProcess(process))?;
-        let threads = attach::seize(id)?
+        if runs_x86_64(id) == Some(false) {
+            return Err(Error::NotX86_64(process));
+        }
+        let seized = attach::seize(id)?;
+        // Not the first one, if that has ended before the others.
+        let living = seized.last().map_or(id, |(thread, _)| *thread);
+        let memory = match Memory::open(living) {
+            Ok(memory) => memory,
+            Err(error) => {
+                attach::abandon(seized);
+                return Err(Error::proc("mem", id, error));
+            }
+        };
+        let threads = seized
             .into_iter()
             .map(|(thread, running)| (thread, Thread::new(id, thread, running)))
             .collect();
-        let mut process = Self::new(id, threads, settings)?;
+        let mut process = Self::new(id, threads, memory, settings);
         process.halt()?;
         process.loader = Loader::of_running(&process.memory, process.any_thread());
         process.place_loader_hook();
         Ok(process)
     }
 
-    fn new(id: Tid, threads: BTreeMap<Tid, Thread>, settings: Settings) -> Result<Self, Error> {
-        let thread = threads.keys().next_back().copied().unwrap_or(id);
-        let memory = Memory::open(thread).map_err(|error| Error::proc("mem", id, error))?;
-        let process = Self {
+    fn new(id: Tid, threads: BTreeMap<Tid, Thread>, memory: Memory, settings: Settings) -> Self {
+        Self {
             id,
             follower: Follower::new(settings.follow_cpu),
             memory,
             threads,
             unborn: BTreeMap::new(),
+            gone: Vec::new(),
             ready: VecDeque::new(),
             breakpoints: BTreeMap::new(),
             removed: BTreeSet::new(),
@@ -152,11 +180,7 @@ impl Process {
             request: Arc::default(),
             ended: None,
             stays_on_its_thread: PhantomData,
-        };
-        if runs_x86_64(thread) == Some(false) {
-            return Err(Error::NotX86_64(thread_id(id)));
         }
-        Ok(process)
     }
 
     /// The process's number.
@@ -194,10 +218,7 @@ impl Process {
         if self.ended.is_some() {
             return;
         }
-        let _ = nix::sys::signal::kill(
-            nix::unistd::Pid::from_raw(self.id),
-            nix::sys::signal::Signal::SIGKILL,
-        );
+        send_kill(self.id);
         while self.ended.is_none() {
             match wait_any() {
                 Ok((thread, status)) => self.note(thread, status),
@@ -233,6 +254,12 @@ impl Process {
         }
     }
 
+    /// Forgets threads that are no more.
+    pub(crate) fn forget_threads(&mut self, are_gone: impl Fn(&Thread) -> bool) {
+        let gone = self.threads.extract_if(.., |_, thread| are_gone(thread));
+        self.gone.extend(gone.map(|(id, _)| id));
+    }
+
     /// A thread that has not ended; the leader may have.
     pub(crate) fn any_thread(&self) -> Tid {
         self.threads
@@ -245,6 +272,11 @@ impl Process {
     pub(crate) fn stopped(&self, thread: Tid) -> Option<&Stopped> {
         self.threads.get(&thread)?.stopped()
     }
+}
+
+fn send_kill(process: Tid) {
+    use nix::sys::signal::{Signal, kill};
+    let _ = kill(nix::unistd::Pid::from_raw(process), Signal::SIGKILL);
 }
 
 /// Whether the file that a thread executes is an x86-64 program; `None` if it cannot be read.

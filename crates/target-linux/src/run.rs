@@ -24,6 +24,7 @@ impl Process {
         }
         let mark = self.request.enter();
         let event = self.run_to_event(handler);
+        self.tell_gone(handler);
         self.follower.rest();
         let halted = self.halt();
         drop(mark);
@@ -47,6 +48,7 @@ impl Process {
             }
         }
         loop {
+            self.tell_gone(handler);
             if let Some(ended) = self.ended {
                 return Ok(ended);
             }
@@ -68,6 +70,12 @@ impl Process {
             if let Some(event) = self.told(id, status, handler)? {
                 return Ok(event);
             }
+        }
+    }
+
+    fn tell_gone(&mut self, handler: &mut dyn HitHandler) {
+        for thread in self.gone.drain(..) {
+            handler.thread_ended(thread_id(thread));
         }
     }
 

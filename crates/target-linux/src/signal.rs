@@ -164,9 +164,6 @@ impl Process {
         let mut event = None;
         if self.breakpoints.contains_key(&registers.rip) {
             event = self.arrive(id, registers.rip, registers, handler);
-            if let Some(thread) = self.threads.get_mut(&id) {
-                thread.stepping |= outcome.step;
-            }
         }
         if event.is_none() {
             self.go_on(id, 0)?;

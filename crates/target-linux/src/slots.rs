@@ -1,6 +1,6 @@
 //! The memory in the process that displaced instructions run from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::maps::Mapping;
 use crate::relocate::SLOT_SIZE;
@@ -22,6 +22,7 @@ const HIGHEST: u64 = 0x7fff_ffff_f000;
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     pages: Vec<u64>,
+    free: BTreeSet<u64>,
     /// The site that each used slot serves.
     used: BTreeMap<u64, u64>,
 }
@@ -35,23 +36,26 @@ impl Slots {
     /// Adds a page that has been mapped.
     pub(crate) fn add_page(&mut self, page: u64) {
         self.pages.push(page);
+        self.free
+            .extend((page..page + PAGE_SIZE).step_by(SLOT_SIZE));
     }
 
     /// A free slot within reach of the site.
     pub(crate) fn free_slot(&self, site: u64) -> Option<u64> {
-        self.pages
-            .iter()
-            .filter(|page| page.abs_diff(site) < REACH)
-            .flat_map(|page| (*page..*page + PAGE_SIZE).step_by(SLOT_SIZE))
-            .find(|slot| !self.used.contains_key(slot))
+        self.free
+            .range(site.saturating_sub(REACH)..site.saturating_add(REACH))
+            .next()
+            .copied()
     }
 
     pub(crate) fn take(&mut self, slot: u64, site: u64) {
+        self.free.remove(&slot);
         self.used.insert(slot, site);
     }
 
     pub(crate) fn give_back(&mut self, slot: u64) {
         self.used.remove(&slot);
+        self.free.insert(slot);
     }
 
     /// The site whose slot holds the address, and the offset into the slot.

@@ -46,5 +46,13 @@ fn four_threads_at_one_tracepoint_are_all_counted() {
         assert_eq!(counter.at(place), 10_000, "{flags:?}");
         assert_eq!(counter.by_thread.len(), 4);
         assert!(counter.by_thread.values().all(|count| *count == 2500));
+        // Every thread's end is told, the first one's too.
+        assert_eq!(counter.ended.len(), 5);
+        assert!(
+            counter
+                .by_thread
+                .keys()
+                .all(|thread| counter.ended.contains(thread))
+        );
     }
 }

@@ -239,3 +239,76 @@ fn a_traced_system_call_is_restarted_or_not_as_the_signal_wants() {
     // Once for each call that the program makes, restarted ones not counted again.
     assert_eq!(counter.at(kernel), 11);
 }
+
+/// Waits in a system call of its own until it is told to go on.
+const WAITS: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) static long own_read(char *to) {
+    long result;
+    __asm__ volatile(".globl kernel\nkernel: syscall" : "=a"(result) : "a"(0), "D"(0), "S"(to), "d"(1) : "rcx", "r11", "memory");
+    return result;
+}
+int main(int argc, char **argv) {
+    char c = 0;
+    puts("ready"); fflush(stdout);
+    long result = own_read(&c);
+    FILE *results = fopen(argv[1], "w");
+    fprintf(results, "result %ld\nbyte %d\n", result, c);
+    fclose(results);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_thread_that_waits_in_a_traced_system_call_is_left_waiting_there() {
+    for detach_while_waiting in [true, false] {
+        let program = Program::build(WAITS, &["-O1"]);
+        let mut process = program.start();
+        let id = tracewire_tracefile::ThreadId(process.id());
+        // Before it has come to its read, or while it is there already: both will do.
+        let settings = tracewire_target_linux::Settings::default();
+        let mut traced = tracewire_target_linux::Process::attach(id, settings).unwrap();
+        let kernel = trace(&mut traced, &program, "kernel");
+        let asleep = || {
+            let path = format!("/proc/{}/syscall", id.0);
+            std::fs::read_to_string(path).is_ok_and(|call| call.starts_with("0 0x0 "))
+        };
+        let interrupter = traced.interrupter();
+        let mut counter = Counter::default();
+        for _ in 0..3 {
+            let event = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !asleep() {
+                        std::thread::yield_now();
+                    }
+                    interrupter.interrupt();
+                });
+                loop {
+                    match traced.run(&mut counter).unwrap() {
+                        Event::LibrariesChanged => {}
+                        event => break event,
+                    }
+                }
+            });
+            assert_eq!(event, Event::Interrupted);
+            // The copy it waits in goes, and comes anew.
+            tracewire_experiment::Target::remove(&mut traced, kernel).unwrap();
+            tracewire_experiment::Target::insert(&mut traced, kernel).unwrap();
+        }
+        let mut input = process.stdin.take().unwrap();
+        if detach_while_waiting {
+            traced.detach().unwrap();
+            std::io::Write::write_all(&mut input, b"y").unwrap();
+            assert!(process.wait().unwrap().success());
+        } else {
+            std::io::Write::write_all(&mut input, b"y").unwrap();
+            assert_eq!(run_to_end(&mut traced, &mut counter), Event::Exited(0));
+            // Already told to us as the tracer.
+            let _ = process.wait();
+        }
+        assert_eq!(program.results()["result"], 1);
+        assert_eq!(program.results()["byte"], i64::from(b'y'));
+        assert!(counter.at(kernel) <= 1 + 3);
+    }
+}

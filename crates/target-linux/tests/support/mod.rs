@@ -11,7 +11,7 @@ use object::{Object, ObjectSymbol};
 use tempfile::TempDir;
 use tracewire_experiment::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target};
 use tracewire_target_linux::{Event, ModuleKind, Process, Settings};
-use tracewire_tracefile::Address;
+use tracewire_tracefile::{Address, ThreadId};
 
 /// A program in a directory of its own, which goes with it.
 pub struct Program {
@@ -139,6 +139,7 @@ pub struct Counter {
     pub hits: HashMap<Address, u64>,
     pub by_thread: HashMap<u32, u64>,
     pub steps: u64,
+    pub ended: Vec<u32>,
 }
 
 impl Counter {
@@ -160,6 +161,10 @@ impl HitHandler for Counter {
             step: false,
             run_ended: false,
         }
+    }
+
+    fn thread_ended(&mut self, thread: ThreadId) {
+        self.ended.push(thread.0);
     }
 }
 
