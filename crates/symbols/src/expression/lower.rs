@@ -324,7 +324,7 @@ impl<'a> Lower<'a> {
                     from
                 })
             }
-            (_, Scalar::Boolean { .. }) => self.truth(from),
+            (_, Scalar::Boolean { .. }) => Ok(self.truth(from)?.is_true()),
             _ => self.canonical(self.value(from)?, node.type_id, node),
         }
     }

@@ -29,6 +29,7 @@ pub(crate) fn parse(
         language,
         names,
         nesting: 0,
+        declarators: 0,
     };
     let expression = parser.comma()?;
     match parser.peek() {
@@ -46,6 +47,8 @@ pub(super) struct Parser<'a> {
     pub(super) language: Language,
     pub(super) names: &'a dyn Names,
     nesting: u16,
+    /// How many pointers, arrays and functions the type that is being named has by now.
+    pub(super) declarators: u16,
 }
 
 /// How an infix operator is built.
@@ -154,6 +157,17 @@ impl Parser<'_> {
             span,
             format!("A syntax error in expression: expected {expected}, {found}."),
         )
+    }
+
+    /// Counts one more pointer, array or function of a type.
+    pub(super) fn count_declarator(&mut self) -> Result<()> {
+        self.declarators += 1;
+        if self.declarators > DEEPEST {
+            let message = format!("more than {DEEPEST} pointers and arrays in a type");
+            let kind = ExpressionErrorKind::TooLarge(message);
+            return Err(ExpressionError::new(kind, self.text, self.span()));
+        }
+        Ok(())
     }
 
     /// Runs `inner` one level deeper.
@@ -299,14 +313,14 @@ impl Parser<'_> {
         if self.at("{") {
             // GDB's `{TYPE} ADDRESS`.
             self.advance();
-            let type_name = self.type_name()?;
+            let type_name = self.whole_type()?;
             self.expect("}")?;
             let operand = self.nested(Self::prefix)?;
             return self.cast_and_dereference(type_name, operand, start);
         }
         if !rust && self.at("(") && self.type_starts_at(1) {
             self.advance();
-            let type_name = self.type_name()?;
+            let type_name = self.whole_type()?;
             self.expect(")")?;
             let operand = self.nested(Self::prefix)?;
             return self.cast(type_name, operand, start);
@@ -340,7 +354,7 @@ impl Parser<'_> {
     fn as_casts(&mut self, mut operand: Expression) -> Result<Expression> {
         while self.language == Language::Rust && self.at_name("as") {
             self.advance();
-            let type_name = self.rust_type_name()?;
+            let type_name = self.whole_type()?;
             let start = operand.span;
             operand = self.cast(type_name, operand, start)?;
         }
@@ -352,7 +366,7 @@ impl Parser<'_> {
         self.advance();
         if self.language != Language::Rust && self.at("(") && self.type_starts_at(1) {
             self.advance();
-            let type_name = self.type_name()?;
+            let type_name = self.whole_type()?;
             let end = self.expect(")")?;
             return self.build(ExpressionKind::SizeOfType(type_name), start.to(end), &[]);
         }

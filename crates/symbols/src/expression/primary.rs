@@ -145,7 +145,7 @@ impl Parser<'_> {
         let start = self.span();
         self.advance();
         self.expect("<")?;
-        let type_name = self.type_name()?;
+        let type_name = self.whole_type()?;
         self.expect(">")?;
         self.expect("(")?;
         let operand = self.nested(Self::comma)?;

@@ -35,7 +35,12 @@ impl Parser<'_> {
     }
 
     /// A type's name, up to what cannot belong to it.
-    pub(super) fn type_name(&mut self) -> Result<TypeSyntax> {
+    pub(super) fn whole_type(&mut self) -> Result<TypeSyntax> {
+        self.declarators = 0;
+        self.type_name()
+    }
+
+    fn type_name(&mut self) -> Result<TypeSyntax> {
         if self.language == Language::Rust {
             return self.rust_type_name();
         }
@@ -112,6 +117,7 @@ impl Parser<'_> {
     /// What stands behind the specifiers: pointers, arrays, functions.
     fn declarator(&mut self, mut base: TypeSyntax) -> Result<TypeSyntax> {
         loop {
+            self.count_declarator()?;
             if self.eat("*") {
                 base = TypeSyntax::Pointer(base.into());
             } else if self.eat("&") || self.eat("&&") {
@@ -135,6 +141,7 @@ impl Parser<'_> {
     }
 
     fn declarator_suffixes(&mut self, base: TypeSyntax) -> Result<TypeSyntax> {
+        self.count_declarator()?;
         if self.eat("[") {
             let count = match self.peek() {
                 TokenKind::Integer { value, .. } => u64::try_from(*value).ok(),
@@ -165,6 +172,7 @@ impl Parser<'_> {
     /// A Rust type, as it stands behind `as`.
     pub(super) fn rust_type_name(&mut self) -> Result<TypeSyntax> {
         self.nested(|parser| {
+            parser.count_declarator()?;
             if parser.eat("*") {
                 if parser.at_name("const") || parser.at_name("mut") {
                     parser.advance();

@@ -373,8 +373,20 @@ fn what_is_collected_is_enough() {
     enough(&stopped, &all);
     // GDB stores nothing for a function's address, reads floating-point numbers as integers, and folds divisions by
     // zero away.
-    let quirks =
-        ["&add", "(float) 0.1", "(double) 1 / 3", "zero ? 1.5 : 2", "1 / 0", "1 % 0", "$st0"];
-    let rest: Vec<&str> = all.into_iter().filter(|expression| !quirks.contains(expression)).collect();
+    let quirks = [
+        "wide",
+        "uwide",
+        "&add",
+        "(float) 0.1",
+        "(double) 1 / 3",
+        "zero ? 1.5 : 2",
+        "1 / 0",
+        "1 % 0",
+        "$st0",
+    ];
+    let rest: Vec<&str> = all
+        .into_iter()
+        .filter(|expression| !quirks.contains(expression))
+        .collect();
     covers_gdb(&stopped, &rest);
 }
