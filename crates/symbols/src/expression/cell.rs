@@ -228,7 +228,7 @@ impl Cell {
         }
     }
 
-    pub(crate) fn is_zero(self) -> Self {
+    pub(crate) fn into_is_zero(self) -> Self {
         match self.as_constant() {
             Some(number) => Self::constant(u64::from(number == 0)),
             None => Self::make(Operation::IsZero(self.clone()), &[&self]),
@@ -236,11 +236,11 @@ impl Cell {
     }
 
     /// 1 for anything but zero.
-    pub(crate) fn is_true(self) -> Self {
+    pub(crate) fn into_truth(self) -> Self {
         if self.at_most_bits() <= 1 {
             self
         } else {
-            self.is_zero().is_zero()
+            self.into_is_zero().into_is_zero()
         }
     }
 
@@ -302,12 +302,12 @@ impl Cell {
 
     /// `left && right`.
     pub(crate) fn both(left: Self, right: Self) -> Self {
-        Self::choose(left, right.is_true(), Self::constant(0))
+        Self::choose(left, right.into_truth(), Self::constant(0))
     }
 
     /// `left || right`.
     pub(crate) fn either(left: Self, right: Self) -> Self {
-        Self::choose(left, Self::constant(1), right.is_true())
+        Self::choose(left, Self::constant(1), right.into_truth())
     }
 
     pub(crate) fn then(first: Self, second: Self) -> Self {

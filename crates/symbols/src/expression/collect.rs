@@ -174,7 +174,7 @@ impl<'a> Collection<'a> {
                 Ok(())
             };
         }
-        let skip_if = if holds { truth.is_zero() } else { truth };
+        let skip_if = if holds { truth.into_is_zero() } else { truth };
         let end = self.builder.label();
         self.emit(true, |emitter| {
             emitter.cell(&skip_if);

@@ -369,7 +369,7 @@ impl Run<'_> {
                 Binary::LessSigned
             };
             let result = Cell::binary(less, a, b);
-            let cell = if not { result.is_zero() } else { result };
+            let cell = if not { result.into_is_zero() } else { result };
             Entry {
                 cell,
                 kind: Kind::Generic,
@@ -383,7 +383,7 @@ impl Run<'_> {
             Op::Ne => {
                 let equal = Cell::binary(Binary::Equal, left.cell.clone(), right.cell.clone());
                 Entry {
-                    cell: equal.is_zero(),
+                    cell: equal.into_is_zero(),
                     kind: Kind::Generic,
                 }
             }

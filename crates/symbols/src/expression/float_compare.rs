@@ -159,7 +159,7 @@ fn is_number(bits: Cell, size: u8) -> Cell {
 /// The result where both are numbers; else what a NaN gives.
 fn guard(operator: BinaryOperator, result: Cell, numbers: Cell) -> Cell {
     match operator {
-        BinaryOperator::NotEqual => Cell::either(result, numbers.is_zero()),
+        BinaryOperator::NotEqual => Cell::either(result, numbers.into_is_zero()),
         _ => Cell::both(result, numbers),
     }
 }

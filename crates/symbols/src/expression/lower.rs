@@ -147,7 +147,7 @@ impl<'a> Lower<'a> {
                 self.canonical(negative, type_id, node)
             }
             NodeKind::BitNot(of) => self.canonical(self.value(of)?.bit_not(), type_id, node),
-            NodeKind::LogicalNot(of) => Ok(self.truth(of)?.is_zero()),
+            NodeKind::LogicalNot(of) => Ok(self.truth(of)?.into_is_zero()),
             NodeKind::Arithmetic(operator, left, right) => {
                 self.arithmetic(*operator, left, right, node)
             }
@@ -324,7 +324,7 @@ impl<'a> Lower<'a> {
                     from
                 })
             }
-            (_, Scalar::Boolean { .. }) => Ok(self.truth(from)?.is_true()),
+            (_, Scalar::Boolean { .. }) => Ok(self.truth(from)?.into_truth()),
             _ => self.canonical(self.value(from)?, node.type_id, node),
         }
     }
@@ -386,9 +386,9 @@ pub(super) fn compare(operator: BinaryOperator, left: Cell, right: Cell, signed:
     match operator {
         BinaryOperator::Less => Cell::binary(less, left, right),
         BinaryOperator::Greater => Cell::binary(less, right, left),
-        BinaryOperator::LessOrEqual => Cell::binary(less, right, left).is_zero(),
-        BinaryOperator::GreaterOrEqual => Cell::binary(less, left, right).is_zero(),
-        BinaryOperator::NotEqual => Cell::binary(Binary::Equal, left, right).is_zero(),
+        BinaryOperator::LessOrEqual => Cell::binary(less, right, left).into_is_zero(),
+        BinaryOperator::GreaterOrEqual => Cell::binary(less, left, right).into_is_zero(),
+        BinaryOperator::NotEqual => Cell::binary(Binary::Equal, left, right).into_is_zero(),
         _ => Cell::binary(Binary::Equal, left, right),
     }
 }

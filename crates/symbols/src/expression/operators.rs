@@ -7,11 +7,6 @@ use super::scalar::{Scalar, promoted, scalar, wrap};
 use super::syntax::{BinaryOperator, Expression};
 use crate::{Language, Type, TypeId};
 
-/// How deep structures are searched for a member.
-const DEEPEST_MEMBER: u32 = 32;
-/// The longest string that is compared with, in bytes.
-const LONGEST_STRING: usize = 1024;
-
 impl Resolver<'_> {
     /// Goes through a reference.
     pub(super) fn coerce(&self, node: Node) -> Node {
