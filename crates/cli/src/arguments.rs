@@ -42,6 +42,12 @@ pub enum Command {
     /// Find frames of a trace file by place, tracepoint, source line or values
     #[command(after_help = FIND_HELP)]
     Find(FindArguments),
+    /// Say what is wrong with a trace file, and where
+    #[command(after_help = crate::check::HELP)]
+    Check(crate::check::CheckArguments),
+    /// Convert a trace file to another format and back; merge, cut and split
+    #[command(after_help = crate::convert::HELP)]
+    Convert(crate::convert::ConvertArguments),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  source <(tracewire completions bash)")]
     Completions {

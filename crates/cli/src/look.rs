@@ -18,7 +18,7 @@ use crate::open;
 const FRAMES_A_TABLE: usize = 1000;
 
 /// Standard output, buffered, with colours where a person sees them.
-fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>> {
+pub fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>> {
     let stdout = anstream::stdout().lock();
     BufWriter::with_capacity(1 << 16, stdout)
 }

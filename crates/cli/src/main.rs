@@ -1,6 +1,8 @@
 //! The `tracewire` program: reads the command line, joins the libraries, and nothing else.
 
 mod arguments;
+mod check;
+mod convert;
 mod demo;
 mod frames;
 mod look;
@@ -43,6 +45,8 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Info(arguments) => look::info(&arguments),
         Command::Show(arguments) => look::show(&arguments),
         Command::Find(arguments) => look::find(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
+        Command::Convert(arguments) => convert::convert(&arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
     }

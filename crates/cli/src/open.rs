@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tracewire_tracefile::TraceFile;
+use tracewire_tracefile::{IndexCache, TraceFile};
 use tracewire_views::Program;
 
-/// Opens a trace file.
+/// Opens a trace file. The frame index of a large one is kept for the next time.
 pub fn trace_file(path: &Path) -> anyhow::Result<TraceFile> {
     let shown = path.display();
     if path.is_dir() {
         anyhow::bail!("{shown} is a folder; expected a trace file");
     }
-    TraceFile::open(path).with_context(|| {
+    let opened = match IndexCache::of_user() {
+        Some(cache) => TraceFile::open_cached(path, &cache),
+        None => TraceFile::open(path),
+    };
+    opened.with_context(|| {
         format!(
             "{shown} cannot be used; expected a file that `tracewire record` or GDB's `tsave` wrote"
         )

@@ -1,0 +1,91 @@
+//! `check`: everything that is wrong with a trace file.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use serde_json::{Value, json};
+use tracewire_check::{Finding, LISTED, Place, Severity};
+
+use crate::Answer;
+use crate::{look, open};
+
+pub const HELP: &str = "\
+An error is damage or a contradiction, a warning what a reader should know. Exit status 1 when there is an error.
+
+Examples:
+  tracewire check run.tf
+  tracewire check --json run.tf | jq 'select(.severity == \"error\")'";
+
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// The trace file
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// One JSON object a line instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `check`.
+pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
+    let file = open::trace_file(&arguments.file)?;
+    let report = tracewire_check::check(&file);
+    let mut output = look::output();
+    for finding in &report.findings {
+        if arguments.json {
+            writeln!(output, "{}", json(finding))?;
+        } else {
+            writeln!(output, "{}: {finding}", severity(finding))?;
+        }
+    }
+    output.flush()?;
+    if report.unlisted() > 0 {
+        anstream::eprintln!(
+            "tracewire: {} more are not listed: at most {LISTED} of a kind are",
+            report.unlisted()
+        );
+    }
+    anstream::eprintln!(
+        "tracewire: {}: {} frames, {}, {}",
+        arguments.file.display(),
+        file.frame_count(),
+        counted(report.errors, "error"),
+        counted(report.warnings, "warning")
+    );
+    Ok(if report.is_good() {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        0 => format!("no {what}"),
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+fn severity(finding: &Finding) -> &'static str {
+    match finding.severity() {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+fn json(finding: &Finding) -> Value {
+    let mut object = json!({ "severity": severity(finding) });
+    match finding.place {
+        Place::File => {}
+        Place::Line(line) => object["line"] = line.into(),
+        Place::Offset(offset) => object["offset"] = offset.into(),
+        Place::Frame(frame, offset) => {
+            object["offset"] = offset.into();
+            object["frame"] = frame.0.into();
+        }
+    }
+    object["message"] = finding.fault.to_string().into();
+    object
+}

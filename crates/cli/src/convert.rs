@@ -1,0 +1,352 @@
+//! `convert`: trace files to other formats and back; merging, cutting, splitting.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::ops::RangeInclusive;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueHint};
+use tempfile::NamedTempFile;
+use tracewire_convert::csv::{self, Column};
+use tracewire_convert::part::{self, SplitBy};
+use tracewire_convert::{Format, chrome, ctf, json, merge};
+use tracewire_symbols::{PrintOptions, evaluate};
+use tracewire_tracefile::{Frame, FrameNumber, TraceFile};
+use tracewire_views::{FrameState, Program};
+
+use crate::Answer;
+use crate::frames::FrameRange;
+use crate::open;
+
+pub const HELP: &str = "\
+The format of IN is told from its content: a trace file or JSON lines. That of OUT from its name, or --to:
+  tf      .tf .tfile .trace .gdbtrace               GDB's trace file
+  jsonl   .jsonl .ndjson .json                      JSON lines: all that is in the file; back again it is the same file
+  csv     .csv                                      a table: --column
+  ctf     .ctf, a name that ends with /, a folder   Common Trace Format 1.8, for babeltrace2 and Trace Compass
+  chrome  .trace.json .chrome.json .perfetto.json   a time line for Chrome and Perfetto
+
+Several INs are merged in the order of time. --frame and --time cut; --split-by makes several files of OUT's name, with \
+the part's name before the ending.
+
+Columns of a table: frame, tracepoint, pc, time_us, thread, cpu, stepping, $variable, $register, 0xADDRESS@LENGTH, or any \
+expression.
+
+Examples:
+  tracewire convert run.tf run.jsonl && tracewire convert run.jsonl same.tf
+  tracewire convert run.tf run.csv --column frame --column '$rsp' --column 'j->name'
+  tracewire convert run.tf run.ctf && babeltrace2 run.ctf
+  tracewire convert one.tf two.tf both.tf
+  tracewire convert run.tf part.tf --frame 100..200
+  tracewire convert run.tf run.tf --split-by thread";
+
+#[derive(Args, Debug)]
+pub struct ConvertArguments {
+    /// The files to read, then the one to write (- for standard output)
+    #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+    /// The format to write: tf, jsonl, csv, ctf or chrome
+    #[arg(long, value_name = "FORMAT")]
+    pub to: Option<Format>,
+    /// A column of a table; may be given several times
+    #[arg(long, value_name = "COLUMN")]
+    pub column: Vec<String>,
+    /// Only this frame, or these: N, N..M (without M), N..=M, N.. or ..M
+    #[arg(long, value_name = "N[..M]", value_parser = FrameRange::parse)]
+    pub frame: Option<FrameRange>,
+    /// Only frames made from A to B, in microseconds of $trace_timestamp: A..B, A.. or ..B
+    #[arg(long, value_name = "A..B", value_parser = parse_time, conflicts_with = "frame")]
+    pub time: Option<RangeInclusive<u64>>,
+    /// Several files: tracepoint, thread, or so many frames each
+    #[arg(long, value_name = "WHAT", value_parser = parse_split)]
+    pub split_by: Option<SplitBy>,
+    /// The program, or one of its libraries, for the columns' expressions; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
+}
+
+fn parse_time(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let wrong = || "expected microseconds as A..B, A.. or ..B".to_owned();
+    let (start, end) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |text: &str, absent| match text {
+        "" => Ok(absent),
+        _ => text.parse().map_err(|_| wrong()),
+    };
+    let range = number(start, 0)?..=number(end, u64::MAX)?;
+    if range.is_empty() {
+        return Err("the range ends before it starts".to_owned());
+    }
+    Ok(range)
+}
+
+fn parse_split(text: &str) -> Result<SplitBy, String> {
+    match text {
+        "tracepoint" => Ok(SplitBy::Tracepoint),
+        "thread" => Ok(SplitBy::Thread),
+        _ => match text.parse() {
+            Ok(count) if count > 0 => Ok(SplitBy::Count(count)),
+            _ => Err("expected tracepoint, thread or a number of frames".to_owned()),
+        },
+    }
+}
+
+/// `convert`.
+pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
+    let Some((out, sources)) = arguments.files.split_last() else {
+        bail!("expected IN and OUT");
+    };
+    let format = output_format(out, arguments.to)?;
+    let columns: Vec<Column> = arguments
+        .column
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<_, _>>()?;
+    if !columns.is_empty() && format != Format::Csv {
+        bail!("--column is for a table (csv), not for {format}");
+    }
+    let file = merged(sources)?;
+    let file = cut(file, arguments)?;
+    let Some(by) = arguments.split_by else {
+        return write(&file, out, format, &columns, &arguments.elf);
+    };
+    if is_stdout(out) {
+        bail!("--split-by makes several files: expected a name to make theirs of, not -");
+    }
+    for part in part::split(&file, by)? {
+        let one =
+            through_file(|sink| part::write(&file, part.frames.iter().copied(), sink).map(drop))?;
+        write(
+            &one,
+            &part_name(out, &part.name),
+            format,
+            &columns,
+            &arguments.elf,
+        )?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn output_format(out: &Path, named: Option<Format>) -> anyhow::Result<Format> {
+    let told = named.or_else(|| Format::from_name(out));
+    match told.or_else(|| out.is_dir().then_some(Format::Ctf)) {
+        Some(format) => Ok(format),
+        None => bail!(
+            "{}: the name tells no format; expected an ending such as .tf, .jsonl, .csv, .ctf or .chrome.json, or --to",
+            out.display()
+        ),
+    }
+}
+
+/// `dir/run.tf` and `thread-7` make `dir/run-thread-7.tf`.
+fn part_name(out: &Path, part: &str) -> PathBuf {
+    let name = out
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    // Endings such as .chrome.json stay whole.
+    let (stem, ending) = match name.get(1..).and_then(|rest| rest.find('.')) {
+        Some(dot) => name.split_at(dot + 1),
+        None => (name.as_str(), ""),
+    };
+    out.with_file_name(format!("{stem}-{part}{ending}"))
+}
+
+/// Opens a file of either readable format.
+fn open_source(path: &Path) -> anyhow::Result<TraceFile> {
+    let shown = path.display();
+    let mut source =
+        BufReader::new(File::open(path).with_context(|| format!("cannot read {shown}"))?);
+    let start = source
+        .fill_buf()
+        .with_context(|| format!("cannot read {shown}"))?;
+    match Format::from_content(start) {
+        Some(Format::JsonLines) => through_file(|sink| json::read(&mut source, sink))
+            .with_context(|| format!("{shown} cannot be used")),
+        _ => open::trace_file(path),
+    }
+}
+
+/// Writes a trace file for our own use and opens it; nothing of it stays.
+fn through_file(
+    fill: impl FnOnce(&mut BufWriter<&File>) -> Result<(), tracewire_convert::ConvertError>,
+) -> anyhow::Result<TraceFile> {
+    let file = NamedTempFile::new().context("cannot make a temporary file")?;
+    let mut sink = BufWriter::with_capacity(1 << 16, file.as_file());
+    fill(&mut sink)?;
+    sink.flush().context("cannot write a temporary file")?;
+    Ok(TraceFile::open(file.path())?)
+}
+
+fn merged(sources: &[PathBuf]) -> anyhow::Result<TraceFile> {
+    let mut files = sources
+        .iter()
+        .map(|path| open_source(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    match files.len() {
+        1 => files.pop().context("expected IN and OUT"),
+        _ => through_file(|sink| merge::write(&files, sink).map(drop)),
+    }
+}
+
+fn cut(file: TraceFile, arguments: &ConvertArguments) -> anyhow::Result<TraceFile> {
+    let frames: Vec<FrameNumber> = match (&arguments.frame, &arguments.time) {
+        (Some(range), _) => {
+            let frames = file.frame_count();
+            if range.single && range.start >= frames {
+                bail!("there is no frame {}: the file holds {frames}", range.start);
+            }
+            part::frames_in(&file, range.start..range.end.unwrap_or(u64::MAX)).collect()
+        }
+        (None, Some(range)) => part::frames_at(&file, range.clone()),
+        (None, None) => return Ok(file),
+    };
+    through_file(|sink| part::write(&file, frames.iter().copied(), sink).map(drop))
+}
+
+fn write(
+    file: &TraceFile,
+    out: &Path,
+    format: Format,
+    columns: &[Column],
+    elf: &[PathBuf],
+) -> anyhow::Result<Answer> {
+    if format == Format::Ctf {
+        return write_folder(file, out);
+    }
+    let write_to = |sink: &mut dyn Write| -> anyhow::Result<()> {
+        let mut sink = BufWriter::with_capacity(1 << 16, sink);
+        match format {
+            // Every byte, the damaged ones too.
+            Format::TraceFile => sink
+                .write_all(file.as_bytes())
+                .context("cannot write the result")?,
+            Format::JsonLines => json::write(file, &mut sink)?,
+            Format::Chrome => chrome::write(file, &mut sink)?,
+            Format::Csv => write_table(file, columns, elf, &mut sink)?,
+            Format::Ctf => bail!("a CTF trace is a folder"),
+        }
+        sink.flush().context("cannot write the result")
+    };
+    if is_stdout(out) {
+        write_to(&mut io::stdout().lock())?;
+        return Ok(Answer::Yes);
+    }
+    let folder = parent(out);
+    // A temporary file is its owner's alone by default; the result is as open as any new file.
+    let mut beside = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder)
+        .with_context(|| format!("cannot make a file in {}", folder.display()))?;
+    write_to(beside.as_file_mut()).with_context(|| format!("cannot write {}", out.display()))?;
+    beside
+        .persist(out)
+        .with_context(|| format!("cannot write {}", out.display()))?;
+    Ok(Answer::Yes)
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+}
+
+fn write_table(
+    file: &TraceFile,
+    columns: &[Column],
+    elf: &[PathBuf],
+    sink: &mut impl Write,
+) -> anyhow::Result<()> {
+    let standard;
+    let columns = if columns.is_empty() {
+        standard = Column::standard(file);
+        &standard
+    } else {
+        columns
+    };
+    let needs_symbols = columns
+        .iter()
+        .any(|column| matches!(column, Column::Expression(_)));
+    let program = if needs_symbols {
+        open::program(file, elf)?
+    } else {
+        Program::default()
+    };
+    let value = |frame: &Frame<'_>, text: &str| {
+        let state = FrameState::new(file, *frame)?;
+        let symbols = program.symbols(frame.timestamp());
+        let value = evaluate(symbols, &state, text).ok()?;
+        let text = value.print(symbols, &state, &PrintOptions::default());
+        // An empty cell says it too, and counts as nothing in a table.
+        (text != "<unavailable>").then_some(text)
+    };
+    csv::write(file, columns, value, sink)?;
+    Ok(())
+}
+
+/// A CTF trace, made beside its place and put there when it is whole.
+fn write_folder(file: &TraceFile, out: &Path) -> anyhow::Result<Answer> {
+    if is_stdout(out) {
+        bail!("a CTF trace is a folder: expected a name, not -");
+    }
+    let shown = out.display();
+    if out.exists() {
+        // Another trace is replaced; anything else is not ours to remove.
+        let mut entries = fs::read_dir(out).with_context(|| format!("{shown} is in the way"))?;
+        let metadata = fs::read(out.join("metadata")).unwrap_or_default();
+        if entries.next().is_some() && !metadata.starts_with(b"/* CTF 1.8 */") {
+            bail!(
+                "{shown} is a folder with other files in it; expected a CTF trace, an empty folder or none"
+            );
+        }
+    }
+    let beside = tempfile::Builder::new()
+        .prefix(".tracewire-ctf-")
+        .tempdir_in(parent(out))
+        .with_context(|| format!("cannot make a folder in {}", parent(out).display()))?;
+    let made = beside.path().join("made");
+    fs::create_dir(&made).with_context(|| format!("cannot make a folder for {shown}"))?;
+    ctf::write(file, |name| {
+        File::create(made.join(name)).map(BufWriter::new)
+    })
+    .with_context(|| format!("cannot write {shown}"))?;
+    if out.exists() {
+        fs::rename(out, beside.path().join("old"))
+            .with_context(|| format!("cannot replace {shown}"))?;
+    }
+    fs::rename(&made, out).with_context(|| format!("cannot write {shown}"))?;
+    Ok(Answer::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_parts() {
+        let name = |out: &str| part_name(Path::new(out), "thread-7").display().to_string();
+        assert_eq!(name("dir.d/run.tf"), "dir.d/run-thread-7.tf");
+        assert_eq!(name("run.chrome.json"), "run-thread-7.chrome.json");
+        assert_eq!(name("run"), "run-thread-7");
+        assert_eq!(name(".hidden"), ".hidden-thread-7");
+    }
+
+    #[test]
+    fn times_and_splits() {
+        assert_eq!(parse_time("5..9"), Ok(5..=9));
+        assert_eq!(parse_time("5.."), Ok(5..=u64::MAX));
+        assert_eq!(parse_time("..9"), Ok(0..=9));
+        for wrong in ["", "5", "9..5", "a..b"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(parse_split("thread"), Ok(SplitBy::Thread));
+        assert_eq!(parse_split("100"), Ok(SplitBy::Count(100)));
+        assert!(parse_split("0").is_err() && parse_split("x").is_err());
+    }
+}
