@@ -301,12 +301,14 @@ impl Symbols {
     /// The function `main` of the program, if it has debug information.
     pub(crate) fn main(&self) -> Option<(&Module, Die)> {
         let module = self.loaded().next()?;
-        let main = module
-            .debug()
-            .index()
+        let debug = module.debug();
+        let index = debug.index();
+        let main = index
             .named("main")
             .into_iter()
-            .find(|name| name.kind == NameKind::Function && !name.local)?;
+            .filter(|name| name.kind == NameKind::Function && !name.local)
+            // C's `main` stands alone, Rust's in its crate; others of the name are deeper.
+            .min_by_key(|name| index.scopes(name).len())?;
         Some((module, main.die))
     }
 

@@ -211,7 +211,7 @@ fn damaged_dwarf_5_does_no_harm() {
         source: "small.cpp",
         options: &["-g", "-O0"],
     };
-    damage(build, 1500, 0x9e37_79b9_7f4a_7c15);
+    damage(build, 1200, 0x9e37_79b9_7f4a_7c15);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn damaged_dwarf_4_of_optimized_code_does_no_harm() {
         source: "small.cpp",
         options: &["-g", "-O2", "-gdwarf-4", "-fdebug-types-section"],
     };
-    damage(build, 1500, 0xd1b5_4a32_d192_ed03);
+    damage(build, 1200, 0xd1b5_4a32_d192_ed03);
 }
 
 #[test]
@@ -231,5 +231,5 @@ fn damaged_32_bit_program_does_no_harm() {
         source: "small.cpp",
         options: &["-g", "-O1", "-m32"],
     };
-    damage(build, 1000, 0x2545_f491_4f6c_dd1d);
+    damage(build, 800, 0x2545_f491_4f6c_dd1d);
 }

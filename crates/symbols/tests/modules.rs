@@ -170,7 +170,7 @@ fn library_is_read_at_its_bias_and_taken_out_again() {
     assert_eq!(place.function.as_deref(), Some("helper"));
     assert_eq!(place.module, id);
     // Its thread-local variables have no place that is known beforehand; the program's have.
-    let mut of_library = |name: &str| {
+    let of_library = |name: &str| {
         symbols
             .lookup_variable(Some(Address(pc)), name)
             .expect(name)
@@ -461,4 +461,10 @@ fn errors_say_what_was_looked_for_and_what_is_near() {
         let error = nothing.add_module(Path::new(wrong), 0).expect_err(wrong);
         assert!(error.to_string().contains(wrong), "{error}");
     }
+}
+
+#[test]
+fn symbols_may_go_to_another_thread() {
+    fn goes<T: Send>(_: T) {}
+    goes(Symbols::new());
 }

@@ -197,10 +197,7 @@ pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Ve
     let base = pattern.base().to_owned();
     let symbols = module.elf_symbols();
     if pattern.is_word() && pattern.parameters().is_empty() {
-        let exact: Vec<&ElfSymbol> = symbols
-            .iter()
-            .filter(|symbol| *symbol.name == *base)
-            .collect();
+        let exact: Vec<&ElfSymbol> = symbols.named(&base).collect();
         if !exact.is_empty() {
             return exact;
         }

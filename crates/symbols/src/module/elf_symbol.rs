@@ -63,16 +63,18 @@ impl ElfSymbols {
     }
 
     /// The symbols of exactly that name.
-    pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ElfSymbol> {
+    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &ElfSymbol> {
         let start = self
             .by_name
             .partition_point(|&index| name_of(&self.symbols, index) < name);
+        let end = self
+            .by_name
+            .partition_point(|&index| name_of(&self.symbols, index) <= name);
         self.by_name
-            .get(start..)
+            .get(start..end)
             .unwrap_or(&[])
             .iter()
             .filter_map(|&index| self.symbols.get(index as usize))
-            .take_while(move |symbol| &*symbol.name == name)
     }
 
     /// The symbol that covers a link-time address, as GDB's `lookup_minimal_symbol_by_pc_section` prefers: the
