@@ -1,6 +1,6 @@
 //! A whole session of GDB 13.1 with gdbserver 13.1, both directions.
 
-use tracewire_packets::log::{Direction, Explainer, LoggedPacket, packets};
+use tracewire_packets::log::{Direction, Explainer, LoggedPacket, line, packets};
 use tracewire_packets::{Reply, ReplyKind, Request};
 
 const LOG: &[u8] = include_bytes!("data/session-packets.log");
@@ -93,4 +93,79 @@ fn every_packet_of_a_session_is_explained() {
             "{packet:?}: {text}"
         );
     }
+}
+
+/// Direction, payload and bytes left out of each packet.
+fn told(log: &str) -> Vec<(Direction, String, usize)> {
+    packets(log.as_bytes())
+        .map(|packet| {
+            let text = packet.payload.escape_ascii().to_string();
+            (packet.direction, text, packet.omitted)
+        })
+        .collect()
+}
+
+#[test]
+fn logs_of_every_gdb_are_read() {
+    use Direction::{Notification, Reply, Request};
+    let packet = |direction, payload: &str, omitted| (direction, payload.to_owned(), omitted);
+    // GDB 12 and newer, among what else it says.
+    assert_eq!(
+        told(
+            "[remote] start_remote_1: enter\n  [remote] Sending packet: $qC#b4\n  \
+             [remote] Received Ack\n  [remote] Packet received: QCp1.1\n  \
+             [remote]   Notification received: Stop:N\nJunk: x\n"
+        ),
+        [
+            packet(Request, "qC", 0),
+            packet(Reply, "QCp1.1", 0),
+            packet(Notification, "Stop:N", 0)
+        ]
+    );
+    // GDB 10 and older: the reply on the request's line.
+    assert_eq!(
+        told(
+            "Sending packet: $m0,4#fd...Packet received: 00000000\r\nSending packet: $?#3f...Ack\nPacket received: S05\n"
+        ),
+        [
+            packet(Request, "m0,4", 0),
+            packet(Reply, "00000000", 0),
+            packet(Request, "?", 0),
+            packet(Reply, "S05", 0),
+        ]
+    );
+    // Cut short, and escaped in every way.
+    assert_eq!(
+        told(
+            "Sending packet: $X0,99:\\000\\x41 [142 bytes omitted]\nPacket received: l\\n\\\\\\\" [7 bytes omitted]"
+        ),
+        [
+            packet(Request, "X0,99:\\x00A", 142),
+            packet(Reply, "l\\n\\\\\\\"", 7)
+        ]
+    );
+}
+
+#[test]
+fn a_log_of_our_own_reads_back() {
+    let payloads: [&[u8]; 3] = [b"qC", b"l<x>\n\t\\\x00\xff</x>", b"Stop:N"];
+    let directions = [
+        Direction::Request,
+        Direction::Reply,
+        Direction::Notification,
+    ];
+    let log: String = directions
+        .iter()
+        .zip(payloads)
+        .map(|(direction, payload)| line(12.5, *direction, payload, "a meaning") + "\n")
+        .collect();
+    let read: Vec<(Direction, Vec<u8>)> = packets(log.as_bytes())
+        .map(|packet| (packet.direction, packet.payload))
+        .collect();
+    let written: Vec<(Direction, Vec<u8>)> = directions
+        .iter()
+        .copied()
+        .zip(payloads.map(<[u8]>::to_vec))
+        .collect();
+    assert_eq!(read, written);
 }

@@ -252,6 +252,36 @@ fn modules_that_the_file_tells_of_are_where_they_were() {
     );
 }
 
+#[test]
+fn the_log_of_a_session_tells_every_packet_and_what_it_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = SessionLog::create(&path).unwrap();
+    let (trace, listener) = (sample(), Listener::bind(&tcp()).unwrap());
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| serve_saved(&listener, &trace, &log, true));
+        let mut client = raw(&listener);
+        ask(&mut client, "QTFrame:0");
+        ask(&mut client, "D");
+        server.join().unwrap().unwrap();
+    });
+    let text = std::fs::read_to_string(&path).unwrap();
+    let meanings: Vec<(&str, &str)> = text
+        .lines()
+        .map(|line| line.split_once('\t').unwrap())
+        .map(|(packet, meaning)| (packet.trim_start().split_once(' ').unwrap().1, meaning))
+        .collect();
+    assert_eq!(
+        meanings,
+        [
+            ("<- QTFrame:0", "select trace frame 0"),
+            ("-> F0T2", "frame 0 is selected, of tracepoint 2"),
+            ("<- D", "detach from the program"),
+            ("-> OK", "done"),
+        ]
+    );
+}
+
 /// A client that says what it is told to, byte by byte.
 fn raw(listener: &Listener) -> TcpStream {
     TcpStream::connect(listener.local().unwrap()).unwrap()
