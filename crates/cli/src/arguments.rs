@@ -48,6 +48,12 @@ pub enum Command {
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),
+    /// Show a trace file to GDB, which connects with `target remote`
+    #[command(after_help = crate::serve::HELP)]
+    Serve(crate::serve::ServeArguments),
+    /// Explain a log of packets between GDB and a stub
+    #[command(after_help = crate::packets::HELP)]
+    Packets(crate::packets::PacketsArguments),
     /// Print a completion script for a shell
     #[command(after_help = "Example, for bash:\n  source <(tracewire completions bash)")]
     Completions {

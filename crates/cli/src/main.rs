@@ -7,7 +7,9 @@ mod demo;
 mod frames;
 mod look;
 mod open;
+mod packets;
 mod record;
+mod serve;
 mod shell;
 
 use std::process::ExitCode;
@@ -47,6 +49,8 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Find(arguments) => look::find(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Packets(arguments) => packets::explain(&arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
     }
