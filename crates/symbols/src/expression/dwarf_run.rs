@@ -9,6 +9,9 @@ use super::location::{Locator, Unlocatable};
 use super::object::{Object, little_number, object_number, offset_by};
 use crate::{BaseEncoding, BaseTypeOffset, ExpressionOperation, LocationExpression, Type};
 
+/// How many branches one path may have whose outcome shows at run time only.
+const MOST_BRANCHES: u32 = 8;
+
 /// The type of a stack entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -37,13 +40,12 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs from the operation `index` on. `limit` is the innermost branch the run came through: jumps go forward
-    /// only, so that every path ends.
+    /// Runs from the operation `index` on, behind so many branches. Jumps go forward only, so every path ends.
     pub(super) fn run(
         &mut self,
         mut index: usize,
         mut stack: Vec<Entry>,
-        limit: usize,
+        branches: u32,
     ) -> Result<Object, Unlocatable> {
         let mut pieces: Vec<(Object, u64)> = Vec::new();
         // A location that is complete, and waits for its piece or the end.
@@ -116,11 +118,11 @@ impl Run<'_> {
                         Some(0) => {}
                         Some(_) => index = taken,
                         None => {
-                            if !pieces.is_empty() || limit < index {
+                            if !pieces.is_empty() || branches >= MOST_BRANCHES {
                                 return Err("its location has branches of no known kind".to_owned());
                             }
-                            let yes = self.run(taken, stack.clone(), limit)?;
-                            let no = self.run(index, stack, limit)?;
+                            let yes = self.run(taken, stack.clone(), branches + 1)?;
+                            let no = self.run(index, stack, branches + 1)?;
                             return choose(condition, yes, no);
                         }
                     }

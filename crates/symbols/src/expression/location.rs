@@ -119,7 +119,6 @@ impl<'a> Locator<'a> {
             return Err("its location refers to itself".to_owned());
         }
         let operations = expression.operations()?;
-        let end = usize::MAX;
         let mut run = Run {
             locator: self,
             expression,
@@ -134,6 +133,6 @@ impl<'a> Locator<'a> {
                 kind: Kind::Generic,
             })
             .collect();
-        run.run(0, stack, end)
+        run.run(0, stack, 0)
     }
 }

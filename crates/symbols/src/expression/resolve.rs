@@ -268,7 +268,10 @@ impl Resolver<'_> {
         };
         let operand = self.convert(operand, type_id);
         let kind = match operator {
-            UnaryOperator::Negate => NodeKind::Negate(operand.into()),
+            UnaryOperator::Negate => match operand.kind {
+                NodeKind::Float(number) => NodeKind::Float(-number),
+                _ => NodeKind::Negate(operand.into()),
+            },
             UnaryOperator::BitNot => NodeKind::BitNot(operand.into()),
             _ => return Ok(operand),
         };

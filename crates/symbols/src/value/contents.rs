@@ -41,6 +41,8 @@ pub struct Value {
     pub(crate) language: Language,
     /// A pointer that was removed by the compiler.
     pub(crate) synthetic: bool,
+    /// What a reference that was removed refers to.
+    pub(crate) referent: Option<Box<Value>>,
 }
 
 impl Value {
@@ -58,6 +60,7 @@ impl Value {
             place,
             language,
             synthetic: false,
+            referent: None,
         }
     }
 
@@ -140,6 +143,18 @@ impl Value {
         Printer::new(symbols, state, *options, self.language).print(self)
     }
 
+    /// The value as GDB's `info locals` and `info args` show it: as [`print`](Self::print), without the type in
+    /// brackets that `print` puts before pointers and references.
+    #[must_use]
+    pub fn print_variable(
+        &self,
+        symbols: &Symbols,
+        state: &dyn State,
+        options: &PrintOptions,
+    ) -> String {
+        Printer::new(symbols, state, *options, self.language).print_variable(self)
+    }
+
     /// A part of it, with a type of its own.
     pub(crate) fn part(&self, type_id: TypeId, offset: u64, size: u64) -> Self {
         let start = usize::try_from(offset)
@@ -167,6 +182,7 @@ impl Value {
             place,
             language: self.language,
             synthetic: false,
+            referent: None,
         }
     }
 

@@ -7,8 +7,9 @@ use super::evaluate::{Designated, Evaluator, Result};
 use super::state::{State, read_memory};
 use crate::expression::cell::{Cell, Source};
 use crate::expression::node::Node;
-use crate::expression::object::Object;
-use crate::{ExpressionErrorKind, Symbols, TypeId};
+use crate::expression::object::{Object, offset_by};
+use crate::expression::scalar::Scalar;
+use crate::{ExpressionErrorKind, Symbols, TypeId, VariableLocation};
 
 /// A location, worked out.
 struct StateSource<'a>(&'a Symbols, &'a dyn State);
@@ -135,13 +136,40 @@ impl Evaluator<'_> {
                 whole.known.resize(size, Known::OptimizedOut);
                 whole
             }
-            Object::Synthetic(_) => {
+            Object::Synthetic(target) => {
                 let mut value = self.unknown(type_id, size, Known::OptimizedOut);
                 value.synthetic = true;
+                if let Scalar::Reference {
+                    target: type_id, ..
+                } = self.scalar(type_id)
+                {
+                    value.referent = self.referent(target, type_id, node).map(Box::new);
+                }
                 value
             }
             Object::OptimizedOut => self.unknown(type_id, size, Known::OptimizedOut),
         })
+    }
+
+    /// What a reference that the compiler removed refers to.
+    fn referent(
+        &self,
+        target: &(TypeId, VariableLocation, i64),
+        type_id: TypeId,
+        node: &Node,
+    ) -> Option<Value> {
+        let (_, location, offset) = target;
+        let object = offset_by(self.locator.object(location).ok()?, *offset as u64);
+        if matches!(object, Object::Synthetic(_)) {
+            return None;
+        }
+        let whole = Node::new(node.kind.clone(), type_id, node.span);
+        match self.read(&object, &whole).ok()? {
+            Designated::Memory(address) => {
+                self.fetch(address, type_id, self.size(&whole).ok()?).ok()
+            }
+            Designated::Value(value) => Some(value),
+        }
     }
 
     /// The value of the node's type that lies `offset` bytes from a frame's address.

@@ -214,29 +214,17 @@ impl Stopped {
         let ours: Vec<String> = (expand(&self.symbols, &self.core, item).iter())
             .map(|named| {
                 let text = match &named.value {
-                    Ok(value) => value.print(&self.symbols, &self.core, &PrintOptions::default()),
+                    Ok(value) => {
+                        value.print_variable(&self.symbols, &self.core, &PrintOptions::default())
+                    }
                     Err(error) => format!("<error: {error}>"),
                 };
                 format!("{} = {text}", named.name)
             })
             .collect();
-        // `info locals` prints values without the type of a pointer.
-        let bare = |line: &str| -> String {
-            match line.split_once(" = ") {
-                Some((name, text))
-                    if text.starts_with('(') && text.contains(") 0x") || text.contains(") @0x") =>
-                {
-                    let value = text.split_once(") ").map_or(text, |(_, value)| value);
-                    format!("{name} = {value}")
-                }
-                _ => line.to_owned(),
-            }
-        };
-        let ours: Vec<String> = ours.iter().map(|line| bare(line)).collect();
-        let wanted: Vec<String> = answer
+        let wanted: Vec<&str> = answer
             .lines()
             .filter(|line| !line.starts_with("No "))
-            .map(bare)
             .collect();
         assert_eq!(ours.len(), wanted.len(), "{command}: {ours:?}, {wanted:?}");
         for (ours, wanted) in ours.iter().zip(&wanted) {

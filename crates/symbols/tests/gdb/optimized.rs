@@ -79,3 +79,39 @@ fn expressions_over_optimized_variables_are_those_of_gdb() {
     stopped.same(EXPRESSIONS);
     enough(&stopped, EXPRESSIONS);
 }
+
+/// Arguments, locals, and that they are collected.
+fn lists(source: &str, compiler: &[&str], mark: &str, hit: u32) {
+    let stopped = Stopped::at(source, compiler, mark, hit);
+    stopped.same_list("$args", "info args");
+    stopped.same_list("$locals", "info locals");
+    let scope = stopped.symbols.variables_at(stopped.pc());
+    let names: Vec<&str> = scope
+        .arguments
+        .iter()
+        .chain(&scope.locals)
+        .map(|variable| variable.name.as_str())
+        .collect();
+    enough(&stopped, &names);
+}
+
+#[test]
+fn optimized_cpp_variables_are_those_of_gdb() {
+    for options in [["-O2"], ["-Og"]] {
+        let compiler = [&["g++", "-g"], &options[..]].concat();
+        lists("optimized.cpp", &compiler, "/* method */", 1);
+        lists("optimized.cpp", &compiler, "/* range */", 1);
+    }
+}
+
+#[test]
+fn optimized_rust_variables_are_those_of_gdb() {
+    for level in ["opt-level=1", "opt-level=2"] {
+        lists(
+            "optimized.rs",
+            &["rustc", "--edition", "2021", "-g", "-C", level],
+            "// here",
+            2,
+        );
+    }
+}

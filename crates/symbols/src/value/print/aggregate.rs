@@ -205,8 +205,7 @@ impl Printer<'_> {
             self.put("<optimized out>");
             return;
         }
-        let structure = matches!(*self.stripped(value.type_id), Type::Structure { .. });
-        if structure && self.statics.contains(&value.place) {
+        if self.statics.contains(&value.place) {
             self.put("<same as static member of an already seen type>");
             return;
         }

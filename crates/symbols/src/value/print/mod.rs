@@ -39,6 +39,9 @@ impl Default for PrintOptions {
 /// The longest text of one value, in bytes: a type of nested arrays may be small and its text not.
 const LONGEST: usize = 4 << 20;
 
+/// The deepest nesting that is shown; [`PrintOptions::depth`] does not count everything.
+const DEEPEST: u32 = 100;
+
 /// Writes one value.
 pub(super) struct Printer<'a> {
     symbols: &'a Symbols,
@@ -54,6 +57,8 @@ pub(super) struct Printer<'a> {
 #[derive(Clone, Copy)]
 struct Context {
     depth: u32,
+    /// How many values this one is inside of, whether they count for `depth` or not.
+    nesting: u32,
     /// Whether what a reference refers to is shown: at the top only.
     follow: bool,
 }
@@ -62,6 +67,7 @@ impl Context {
     const fn member(self) -> Self {
         Self {
             depth: self.depth + 1,
+            nesting: self.nesting + 1,
             follow: false,
         }
     }
@@ -69,6 +75,7 @@ impl Context {
     const fn element(self) -> Self {
         Self {
             depth: self.depth + 1,
+            nesting: self.nesting + 1,
             follow: self.follow,
         }
     }
@@ -106,36 +113,39 @@ impl<'a> Printer<'a> {
     }
 
     pub(super) fn print(mut self, value: &Value) -> String {
-        if value.is_optimized_out() && !value.synthetic {
-            self.put(if matches!(value.place, Place::Register(_)) {
-                "<not saved>"
-            } else {
-                "<optimized out>"
-            });
-            return self.out;
-        }
-        if value.is_unavailable() {
-            self.put("<unavailable>");
-            return self.out;
-        }
+        let gone = value.is_unavailable() || value.is_optimized_out() && !value.synthetic;
         let indirect = match &*self.stripped(value.type_id) {
             Type::Pointer { .. } => {
-                !(self.language != Language::Rust && self.is_plain_string(value.type_id))
+                self.language == Language::Rust || !self.is_plain_string(value.type_id)
             }
             Type::Reference { .. } => true,
             _ => false,
         };
-        if indirect {
+        if indirect && !gone {
             let name = self.type_name(value.type_id);
             self.put(&format!("({name}) "));
         }
-        self.value(
-            value,
-            Context {
+        self.print_variable(value)
+    }
+
+    pub(super) fn print_variable(mut self, value: &Value) -> String {
+        if value.is_optimized_out() && !value.synthetic {
+            let in_register = matches!(value.place, Place::Register(_));
+            self.put(if in_register {
+                "<not saved>"
+            } else {
+                "<optimized out>"
+            });
+        } else if value.is_unavailable() {
+            self.put("<unavailable>");
+        } else {
+            let context = Context {
                 depth: 0,
+                nesting: 0,
                 follow: true,
-            },
-        );
+            };
+            self.value(value, context);
+        }
         self.out
     }
 
@@ -188,6 +198,17 @@ impl<'a> Printer<'a> {
             }
         ) {
             self.put("<incomplete type>");
+            return;
+        }
+        if let Some(referent) = &value.referent {
+            match referent.place {
+                Place::Memory(address) => self.put(&format!("@{address}")),
+                _ => self.put("<synthetic pointer>"),
+            }
+            if context.follow {
+                self.put(": ");
+                self.value(referent, context.element());
+            }
             return;
         }
         let aggregate = matches!(*found, Type::Structure { .. } | Type::Array { .. });

@@ -1,7 +1,7 @@
 //! Rust's values: structures, tuples, enums, slices.
 
 use super::{Context, Printer};
-use crate::value::contents::{Value, number, order};
+use crate::value::contents::{Known, Value, number, order};
 use crate::value::evaluate::{Evaluator, LARGEST_VALUE};
 use crate::{BaseEncoding, Member, Type, TypeId, VariantPart};
 
@@ -122,12 +122,18 @@ impl Printer<'_> {
         let word = |member: &Member| {
             let size = self.symbols.size_of(member.type_id).unwrap_or(8);
             let part = value.part(member.type_id, member.offset, size);
-            part.is_complete()
-                .then(|| number(&part.contents, false, order(self.symbols)).unwrap_or(0) as u64)
+            match part.missing() {
+                None => Ok(number(&part.contents, false, order(self.symbols)).unwrap_or(0) as u64),
+                Some(Known::OptimizedOut) => Err("value has been optimized out"),
+                Some(_) => Err("value is not available"),
+            }
         };
-        let (Some(address), Some(count)) = (word(data), word(length)) else {
-            self.put("<unavailable>");
-            return true;
+        let (address, count) = match (word(data), word(length)) {
+            (Ok(address), Ok(count)) => (address, count),
+            (Err(why), _) | (_, Err(why)) => {
+                self.put(&format!("<error reading variable: {why}>"));
+                return true;
+            }
         };
         if name == Some("&str") {
             self.string_at(address, Some(count), target);
