@@ -36,6 +36,19 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
             (_, bias) => writeln!(text, "add-symbol-file -o {bias:#x} {}", quoted(&path)),
         };
     }
+    let strings = file.description().tracepoints().iter().any(|tracepoint| {
+        let commands = &tracepoint.definition.source.commands;
+        commands
+            .iter()
+            .any(|command| command.starts_with("col") && command.contains("/s"))
+    });
+    if strings {
+        // What follows the error is not read: so `target tfile` comes last.
+        text.push_str(
+            "# GDB 13 cannot set tracepoints anew that collect strings (\"Target does not support \"/s\"\").\n\
+             # The frames are all there nevertheless: tfind, print, info locals.\n",
+        );
+    }
     let _ = writeln!(text, "target tfile {}", quoted(path));
     text
 }

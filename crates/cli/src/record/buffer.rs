@@ -79,6 +79,16 @@ impl Buffer {
         }
     }
 
+    /// Leaves no file behind: the run has not begun.
+    pub fn discard(self) {
+        if let Store::File(store) = self.store {
+            let spool = store.into_spool();
+            let growing = spool.temporary_path().to_owned();
+            drop(spool);
+            let _ = std::fs::remove_file(growing);
+        }
+    }
+
     /// Writes the file as it is to be.
     pub fn finish(self, description: &Description) -> anyhow::Result<()> {
         match self.store {

@@ -1,6 +1,7 @@
 //! What is settled before the first tracepoint is put in: places, registers, the file.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
@@ -128,8 +129,10 @@ impl Prepared {
         }
         for definition in definitions {
             let number = definition.number;
-            let defined = experiment.define(definition);
-            defined.with_context(|| format!("tracepoint {number}"))?;
+            if let Err(error) = experiment.define(definition) {
+                experiment.into_store().discard();
+                return Err(error).with_context(|| format!("tracepoint {number}"));
+            }
         }
         report::placed(placed);
         report::pending(&self.resolution.pending);
@@ -170,13 +173,16 @@ fn run_meanwhile<R: Send>(
     work: impl FnOnce() -> R + Send,
 ) -> anyhow::Result<R> {
     let interrupter = watch.interrupter();
+    let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let worker = scope.spawn(move || {
+        let worker = scope.spawn(|| {
             let result = work();
+            // Set first: the interruption must not be taken for somebody else's.
+            done.store(true, Ordering::Release);
             interrupter.interrupt();
             result
         });
-        while !worker.is_finished() {
+        while !done.load(Ordering::Acquire) {
             match process.run(&mut Nobody)? {
                 event @ (Event::Exited(_) | Event::Killed { .. }) => {
                     bail!("{} before the run began", report::program_words(&event))

@@ -39,7 +39,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Looks the tracepoints up and makes the file; nothing has been put into the program yet.
+    /// Looks the tracepoints up, makes the file, and puts in what can be put in by now.
     ///
     /// # Errors
     /// With the program left as it was, or ended if it was started for this.
@@ -61,7 +61,7 @@ impl Recording {
                 return Err(error);
             }
         };
-        Ok(Self {
+        let mut recording = Self {
             process,
             spawned,
             modules: prepared.modules,
@@ -77,7 +77,15 @@ impl Recording {
             duration: request.duration,
             watch: watch.clone(),
             begun: now(),
-        })
+        };
+        match recording.place(Vec::new()) {
+            Ok(()) => Ok(recording),
+            Err(error) => {
+                give_up(recording.process, spawned);
+                recording.experiment.into_store().discard();
+                Err(error)
+            }
+        }
     }
 
     /// Lets the program run until the run is over, lets it go, and writes the file.
@@ -108,7 +116,6 @@ impl Recording {
     }
 
     fn run_to_end(&mut self) -> anyhow::Result<Ending> {
-        self.place(Vec::new())?;
         if let Some(duration) = self.duration {
             self.watch.end_after(duration)?;
         }
@@ -159,6 +166,13 @@ impl Recording {
         for (from, to) in &gone {
             self.forget(*from, *to);
         }
+        if exec {
+            self.experiment.forget_installed(|_| true);
+        } else if !gone.is_empty() && self.experiment.is_running() {
+            // Out of the target's books too: the same addresses may be used again. Memory that is gone cannot
+            // be written, and need not be.
+            let _ = self.experiment.install(&mut self.process);
+        }
         if change.came || exec {
             let resolution = self.resolver.resolve(self.modules.symbols());
             for problem in &resolution.problems {
@@ -176,8 +190,6 @@ impl Recording {
 
     /// Forgets what was in a range of addresses, but not what it has done.
     fn forget(&mut self, from: Address, to: Address) {
-        self.experiment
-            .forget_installed(|address| (from..to).contains(&address));
         self.resolver.forget(from, to);
         let gone: Vec<Past> = self
             .experiment

@@ -4,7 +4,7 @@
 //! in a signal handler, and no signal is lost between two steps. A program that is started gets an empty mask.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,11 @@ impl Signals {
             }
             let set = set.assume_init();
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            // A file at its largest is then an error like a full disk, and not the end of us.
+            let mut too_large = MaybeUninit::uninit();
+            libc::sigemptyset(too_large.as_mut_ptr());
+            libc::sigaddset(too_large.as_mut_ptr(), libc::SIGXFSZ);
+            libc::pthread_sigmask(libc::SIG_BLOCK, too_large.as_ptr(), std::ptr::null_mut());
             set
         };
         Self { set }
@@ -62,13 +67,20 @@ impl Signals {
     }
 }
 
+/// For how long the program has been held still by us.
+#[derive(Debug, Default)]
+struct Held {
+    before: Duration,
+    /// Since when it is now.
+    since: Option<Instant>,
+}
+
 /// Watches for signals and the end of the time, in threads of its own.
 #[derive(Clone, Debug)]
 pub struct Watch {
     wish: Arc<Mutex<Option<Wish>>>,
     waiting: Arc<AtomicBool>,
-    /// For how long the program has been held still by us, in microseconds.
-    held: Arc<AtomicU64>,
+    held: Arc<Mutex<Held>>,
     interrupter: Interrupter,
 }
 
@@ -117,7 +129,7 @@ impl Watch {
             .name("duration".to_owned())
             .spawn(move || {
                 loop {
-                    let held = Duration::from_micros(own.held.load(Ordering::Relaxed));
+                    let held = own.held();
                     let left = duration
                         .saturating_add(held)
                         .saturating_sub(begun.elapsed());
@@ -132,11 +144,21 @@ impl Watch {
 
     /// Does something while the program stands still for it; that time does not count.
     pub fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
-        let begun = Instant::now();
+        self.lock_held().since = Some(Instant::now());
         let result = work();
-        let held = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.held.fetch_add(held, Ordering::Relaxed);
+        let mut held = self.lock_held();
+        let now = held.since.take().map(|since| since.elapsed());
+        held.before += now.unwrap_or_default();
         result
+    }
+
+    fn held(&self) -> Duration {
+        let held = self.lock_held();
+        held.before + held.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Wish>> {

@@ -1,0 +1,7 @@
+//! The real program, command by command, as a user and a script meet it.
+
+mod bad_input;
+mod demo;
+mod look;
+mod record;
+mod support;
