@@ -181,8 +181,18 @@ impl Criteria {
         viewer: &'v Viewer<'a>,
         from: FrameNumber,
     ) -> impl Iterator<Item = Result<Frame<'a>, FindError>> + 'v {
-        (from.0..viewer.file().frame_count())
-            .filter_map(|number| viewer.file().frame(FrameNumber(number)))
+        let file = viewer.file();
+        // The trace file's own search goes by its index, without a look at frames that do not fit.
+        let first = self.searches.first().copied();
+        let searched =
+            first.map(|search| file.find_all(search, from.0.checked_sub(1).map(FrameNumber)));
+        let all = (first.is_none()).then(|| {
+            (from.0..file.frame_count()).filter_map(|number| file.frame(FrameNumber(number)))
+        });
+        searched
+            .into_iter()
+            .flatten()
+            .chain(all.into_iter().flatten())
             .filter_map(|frame| match self.match_frame(viewer, frame) {
                 Ok(true) => Some(Ok(frame)),
                 Ok(false) => None,
