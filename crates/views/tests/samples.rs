@@ -109,7 +109,7 @@ fn frames_are_found() {
     };
     assert_eq!(found(condition("depth == 2")), [10]);
     assert_eq!(found(condition("j->id == 2 && depth == 0")), [7]);
-    assert_eq!(found(condition("$hits > 6")), [18]);
+    assert_eq!(found(condition("$hits > 6")), [21]);
     assert_eq!(found(condition("no_such_name == 1")), [0; 0]);
     let mut first = condition("depth >= 0");
     first.tracepoint(3);
