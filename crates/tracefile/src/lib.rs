@@ -63,6 +63,14 @@
 //! **A recording may be killed at any moment.** The [`Spool`] that it streams into is a good trace file all the
 //! time.
 //!
+//! # What else there is
+//!
+//! [`check::check`] tells everything that is wrong with a file, with places; [`repair::repair`] writes a good file
+//! of all that is whole in a damaged one. [`TraceFile::open_cached`] keeps the index of a large file for the next
+//! run. [`StandardRegisters`] has the register sets of fifteen machines for files that do not tell theirs
+//! ([`TraceFile::set_architecture`]). The texts of GDB's tracepoint packets (`QTDP`, `qTfP`, `qTfV`, `qTStatus`)
+//! are [`Piece`], [`VariableDefinition`] and [`Status`], with [`TracepointTable`] to put pieces together.
+//!
 //! # Where the format is read differently from its manual
 //!
 //! - The `R` line is decimal in the manual and hexadecimal in GDB. [`TraceFile::register_block_size`] is the

@@ -17,7 +17,7 @@ const FRAMES_TO_SETTLE: usize = 200;
 const MOST_EMPTY_FRAMES: usize = 64;
 
 /// What is left of the frames.
-pub(super) struct Salvage {
+pub(super) struct WholeFrames {
     pub(super) shape: FrameShape,
     /// Whole frames, headers included.
     pub(super) kept: Vec<Range<usize>>,
@@ -26,7 +26,7 @@ pub(super) struct Salvage {
     pub(super) end_marker: bool,
 }
 
-impl Salvage {
+impl WholeFrames {
     pub(super) fn tracepoint(&self, bytes: &[u8], frame: &Range<usize>) -> TracepointNumber {
         let number = self
             .shape
@@ -62,7 +62,7 @@ pub(super) fn salvage(
     start: usize,
     description: &Description,
     layout: Option<&RegisterLayout>,
-) -> Salvage {
+) -> WholeFrames {
     let tracepoints = description.tracepoints().iter();
     let mut known: HashSet<i32> = tracepoints.map(|one| one.definition.number.0).collect();
     // A definition may be lost while its other lines are not.
@@ -83,8 +83,8 @@ pub(super) fn salvage(
     .into_iter()
     .filter(Option::is_some)
     .collect();
-    let mut best: Option<Salvage> = None;
-    let try_all = |orders: &[ByteOrder], sizes: &[Option<u32>], best: &mut Option<Salvage>| {
+    let mut best: Option<WholeFrames> = None;
+    let try_all = |orders: &[ByteOrder], sizes: &[Option<u32>], best: &mut Option<WholeFrames>| {
         for order in orders {
             for size in sizes {
                 let shape = FrameShape {
@@ -92,10 +92,16 @@ pub(super) fn salvage(
                     register_block: *size,
                 };
                 let found = search(bytes, start, shape, &known);
-                if best
-                    .as_ref()
-                    .is_none_or(|best| found.kept.len() > best.kept.len())
-                {
+                // Of two that find as many frames, the one whose frames are of known tracepoints.
+                let score = |frames: &WholeFrames| {
+                    let of_known =
+                        |frame: &&Range<usize>| known.contains(&frames.tracepoint(bytes, frame).0);
+                    (
+                        frames.kept.len(),
+                        frames.kept.iter().filter(of_known).count(),
+                    )
+                };
+                if best.as_ref().is_none_or(|best| score(&found) > score(best)) {
                     *best = Some(found);
                 }
             }
@@ -115,7 +121,7 @@ pub(super) fn salvage(
             try_all(&[*order], &sizes, &mut best);
         }
     }
-    best.unwrap_or(Salvage {
+    best.unwrap_or(WholeFrames {
         shape: FrameShape {
             order: ByteOrder::Little,
             register_block: None,
@@ -162,7 +168,7 @@ fn guessed_sizes(bytes: &[u8], start: usize, order: ByteOrder) -> Vec<u32> {
 /// Finds the whole frames of the tracepoints that the description knows, and of those that have several frames:
 /// a number that is damaged stands once. Where the description knows none that has frames, it is itself damaged,
 /// and any number will do.
-fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -> Salvage {
+fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -> WholeFrames {
     let zeros = bytes
         .iter()
         .rposition(|byte| *byte != 0)
@@ -205,8 +211,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn frames(&self, start: usize) -> Salvage {
-        let mut salvage = Salvage {
+    fn frames(&self, start: usize) -> WholeFrames {
+        let mut salvage = WholeFrames {
             shape: self.shape,
             kept: Vec::new(),
             lost: Vec::new(),

@@ -1,7 +1,12 @@
 //! The lines of a damaged description that are still whole.
 
+use std::collections::HashSet;
+
 use super::{Change, is_kind};
+use crate::definition::TracepointKind;
 use crate::description::{Description, HEADER, MAX_LINE};
+use crate::number::{Address, TracepointNumber};
+use crate::piece::{Piece, PieceContent};
 
 /// The words that lines of a description start with.
 const KINDS: [&str; 7] = ["R", "status", "tp", "tsv", "tdesc", "module", "module+"];
@@ -101,6 +106,7 @@ fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) 
         }
         !bad
     });
+    define_tracepoints(lines, changes);
     // A part of a path or of a string whose start is lost.
     loop {
         let texts = lines
@@ -121,4 +127,40 @@ fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) 
             _ => return,
         }
     }
+}
+
+/// Makes up a definition before the first piece of every tracepoint that has none there.
+fn define_tracepoints(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
+    let mut defined = HashSet::new();
+    let whole = std::mem::take(lines);
+    for (number, line) in whole {
+        if let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) {
+            let definition = matches!(piece.content, PieceContent::Definition { .. });
+            if defined.insert((piece.number, piece.address)) && !definition {
+                changes.push(Change::TracepointMadeUp(piece.number));
+                lines.push((number, made_up(piece.number, piece.address)));
+            }
+        }
+        lines.push((number, line));
+    }
+}
+
+/// The line that defines a tracepoint of which nothing is known but its address.
+pub(super) fn made_up(number: TracepointNumber, address: Address) -> Vec<u8> {
+    let content = PieceContent::Definition {
+        enabled: true,
+        kind: TracepointKind::Trap,
+        step_count: 0,
+        pass_count: 0,
+        condition: None,
+    };
+    format!(
+        "tp {}",
+        Piece {
+            number,
+            address,
+            content
+        }
+    )
+    .into_bytes()
 }

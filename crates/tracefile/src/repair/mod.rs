@@ -8,18 +8,17 @@
 mod frames;
 mod lines;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::definition::TracepointKind;
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::number::TracepointNumber;
-use crate::piece::{Piece, PieceContent};
 use crate::registers::RegisterLayout;
 use crate::status::{Status, StatusFields, StopReason};
 use crate::write::{TraceFileWriter, WriteError};
-use frames::Salvage;
+use frames::WholeFrames;
 
 /// What was done to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -100,46 +99,87 @@ impl fmt::Display for Change {
 /// # Errors
 /// When the new file cannot be written.
 pub fn repair(bytes: &[u8], path: impl AsRef<Path>) -> Result<Repair, WriteError> {
-    let mut changes = Vec::new();
-    if !bytes.starts_with(HEADER) {
-        changes.push(Change::Header);
-    }
-    let salvaged = lines::salvage(bytes, &mut changes);
-    let mut lines = salvaged.lines;
-    let layout = usable_layout(&mut lines, &mut changes);
-    let description = parse(&lines);
-    let frames = frames::salvage(bytes, salvaged.frames_start, &description, layout.as_ref());
-    let size = frames.shape.register_block;
-    set_register_block(&mut lines, &description, size, &mut changes);
-    define_tracepoints(&mut lines, bytes, &frames, layout.as_ref(), &mut changes);
-    set_status(
-        &mut lines,
-        &description,
-        frames.kept.len() as u64,
-        &mut changes,
-    );
-
-    let mut writer = TraceFileWriter::create(path, &parse(&lines))?;
-    for frame in &frames.kept {
-        writer.append(bytes.get(frame.clone()).unwrap_or_default())?;
+    let salvage = Salvage::of(bytes);
+    let mut writer = TraceFileWriter::create(path, &salvage.description)?;
+    for frame in salvage.frames() {
+        writer.append(frame)?;
     }
     writer.finish()?;
-    changes.extend(
-        frames
-            .lost
-            .iter()
-            .map(|Range { start, end }| Change::BytesLost {
-                offset: *start as u64,
-                length: (end - start) as u64,
-            }),
-    );
-    if !frames.end_marker {
-        changes.push(Change::EndMarker);
-    }
     Ok(Repair {
-        frames: frames.kept.len() as u64,
-        changes,
+        frames: salvage.frames.len() as u64,
+        changes: salvage.changes,
     })
+}
+
+/// What is whole of a file that may be damaged anywhere, before it is written.
+#[derive(Debug)]
+pub struct Salvage<'a> {
+    bytes: &'a [u8],
+    description: Description,
+    frames: Vec<Range<usize>>,
+    changes: Vec<Change>,
+}
+
+impl<'a> Salvage<'a> {
+    /// Looks through a whole file.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        let mut changes = Vec::new();
+        if !bytes.starts_with(HEADER) {
+            changes.push(Change::Header);
+        }
+        let salvaged = lines::salvage(bytes, &mut changes);
+        let mut lines = salvaged.lines;
+        let layout = usable_layout(&mut lines, &mut changes);
+        let description = parse(&lines);
+        let frames = frames::salvage(bytes, salvaged.frames_start, &description, layout.as_ref());
+        let size = frames.shape.register_block;
+        set_register_block(&mut lines, &description, size, &mut changes);
+        define_tracepoints(&mut lines, bytes, &frames, layout.as_ref(), &mut changes);
+        set_status(
+            &mut lines,
+            &description,
+            frames.kept.len() as u64,
+            &mut changes,
+        );
+        changes.extend(
+            frames
+                .lost
+                .iter()
+                .map(|Range { start, end }| Change::BytesLost {
+                    offset: *start as u64,
+                    length: (end - start) as u64,
+                }),
+        );
+        if !frames.end_marker {
+            changes.push(Change::EndMarker);
+        }
+        Self {
+            bytes,
+            description: parse(&lines),
+            frames: frames.kept,
+            changes,
+        }
+    }
+
+    /// The description: whole lines, and those made up.
+    #[must_use]
+    pub const fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// The whole frames, each with its header, in the file's order.
+    pub fn frames(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.frames
+            .iter()
+            .filter_map(|frame| self.bytes.get(frame.clone()))
+    }
+
+    /// What could not be kept, or was made up, in the file's order.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
 }
 
 fn parse(lines: &[Vec<u8>]) -> Description {
@@ -185,55 +225,26 @@ fn set_register_block(
     }
 }
 
-/// Makes up a definition for every tracepoint that has frames or other pieces and none.
+/// Makes up a definition for every tracepoint that has frames and none.
 fn define_tracepoints(
     lines: &mut Vec<Vec<u8>>,
     bytes: &[u8],
-    frames: &Salvage,
+    frames: &WholeFrames,
     layout: Option<&RegisterLayout>,
     changes: &mut Vec<Change>,
 ) {
-    let mut defined = Vec::new();
-    let mut made_up: Vec<(usize, Piece)> = Vec::new();
-    for (index, line) in lines.iter().enumerate() {
-        let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) else {
-            continue;
-        };
-        let key = (piece.number, piece.address);
-        if matches!(piece.content, PieceContent::Definition { .. }) {
-            defined.push(key);
-        } else if !defined.contains(&key) {
-            defined.push(key);
-            made_up.push((index, empty(piece.number, piece.address.0)));
-        }
-    }
+    let description = parse(lines);
+    let tracepoints = description.tracepoints().iter();
+    let mut defined: HashSet<_> = tracepoints.map(|one| one.definition.number).collect();
     for frame in &frames.kept {
         let number = frames.tracepoint(bytes, frame);
-        if !defined.iter().any(|(known, _)| *known == number) {
+        if defined.insert(number) {
             let address = frames
                 .program_counter(bytes, frame, layout)
                 .unwrap_or_default();
-            defined.push((number, address));
-            made_up.push((lines.len(), empty(number, address.0)));
+            changes.push(Change::TracepointMadeUp(number));
+            lines.push(lines::made_up(number, address));
         }
-    }
-    for (index, piece) in made_up.into_iter().rev() {
-        changes.push(Change::TracepointMadeUp(piece.number));
-        lines.insert(index, format!("tp {piece}").into_bytes());
-    }
-}
-
-fn empty(number: TracepointNumber, address: u64) -> Piece {
-    Piece {
-        number,
-        address: crate::Address(address),
-        content: PieceContent::Definition {
-            enabled: true,
-            kind: TracepointKind::Trap,
-            step_count: 0,
-            pass_count: 0,
-            condition: None,
-        },
     }
 }
 
