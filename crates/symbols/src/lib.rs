@@ -56,6 +56,7 @@
 //! told from those that do not, and what is damaged is left out of the answer rather than guessed.
 #![deny(missing_docs)]
 
+mod call_site;
 mod dwarf;
 mod error;
 mod expression;

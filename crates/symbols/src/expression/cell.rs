@@ -24,6 +24,9 @@ struct Inner {
 pub(crate) enum Operation {
     Constant(u64),
     Register(RegisterNumber),
+    /// What a register (DWARF's number) held when the function was entered. Only a saved state may tell: it is never
+    /// in what is compiled.
+    Entry(u16),
     Variable(VariableNumber),
     /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
     Load(Cell, u8),
@@ -164,6 +167,10 @@ impl Cell {
 
     pub(crate) fn register(register: RegisterNumber) -> Self {
         Self::make(Operation::Register(register), &[])
+    }
+
+    pub(crate) fn entry(register: u16) -> Self {
+        Self::make(Operation::Entry(register), &[])
     }
 
     pub(crate) fn variable(variable: VariableNumber) -> Self {
@@ -344,6 +351,8 @@ pub(crate) trait Source {
     type Error;
     fn register(&self, register: RegisterNumber) -> Result<u64, Self::Error>;
     fn load(&self, address: u64, size: u8) -> Result<u64, Self::Error>;
+    /// What a register (DWARF's number) held when the function was entered.
+    fn entry(&self, register: u16) -> Result<u64, Self::Error>;
     fn division_by_zero(&self) -> Self::Error;
 }
 
@@ -353,6 +362,7 @@ impl Cell {
         Ok(match self.operation() {
             Operation::Constant(number) => *number,
             Operation::Register(register) => source.register(*register)?,
+            Operation::Entry(register) => source.entry(*register)?,
             Operation::Variable(_) => 0,
             Operation::Load(address, size) => source.load(address.work_out(source)?, *size)?,
             Operation::SignExtend(inner, bits) => sign_extend(inner.work_out(source)?, *bits),

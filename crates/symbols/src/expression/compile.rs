@@ -65,7 +65,11 @@ pub fn compile_condition(
     let resolver = resolver(symbols, pc, text, &numbered);
     let node = resolver.testable(resolver.value(node))?;
     let lower = Lower {
-        locator: Locator { symbols, pc },
+        locator: Locator {
+            symbols,
+            pc,
+            callers: false,
+        },
         text,
     };
     let truth = lower.truth(&node)?;
@@ -269,6 +273,7 @@ impl<'a> ActionList<'a> {
             locator: Locator {
                 symbols: self.symbols,
                 pc: self.pc,
+                callers: false,
             },
             text,
         }

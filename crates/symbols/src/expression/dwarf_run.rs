@@ -17,6 +17,10 @@ const MOST_BRANCHES: u32 = 8;
 pub(super) enum Kind {
     /// An address or an offset: as wide as an address, signedness by operation.
     Generic,
+    /// The bits of a floating-point number: they can be passed on, not computed with.
+    Float {
+        bits: u8,
+    },
     Integer {
         bits: u8,
         signed: bool,
@@ -101,6 +105,14 @@ impl Run<'_> {
                         },
                     );
                 }
+                ExpressionOperation::EntryValue { expression }
+                    if self.locator.callers && self.entry_register(expression).is_some() =>
+                {
+                    let (register, kind) = self
+                        .entry_register(expression)
+                        .unwrap_or((0, Kind::Generic));
+                    stack.push(self.canonical(Cell::entry(register), kind));
+                }
                 ExpressionOperation::EntryValue { .. }
                 | ExpressionOperation::ParameterRef { .. } => {
                     // Only the caller knows, and which caller it is shows at run time.
@@ -138,6 +150,24 @@ impl Run<'_> {
             (None, Some(top)) => Object::Memory(top.cell),
             (None, None) => Object::OptimizedOut,
         })
+    }
+
+    /// The register whose value at the function's entry is asked for.
+    fn entry_register(&self, bytes: &crate::ExpressionBytes) -> Option<(u16, Kind)> {
+        match self.expression.nested_operations(bytes).ok()?.as_slice() {
+            [(_, ExpressionOperation::Register { register })] => Some((register.0, Kind::Generic)),
+            [
+                (
+                    _,
+                    ExpressionOperation::RegisterOffset {
+                        register,
+                        offset: 0,
+                        base_type,
+                    },
+                ),
+            ] if base_type.0 != 0 => Some((register.0, self.kind(*base_type).ok()?)),
+            _ => None,
+        }
     }
 
     fn has_pieces(&self, from: usize) -> bool {
@@ -183,6 +213,7 @@ impl Run<'_> {
     fn canonical(&self, cell: Cell, kind: Kind) -> Entry {
         let cell = match kind {
             Kind::Generic => cell.zero_extend(self.address_bits()),
+            Kind::Float { bits } => cell.zero_extend(bits),
             Kind::Integer { bits, signed: true } => cell.sign_extend(bits),
             Kind::Integer {
                 bits,
@@ -200,7 +231,11 @@ impl Run<'_> {
         let type_id = (symbols.base_type_at(self.expression, base_type))
             .ok_or("its location names a type that is not there")?;
         match &*symbols.type_of(type_id) {
-            Type::Base { size, encoding, .. } if *size <= 8 && *encoding != BaseEncoding::Float => {
+            Type::Base { size, encoding, .. } if *size <= 8 => {
+                if *encoding == BaseEncoding::Float {
+                    let bits = (*size * 8) as u8;
+                    return Ok(Kind::Float { bits });
+                }
                 Ok(Kind::Integer {
                     bits: (*size * 8) as u8,
                     signed: matches!(encoding, BaseEncoding::Signed | BaseEncoding::SignedChar),
@@ -231,6 +266,17 @@ impl Run<'_> {
             kind: Kind::Generic,
         };
         let pop = |stack: &mut Vec<Entry>| stack.pop().ok_or_else(damaged);
+        let moves = matches!(
+            operation,
+            Op::Nop | Op::Drop | Op::Pick { .. } | Op::Swap | Op::Rot | Op::Reinterpret { .. }
+        );
+        if !moves
+            && stack
+                .last()
+                .is_some_and(|top| matches!(top.kind, Kind::Float { .. }))
+        {
+            return Err("its location computes with floating-point numbers".to_owned());
+        }
         let entry = match operation {
             Op::Nop | Op::Uninitialized => return Ok(()),
             Op::Drop => {
@@ -346,7 +392,7 @@ impl Run<'_> {
     fn signed(&self, entry: &Entry) -> Cell {
         match entry.kind {
             Kind::Generic => entry.cell.clone().sign_extend(self.address_bits()),
-            Kind::Integer { .. } => entry.cell.clone(),
+            Kind::Integer { .. } | Kind::Float { .. } => entry.cell.clone(),
         }
     }
 

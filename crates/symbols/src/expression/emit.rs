@@ -25,6 +25,10 @@ impl Emitter<'_> {
                 self.registers.insert(*register);
                 self.builder.reg(register.0);
             }
+            // Never compiled; see [`Operation::Entry`].
+            Operation::Entry(_) => {
+                self.builder.constant(0);
+            }
             Operation::Variable(variable) => {
                 let number = variable_operand(*variable);
                 self.builder.getv(number);

@@ -24,6 +24,8 @@ const MOST_OPERATIONS: u32 = 10_000;
 pub(crate) struct Locator<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) pc: Address,
+    /// Whether what the caller's frame tells may be used: at a saved state, not in what is compiled.
+    pub(crate) callers: bool,
 }
 
 impl<'a> Locator<'a> {

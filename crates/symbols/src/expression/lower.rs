@@ -1,10 +1,13 @@
 //! Typed tree to computations: what agent expressions can do, they do; the rest is told.
 
+use tracewire_tracefile::Architecture;
+
 use super::cell::{Binary, Cell};
 use super::error::{ExpressionError, ExpressionErrorKind};
 use super::location::Locator;
 use super::node::{Node, NodeKind};
 use super::object::{Object, object_number, offset_by};
+use super::register_names::register_name;
 use super::resolve::Result;
 use super::scalar::{Scalar, scalar};
 use super::syntax::BinaryOperator;
@@ -256,6 +259,20 @@ impl<'a> Lower<'a> {
     /// The bits of an object of at most 8 bytes, zero-extended.
     pub(super) fn bits(&self, node: &Node, size: u64) -> Result<Cell> {
         let object = self.object(node)?;
+        let architecture = self
+            .symbols()
+            .architecture()
+            .unwrap_or(Architecture::X86_64);
+        if let Object::Register(register, _) = object
+            && register_name(architecture, register)
+                .is_some_and(|name| name.starts_with("xmm") || name.starts_with("st"))
+        {
+            return self.unsupported(
+                "This is in a register of more than 64 bits here, which agent expressions cannot read; it can be \
+                 collected.",
+                node,
+            );
+        }
         match object_number(&object, size) {
             Some(number) => Ok(number),
             None if size > 8 || size == 0 => self.no_number(node),

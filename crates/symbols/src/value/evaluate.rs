@@ -61,7 +61,11 @@ impl<'a> Evaluator<'a> {
             state,
             text,
             language: symbols.language_at(Some(pc)),
-            locator: Locator { symbols, pc },
+            locator: Locator {
+                symbols,
+                pc,
+                callers: true,
+            },
         }
     }
 

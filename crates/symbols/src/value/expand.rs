@@ -124,6 +124,7 @@ fn return_address(
     let frame = crate::expression::location::Locator {
         symbols,
         pc: state.pc(),
+        callers: false,
     }
     .frame_address()
     .map_err(|_| unknown())?;

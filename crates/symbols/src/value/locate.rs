@@ -1,54 +1,15 @@
 //! Objects worked out at a saved state: where they are in memory, or their bytes.
 
-use tracewire_tracefile::{Address, ByteOrder, RegisterNumber};
+use tracewire_tracefile::{Address, ByteOrder};
 
-use super::contents::{Known, Place, Value, number, order, pack};
+use super::contents::{Known, Place, Value, order, pack};
 use super::evaluate::{Designated, Evaluator, Result};
-use super::state::{State, read_memory};
-use crate::expression::cell::{Cell, Source};
+use super::source::{NoPlace, StateSource};
+use crate::expression::cell::Cell;
 use crate::expression::node::Node;
 use crate::expression::object::{Object, offset_by};
 use crate::expression::scalar::Scalar;
-use crate::{ExpressionErrorKind, Symbols, TypeId, VariableLocation};
-
-/// A location, worked out.
-struct StateSource<'a>(&'a Symbols, &'a dyn State);
-
-/// Why a location cannot be worked out at a state.
-enum NoPlace {
-    Unavailable,
-    NoMemory(u64),
-    DivisionByZero,
-}
-
-impl Source for StateSource<'_> {
-    type Error = NoPlace;
-
-    fn register(&self, register: RegisterNumber) -> Result<u64, NoPlace> {
-        let bytes = self.1.register(register).ok_or(NoPlace::Unavailable)?;
-        let low = match order(self.0) {
-            ByteOrder::Little => bytes.get(..bytes.len().min(8)),
-            ByteOrder::Big => bytes.get(bytes.len().saturating_sub(8)..),
-        };
-        Ok(number(low.unwrap_or(&[]), false, order(self.0)).unwrap_or(0) as u64)
-    }
-
-    fn load(&self, address: u64, size: u8) -> Result<u64, NoPlace> {
-        let (bytes, known) = read_memory(self.0, self.1, address, usize::from(size));
-        if known.iter().all(|known| *known) {
-            return Ok(number(&bytes, false, order(self.0)).unwrap_or(0) as u64);
-        }
-        Err(if self.1.unknown_memory_is_an_error() {
-            NoPlace::NoMemory(address)
-        } else {
-            NoPlace::Unavailable
-        })
-    }
-
-    fn division_by_zero(&self) -> NoPlace {
-        NoPlace::DivisionByZero
-    }
-}
+use crate::{ExpressionErrorKind, TypeId, VariableLocation};
 
 impl Evaluator<'_> {
     /// Works an object out: where it is in memory, or its bytes.
@@ -56,12 +17,8 @@ impl Evaluator<'_> {
         let size = self.size(node)?;
         if let Object::Memory(cell) = object {
             return match self.work_out(cell, node)? {
-                Some(address) => Ok(Designated::Memory(address)),
-                None => Ok(Designated::Value(self.unknown(
-                    node.type_id,
-                    size,
-                    Known::Unavailable,
-                ))),
+                Ok(address) => Ok(Designated::Memory(address)),
+                Err(why) => Ok(Designated::Value(self.unknown(node.type_id, size, why))),
             };
         }
         let mut value = self.bytes(object, size, node)?;
@@ -73,11 +30,12 @@ impl Evaluator<'_> {
         Value::unknown(type_id, size, why, self.language)
     }
 
-    /// `None` if it takes what was not saved.
-    fn work_out(&self, cell: &Cell, node: &Node) -> Result<Option<u64>> {
-        match cell.work_out(&StateSource(self.symbols, self.state)) {
-            Ok(number) => Ok(Some(number)),
-            Err(NoPlace::Unavailable) => Ok(None),
+    /// The number, or why it is not known.
+    fn work_out(&self, cell: &Cell, node: &Node) -> Result<Result<u64, Known>> {
+        match cell.work_out(&StateSource::new(self.symbols, self.state)) {
+            Ok(number) => Ok(Ok(number)),
+            Err(NoPlace::Unavailable) => Ok(Err(Known::Unavailable)),
+            Err(NoPlace::OptimizedOut) => Ok(Err(Known::OptimizedOut)),
             Err(NoPlace::NoMemory(address)) => {
                 self.error(ExpressionErrorKind::Memory(Address(address)), node)
             }
@@ -90,8 +48,8 @@ impl Evaluator<'_> {
         let type_id = node.type_id;
         Ok(match object {
             Object::Memory(cell) => match self.work_out(cell, node)? {
-                Some(address) => self.fetch(address, type_id, size)?,
-                None => self.unknown(type_id, size, Known::Unavailable),
+                Ok(address) => self.fetch(address, type_id, size)?,
+                Err(why) => self.unknown(type_id, size, why),
             },
             Object::Register(register, offset) => {
                 let mut value = match self.state.register(*register) {
@@ -113,7 +71,7 @@ impl Evaluator<'_> {
                 self.make(type_id, contents)
             }
             Object::Value(cell) => match self.work_out(cell, node)? {
-                Some(number) => {
+                Ok(number) => {
                     let mut contents = pack(i128::from(number), 8, order(self.symbols));
                     if order(self.symbols) == ByteOrder::Big && size < 8 {
                         contents.drain(..8 - size);
@@ -121,7 +79,7 @@ impl Evaluator<'_> {
                     contents.resize(size, 0);
                     self.make(type_id, contents)
                 }
-                None => self.unknown(type_id, size, Known::Unavailable),
+                Err(why) => self.unknown(type_id, size, why),
             },
             Object::Pieces(pieces) => {
                 let mut whole = self.make(type_id, Vec::new());

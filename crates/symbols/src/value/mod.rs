@@ -7,6 +7,7 @@ mod expand;
 mod float;
 mod locate;
 mod print;
+mod source;
 mod state;
 mod type_name;
 

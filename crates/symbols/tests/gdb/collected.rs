@@ -163,7 +163,9 @@ pub fn enough(stopped: &Stopped, expressions: &[&str]) {
             }
             Err(error) => {
                 // What agent expressions cannot do, they cannot.
-                if !matches!(error.kind(), ExpressionErrorKind::Unsupported(_)) {
+                let callers = matches!(error.kind(), ExpressionErrorKind::OptimizedOut(_))
+                    && stopped.is_known_to_caller(expression);
+                if !callers && !matches!(error.kind(), ExpressionErrorKind::Unsupported(_)) {
                     wrong.push(format!("{expression}: {error}\n{}", error.underlined()));
                 }
                 continue;

@@ -1,0 +1,137 @@
+//! Registers and memory of a saved state, and of the frame that called it as far as the state tells.
+
+use tracewire_tracefile::{Address, Architecture, ByteOrder, RegisterNumber};
+
+use super::contents::{number, order};
+use super::state::{State, read_memory};
+use crate::expression::cell::Source;
+use crate::expression::location::Locator;
+use crate::expression::object::Object;
+use crate::expression::register_names::named_register;
+use crate::{RegisterRule, Symbols, UnwindRow, dwarf_register};
+
+/// How many frames are looked at for the value of one argument.
+const MOST_FRAMES: u32 = 4;
+
+/// Why a location cannot be worked out at a state.
+pub(super) enum NoPlace {
+    Unavailable,
+    OptimizedOut,
+    NoMemory(u64),
+    DivisionByZero,
+}
+
+/// One frame of a saved state.
+pub(super) struct StateSource<'a> {
+    symbols: &'a Symbols,
+    state: &'a dyn State,
+    pc: Address,
+    /// For a calling frame: the frame it called, with its rules and its canonical address there.
+    called: Option<(&'a StateSource<'a>, UnwindRow, u64)>,
+    depth: u32,
+}
+
+impl<'a> StateSource<'a> {
+    /// The innermost frame.
+    pub(super) fn new(symbols: &'a Symbols, state: &'a dyn State) -> Self {
+        Self {
+            symbols,
+            state,
+            pc: state.pc(),
+            called: None,
+            depth: 0,
+        }
+    }
+
+    /// The caller's debug information tells what it put into the register. `None` if it does not, or if what leads to
+    /// the caller was not saved.
+    fn passed(&self, register: u16) -> Option<u64> {
+        if self.depth >= MOST_FRAMES {
+            return None;
+        }
+        let row = self.symbols.unwind(self.pc)?;
+        let locator = Locator {
+            symbols: self.symbols,
+            pc: self.pc,
+            callers: false,
+        };
+        let frame = locator.frame_address().ok()?.work_out(self).ok()?;
+        let rule = row
+            .registers
+            .iter()
+            .find(|(column, _)| *column == row.return_address);
+        let Some((_, RegisterRule::Offset(offset))) = rule else {
+            return None;
+        };
+        let size = self.symbols.architecture()?.pointer_size();
+        let return_pc = Address(self.load(frame.wrapping_add_signed(*offset), size).ok()?);
+        let expression = self.symbols.call_site_value(return_pc, self.pc, register)?;
+        let caller = StateSource {
+            symbols: self.symbols,
+            state: self.state,
+            pc: Address(return_pc.0.wrapping_sub(1)),
+            called: Some((self, row, frame)),
+            depth: self.depth + 1,
+        };
+        let locator = Locator {
+            symbols: self.symbols,
+            pc: caller.pc,
+            callers: true,
+        };
+        match locator.expression(&expression, Vec::new(), 0).ok()? {
+            Object::Memory(cell) | Object::Value(cell) => cell.work_out(&caller).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Source for StateSource<'_> {
+    type Error = NoPlace;
+
+    fn register(&self, register: RegisterNumber) -> Result<u64, NoPlace> {
+        let Some((called, row, frame)) = &self.called else {
+            let bytes = self.state.register(register).ok_or(NoPlace::Unavailable)?;
+            let low = match order(self.symbols) {
+                ByteOrder::Little => bytes.get(..bytes.len().min(8)),
+                ByteOrder::Big => bytes.get(bytes.len().saturating_sub(8)..),
+            };
+            return Ok(number(low.unwrap_or(&[]), false, order(self.symbols)).unwrap_or(0) as u64);
+        };
+        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        let column = dwarf_register(architecture, register).ok_or(NoPlace::Unavailable)?;
+        let rule = row.registers.iter().find(|(found, _)| *found == column);
+        match rule.map(|(_, rule)| rule) {
+            Some(RegisterRule::Offset(offset)) => self.load(
+                frame.wrapping_add_signed(*offset),
+                architecture.pointer_size(),
+            ),
+            Some(RegisterRule::ValueOffset(offset)) => Ok(frame.wrapping_add_signed(*offset)),
+            // The canonical frame address is the caller's stack pointer.
+            None if named_register(architecture, "sp").is_some_and(|sp| sp.number == register) => {
+                Ok(*frame)
+            }
+            None | Some(RegisterRule::SameValue) => called.register(register),
+            Some(_) => Err(NoPlace::OptimizedOut),
+        }
+    }
+
+    fn load(&self, address: u64, size: u8) -> Result<u64, NoPlace> {
+        let (bytes, known) = read_memory(self.symbols, self.state, address, usize::from(size));
+        if known.iter().all(|known| *known) {
+            return Ok(number(&bytes, false, order(self.symbols)).unwrap_or(0) as u64);
+        }
+        Err(if self.state.unknown_memory_is_an_error() {
+            NoPlace::NoMemory(address)
+        } else {
+            NoPlace::Unavailable
+        })
+    }
+
+    fn entry(&self, register: u16) -> Result<u64, NoPlace> {
+        self.passed(register).ok_or(NoPlace::OptimizedOut)
+    }
+
+    fn division_by_zero(&self) -> NoPlace {
+        NoPlace::DivisionByZero
+    }
+}
