@@ -265,6 +265,8 @@ fn a_thread_that_waits_in_a_traced_system_call_is_left_waiting_there() {
     for detach_while_waiting in [true, false] {
         let program = Program::build(WAITS, &["-O1"]);
         let mut process = program.start();
+        let mut ready = [0; 6];
+        std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut ready).unwrap();
         let id = tracewire_tracefile::ThreadId(process.id());
         // Before it has come to its read, or while it is there already: both will do.
         let settings = tracewire_target_linux::Settings::default();
