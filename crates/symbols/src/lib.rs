@@ -50,6 +50,16 @@
 //! | `-m NAME`, `-probe-stap PROVIDER:NAME` | a SystemTap marker |
 //! | `-function`, `-source`, `-line`, `-qualified` | GDB's explicit locations |
 //!
+//! # Expressions and values
+//!
+//! An expression is read in the language of its place, C, C++ or Rust, and every name in it looked up once. From
+//! there it goes two ways. [`compile_condition`] and [`ActionList`] bring it down to 64-bit computations, folded and
+//! written as agent expression bytecode: what the target needs to know at a hit. [`evaluate`] works it out from a
+//! [`State`], what was saved at the hit, and [`Value::print`] writes it as GDB's `print` does; a byte that was not
+//! saved stays unknown to the end. Both read a variable's place through the same computations, so what is collected
+//! is what is looked at afterwards: the tests evaluate hundreds of expressions from a core file and from only those
+//! bytes of it that their own actions collect.
+//!
 //! # What a file says is not believed
 //!
 //! Every byte of a file may be wrong: lists are bounded, chains of references are cut, types that need themselves are
@@ -78,7 +88,7 @@ mod variables;
 pub use error::{LocationError, SymbolError};
 pub use expression::{
     ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Variables, Warning,
-    compile_collect, compile_condition, compile_teval, split_items,
+    compile_collect, compile_condition, compile_teval, gdb_can_collect, split_items,
 };
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
 pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};

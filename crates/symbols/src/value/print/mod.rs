@@ -189,6 +189,11 @@ impl<'a> Printer<'a> {
 
     /// A value inside another, or at the top behind its prefix.
     fn value(&mut self, value: &Value, context: Context) {
+        // A type that contains itself comes from damaged debug information.
+        if self.out.len() >= LONGEST || context.nesting > DEEPEST {
+            self.put("...");
+            return;
+        }
         let found = self.stripped(value.type_id);
         if matches!(
             *found,
