@@ -4,6 +4,7 @@ use crate::actions;
 use crate::command::{self, Command, name_length};
 use crate::model::ScriptActionKind;
 use crate::place::Located;
+use crate::source;
 
 /// The items of all `collect` lines, in order, each once.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -22,7 +23,7 @@ impl CollectedItems {
         let mut items = Self::default();
         let mut stepping = false;
         let file = std::sync::Arc::from("trace file");
-        for (index, command) in commands.iter().enumerate() {
+        for (index, command) in source::as_written(commands).iter().enumerate() {
             let line = Located::line(&file, index + 1, command.clone()).trimmed();
             let length = name_length(line.text());
             match command::action(&line.text()[..length]) {

@@ -69,6 +69,7 @@ mod place;
 mod resolve;
 mod scan;
 mod settings;
+mod source;
 
 pub use collected::CollectedItems;
 pub use error::{Problem, ScriptError};
@@ -79,3 +80,4 @@ pub use model::{
 pub use parse::{BUILTIN_VARIABLES, Script};
 pub use place::Located;
 pub use resolve::{Pending, Placed, Resolution, ResolveWarning, Resolver};
+pub use source::as_written;

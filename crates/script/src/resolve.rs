@@ -5,8 +5,8 @@ use std::fmt;
 
 use iced_x86::{Decoder, DecoderOptions};
 use tracewire_symbols::{
-    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, LocationError,
-    ResolvedLocation, Symbols, compile_condition,
+    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Language, LocationError,
+    ResolvedLocation, Symbols, compile_condition, gdb_can_collect,
 };
 use tracewire_tracefile::{
     Action, Address, Architecture, SourceStrings, TracepointDefinition, TracepointKind,
@@ -17,6 +17,7 @@ use crate::error::{Problem, ScriptError, near_names};
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind};
 use crate::parse::{BUILTIN_VARIABLES, Script};
 use crate::place::Located;
+use crate::source;
 
 /// Turns a script's tracepoints into definitions, again each time modules come or go.
 #[derive(Debug)]
@@ -164,6 +165,7 @@ impl Resolver {
                     symbols,
                     variables: &self.variables,
                     address: location.address,
+                    function: location.function.clone(),
                     warnings: Vec::new(),
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
@@ -199,6 +201,7 @@ struct Compiler<'a> {
     symbols: &'a Symbols,
     variables: &'a [VariableDefinition],
     address: Address,
+    function: Option<String>,
     warnings: Vec<ResolveWarning>,
 }
 
@@ -234,11 +237,10 @@ impl Compiler<'_> {
         let commands = every
             .first()
             .filter(|_| script.settings.default_collect.is_some());
-        let commands = commands.map(|action| action.source());
-        let commands = commands
-            .into_iter()
-            .chain(tracepoint.command_lines())
-            .collect();
+        let commands = commands.into_iter().copied().chain(&tracepoint.actions);
+        let commands = source::for_gdb(commands, &|item| {
+            gdb_can_collect(self.symbols, self.address, item)
+        });
         Ok(TracepointDefinition {
             number: tracepoint.number,
             address: self.address,
@@ -258,10 +260,7 @@ impl Compiler<'_> {
             actions: self.actions(&every)?,
             step_actions,
             source: SourceStrings {
-                at: Some(match tracepoint.kind {
-                    ScriptTracepointKind::Marker => format!("-m {}", tracepoint.location.text()),
-                    _ => tracepoint.location.text().to_owned(),
-                }),
+                at: Some(self.at(tracepoint)),
                 condition: tracepoint
                     .condition
                     .as_ref()
@@ -269,6 +268,27 @@ impl Compiler<'_> {
                 commands,
             },
         })
+    }
+
+    /// The location, in words that GDB finds the place by. It knows Rust's functions by their whole names alone.
+    fn at(&self, tracepoint: &ScriptTracepoint) -> String {
+        let text = tracepoint.location.text();
+        if tracepoint.kind == ScriptTracepointKind::Marker {
+            return format!("-m {text}");
+        }
+        let is_name = |text: &str| {
+            text.split("::")
+                .last()
+                .is_some_and(|word| !word.contains(':'))
+        };
+        if is_name(text)
+            && !text.starts_with(['*', '-'])
+            && self.symbols.language_at(Some(self.address)) == Language::Rust
+            && let Some(function) = &self.function
+        {
+            return function.clone();
+        }
+        text.to_owned()
     }
 
     fn actions(&mut self, lines: &[&ScriptAction]) -> Result<Vec<Action>, ScriptError> {

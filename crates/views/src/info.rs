@@ -1,6 +1,7 @@
 //! What a trace file is and holds, as one JSON object.
 
 use serde::Serialize;
+use tracewire_script::as_written;
 use tracewire_tracefile::{
     Address, Ending, StatusFields, TraceFile, Tracepoint, TracepointKind, VariableDefinition,
 };
@@ -286,7 +287,7 @@ impl From<&Tracepoint> for TracepointInfo {
             source: SourceInfo {
                 at: definition.source.at.clone(),
                 cond: definition.source.condition.clone(),
-                cmds: definition.source.commands.clone(),
+                cmds: as_written(&definition.source.commands),
             },
             hits: tracepoint.usage.map(|usage| usage.hits),
             usage: tracepoint.usage.map(|usage| usage.bytes),

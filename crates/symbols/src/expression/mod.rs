@@ -7,6 +7,7 @@ mod dwarf_run;
 mod emit;
 mod error;
 mod float_compare;
+mod gdb;
 mod items;
 pub(crate) mod location;
 mod lower;
@@ -32,4 +33,5 @@ pub use compile::{
 };
 pub(crate) use error::Span;
 pub use error::{ExpressionError, ExpressionErrorKind};
+pub use gdb::gdb_can_collect;
 pub use items::split_items;

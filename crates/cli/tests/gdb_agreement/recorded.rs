@@ -1,0 +1,117 @@
+//! Programs built, recorded, and shown by Tracewire.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How a program is built.
+pub struct Build {
+    compiler: &'static str,
+    source: &'static str,
+    arguments: Vec<&'static str>,
+}
+
+impl Build {
+    pub fn cc(source: &'static str) -> Self {
+        Self::with("cc", source)
+    }
+
+    pub fn cpp(source: &'static str) -> Self {
+        Self::with("c++", source)
+    }
+
+    pub fn rust(source: &'static str) -> Self {
+        Self::with("rustc", source)
+    }
+
+    fn with(compiler: &'static str, source: &'static str) -> Self {
+        Self {
+            compiler,
+            source,
+            arguments: vec!["-g"],
+        }
+    }
+
+    pub fn arguments(mut self, arguments: &[&'static str]) -> Self {
+        self.arguments.extend(arguments);
+        self
+    }
+
+    fn into_program(self, folder: &Path) -> PathBuf {
+        let program = folder.join("program");
+        run(Command::new(self.compiler)
+            .args(&self.arguments)
+            .arg("-o")
+            .arg(&program)
+            .arg(tests().join("programs").join(self.source)));
+        program
+    }
+}
+
+/// A recorded program and what Tracewire says of it.
+pub struct Recorded {
+    pub folder: TempDir,
+    pub file: PathBuf,
+    /// `tracewire info --json`.
+    pub info: Value,
+    /// `tracewire show --json`, a line a frame.
+    pub frames: Vec<Value>,
+    /// What `tracewire show --gdb` says GDB needs.
+    pub gdb_commands: Vec<String>,
+}
+
+impl Recorded {
+    pub fn new(build: Build, script: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let program = build.into_program(folder.path());
+        let file = folder.path().join("recorded.tf");
+        run(tracewire()
+            .arg("record")
+            .arg("-x")
+            .arg(tests().join("gdb_agreement").join(script))
+            .arg("-o")
+            .arg(&file)
+            .arg("--")
+            .arg(&program));
+        let lines = |arguments: &[&str]| {
+            run(tracewire().args(arguments).arg(&file))
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let json = |line: &String| serde_json::from_str(line).expect("a line of JSON");
+        Self {
+            info: json(&lines(&["info", "--json"])[0]),
+            frames: lines(&["show", "--json"]).iter().map(json).collect(),
+            gdb_commands: lines(&["show", "--gdb"]),
+            file,
+            folder,
+        }
+    }
+}
+
+/// The folder of these tests.
+pub fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+fn tracewire() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_tracewire"))
+}
+
+/// Runs a command that must succeed; gives what it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,134 @@
+//! What GDB's own compiler of agent expressions can do.
+
+use tracewire_tracefile::{Address, VariableNumber};
+
+use super::node::{Node, NodeKind};
+use super::resolve::{StateVariables, resolve};
+use super::scalar::{Scalar, scalar, strip};
+use crate::{ExpressionOperation, Language, Symbols, Type, TypeId, VariableLocation};
+
+/// Whether GDB 13 compiles `collect TEXT` at `pc`, as it does when it opens a trace file that says so; it stops
+/// reading tracepoints where it cannot.
+///
+/// Answers yes only where that is sure: variables in registers and in memory, their members, pointers, fixed
+/// repetitions, and computations with whole numbers. GDB cannot compute with floating point there, find members of
+/// anonymous structures, repeat a number of times that a variable says, or take a variable from where optimised code
+/// keeps its parts.
+#[must_use]
+pub fn gdb_can_collect(symbols: &Symbols, pc: Address, text: &str) -> bool {
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some(rest) = text.trim().strip_prefix('$')
+        && rest.chars().all(name)
+    {
+        return true;
+    }
+    let rust = symbols.language_at(Some(pc)) == Language::Rust;
+    resolve(symbols, pc, text, &AnyVariable).is_ok_and(|node| can_compile(symbols, rust, &node))
+}
+
+/// Trace state variables are no obstacle.
+struct AnyVariable;
+
+impl StateVariables for AnyVariable {
+    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
+        Some(None)
+    }
+}
+
+/// The node's depth was bounded by the parser.
+fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
+    let itself = match &node.kind {
+        NodeKind::Integer(_)
+        | NodeKind::Register(..)
+        | NodeKind::Variable(..)
+        | NodeKind::Function(_)
+        | NodeKind::Dereference(_)
+        | NodeKind::AddressOf(_) => true,
+        NodeKind::Float(_)
+        | NodeKind::Bytes(_)
+        | NodeKind::Repeat(..)
+        | NodeKind::StringEqual { .. } => false,
+        NodeKind::Place(variable) => is_plain(&variable.location),
+        // GDB compiles no member of Rust's.
+        NodeKind::Field { .. } if rust => false,
+        NodeKind::Field { of, offset, .. } => {
+            is_array(symbols, of.type_id)
+                || is_array(symbols, node.type_id) && *offset == 0
+                || is_named_member(symbols, of.type_id, *offset, node.type_id, 0)
+        }
+        NodeKind::Convert(_)
+        | NodeKind::Negate(_)
+        | NodeKind::BitNot(_)
+        | NodeKind::LogicalNot(_)
+        | NodeKind::Arithmetic(..)
+        | NodeKind::Compare(..)
+        | NodeKind::PointerAdd { .. }
+        | NodeKind::PointerDifference(..)
+        | NodeKind::And(..)
+        | NodeKind::Or(..)
+        | NodeKind::Conditional(..)
+        | NodeKind::Comma(..)
+        | NodeKind::Assign(..) => {
+            let whole = |node: &Node| !is_float(symbols, node.type_id);
+            whole(node) && node.operands().into_iter().all(whole)
+        }
+    };
+    itself
+        && node
+            .operands()
+            .into_iter()
+            .all(|operand| can_compile(symbols, rust, operand))
+}
+
+/// Whether a part is an element, or a whole is so many objects after one another.
+fn is_array(symbols: &Symbols, type_id: TypeId) -> bool {
+    matches!(&*strip(symbols, type_id).1, Type::Array { .. })
+}
+
+fn is_float(symbols: &Symbols, type_id: TypeId) -> bool {
+    matches!(scalar(symbols, type_id), Scalar::Float { .. })
+}
+
+/// Whether the variable is in one register or at one address.
+fn is_plain(location: &VariableLocation) -> bool {
+    match location {
+        VariableLocation::Static(_) => true,
+        VariableLocation::Expression(expression) => matches!(
+            expression.operations().as_deref(),
+            Ok([(
+                _,
+                ExpressionOperation::Register { .. }
+                    | ExpressionOperation::RegisterOffset { .. }
+                    | ExpressionOperation::FrameOffset { .. }
+                    | ExpressionOperation::Address { .. }
+            )])
+        ),
+        _ => false,
+    }
+}
+
+/// Whether the part is a member by name, of the structure or of a base class of it.
+fn is_named_member(
+    symbols: &Symbols,
+    structure: TypeId,
+    offset: u64,
+    part: TypeId,
+    depth: u32,
+) -> bool {
+    // Deeper than any program's classes; a damaged one's may be their own bases.
+    const DEEPEST: u32 = 16;
+    let Type::Structure { members, .. } = &*strip(symbols, structure).1 else {
+        return false;
+    };
+    members.iter().any(|member| {
+        let inside = member.base_class && depth < DEEPEST;
+        match offset.checked_sub(member.offset) {
+            Some(rest) if inside => {
+                is_named_member(symbols, member.type_id, rest, part, depth + 1)
+                    || (rest == 0 && member.type_id == part)
+            }
+            Some(0) => member.name.is_some() && member.type_id == part,
+            _ => false,
+        }
+    })
+}
