@@ -220,10 +220,9 @@ impl Fault {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::File(fault) => fault.severity(),
-            Self::Expression { .. }
-            | Self::NoResult(_)
-            | Self::BufferFree { .. }
-            | Self::NotCollected(Wanted::Variable(_)) => Severity::Error,
+            Self::Expression { .. } | Self::NoResult(_) | Self::BufferFree { .. } => {
+                Severity::Error
+            }
             _ => Severity::Warning,
         }
     }

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn sample() -> String {
-    // GDB's own file, which the conversions' own tests use too.
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../convert/tests/files/sample.tf");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sample.tf");
     tests.display().to_string()
 }
 

@@ -346,7 +346,10 @@ fn walk(tracewire: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..arguments.rounds {
         let cost = measure(
-            Command::new(tracewire).args(["show", "--json"]).arg(&file),
+            Command::new(tracewire)
+                .args(["show", "--json"])
+                .arg(&file)
+                .stderr(Stdio::null()),
             cache.path(),
             false,
         )?;
