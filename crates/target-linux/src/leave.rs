@@ -25,7 +25,9 @@ impl Process {
             return halted;
         }
         self.take_everything_out();
-        self.await_vfork();
+        let halted = halted.and(self.await_vfork());
+        self.settle_all();
+        self.breakpoints.clear();
         let pages = self.slots.pages().to_vec();
         for page in pages {
             self.unmap_page(page, PAGE_SIZE);
@@ -46,7 +48,8 @@ impl Process {
         halted
     }
 
-    /// Leaves the memory and the threads as they would be without us. All threads stand.
+    /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
+    /// breakpoints is kept, for a thread that has yet to get out of a slot.
     pub(crate) fn take_everything_out(&mut self) {
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
@@ -54,7 +57,6 @@ impl Process {
             let _ = self.memory.uncover(*site);
         }
         self.removed.extend(sites);
-        self.breakpoints.clear();
     }
 
     /// Takes every thread out of code of ours, and takes back what a breakpoint has done to it. All threads
@@ -180,7 +182,7 @@ impl Process {
 
     /// A thread in vfork cannot be let go before its child has ended or become another program, which children
     /// by vfork do at once: runs them until then.
-    fn await_vfork(&mut self) {
+    fn await_vfork(&mut self) -> Result<(), Error> {
         while let Some(waiting) = self
             .threads
             .values()
@@ -197,21 +199,12 @@ impl Process {
             for id in strangers {
                 self.release(id);
             }
-            if let Some(thread) = self.threads.get(&waiting) {
-                thread.interrupt();
+            if let Some(thread) = self.threads.get_mut(&waiting) {
+                thread.in_vfork = false;
             }
-            match wait_for(waiting) {
-                Ok(status) => {
-                    if let Some(thread) = self.threads.get_mut(&waiting) {
-                        thread.in_vfork = false;
-                    }
-                    self.note(waiting, status);
-                }
-                Err(_) => {
-                    self.threads.remove(&waiting);
-                }
-            }
+            self.halt()?;
         }
+        Ok(())
     }
 
     /// Children whose parents were gone before they could tell of them.

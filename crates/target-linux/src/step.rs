@@ -159,6 +159,10 @@ impl Process {
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(());
         };
+        if matches!(status, Status::GroupStop(_) | Status::Interrupted) {
+            // No handler: once it goes on, the call is made again.
+            thread.repeated = Some((site, registers.rsp));
+        }
         let Some(after) = thread
             .stopped()
             .and_then(|stopped| stopped.registers().ok())

@@ -333,3 +333,100 @@ fn what_cannot_be_started_is_said() {
         start(file.to_str().unwrap()).contains("is not a program that this machine can execute")
     );
 }
+
+/// A child by vfork, made by a traced system call, that waits for a word before it becomes another program; its
+/// parent waits in the kernel for it.
+const SLOW_VFORK: &str = r#"
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char *arguments[] = { "true", 0 };
+__attribute__((noinline)) void place(void) { __asm__ volatile("" ::: "memory"); }
+/* The child leaves by exec and does not return from here, so that the parent finds its stack as it was. */
+__attribute__((noinline)) static long own_vfork(void) {
+    long result;
+    char c;
+    __asm__ volatile(".globl kernel\nkernel: syscall" : "=a"(result) : "a"(58) : "rcx", "r11", "memory");
+    if (!result) { place(); write(1, "in\n", 3); read(0, &c, 1); place(); execv("/bin/true", arguments); _exit(1); }
+    return result;
+}
+int main(int argc, char **argv) {
+    int status = -1;
+    pid_t pid = own_vfork();
+    if (waitpid(pid, &status, 0) != pid) perror("waitpid");
+    place();
+    FILE *results = fopen(argv[1], "w"); fprintf(results, "status %d\npid %d\n", status, pid); fclose(results);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_slow_vfork_hangs_neither_a_halt_nor_a_detach() {
+    use std::io::{Read, Write};
+    let program = Program::build(SLOW_VFORK, &["-O1"]);
+    for detach in [false, true] {
+        // Held by a stop until it is traced.
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", "kill -STOP $$; exec \"$0\" \"$1\""])
+            .arg(&program.path)
+            .args(program.arguments())
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+        let stopped = || {
+            std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                .unwrap()
+                .contains(") T ")
+        };
+        while !stopped() {
+            std::thread::yield_now();
+        }
+        let id = tracewire_tracefile::ThreadId(child.id());
+        let mut process = Process::attach(id, Settings::default()).unwrap();
+        nix::sys::signal::kill(pid, nix::sys::signal::SIGCONT).unwrap();
+        while process.run(&mut Counter::default()).unwrap() != Event::Exec {}
+        let place = trace(&mut process, &program, "place");
+        let kernel = trace(&mut process, &program, "kernel");
+        let mut counter = Counter::default();
+        let interrupter = process.interrupter();
+        let mut output = child.stdout.take().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let event = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut word = [0; 3];
+                output.read_exact(&mut word).unwrap();
+                interrupter.interrupt();
+            });
+            loop {
+                let event = process.run(&mut counter).unwrap();
+                if event != Event::LibrariesChanged {
+                    break event;
+                }
+            }
+        });
+        assert_eq!(event, Event::Interrupted);
+        process.remove(place).unwrap();
+        process.insert(place).unwrap();
+        if detach {
+            std::thread::scope(|scope| {
+                scope.spawn(|| input.write_all(b"x").unwrap());
+                process.detach().unwrap();
+            });
+            assert!(child.wait().unwrap().success());
+        } else {
+            input.write_all(b"x").unwrap();
+            assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(0));
+            assert_eq!(counter.at(place), 3);
+            let _ = child.wait();
+        }
+        assert_eq!(counter.at(kernel), 1);
+        assert_eq!(
+            program.results()["status"],
+            0,
+            "{detach} {:?}",
+            program.results()
+        );
+    }
+}
