@@ -157,6 +157,8 @@ impl Resolver {
                     continue;
                 }
             };
+            let everywhere: Vec<Address> =
+                locations.iter().map(|location| location.address).collect();
             for (index, location) in locations.into_iter().enumerate() {
                 if self.given.contains(&(number, location.address)) {
                     continue;
@@ -166,6 +168,7 @@ impl Resolver {
                     variables: &self.variables,
                     address: location.address,
                     function: location.function.clone(),
+                    everywhere: &everywhere,
                     warnings: Vec::new(),
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
@@ -202,6 +205,8 @@ struct Compiler<'a> {
     variables: &'a [VariableDefinition],
     address: Address,
     function: Option<String>,
+    /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
+    everywhere: &'a [Address],
     warnings: Vec<ResolveWarning>,
 }
 
@@ -239,7 +244,8 @@ impl Compiler<'_> {
             .filter(|_| script.settings.default_collect.is_some());
         let commands = commands.into_iter().copied().chain(&tracepoint.actions);
         let commands = source::for_gdb(commands, &|item| {
-            gdb_can_collect(self.symbols, self.address, item)
+            let known = |address: &Address| gdb_can_collect(self.symbols, *address, item);
+            self.everywhere.iter().all(known)
         });
         Ok(TracepointDefinition {
             number: tracepoint.number,
@@ -284,11 +290,21 @@ impl Compiler<'_> {
         if is_name(text)
             && !text.starts_with(['*', '-'])
             && self.symbols.language_at(Some(self.address)) == Language::Rust
-            && let Some(function) = &self.function
+            && let Some(function) = self.rust_function()
         {
-            return function.clone();
+            return function;
         }
         text.to_owned()
+    }
+
+    /// The whole name of the Rust function that the location is of, generic arguments included.
+    fn rust_function(&self) -> Option<String> {
+        let named = self.function.clone()?;
+        let around = self.symbols.function_at(self.address)?.name;
+        let same = around
+            .strip_prefix(&named)
+            .is_some_and(|arguments| arguments.starts_with('<'));
+        Some(if same { around } else { named })
     }
 
     fn actions(&mut self, lines: &[&ScriptAction]) -> Result<Vec<Action>, ScriptError> {

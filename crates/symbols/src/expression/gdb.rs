@@ -48,8 +48,9 @@ fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
         | NodeKind::Bytes(_)
         | NodeKind::Repeat(..)
         | NodeKind::StringEqual { .. } => false,
+        NodeKind::Place(_) if rust && is_whole(symbols, node.type_id) => false,
         NodeKind::Place(variable) => is_plain(&variable.location),
-        // GDB compiles no member of Rust's.
+        // GDB compiles no member of Rust's, and takes a whole variable for a number.
         NodeKind::Field { .. } if rust => false,
         NodeKind::Field { of, offset, .. } => {
             is_array(symbols, of.type_id)
@@ -78,6 +79,11 @@ fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
             .operands()
             .into_iter()
             .all(|operand| can_compile(symbols, rust, operand))
+}
+
+fn is_whole(symbols: &Symbols, type_id: TypeId) -> bool {
+    let stripped = strip(symbols, type_id).1;
+    matches!(&*stripped, Type::Structure { .. } | Type::Array { .. })
 }
 
 /// Whether a part is an element, or a whole is so many objects after one another.
