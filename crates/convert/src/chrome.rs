@@ -15,11 +15,14 @@ use tracewire_tracefile::{Block, Frame, TraceFile, TracepointNumber, VariableNum
 
 use crate::error::ConvertError;
 use crate::hex;
-use crate::registers::{RegisterMembers, quoted_names};
+use crate::registers::{MAX_NAME, RegisterMembers, quoted_names};
 use crate::time::frame_times;
 
 /// The process that all threads belong to; the file does not tell its number.
 const PROCESS: u32 = 1;
+
+/// How much of a location is an event's name, in characters.
+const MAX_TITLE: usize = 200;
 
 /// Writes a trace file as one JSON object with an array `traceEvents`. One frame at a time is in memory.
 ///
@@ -29,9 +32,11 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
     let names = Names {
         events: event_names(file),
         variables: quoted_names(file),
-        registers: file
-            .layout()
-            .map(|layout| RegisterMembers::new(layout, |register| register.bits <= 64)),
+        registers: file.layout().map(|layout| {
+            RegisterMembers::new(layout, |register| {
+                register.bits <= 64 && register.name.len() <= MAX_NAME
+            })
+        }),
     };
     let mut threads = BTreeSet::new();
     let mut put = |text: &str| out.write_all(text.as_bytes()).map_err(ConvertError::Write);
@@ -90,9 +95,10 @@ fn event_names(file: &TraceFile) -> HashMap<TracepointNumber, String> {
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
         if let Some(at) = &definition.source.at {
-            names
-                .entry(definition.number)
-                .or_insert_with(|| Value::from(at.as_str()).to_string());
+            names.entry(definition.number).or_insert_with(|| {
+                let shown: String = at.chars().take(MAX_TITLE).collect();
+                Value::from(shown).to_string()
+            });
         }
     }
     names

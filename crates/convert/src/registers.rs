@@ -7,6 +7,9 @@ use tracewire_tracefile::{ByteOrder, Register, RegisterLayout, TraceFile, Variab
 
 use crate::hex;
 
+/// The longest name that is told in every frame, in bytes.
+pub(crate) const MAX_NAME: usize = 64;
+
 /// The registers of a layout.
 pub(crate) struct RegisterMembers(Vec<Member>);
 
@@ -57,10 +60,12 @@ impl RegisterMembers {
     }
 }
 
-/// The name of each variable, as a JSON string. Of two definitions of one number the first counts, as for the reader.
+/// The name of each variable, as a JSON string. Of two definitions of one number the first counts, as for the reader; a
+/// name longer than a name has is none.
 pub(crate) fn quoted_names(file: &TraceFile) -> HashMap<VariableNumber, String> {
     let mut names = HashMap::new();
-    for variable in file.description().variables() {
+    let variables = file.description().variables().iter();
+    for variable in variables.filter(|variable| variable.name.len() <= MAX_NAME) {
         names
             .entry(variable.number)
             .or_insert_with(|| Value::from(variable.name.as_str()).to_string());

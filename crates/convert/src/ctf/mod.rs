@@ -34,6 +34,9 @@ const MAX_SHAPES: usize = 4096;
 /// How many blocks of one frame may be fields of their own.
 const MAX_FIELDS: usize = 1024;
 
+/// How many fields all declarations may have together: each is a line of metadata.
+const MAX_ALL_FIELDS: usize = 1 << 16;
+
 /// From how many cpus on the numbers are believed to be none, and all frames go into one stream.
 const MAX_CPUS: usize = 1024;
 
@@ -97,6 +100,7 @@ pub fn write<W: Write>(
     let mut shapes = Shapes {
         ids: HashMap::new(),
         list: Vec::new(),
+        fields: 0,
     };
     let mut payload = Vec::new();
     let discarded = discarded_frames(file);
@@ -182,6 +186,8 @@ fn discarded_frames(file: &TraceFile) -> u64 {
 struct Shapes {
     ids: HashMap<Shape, u16>,
     list: Vec<Shape>,
+    /// Of all of them.
+    fields: usize,
 }
 
 impl Shapes {
@@ -189,7 +195,11 @@ impl Shapes {
         if let Some(id) = self.ids.get(&shape) {
             return Ok(*id);
         }
-        if self.list.len() >= MAX_SHAPES || shape.fields.len() > MAX_FIELDS {
+        self.fields += shape.fields.len();
+        if self.list.len() >= MAX_SHAPES
+            || shape.fields.len() > MAX_FIELDS
+            || self.fields > MAX_ALL_FIELDS
+        {
             return Err(ConvertError::TooManyShapes {
                 shapes: MAX_SHAPES,
                 fields: MAX_FIELDS,

@@ -27,20 +27,25 @@ use std::collections::HashSet;
 
 use tracewire_tracefile::{Description, RegisterLayout};
 
+use crate::registers::MAX_NAME;
+
 pub use read::read;
 pub use write::write;
 
 /// The most data of one frame that goes into a line, in bytes.
-const MAX_FRAME: usize = 256 << 20;
+const MAX_FRAME: usize = 64 << 20;
+
+/// In larger frames registers are told as bytes, which take less room.
+const MAX_NAMED: usize = 1 << 20;
 
 /// The layout in which register blocks are told by name: that of the description's own XML, as long as no name
-/// stands twice.
+/// stands twice or is longer than a name.
 fn named_registers(description: &Description) -> Option<RegisterLayout> {
     let layout = RegisterLayout::parse(description.target_xml()?).ok()?;
     let mut names = HashSet::new();
     layout
         .registers()
         .iter()
-        .all(|register| names.insert(register.name.as_str()))
+        .all(|register| register.name.len() <= MAX_NAME && names.insert(register.name.as_str()))
         .then_some(layout)
 }

@@ -1,43 +1,60 @@
 //! From JSON lines back to a trace file.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::fmt;
 use std::io::{BufRead, Read, Write};
 
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use tracewire_tracefile::{ByteOrder, Description, RegisterLayout};
 
 use super::{MAX_FRAME, named_registers};
 use crate::error::ConvertError;
 use crate::hex;
 
-/// The longest line that is read, in bytes.
-const MAX_LINE: u64 = 4 * MAX_FRAME as u64;
+/// The longest line that is read, in bytes: what the largest frame that is written can take.
+const MAX_LINE: u64 = 16 * MAX_FRAME as u64;
 
 /// The longest description that is read, in bytes, which is the trace file reader's own limit.
 const MAX_DESCRIPTION: usize = 32 << 20;
 
 /// What is read of a line. Names that are not here are views and left alone.
-#[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
 enum Record {
-    TraceFile {
-        byte_order: String,
-        #[serde(default = "yes")]
-        closed: bool,
-    },
-    Line {
-        text: Option<String>,
-        bytes: Option<String>,
-        #[serde(default = "yes")]
-        newline: bool,
-    },
-    Frame {
-        tracepoint: i16,
-        blocks: Vec<BlockRecord>,
-    },
-    Rest {
-        bytes: String,
-    },
+    TraceFile(Head),
+    Line(LineRecord),
+    Frame(FrameRecord),
+    Rest(RestRecord),
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    byte_order: String,
+    #[serde(default = "yes")]
+    closed: bool,
+}
+
+#[derive(Deserialize)]
+struct LineRecord {
+    text: Option<String>,
+    bytes: Option<String>,
+    #[serde(default = "yes")]
+    newline: bool,
+}
+
+#[derive(Deserialize)]
+struct FrameRecord {
+    tracepoint: i16,
+    blocks: Vec<BlockRecord>,
+}
+
+#[derive(Deserialize)]
+struct RestRecord {
+    bytes: String,
 }
 
 const fn yes() -> bool {
@@ -55,11 +72,59 @@ struct BlockRecord {
     unknown: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
 enum Registers {
     Bytes(String),
-    Named(BTreeMap<String, String>),
+    /// Names and values, in the line's order.
+    Named(Vec<(String, String)>),
+}
+
+impl<'de> Deserialize<'de> for Registers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Registers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a register block as bytes, or an object of registers")
+            }
+
+            fn visit_str<E>(self, bytes: &str) -> Result<Registers, E> {
+                Ok(Registers::Bytes(bytes.to_owned()))
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Registers, M::Error> {
+                let mut named = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    named.push(entry);
+                }
+                Ok(Registers::Named(named))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl Record {
+    /// The kind first, wherever it stands in the line; it says what else there must be.
+    fn parse(line: &[u8]) -> Result<Self, String> {
+        fn whole<'l, T: Deserialize<'l>>(line: &'l [u8]) -> Result<T, String> {
+            serde_json::from_slice(line).map_err(|error| error.to_string())
+        }
+        let Kind { kind } = whole(line)?;
+        Ok(match kind.as_str() {
+            "trace-file" => Self::TraceFile(whole(line)?),
+            "line" => Self::Line(whole(line)?),
+            "frame" => Self::Frame(whole(line)?),
+            "rest" => Self::Rest(whole(line)?),
+            other => {
+                return Err(format!(
+                    "expected kind trace-file, line, frame or rest, not `{other}`"
+                ));
+            }
+        })
+    }
 }
 
 /// Makes the trace file again from its JSON lines. One frame at a time is in memory.
@@ -94,7 +159,7 @@ pub fn read(source: &mut impl BufRead, out: &mut impl Write) -> Result<(), Conve
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let record = serde_json::from_slice(&text).map_err(|why| error(why.to_string()))?;
+        let record = Record::parse(&text).map_err(error)?;
         let bytes = reader.take(record).map_err(error)?;
         out.write_all(bytes).map_err(ConvertError::Write)?;
     }
@@ -131,7 +196,7 @@ impl Reader {
     fn take(&mut self, record: Record) -> Result<&[u8], String> {
         self.frame.clear();
         match record {
-            Record::TraceFile { byte_order, closed } => {
+            Record::TraceFile(Head { byte_order, closed }) => {
                 if !matches!(self.stage, Stage::Start) {
                     return Err("expected `trace-file` only as the first line".to_owned());
                 }
@@ -145,11 +210,11 @@ impl Reader {
                 self.stage = Stage::Description { order, closed };
                 self.frame.extend_from_slice(b"\x7fTRACE0\n");
             }
-            Record::Line {
+            Record::Line(LineRecord {
                 text,
                 bytes,
                 newline,
-            } => {
+            }) => {
                 if !matches!(self.stage, Stage::Description { .. }) {
                     return Err(
                         "expected `line` behind `trace-file` and before the frames".to_owned()
@@ -171,7 +236,7 @@ impl Reader {
                     self.description.push(b'\n');
                 }
             }
-            Record::Frame { tracepoint, blocks } => {
+            Record::Frame(FrameRecord { tracepoint, blocks }) => {
                 self.begin_frames()?;
                 let Stage::Frames { order, layout } = &self.stage else {
                     return Err("expected no frame behind the `rest`".to_owned());
@@ -184,7 +249,7 @@ impl Reader {
                     &blocks,
                 )?;
             }
-            Record::Rest { bytes } => {
+            Record::Rest(RestRecord { bytes }) => {
                 self.begin_frames()?;
                 self.frame.extend(decode(&bytes)?);
                 self.stage = Stage::Rest;
@@ -280,10 +345,20 @@ fn push_block(
             let layout =
                 layout.ok_or("expected registers as bytes: the `tdesc` lines tell none")?;
             out.push(b'R');
-            for register in layout.registers() {
+            // They stand in the layout's order unless someone has written them by hand.
+            let mut by_name: Option<HashMap<&String, &String>> = None;
+            for (index, register) in layout.registers().iter().enumerate() {
                 let name = &register.name;
-                let mut bytes = values
-                    .get(name)
+                let value = match values.get(index) {
+                    Some((here, value)) if here == name => Some(value),
+                    _ => by_name
+                        .get_or_insert_with(|| {
+                            values.iter().map(|(name, value)| (name, value)).collect()
+                        })
+                        .get(name)
+                        .copied(),
+                };
+                let mut bytes = value
                     .and_then(|value| hex::decode_number(value, register.size() as usize))
                     .ok_or_else(|| {
                         format!("expected register {name} of {} bits as 0x…", register.bits)

@@ -7,7 +7,7 @@ use std::io::Write;
 use serde_json::{Value, json};
 use tracewire_tracefile::{Block, Ending, Frame, TraceFile, VariableNumber};
 
-use super::{MAX_FRAME, lines, named_registers};
+use super::{MAX_FRAME, MAX_NAMED, lines, named_registers};
 use crate::error::ConvertError;
 use crate::hex;
 use crate::registers::{RegisterMembers, quoted_names};
@@ -19,7 +19,7 @@ const REST: usize = 1 << 16;
 /// frame at a time is in memory.
 ///
 /// # Errors
-/// When the sink refuses, or a frame is larger than a line may be (256 MiB).
+/// When the sink refuses, or a frame is larger than a line should be (64 MiB).
 pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError> {
     let mut put = |line: &str| {
         out.write_all(line.as_bytes())
@@ -65,7 +65,10 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         }
         line.clear();
         // A String can be written to.
-        let _ = push_frame(&mut line, &frame, registers.as_ref(), &names);
+        let named = registers
+            .as_ref()
+            .filter(|_| frame.data().len() <= MAX_NAMED);
+        let _ = push_frame(&mut line, &frame, named, &names);
         put(&line)?;
     }
 
