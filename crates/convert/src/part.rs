@@ -110,7 +110,7 @@ pub struct Part {
     pub frames: Vec<FrameNumber>,
 }
 
-/// Which frames go into which part; each of them is then written with [`write`].
+/// Which frames go into which part; each of them is then written with [`write()`].
 ///
 /// # Errors
 /// When parts should have no frames, or there would be more than 10,000 of them.
