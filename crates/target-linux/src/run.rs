@@ -105,18 +105,22 @@ impl Process {
         self.act(id, handler)
     }
 
-    /// The site and the registers of a thread that has stopped for a trap, if it can only be a breakpoint of ours:
-    /// one byte into a longer instruction nobody comes any other way. This saves asking what the trap is.
+    /// The site and the registers of a thread that has stopped for a trap, if that was a breakpoint of ours and nothing
+    /// else. One byte into a longer instruction nobody comes any other way, which saves asking what the trap is.
     fn plain_hit(&mut self, id: Tid) -> Option<(u64, libc::user_regs_struct)> {
         let thread = self.threads.get_mut(&id)?;
         thread.has_stopped();
         if thread.stepping {
             return None;
         }
-        let registers = thread.stopped()?.registers().ok()?;
+        let stopped = thread.stopped()?;
+        let registers = stopped.registers().ok()?;
         let site = registers.rip.wrapping_sub(1);
         let breakpoint = self.breakpoints.get(&site)?;
-        (breakpoint.displaced.length() > 1).then_some((site, registers))
+        let ours = breakpoint.displaced.length() > 1
+            || !matches!(breakpoint.means, Means::OwnTrap)
+                && stopped.signal_info().ok()?.si_code == libc::SI_KERNEL;
+        ours.then_some((site, registers))
     }
 
     /// Acts on what is pending for a thread, and lets it go on.
