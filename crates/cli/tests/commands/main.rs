@@ -1,5 +1,6 @@
 //! The real program, command by command, as a user and a script meet it.
 
+mod attach;
 mod bad_input;
 mod demo;
 mod look;
