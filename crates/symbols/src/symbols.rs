@@ -23,6 +23,7 @@ use crate::types::{Language, TypeId};
 #[derive(Debug, Default)]
 pub struct Symbols {
     modules: Vec<Loaded>,
+    machine: Option<Architecture>,
     pub(crate) types: RefCell<TypeTable>,
 }
 
@@ -132,10 +133,18 @@ impl Symbols {
         Some(self.module_with(address)?.info.id)
     }
 
-    /// The program's machine; `None` before the first module.
+    /// The program's machine: the first module's, else the one that was said ([`Symbols::set_architecture`]).
     #[must_use]
     pub fn architecture(&self) -> Option<Architecture> {
-        self.loaded().next().map(|module| module.info.architecture)
+        let module = self.loaded().next();
+        module
+            .map(|module| module.info.architecture)
+            .or(self.machine)
+    }
+
+    /// Says which machine a program is of that has no modules: its byte order and registers count in expressions.
+    pub const fn set_architecture(&mut self, machine: Architecture) {
+        self.machine = Some(machine);
     }
 
     /// Reads memory that the program cannot write, from the files: text and constants. Either all the bytes or

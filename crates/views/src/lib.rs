@@ -50,6 +50,7 @@ mod state;
 pub mod table;
 pub mod words;
 
+pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use find::{Criteria, FindError, LineCriterion};
 pub use frame::{FrameView, Map, MemoryView, Truth, ValueView, Viewer};
 pub use gdb::commands as gdb_commands;

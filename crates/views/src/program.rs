@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use tracewire_symbols::{ModuleInfo, Symbols};
 use tracewire_tracefile::{Address, Module, TraceFile};
 
+use crate::architecture::architecture_of;
+
 /// The symbols of the program that a trace file was made from.
 #[derive(Debug)]
 pub struct Program {
@@ -104,6 +106,11 @@ impl Program {
         if !usable.is_empty() {
             program.epochs = epochs(&usable)?;
         }
+        if let Some(machine) = architecture_of(file) {
+            for epoch in &mut program.epochs {
+                epoch.symbols.set_architecture(machine);
+            }
+        }
         Ok(program)
     }
 
@@ -179,7 +186,7 @@ pub fn module_path(module: &Module) -> PathBuf {
 }
 
 /// What an ELF file is, by itself.
-fn look(path: &Path) -> Result<ModuleInfo, tracewire_symbols::SymbolError> {
+pub(crate) fn look(path: &Path) -> Result<ModuleInfo, tracewire_symbols::SymbolError> {
     let mut symbols = Symbols::new();
     let id = symbols.add_module(path, 0)?;
     match symbols.module(id) {

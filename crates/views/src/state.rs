@@ -60,9 +60,17 @@ impl State for FrameState<'_> {
         }
     }
 
+    /// A trace state variable; a register where no variable has its name, of machines whose registers expressions
+    /// do not know by themselves.
     fn variable(&self, name: &str) -> Option<i64> {
         let variables = self.file.description().variables();
-        let variable = variables.iter().find(|variable| variable.name == name)?;
-        self.frame.variable(variable.number)
+        if let Some(variable) = variables.iter().find(|variable| variable.name == name) {
+            return self.frame.variable(variable.number);
+        }
+        let value = match name {
+            "pc" => Some(self.pc.0),
+            _ => self.frame.register_value_named(name),
+        };
+        value.map(u64::cast_signed)
     }
 }
