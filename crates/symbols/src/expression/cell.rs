@@ -1,10 +1,14 @@
 //! Integer computations of 64 bits: what a location or an expression comes down to. They are folded as they are
 //! built, and then either emitted as agent expression bytecode or worked out from a saved state.
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use tracewire_agent_expr::Opcode;
 use tracewire_tracefile::{RegisterNumber, VariableNumber};
+
+use super::real::{Format, Real};
+use super::soft_float::{compare, to_integer};
 
 /// The most operations of one computation. Debug information may make a computation double itself at every step.
 pub(crate) const LARGEST: u32 = 1024;
@@ -18,15 +22,20 @@ struct Inner {
     operation: Operation,
     /// How many operations there are, counting shared ones as often as they are used.
     size: u32,
+    /// Whether only a saved state may tell: agent expressions cannot do it.
+    state_only: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Constant(u64),
     Register(RegisterNumber),
-    /// What a register (DWARF's number) held when the function was entered. Only a saved state may tell: it is never
-    /// in what is compiled.
+    /// The bytes of a register from its ninth on. Never in what is compiled.
+    RegisterHigh(RegisterNumber),
+    /// What a register (DWARF's number) held when the function was entered. Never in what is compiled.
     Entry(u16),
+    /// Of floating-point numbers. Never in what is compiled.
+    Real(OfReals, Real),
     Variable(VariableNumber),
     /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
     Load(Cell, u8),
@@ -45,6 +54,20 @@ pub(crate) enum Operation {
     FloatOrder(Cell, u8),
     /// Whether the bytes at the address are these; none is read behind the first that differs.
     BytesEqual(Cell, Rc<[u8]>),
+}
+
+/// The bits of a computation with floating-point numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum OfReals {
+    /// The low 64 bits of the number.
+    Low,
+    /// The rest.
+    High,
+    /// The integer next to it on the way to zero; whether that is signed.
+    Integer(bool),
+    /// Whether it is less than this.
+    Less(Real),
+    Equal(Real),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,17 +164,42 @@ pub(crate) fn float_order(bits: u64, width: u8) -> u64 {
 
 impl Cell {
     fn make(operation: Operation, below: &[&Cell]) -> Self {
-        let size = (below.iter()).fold(1_u32, |size, cell| size.saturating_add(cell.0.size));
-        Self(Rc::new(Inner { operation, size }))
+        let own = match &operation {
+            Operation::Real(OfReals::Less(other) | OfReals::Equal(other), real) => {
+                real.size().saturating_add(other.size())
+            }
+            Operation::Real(_, real) => real.size(),
+            _ => 1,
+        };
+        let size = (below.iter()).fold(own, |size, cell| size.saturating_add(cell.0.size));
+        let of_state = matches!(
+            operation,
+            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Real(..)
+        );
+        Self(Rc::new(Inner {
+            operation,
+            size,
+            state_only: of_state || below.iter().any(|cell| cell.0.state_only),
+        }))
     }
 
     pub(crate) fn operation(&self) -> &Operation {
         &self.0.operation
     }
 
+    /// How many operations there are.
+    pub(crate) fn size(&self) -> u32 {
+        self.0.size
+    }
+
     /// Whether the computation is too large to be used.
     pub(crate) fn too_large(&self) -> bool {
         self.0.size > LARGEST
+    }
+
+    /// Whether only a saved state may tell it: it is not for what is compiled.
+    pub(crate) fn is_state_only(&self) -> bool {
+        self.0.state_only
     }
 
     pub(crate) fn constant(number: u64) -> Self {
@@ -167,6 +215,17 @@ impl Cell {
 
     pub(crate) fn register(register: RegisterNumber) -> Self {
         Self::make(Operation::Register(register), &[])
+    }
+
+    pub(crate) fn register_high(register: RegisterNumber) -> Self {
+        Self::make(Operation::RegisterHigh(register), &[])
+    }
+
+    pub(crate) fn of_reals(what: OfReals, real: Real) -> Self {
+        match (what, real.as_bits()) {
+            (OfReals::Low, Some(bits)) => bits.clone(),
+            (what, _) => Self::make(Operation::Real(what, real), &[]),
+        }
     }
 
     pub(crate) fn entry(register: u16) -> Self {
@@ -221,8 +280,10 @@ impl Cell {
             Operation::Constant(number) => 64 - number.leading_zeros(),
             Operation::Load(_, size) => u32::from(*size) * 8,
             Operation::ZeroExtend(_, bits) => u32::from(*bits),
+            Operation::Real(OfReals::Low, real) if real.format() == Format::Single => 32,
             Operation::IsZero(_)
             | Operation::BytesEqual(..)
+            | Operation::Real(OfReals::Less(_) | OfReals::Equal(_), _)
             | Operation::Binary(Binary::Equal | Binary::LessSigned | Binary::LessUnsigned, ..) => 1,
             _ => 64,
         }
@@ -349,7 +410,8 @@ impl Cell {
 /// Where a computation is worked out.
 pub(crate) trait Source {
     type Error;
-    fn register(&self, register: RegisterNumber) -> Result<u64, Self::Error>;
+    /// The eight bytes of a register from one of them on; 0 for what it is too short for.
+    fn register(&self, register: RegisterNumber, from: usize) -> Result<u64, Self::Error>;
     fn load(&self, address: u64, size: u8) -> Result<u64, Self::Error>;
     /// What a register (DWARF's number) held when the function was entered.
     fn entry(&self, register: u16) -> Result<u64, Self::Error>;
@@ -361,8 +423,25 @@ impl Cell {
     pub(crate) fn work_out<S: Source>(&self, source: &S) -> Result<u64, S::Error> {
         Ok(match self.operation() {
             Operation::Constant(number) => *number,
-            Operation::Register(register) => source.register(*register)?,
+            Operation::Register(register) => source.register(*register, 0)?,
+            Operation::RegisterHigh(register) => source.register(*register, 8)?,
             Operation::Entry(register) => source.entry(*register)?,
+            Operation::Real(what, real) => {
+                let (bits, format) = (real.work_out(source)?, real.format());
+                match what {
+                    OfReals::Low => bits as u64,
+                    OfReals::High => (bits >> 64) as u64,
+                    OfReals::Integer(signed) => to_integer(bits, format, *signed),
+                    OfReals::Less(other) => {
+                        let order = compare(bits, other.work_out(source)?, format);
+                        u64::from(order.is_some_and(Ordering::is_lt))
+                    }
+                    OfReals::Equal(other) => {
+                        let order = compare(bits, other.work_out(source)?, format);
+                        u64::from(order.is_some_and(Ordering::is_eq))
+                    }
+                }
+            }
             Operation::Variable(_) => 0,
             Operation::Load(address, size) => source.load(address.work_out(source)?, *size)?,
             Operation::SignExtend(inner, bits) => sign_extend(inner.work_out(source)?, *bits),

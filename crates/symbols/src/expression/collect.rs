@@ -3,7 +3,7 @@
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_tracefile::{RegisterMask, VariableNumber};
 
-use super::cell::{Binary, Cell, Operation};
+use super::cell::{Binary, Cell, OfReals, Operation};
 use super::compile::finish;
 use super::emit::{Emitter, variable_operand};
 use super::error::{ExpressionErrorKind, Span};
@@ -292,7 +292,9 @@ impl<'a> Collection<'a> {
     fn inputs(&mut self, cell: &Cell) {
         match cell.operation() {
             Operation::Constant(_) => {}
-            Operation::Register(register) => self.collected.registers.insert(*register),
+            Operation::Register(register) | Operation::RegisterHigh(register) => {
+                self.collected.registers.insert(*register);
+            }
             Operation::Load(address, size) => {
                 self.object(&Object::Memory(address.clone()), u64::from(*size))
             }
@@ -304,6 +306,18 @@ impl<'a> Collection<'a> {
             Operation::Binary(_, left, right) => {
                 self.inputs(left);
                 self.inputs(right);
+            }
+            Operation::Real(what, number) => {
+                number.visit(&mut |cell| self.inputs(cell));
+                if let OfReals::Less(other) | OfReals::Equal(other) = what {
+                    other.visit(&mut |cell| self.inputs(cell));
+                }
+            }
+            // The bytecode cannot tell; both sides it is.
+            Operation::Choose(condition, yes, no) if cell.is_state_only() => {
+                for cell in [condition, yes, no] {
+                    self.inputs(cell);
+                }
             }
             _ => self.emit(true, |emitter| {
                 emitter.cell(cell);

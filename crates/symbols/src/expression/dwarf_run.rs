@@ -4,34 +4,14 @@ use std::rc::Rc;
 
 use gimli::Reader;
 
-use super::cell::{Binary, Cell};
+use super::cell::Cell;
+use super::dwarf_numbers::{Entry, Kind, binary, integral};
 use super::location::{Locator, Unlocatable};
 use super::object::{Object, little_number, object_number, offset_by};
-use crate::{BaseEncoding, BaseTypeOffset, ExpressionOperation, LocationExpression, Type};
+use crate::{ExpressionOperation, LocationExpression};
 
 /// How many branches one path may have whose outcome shows at run time only.
 const MOST_BRANCHES: u32 = 8;
-
-/// The type of a stack entry.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// An address or an offset: as wide as an address, signedness by operation.
-    Generic,
-    /// The bits of a floating-point number: they can be passed on, not computed with.
-    Float {
-        bits: u8,
-    },
-    Integer {
-        bits: u8,
-        signed: bool,
-    },
-}
-
-#[derive(Clone)]
-pub(super) struct Entry {
-    pub(super) cell: Cell,
-    pub(super) kind: Kind,
-}
 
 /// One run of one expression.
 pub(super) struct Run<'a> {
@@ -73,10 +53,11 @@ impl Run<'_> {
                     if bits % 8 != 0 || bit_offset.is_some_and(|offset| offset % 8 != 0) {
                         return Err("it is in pieces that are not whole bytes".to_owned());
                     }
-                    let whole = done
-                        .take()
-                        .or_else(|| stack.pop().map(|top| Object::Memory(top.cell)));
-                    let object = whole.unwrap_or(Object::OptimizedOut);
+                    let object = match (done.take(), stack.pop()) {
+                        (Some(object), _) => object,
+                        (None, Some(top)) => Object::Memory(self.address(top)?),
+                        (None, None) => Object::OptimizedOut,
+                    };
                     let object = offset_by(object, bit_offset.unwrap_or(0) / 8);
                     stack.clear();
                     pieces.push((object, bits / 8));
@@ -92,7 +73,7 @@ impl Run<'_> {
                     done = Some(Object::Bytes(Rc::from(&bytes[..])));
                 }
                 ExpressionOperation::StackValue => {
-                    done = Some(Object::Value(stack.pop().ok_or_else(damaged)?.cell));
+                    done = Some(stack.pop().ok_or_else(damaged)?.into_value());
                 }
                 ExpressionOperation::ImplicitPointer { value, byte_offset } => {
                     let (symbols, pc) = (self.locator.symbols, self.locator.pc);
@@ -124,7 +105,7 @@ impl Run<'_> {
                 }
                 ExpressionOperation::Skip { target } => index = self.target(index, *target)?,
                 ExpressionOperation::Bra { target } => {
-                    let condition = stack.pop().ok_or_else(damaged)?.cell;
+                    let condition = integral(stack.pop().ok_or_else(damaged)?)?;
                     let taken = self.target(index, *target)?;
                     match condition.as_constant() {
                         Some(0) => {}
@@ -147,7 +128,9 @@ impl Run<'_> {
         }
         Ok(match (done, stack.pop()) {
             (Some(object), _) => object,
-            (None, Some(top)) => Object::Memory(top.cell),
+            // What a caller passed is no address.
+            (None, Some(top)) if matches!(top.kind, Kind::Float { .. }) => top.into_value(),
+            (None, Some(top)) => Object::Memory(self.address(top)?),
             (None, None) => Object::OptimizedOut,
         })
     }
@@ -165,7 +148,10 @@ impl Run<'_> {
                         base_type,
                     },
                 ),
-            ] if base_type.0 != 0 => Some((register.0, self.kind(*base_type).ok()?)),
+            ] if base_type.0 != 0 => {
+                let kind = self.kind(*base_type).ok()?;
+                (kind != Kind::Float { bits: 80 }).then_some((register.0, kind))
+            }
             _ => None,
         }
     }
@@ -205,55 +191,6 @@ impl Run<'_> {
         }
     }
 
-    fn address_bits(&self) -> u8 {
-        self.expression.encoding().address_size.saturating_mul(8)
-    }
-
-    /// The entry's canonical number: extended from its width by its signedness.
-    fn canonical(&self, cell: Cell, kind: Kind) -> Entry {
-        let cell = match kind {
-            Kind::Generic => cell.zero_extend(self.address_bits()),
-            Kind::Float { bits } => cell.zero_extend(bits),
-            Kind::Integer { bits, signed: true } => cell.sign_extend(bits),
-            Kind::Integer {
-                bits,
-                signed: false,
-            } => cell.zero_extend(bits),
-        };
-        Entry { cell, kind }
-    }
-
-    fn kind(&self, base_type: BaseTypeOffset) -> Result<Kind, Unlocatable> {
-        if base_type.0 == 0 {
-            return Ok(Kind::Generic);
-        }
-        let symbols = self.locator.symbols;
-        let type_id = (symbols.base_type_at(self.expression, base_type))
-            .ok_or("its location names a type that is not there")?;
-        match &*symbols.type_of(type_id) {
-            Type::Base { size, encoding, .. } if *size <= 8 => {
-                if *encoding == BaseEncoding::Float {
-                    let bits = (*size * 8) as u8;
-                    return Ok(Kind::Float { bits });
-                }
-                Ok(Kind::Integer {
-                    bits: (*size * 8) as u8,
-                    signed: matches!(encoding, BaseEncoding::Signed | BaseEncoding::SignedChar),
-                })
-            }
-            _ => Err(
-                "its location computes with a type that agent expressions do not have".to_owned(),
-            ),
-        }
-    }
-
-    fn load(&self, address: Cell, size: u8, kind: Kind) -> Result<Entry, Unlocatable> {
-        if !matches!(size, 1 | 2 | 4 | 8) {
-            return Err(format!("its location loads {size} bytes"));
-        }
-        Ok(self.canonical(Cell::load(address, size), kind))
-    }
-
     fn step(
         &mut self,
         operation: &ExpressionOperation,
@@ -266,17 +203,6 @@ impl Run<'_> {
             kind: Kind::Generic,
         };
         let pop = |stack: &mut Vec<Entry>| stack.pop().ok_or_else(damaged);
-        let moves = matches!(
-            operation,
-            Op::Nop | Op::Drop | Op::Pick { .. } | Op::Swap | Op::Rot | Op::Reinterpret { .. }
-        );
-        if !moves
-            && stack
-                .last()
-                .is_some_and(|top| matches!(top.kind, Kind::Float { .. }))
-        {
-            return Err("its location computes with floating-point numbers".to_owned());
-        }
         let entry = match operation {
             Op::Nop | Op::Uninitialized => return Ok(()),
             Op::Drop => {
@@ -308,7 +234,7 @@ impl Run<'_> {
                 if *space {
                     return Err("its location names an address space".to_owned());
                 }
-                let address = pop(stack)?.cell;
+                let address = self.address(pop(stack)?)?;
                 self.load(address, *size, self.kind(*base_type)?)?
             }
             Op::UnsignedConstant { value } => generic(Cell::constant(*value)),
@@ -321,10 +247,13 @@ impl Run<'_> {
                 offset,
                 base_type,
             } => {
-                let value = self.locator.register(register.0)?;
+                let number = self.locator.register_number(register.0)?;
                 match self.kind(*base_type)? {
-                    Kind::Generic => self.canonical(value.add(*offset as u64), Kind::Generic),
-                    kind => self.canonical(value, kind),
+                    Kind::Generic => {
+                        let value = Cell::register(number).add(*offset as u64);
+                        self.canonical(value, Kind::Generic)
+                    }
+                    kind => self.typed_register(number, kind),
                 }
             }
             Op::FrameOffset { offset } => {
@@ -334,36 +263,29 @@ impl Run<'_> {
             Op::CallFrameCFA => generic(self.locator.frame_address_at_depth(self.depth)?),
             Op::PlusConstant { value } => {
                 let top = pop(stack)?;
-                self.canonical(top.cell.add(*value), top.kind)
+                let kind = top.kind;
+                self.canonical(integral(top)?.add(*value), kind)
             }
-            Op::Neg => {
-                let top = pop(stack)?;
-                let zero = Cell::constant(0);
-                self.canonical(Cell::binary(Binary::Subtract, zero, top.cell), top.kind)
-            }
+            Op::Neg => self.negative(&pop(stack)?)?,
             Op::Not => {
                 let top = pop(stack)?;
-                self.canonical(top.cell.bit_not(), top.kind)
+                let kind = top.kind;
+                self.canonical(integral(top)?.bit_not(), kind)
             }
-            Op::Abs => {
-                let top = pop(stack)?;
-                let number = self.signed(&top);
-                let negative = Cell::binary(Binary::LessSigned, number.clone(), Cell::constant(0));
-                let minus = Cell::binary(Binary::Subtract, Cell::constant(0), number.clone());
-                self.canonical(Cell::choose(negative, minus, number), top.kind)
-            }
+            Op::Abs => self.absolute(&pop(stack)?)?,
             Op::Convert { base_type } => {
                 let kind = self.kind(*base_type)?;
-                self.canonical(pop(stack)?.cell, kind)
+                self.convert(pop(stack)?, kind)?
             }
             Op::Reinterpret { base_type } => {
                 let kind = self.kind(*base_type)?;
-                self.canonical(pop(stack)?.cell, kind)
+                self.reinterpret(pop(stack)?, kind)?
             }
             Op::TypedLiteral { base_type, value } => {
                 let bytes = value.to_slice().map_err(|error| error.to_string())?;
-                let number = little_number(&bytes);
-                self.canonical(Cell::constant(number), self.kind(*base_type)?)
+                let low = Cell::constant(little_number(&bytes));
+                let high = Cell::constant(little_number(bytes.get(8..).unwrap_or(&[])));
+                self.typed(low, high, self.kind(*base_type)?)
             }
             Op::VariableValue { offset } => {
                 let (symbols, pc) = (self.locator.symbols, self.locator.pc);
@@ -380,7 +302,7 @@ impl Run<'_> {
             other => match binary(other) {
                 Some(_) => {
                     let (right, left) = (pop(stack)?, pop(stack)?);
-                    self.binary(other, &left, &right)
+                    self.binary(other, &left, &right)?
                 }
                 None => return Err("its location has an operation that is not known".to_owned()),
             },
@@ -388,83 +310,6 @@ impl Run<'_> {
         stack.push(entry);
         Ok(())
     }
-
-    fn signed(&self, entry: &Entry) -> Cell {
-        match entry.kind {
-            Kind::Generic => entry.cell.clone().sign_extend(self.address_bits()),
-            Kind::Integer { .. } | Kind::Float { .. } => entry.cell.clone(),
-        }
-    }
-
-    fn binary(&self, operation: &ExpressionOperation, left: &Entry, right: &Entry) -> Entry {
-        use ExpressionOperation as Op;
-        let kind = left.kind;
-        let unsigned_type = matches!(kind, Kind::Integer { signed: false, .. });
-        let operator = match (operation, unsigned_type) {
-            (Op::Div, true) => Binary::DivideUnsigned,
-            (Op::Div, false) => Binary::DivideSigned,
-            (Op::Mod, _) if matches!(kind, Kind::Integer { signed: true, .. }) => {
-                Binary::RemainderSigned
-            }
-            (other, _) => binary(other).unwrap_or(Binary::Add),
-        };
-        let comparison = |swap: bool, not: bool| {
-            let (a, b) = (self.signed(left), self.signed(right));
-            let (a, b) = if swap { (b, a) } else { (a, b) };
-            let less = if unsigned_type {
-                Binary::LessUnsigned
-            } else {
-                Binary::LessSigned
-            };
-            let result = Cell::binary(less, a, b);
-            let cell = if not { result.into_is_zero() } else { result };
-            Entry {
-                cell,
-                kind: Kind::Generic,
-            }
-        };
-        match operation {
-            Op::Lt => comparison(false, false),
-            Op::Gt => comparison(true, false),
-            Op::Ge => comparison(false, true),
-            Op::Le => comparison(true, true),
-            Op::Ne => {
-                let equal = Cell::binary(Binary::Equal, left.cell.clone(), right.cell.clone());
-                Entry {
-                    cell: equal.into_is_zero(),
-                    kind: Kind::Generic,
-                }
-            }
-            Op::Div | Op::Shra if kind == Kind::Generic => {
-                let result = Cell::binary(operator, self.signed(left), self.signed(right));
-                self.canonical(result, kind)
-            }
-            _ => self.canonical(
-                Cell::binary(operator, left.cell.clone(), right.cell.clone()),
-                kind,
-            ),
-        }
-    }
-}
-
-fn binary(operation: &ExpressionOperation) -> Option<Binary> {
-    use ExpressionOperation as Op;
-    Some(match operation {
-        Op::And => Binary::And,
-        Op::Or => Binary::Or,
-        Op::Xor => Binary::ExclusiveOr,
-        Op::Plus => Binary::Add,
-        Op::Minus => Binary::Subtract,
-        Op::Mul => Binary::Multiply,
-        Op::Div => Binary::DivideSigned,
-        Op::Mod => Binary::RemainderUnsigned,
-        Op::Shl => Binary::ShiftLeft,
-        Op::Shr => Binary::ShiftRightUnsigned,
-        Op::Shra => Binary::ShiftRightSigned,
-        Op::Eq | Op::Ne => Binary::Equal,
-        Op::Lt | Op::Gt | Op::Le | Op::Ge => Binary::LessSigned,
-        _ => return None,
-    })
 }
 
 fn choose(condition: Cell, yes: Object, no: Object) -> Result<Object, Unlocatable> {

@@ -25,8 +25,8 @@ impl Emitter<'_> {
                 self.registers.insert(*register);
                 self.builder.reg(register.0);
             }
-            // Never compiled; see [`Operation::Entry`].
-            Operation::Entry(_) => {
+            // Never compiled; see [`Cell::is_state_only`].
+            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Real(..) => {
                 self.builder.constant(0);
             }
             Operation::Variable(variable) => {

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use tracewire_tracefile::{Address, Architecture, RegisterNumber};
 
 use super::cell::Cell;
-use super::dwarf_run::{Entry, Kind, Run};
+use super::dwarf_numbers::{Entry, Kind};
+use super::dwarf_run::Run;
 use super::object::Object;
 use super::register_names;
 use crate::{

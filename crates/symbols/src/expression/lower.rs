@@ -44,6 +44,17 @@ impl<'a> Lower<'a> {
         Ok(cell)
     }
 
+    fn compilable(&self, cell: Cell, node: &Node) -> Result<Cell> {
+        if cell.is_state_only() {
+            return self.unsupported(
+                "This is computed with floating-point numbers here, which agent expressions cannot do; it can be \
+                 collected.",
+                node,
+            );
+        }
+        Ok(cell)
+    }
+
     /// Where the bytes of a node are.
     pub(crate) fn object(&self, node: &Node) -> Result<Object> {
         match &node.kind {
@@ -274,7 +285,7 @@ impl<'a> Lower<'a> {
             );
         }
         match object_number(&object, size) {
-            Some(number) => Ok(number),
+            Some(number) => self.compilable(number, node),
             None if size > 8 || size == 0 => self.no_number(node),
             None => match object {
                 Object::Synthetic(_) => self.unsupported(
@@ -320,7 +331,7 @@ impl<'a> Lower<'a> {
         };
         let number = Cell::binary(
             Binary::ShiftRightUnsigned,
-            number,
+            self.compilable(number, node)?,
             Cell::constant(first % 8),
         );
         Ok(if signed {

@@ -43,29 +43,36 @@ impl<'a> StateSource<'a> {
         }
     }
 
-    /// The caller's debug information tells what it put into the register. `None` if it does not, or if what leads to
-    /// the caller was not saved.
-    fn passed(&self, register: u16) -> Option<u64> {
+    /// The frame's caller: where it goes on after the call, and its frame. GDB takes a frame whose address it cannot
+    /// tell for the outermost one: what that one was passed is lost, and not merely unavailable.
+    fn caller(&self) -> Result<(Address, StateSource<'_>), NoPlace> {
         if self.depth >= MOST_FRAMES {
-            return None;
+            return Err(NoPlace::OptimizedOut);
         }
-        let row = self.symbols.unwind(self.pc)?;
+        let row = (self.symbols.unwind(self.pc)).ok_or(NoPlace::OptimizedOut)?;
         let locator = Locator {
             symbols: self.symbols,
             pc: self.pc,
             callers: false,
         };
-        let frame = locator.frame_address().ok()?.work_out(self).ok()?;
+        let frame = (locator.frame_address().ok())
+            .and_then(|cell| cell.work_out(self).ok())
+            .ok_or(NoPlace::OptimizedOut)?;
         let rule = row
             .registers
             .iter()
             .find(|(column, _)| *column == row.return_address);
         let Some((_, RegisterRule::Offset(offset))) = rule else {
-            return None;
+            return Err(NoPlace::OptimizedOut);
         };
-        let size = self.symbols.architecture()?.pointer_size();
-        let return_pc = Address(self.load(frame.wrapping_add_signed(*offset), size).ok()?);
-        let expression = self.symbols.call_site_value(return_pc, self.pc, register)?;
+        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        let place = frame.wrapping_add_signed(*offset);
+        let return_pc = match self.load(place, architecture.pointer_size()) {
+            Ok(return_pc) => Address(return_pc),
+            // Nor is there a caller where there is no memory.
+            Err(NoPlace::NoMemory(_)) => return Err(NoPlace::OptimizedOut),
+            Err(error) => return Err(error),
+        };
         let caller = StateSource {
             symbols: self.symbols,
             state: self.state,
@@ -73,14 +80,23 @@ impl<'a> StateSource<'a> {
             called: Some((self, row, frame)),
             depth: self.depth + 1,
         };
+        Ok((return_pc, caller))
+    }
+
+    /// What the caller put into a register, as its debug information tells.
+    fn passed(&self, register: u16) -> Result<u64, NoPlace> {
+        let (return_pc, caller) = self.caller()?;
+        let expression = (self.symbols)
+            .call_site_value(return_pc, self.pc, register)
+            .ok_or(NoPlace::OptimizedOut)?;
         let locator = Locator {
             symbols: self.symbols,
             pc: caller.pc,
             callers: true,
         };
-        match locator.expression(&expression, Vec::new(), 0).ok()? {
-            Object::Memory(cell) | Object::Value(cell) => cell.work_out(&caller).ok(),
-            _ => None,
+        match locator.expression(&expression, Vec::new(), 0) {
+            Ok(Object::Memory(cell) | Object::Value(cell)) => cell.work_out(&caller),
+            _ => Err(NoPlace::OptimizedOut),
         }
     }
 }
@@ -88,14 +104,16 @@ impl<'a> StateSource<'a> {
 impl Source for StateSource<'_> {
     type Error = NoPlace;
 
-    fn register(&self, register: RegisterNumber) -> Result<u64, NoPlace> {
+    fn register(&self, register: RegisterNumber, from: usize) -> Result<u64, NoPlace> {
         let Some((called, row, frame)) = &self.called else {
             let bytes = self.state.register(register).ok_or(NoPlace::Unavailable)?;
-            let low = match order(self.symbols) {
-                ByteOrder::Little => bytes.get(..bytes.len().min(8)),
-                ByteOrder::Big => bytes.get(bytes.len().saturating_sub(8)..),
+            let start = from.min(bytes.len());
+            let end = from.saturating_add(8).min(bytes.len());
+            let part = match order(self.symbols) {
+                ByteOrder::Little => bytes.get(start..end),
+                ByteOrder::Big => bytes.get(bytes.len() - end..bytes.len() - start),
             };
-            return Ok(number(low.unwrap_or(&[]), false, order(self.symbols)).unwrap_or(0) as u64);
+            return Ok(number(part.unwrap_or(&[]), false, order(self.symbols)).unwrap_or(0) as u64);
         };
         let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
         let column = dwarf_register(architecture, register).ok_or(NoPlace::Unavailable)?;
@@ -110,7 +128,7 @@ impl Source for StateSource<'_> {
             None if named_register(architecture, "sp").is_some_and(|sp| sp.number == register) => {
                 Ok(*frame)
             }
-            None | Some(RegisterRule::SameValue) => called.register(register),
+            None | Some(RegisterRule::SameValue) => called.register(register, from),
             Some(_) => Err(NoPlace::OptimizedOut),
         }
     }
@@ -128,7 +146,7 @@ impl Source for StateSource<'_> {
     }
 
     fn entry(&self, register: u16) -> Result<u64, NoPlace> {
-        self.passed(register).ok_or(NoPlace::OptimizedOut)
+        self.passed(register)
     }
 
     fn division_by_zero(&self) -> NoPlace {

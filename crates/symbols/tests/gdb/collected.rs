@@ -70,10 +70,10 @@ impl Context for Collector<'_> {
 }
 
 /// A core file of which only what was collected is known.
-struct Frame<'a> {
+pub struct Frame<'a> {
     core: &'a Core,
-    bytes: BTreeSet<u64>,
-    registers: RegisterMask,
+    pub bytes: BTreeSet<u64>,
+    pub registers: RegisterMask,
     asked: RefCell<Vec<RegisterNumber>>,
 }
 
@@ -103,7 +103,7 @@ impl State for Frame<'_> {
 }
 
 /// What the actions collect, or why an expression of them failed.
-fn run<'a>(core: &'a Core, actions: &[Action]) -> Result<Frame<'a>, String> {
+pub fn run<'a>(core: &'a Core, actions: &[Action]) -> Result<Frame<'a>, String> {
     let mut collector = Collector {
         core,
         bytes: BTreeSet::new(),
@@ -133,7 +133,7 @@ fn run<'a>(core: &'a Core, actions: &[Action]) -> Result<Frame<'a>, String> {
     })
 }
 
-fn no_variables(_: &str) -> Option<VariableNumber> {
+pub fn no_variables(_: &str) -> Option<VariableNumber> {
     None
 }
 

@@ -100,10 +100,14 @@ impl Stopped {
 
     /// What GDB answers to each command.
     pub fn gdb(&self, commands: &[String]) -> Vec<String> {
-        let mut lines = vec![
-            "set width 0".to_owned(),
-            format!("core-file {}", self.core_path.display()),
-        ];
+        let core = format!("core-file {}", self.core_path.display());
+        self.gdb_after(&[core], commands)
+    }
+
+    /// What GDB answers to each command once it has done what opens a saved state.
+    pub fn gdb_after(&self, open: &[String], commands: &[String]) -> Vec<String> {
+        let mut lines = vec!["set width 0".to_owned()];
+        lines.extend(open.iter().cloned());
         for command in commands {
             lines.push("echo @@@\\n".to_owned());
             // An error must not end the batch.
@@ -127,7 +131,7 @@ impl Stopped {
             return vec![String::new()];
         }
         let (first, second) = commands.split_at(commands.len() / 2);
-        [self.gdb(first), self.gdb(second)].concat()
+        [self.gdb_after(open, first), self.gdb_after(open, second)].concat()
     }
 
     pub fn pc(&self) -> Address {

@@ -6,5 +6,7 @@ mod core_file;
 
 mod c;
 mod cpp;
+mod floating;
 mod optimized;
 mod rust;
+mod trace_frame;
