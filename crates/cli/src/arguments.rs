@@ -39,12 +39,15 @@ pub enum Command {
     /// Show frames of a trace file: where and when, and every value collected
     #[command(after_help = SHOW_HELP)]
     Show(ShowArguments),
-    /// Find frames of a trace file by place, tracepoint, source line or values
+    /// Find frames of a trace file by place, tracepoint, time, thread, source line or values
     #[command(after_help = FIND_HELP)]
     Find(FindArguments),
     /// Say what is wrong with a trace file, and where
     #[command(after_help = crate::check::HELP)]
     Check(crate::check::CheckArguments),
+    /// Write a good trace file of all that is whole in a cut or damaged one
+    #[command(after_help = crate::repair::HELP)]
+    Repair(crate::repair::RepairArguments),
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),
@@ -162,7 +165,8 @@ pub struct RecordArguments {
 const INFO_HELP: &str = "\
 Examples:
   tracewire info run.tf
-  tracewire info --json run.tf | jq .status";
+  tracewire info --json run.tf | jq .status
+  tracewire info simulated.tf --architecture nios2";
 
 #[derive(Args, Debug)]
 pub struct InfoArguments {
@@ -172,6 +176,8 @@ pub struct InfoArguments {
     /// One JSON object instead of text
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub machine: crate::open::Machine,
 }
 
 const SHOW_HELP: &str = "\
@@ -204,6 +210,8 @@ pub struct ShowArguments {
     /// Print the commands with which GDB opens the file, symbols included
     #[arg(long, conflicts_with_all = ["frame", "tracepoint"])]
     pub gdb: bool,
+    #[command(flatten)]
+    pub machine: crate::open::Machine,
 }
 
 const FIND_HELP: &str = "\
@@ -213,7 +221,8 @@ Examples:
   tracewire find run.tf --tracepoint 2 --first
   tracewire find run.tf --line sample.c:14
   tracewire find run.tf --where 'depth == 0 && j->id > 2'
-  tracewire find run.tf --range 0x401000 0x401fff --from 100";
+  tracewire find run.tf --range 0x401000 0x401fff --from 100
+  tracewire find run.tf --thread 4711 --time 1465540656..";
 
 #[derive(Args, Debug)]
 pub struct FindArguments {
@@ -232,6 +241,15 @@ pub struct FindArguments {
     /// Frames of this tracepoint
     #[arg(long, value_name = "N")]
     pub tracepoint: Option<i32>,
+    /// Frames made from A to B, in microseconds of $trace_timestamp: A..B, A.. or ..B
+    #[arg(long, value_name = "A..B", value_parser = crate::frames::parse_time)]
+    pub time: Option<std::ops::RangeInclusive<u64>>,
+    /// Frames of this thread ($trace_thread)
+    #[arg(long, value_name = "N")]
+    pub thread: Option<u32>,
+    /// Frames made on this cpu ($trace_cpu)
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
     /// Frames in the code of a source line
     #[arg(long, value_name = "FILE:N")]
     pub line: Option<String>,
@@ -250,6 +268,8 @@ pub struct FindArguments {
     /// One JSON object a line: the frames as `show --json` gives them
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub machine: crate::open::Machine,
 }
 
 /// An address: hexadecimal with `0x`, or decimal.

@@ -25,11 +25,13 @@ pub struct CheckArguments {
     /// One JSON object a line instead of text
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub machine: open::Machine,
 }
 
 /// `check`.
 pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
-    let file = open::trace_file(&arguments.file)?;
+    let file = arguments.machine.trace_file(&arguments.file, &[])?;
     let report = tracewire_check::check(&file);
     let mut output = look::output();
     for finding in &report.findings {

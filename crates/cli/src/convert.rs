@@ -17,8 +17,8 @@ use tracewire_tracefile::{Frame, FrameNumber, TraceFile};
 use tracewire_views::{FrameState, Program};
 
 use crate::Answer;
-use crate::frames::FrameRange;
-use crate::open;
+use crate::frames::{FrameRange, parse_time};
+use crate::{open, output};
 
 pub const HELP: &str = "\
 The format of IN is told from its content: a trace file or JSON lines. That of OUT from its name, or --to:
@@ -65,20 +65,8 @@ pub struct ConvertArguments {
     /// The program, or one of its libraries, for the columns' expressions; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
-}
-
-fn parse_time(text: &str) -> Result<RangeInclusive<u64>, String> {
-    let wrong = || "expected microseconds as A..B, A.. or ..B".to_owned();
-    let (start, end) = text.split_once("..").ok_or_else(wrong)?;
-    let number = |text: &str, absent| match text {
-        "" => Ok(absent),
-        _ => text.parse().map_err(|_| wrong()),
-    };
-    let range = number(start, 0)?..=number(end, u64::MAX)?;
-    if range.is_empty() {
-        return Err("the range ends before it starts".to_owned());
-    }
-    Ok(range)
+    #[command(flatten)]
+    pub machine: open::Machine,
 }
 
 fn parse_split(text: &str) -> Result<SplitBy, String> {
@@ -106,7 +94,7 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     if !columns.is_empty() && format != Format::Csv {
         bail!("--column is for a table (csv), not for {format}");
     }
-    let file = merged(sources)?;
+    let file = merged(sources, arguments)?;
     let file = cut(file, arguments)?;
     let Some(by) = arguments.split_by else {
         return write(&file, out, format, &columns, &arguments.elf);
@@ -117,6 +105,7 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     for part in part::split(&file, by)? {
         let one =
             through_file(|sink| part::write(&file, part.frames.iter().copied(), sink).map(drop))?;
+        let one = settled(one, out, arguments)?;
         write(
             &one,
             &part_name(out, &part.name),
@@ -159,7 +148,7 @@ fn part_name(out: &Path, part: &str) -> PathBuf {
 }
 
 /// Opens a file of either readable format.
-fn open_source(path: &Path) -> anyhow::Result<TraceFile> {
+fn open_source(path: &Path, arguments: &ConvertArguments) -> anyhow::Result<TraceFile> {
     let shown = path.display();
     let mut source =
         BufReader::new(File::open(path).with_context(|| format!("cannot read {shown}"))?);
@@ -167,10 +156,23 @@ fn open_source(path: &Path) -> anyhow::Result<TraceFile> {
         .fill_buf()
         .with_context(|| format!("cannot read {shown}"))?;
     match Format::from_content(start) {
-        Some(Format::JsonLines) => through_file(|sink| json::read(&mut source, sink))
-            .with_context(|| format!("{shown} cannot be used")),
-        _ => open::trace_file(path),
+        Some(Format::JsonLines) => {
+            let file = through_file(|sink| json::read(&mut source, sink))
+                .with_context(|| format!("{shown} cannot be used"))?;
+            settled(file, path, arguments)
+        }
+        _ => arguments.machine.trace_file(path, &arguments.elf),
     }
+}
+
+/// The file, of the machine that the user said or that can be told.
+fn settled(
+    mut file: TraceFile,
+    path: &Path,
+    arguments: &ConvertArguments,
+) -> anyhow::Result<TraceFile> {
+    arguments.machine.settle(&mut file, path, &arguments.elf)?;
+    Ok(file)
 }
 
 /// Writes a trace file for our own use and opens it; nothing of it stays.
@@ -184,14 +186,18 @@ fn through_file(
     Ok(TraceFile::open(file.path())?)
 }
 
-fn merged(sources: &[PathBuf]) -> anyhow::Result<TraceFile> {
+fn merged(sources: &[PathBuf], arguments: &ConvertArguments) -> anyhow::Result<TraceFile> {
     let mut files = sources
         .iter()
-        .map(|path| open_source(path))
+        .map(|path| open_source(path, arguments))
         .collect::<Result<Vec<_>, _>>()?;
     match files.len() {
         1 => files.pop().context("expected IN and OUT"),
-        _ => through_file(|sink| merge::write(&files, sink).map(drop)),
+        _ => settled(
+            through_file(|sink| merge::write(&files, sink).map(drop))?,
+            Path::new("the merged files"),
+            arguments,
+        ),
     }
 }
 
@@ -207,7 +213,8 @@ fn cut(file: TraceFile, arguments: &ConvertArguments) -> anyhow::Result<TraceFil
         (None, Some(range)) => part::frames_at(&file, range.clone()),
         (None, None) => return Ok(file),
     };
-    through_file(|sink| part::write(&file, frames.iter().copied(), sink).map(drop))
+    let part = through_file(|sink| part::write(&file, frames.iter().copied(), sink).map(drop))?;
+    settled(part, Path::new("the part"), arguments)
 }
 
 fn write(
@@ -238,6 +245,7 @@ fn write(
         write_to(&mut io::stdout().lock())?;
         return Ok(Answer::Yes);
     }
+    let out = &output::check(out)?;
     let folder = parent(out);
     // A temporary file is its owner's alone by default; the result is as open as any new file.
     let mut beside = tempfile::Builder::new()
@@ -338,13 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_splits() {
-        assert_eq!(parse_time("5..9"), Ok(5..=9));
-        assert_eq!(parse_time("5.."), Ok(5..=u64::MAX));
-        assert_eq!(parse_time("..9"), Ok(0..=9));
-        for wrong in ["", "5", "9..5", "a..b"] {
-            assert!(parse_time(wrong).is_err(), "{wrong}");
-        }
+    fn splits() {
         assert_eq!(parse_split("thread"), Ok(SplitBy::Thread));
         assert_eq!(parse_split("100"), Ok(SplitBy::Count(100)));
         assert!(parse_split("0").is_err() && parse_split("x").is_err());

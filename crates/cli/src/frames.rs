@@ -1,4 +1,6 @@
-//! `--frame N[..M]`.
+//! `--frame N[..M]` and `--time A..B`.
+
+use std::ops::RangeInclusive;
 
 /// The frames that `--frame` names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,9 +49,36 @@ impl FrameRange {
     }
 }
 
+/// Reads `A..B`, `A..` or `..B`, in microseconds, both among them.
+pub fn parse_time(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let wrong = || "expected microseconds as A..B, A.. or ..B".to_owned();
+    let (start, end) = text.split_once("..").ok_or_else(wrong)?;
+    let number = |text: &str, absent| match text {
+        "" => Ok(absent),
+        _ => text.parse().map_err(|_| wrong()),
+    };
+    let end = end.strip_prefix('=').unwrap_or(end);
+    let range = number(start, 0)?..=number(end, u64::MAX)?;
+    if range.is_empty() {
+        return Err("the range ends before it starts".to_owned());
+    }
+    Ok(range)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::FrameRange;
+    use super::{FrameRange, parse_time};
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("5..9"), Ok(5..=9));
+        assert_eq!(parse_time("5..=9"), Ok(5..=9));
+        assert_eq!(parse_time("5.."), Ok(5..=u64::MAX));
+        assert_eq!(parse_time("..9"), Ok(0..=9));
+        for wrong in ["", "5", "9..5", "a..b", "-1..5"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn ranges() {

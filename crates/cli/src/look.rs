@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 
 use anyhow::Context;
-use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TraceFile};
+use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
 use tracewire_views::{
     Criteria, FrameView, Info, LineCriterion, Program, Truth, Viewer, gdb_commands, table,
 };
@@ -25,8 +25,11 @@ pub fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>>
 
 /// `info`.
 pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
-    let file = open::trace_file(&arguments.file)?;
-    let info = Info::of(&file);
+    let file = arguments.machine.trace_file(&arguments.file, &[])?;
+    let mut info = Info::of(&file);
+    if let Some(machine) = arguments.machine.architecture {
+        info.architecture = Some(machine.name().to_owned());
+    }
     let mut output = output();
     if arguments.json {
         writeln!(output, "{}", info.json())?;
@@ -43,7 +46,9 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
 
 /// `show`.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
-    let file = open::trace_file(&arguments.file)?;
+    let file = arguments
+        .machine
+        .trace_file(&arguments.file, &arguments.elf)?;
     let mut output = output();
     if arguments.gdb {
         let path = std::path::absolute(&arguments.file)?;
@@ -151,7 +156,9 @@ fn no_such_frame(number: u64, file: &TraceFile) -> anyhow::Error {
 
 /// `find`.
 pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
-    let file = open::trace_file(&arguments.file)?;
+    let file = arguments
+        .machine
+        .trace_file(&arguments.file, &arguments.elf)?;
     let criteria = criteria(arguments)?;
     let symbols_wanted = arguments.json || criteria.line.is_some() || criteria.condition.is_some();
     let program = if symbols_wanted || !arguments.elf.is_empty() {
@@ -185,9 +192,20 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// Says so where an expression is true of no frame because it can be worked out for none: a name may be misspelt, or
-/// its value not collected.
+/// Says so where nothing is found because no frame tells what is looked for: a time, a thread or a cpu that was not
+/// collected; an expression that can be worked out for no frame, because a name is misspelt or not collected.
 fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria) {
+    for search in &criteria.searches {
+        let (tells, variable): (fn(&Frame<'_>) -> bool, _) = match search {
+            Search::Time { .. } => (|frame| frame.timestamp().is_some(), "trace_timestamp"),
+            Search::Thread(_) => (|frame| frame.thread().is_some(), "trace_thread"),
+            Search::Cpu(_) => (|frame| frame.cpu().is_some(), "trace_cpu"),
+            _ => continue,
+        };
+        if !viewer.file().frames().any(|frame| tells(&frame)) {
+            anstream::eprintln!("tracewire: no frame tells its ${variable}: it was not collected");
+        }
+    }
     let Some(condition) = &criteria.condition else {
         return;
     };
@@ -223,6 +241,16 @@ fn criteria(arguments: &FindArguments) -> anyhow::Result<Criteria> {
     }
     if let Some(number) = arguments.tracepoint {
         criteria.tracepoint(number);
+    }
+    if let Some(time) = &arguments.time {
+        let (start, end) = (*time.start(), *time.end());
+        criteria.searches.push(Search::Time { start, end });
+    }
+    if let Some(thread) = arguments.thread {
+        criteria.searches.push(Search::Thread(ThreadId(thread)));
+    }
+    if let Some(cpu) = arguments.cpu {
+        criteria.searches.push(Search::Cpu(cpu));
     }
     if let Some(line) = &arguments.line {
         criteria.line = Some(LineCriterion::parse(line).context("--line")?);

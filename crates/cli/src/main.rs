@@ -7,8 +7,10 @@ mod demo;
 mod frames;
 mod look;
 mod open;
+mod output;
 mod packets;
 mod record;
+mod repair;
 mod serve;
 mod shell;
 
@@ -48,6 +50,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Show(arguments) => look::show(&arguments),
         Command::Find(arguments) => look::find(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Repair(arguments) => repair::repair(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Packets(arguments) => packets::explain(&arguments),

@@ -3,8 +3,50 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tracewire_tracefile::{IndexCache, TraceFile};
-use tracewire_views::Program;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tracewire_tracefile::{Architecture, IndexCache, StandardRegisters, TraceFile};
+use tracewire_views::{Program, settle_architecture};
+
+/// What `--architecture` takes, listed by help.
+pub fn architectures() -> impl TypedValueParser<Value = Architecture> {
+    let names = Architecture::ALL.iter().map(|machine| machine.name());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Architecture>())
+}
+
+/// Which machine a file is of, for files that do not tell.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Machine {
+    /// The machine, for a file that does not tell; by default the program's, else the only one whose registers fit
+    #[arg(long, value_name = "NAME", value_parser = architectures())]
+    pub architecture: Option<Architecture>,
+}
+
+impl Machine {
+    /// Opens a trace file of this machine.
+    pub fn trace_file(self, path: &Path, elf: &[PathBuf]) -> anyhow::Result<TraceFile> {
+        let mut file = trace_file(path)?;
+        self.settle(&mut file, path, elf)?;
+        Ok(file)
+    }
+
+    /// Settles the machine of an open file, and says on stderr where that gives no registers.
+    pub fn settle(self, file: &mut TraceFile, path: &Path, elf: &[PathBuf]) -> anyhow::Result<()> {
+        let shown = path.display();
+        settle_architecture(file, self.architecture, elf).with_context(|| shown.to_string())?;
+        if let (Some(machine), None, Some(size)) =
+            (self.architecture, file.layout(), file.register_block_size())
+        {
+            let sets = StandardRegisters::all(machine);
+            let sizes: Vec<_> = sets.iter().map(|set| set.size().to_string()).collect();
+            anstream::eprintln!(
+                "tracewire: warning: {shown}: its register blocks have {size} bytes, and register sets of {machine} \
+                 {}: no registers are shown",
+                sizes.join(" or ")
+            );
+        }
+        Ok(())
+    }
+}
 
 /// Opens a trace file. The frame index of a large one is kept for the next time.
 pub fn trace_file(path: &Path) -> anyhow::Result<TraceFile> {

@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use tracewire_server::saved::SavedTrace;
 use tracewire_server::{ListenAddress, Listener, SessionLog, serve_saved};
 use tracewire_tracefile::Architecture;
+use tracewire_views::check_architecture;
 
 use crate::Answer;
 use crate::open;
@@ -36,7 +37,7 @@ pub struct ServeArguments {
     #[arg(long, value_name = "HEX", requires = "elf", value_parser = hexadecimal)]
     pub bias: Option<u64>,
     /// The machine, for a file that does not tell
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = open::architectures())]
     pub architecture: Option<Architecture>,
     /// End when the first debugger goes
     #[arg(long)]
@@ -53,7 +54,12 @@ fn hexadecimal(text: &str) -> Result<u64, String> {
 
 /// `serve`.
 pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
-    let mut trace = SavedTrace::new(open::trace_file(&arguments.file)?);
+    let file = open::trace_file(&arguments.file)?;
+    if let Some(architecture) = arguments.architecture {
+        check_architecture(&file, architecture)
+            .with_context(|| arguments.file.display().to_string())?;
+    }
+    let mut trace = SavedTrace::new(file);
     if let Some(architecture) = arguments.architecture {
         trace.set_architecture(architecture);
     }

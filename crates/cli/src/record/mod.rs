@@ -3,7 +3,6 @@
 mod buffer;
 mod describe;
 mod modules;
-mod output;
 mod prepare;
 mod progress;
 mod recording;
@@ -24,8 +23,8 @@ use recording::Recording;
 pub use report::{Report, quoted, say};
 use signals::{Signals, Watch};
 
-use crate::Answer;
 use crate::arguments::RecordArguments;
+use crate::{Answer, output};
 
 /// What is to be recorded.
 #[derive(Debug)]

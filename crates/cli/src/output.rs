@@ -1,4 +1,4 @@
-//! The file that is to be written, looked at before the program is started.
+//! The file that is to be written, looked at before anything is done.
 
 use std::path::{Path, PathBuf};
 

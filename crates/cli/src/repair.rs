@@ -1,0 +1,173 @@
+//! `repair`: a good trace file of all that is whole in a cut or damaged one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{ArgGroup, Args, ValueHint};
+use tracewire_tracefile::repair::{Change, Salvage};
+use tracewire_tracefile::{OpenError, TraceFile, TraceFileWriter};
+
+use crate::Answer;
+use crate::output;
+
+pub const HELP: &str = "\
+Every whole line and every whole frame is kept byte for byte; what is not whole is left out, and said. The result has no \
+errors for `tracewire check`, and GDB opens it. A file that nothing is wrong with comes out as it is.
+
+Exit status 0 when the good file is written, whatever was lost; 1 when nothing in IN is of a trace file, and then no file \
+is written; 2 when IN cannot be read or OUT cannot be written.
+
+Examples:
+  tracewire repair cut.tf -o good.tf
+  tracewire repair cut.tf --in-place";
+
+/// How many changes are told one by one.
+const TOLD: usize = 1000;
+
+/// The first bytes of every trace file.
+const HEADER: &[u8] = b"\x7fTRACE0\n";
+
+#[derive(Args, Debug)]
+#[command(
+    group = ArgGroup::new("result").required(true),
+    override_usage = "tracewire repair IN -o OUT\n       tracewire repair IN --in-place"
+)]
+pub struct RepairArguments {
+    /// The damaged trace file
+    #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// The trace file to write
+    #[arg(short, long, value_name = "OUT", group = "result", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    /// Replace IN itself, once the good file is whole
+    #[arg(long, group = "result")]
+    pub in_place: bool,
+}
+
+/// `repair`.
+pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
+    let source = &arguments.file;
+    let out = output::check(arguments.output.as_ref().unwrap_or(source))?;
+    if !arguments.in_place && is_same(source, &out) {
+        bail!(
+            "{} is the damaged file itself; choose another OUT, or replace it with --in-place",
+            out.display()
+        );
+    }
+    let file = Bytes::read(source)?;
+    let bytes = file.all();
+    let salvage = Salvage::of(bytes);
+    if !is_trace_file(bytes, &salvage) {
+        anstream::eprintln!(
+            "tracewire: {}: nothing in it is of a trace file; no file is written",
+            source.display()
+        );
+        return Ok(Answer::No);
+    }
+    let mut writer = TraceFileWriter::create(&out, salvage.description())?;
+    for frame in salvage.frames() {
+        writer.append(frame)?;
+    }
+    writer.finish()?;
+    tell(bytes, &salvage, source);
+    let kept = counted(salvage.frames().count() as u64, "frame");
+    let told = file.told_frames().map(|told| format!(" of {told} told"));
+    anstream::eprintln!(
+        "tracewire: {}: {kept}{}",
+        out.display(),
+        told.unwrap_or_default()
+    );
+    Ok(Answer::Yes)
+}
+
+/// The damaged file: mapped where it can be opened as a trace file, else read.
+enum Bytes {
+    Mapped(Box<TraceFile>),
+    Read(Vec<u8>),
+}
+
+impl Bytes {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        match TraceFile::open(path) {
+            Ok(file) => Ok(Self::Mapped(Box::new(file))),
+            Err(error @ OpenError::Read { .. }) => Err(error.into()),
+            Err(_) => fs::read(path)
+                .map(Self::Read)
+                .with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    fn all(&self) -> &[u8] {
+        match self {
+            Self::Mapped(file) => file.as_bytes(),
+            Self::Read(bytes) => bytes,
+        }
+    }
+
+    /// How many frames the status line tells.
+    fn told_frames(&self) -> Option<u64> {
+        match self {
+            Self::Mapped(file) => file.description().status()?.fields.frames,
+            Self::Read(_) => None,
+        }
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Whether a file was a trace file once: it starts as one, as far as it goes, or has a line of one.
+fn is_trace_file(bytes: &[u8], salvage: &Salvage<'_>) -> bool {
+    let start = bytes.get(..HEADER.len()).unwrap_or(bytes);
+    // A size that was found out and definitions that were made up are no lines of the file.
+    let made_up = |change: &Change| {
+        matches!(
+            change,
+            Change::RegisterBlockSize(_) | Change::TracepointMadeUp(_) | Change::Status
+        )
+    };
+    let made_up = salvage.changes().iter().filter(|change| made_up(change));
+    HEADER.starts_with(start) || salvage.description().lines().count() > made_up.count()
+}
+
+/// Says on stderr what was lost, and where.
+fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
+    let mut frames = salvage.frames().peekable();
+    let mut before = 0_u64;
+    let changes = salvage.changes();
+    for (index, change) in changes.iter().enumerate() {
+        let mut place = String::new();
+        if let Change::BytesLost { offset, .. } = change {
+            // Frames are parts of `bytes`, so that where they start is told by the difference.
+            let at = |frame: &&[u8]| (frame.as_ptr().addr() - bytes.as_ptr().addr()) as u64;
+            while frames.next_if(|frame| at(frame) < *offset).is_some() {
+                before += 1;
+            }
+            place = match before {
+                0 => ", before the first frame that is whole".to_owned(),
+                _ => format!(", behind what is frame {} now", before - 1),
+            };
+        }
+        if index < TOLD {
+            anstream::eprintln!("tracewire: {}: {change}{place}", source.display());
+        }
+    }
+    if let Some(more @ 1..) = changes.len().checked_sub(TOLD) {
+        anstream::eprintln!("tracewire: {}: {more} more changes", source.display());
+    }
+    if changes.is_empty() {
+        anstream::eprintln!("tracewire: {}: nothing is wrong with it", source.display());
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    match count {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
