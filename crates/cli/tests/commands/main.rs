@@ -3,6 +3,8 @@
 mod attach;
 mod bad_input;
 mod demo;
+mod generated;
 mod look;
+mod machine;
 mod record;
 mod support;

@@ -1,0 +1,123 @@
+//! Trace files of machines that are not at hand, and what stands in them.
+
+use std::path::Path;
+
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, RegisterLayout,
+    StandardRegisters, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
+    TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+};
+
+/// Where tracepoints 1 and 2 are; their frames take turns.
+pub const SITES: [u64; 2] = [0x40_1000, 0x40_2000];
+
+/// Where a counter stands in memory: an `int` that holds the frame's number.
+pub const COUNTER: u64 = 0x1000;
+
+/// What a register holds in a frame: a number that no other register has, in its lowest bytes.
+pub fn value(layout: &RegisterLayout, name: &str, frame: u64) -> u64 {
+    let register = layout.by_name(name).expect("a register");
+    match layout.program_counter() {
+        Some(counter) if counter == register => SITES[frame as usize % 2],
+        _ if register.size() < 4 => 1,
+        _ => u64::from(register.offset) * 0x1000 + frame,
+    }
+}
+
+fn in_order(order: ByteOrder, value: u64, size: usize) -> Vec<u8> {
+    let mut bytes = value.to_le_bytes().to_vec();
+    bytes.resize(size.max(8), 0);
+    bytes.truncate(size);
+    if order == ByteOrder::Big {
+        bytes.reverse();
+    }
+    bytes
+}
+
+fn tracepoint(number: i32, address: u64) -> Tracepoint {
+    Tracepoint {
+        definition: TracepointDefinition {
+            number: TracepointNumber(number),
+            address: Address(address),
+            enabled: true,
+            kind: TracepointKind::Trap,
+            step_count: 0,
+            pass_count: 0,
+            condition: None,
+            actions: Vec::new(),
+            step_actions: Vec::new(),
+            source: Default::default(),
+        },
+        usage: None,
+    }
+}
+
+fn variable(number: i32, name: &str) -> VariableDefinition {
+    VariableDefinition {
+        number: VariableNumber(number),
+        initial: 0,
+        builtin: true,
+        name: name.to_owned(),
+    }
+}
+
+/// Writes a file of so many frames, made at 1000 microseconds and every 10 after that, by threads 100, 101 and 102 in
+/// turn, on cpus 0 and 1.
+pub fn write(path: &Path, set: &StandardRegisters, with_xml: bool, frames: u64) {
+    let order = set.architecture().byte_order();
+    let layout = set.layout();
+    let status = StatusFields {
+        stop_reason: Some(StopReason::Command),
+        frames: Some(frames),
+        frames_created: Some(frames),
+        ..StatusFields::default()
+    };
+    let description = Description::build(&DescriptionParts {
+        register_block_size: set.size(),
+        target_xml: with_xml.then(|| set.target_xml()),
+        status: Some(Status::from(status)),
+        tracepoints: vec![tracepoint(1, SITES[0]), tracepoint(2, SITES[1])],
+        variables: vec![
+            variable(1, "trace_timestamp"),
+            variable(2, "trace_thread"),
+            variable(3, "trace_cpu"),
+        ],
+        ..DescriptionParts::default()
+    })
+    .expect("a description");
+    let format = FrameFormat {
+        byte_order: order,
+        register_block_size: set.size(),
+    };
+    let mut writer =
+        tracewire_tracefile::TraceFileWriter::create(path, &description).expect("a file to write");
+    for frame in 0..frames {
+        let block: Vec<u8> = layout
+            .registers()
+            .iter()
+            .flat_map(|register| {
+                in_order(
+                    order,
+                    value(&layout, &register.name, frame),
+                    register.size() as usize,
+                )
+            })
+            .collect();
+        let number = TracepointNumber(1 + frame as i32 % 2);
+        let mut bytes = Vec::new();
+        let mut encoder = FrameEncoder::begin(&mut bytes, format, number).expect("a frame");
+        encoder.registers(&block).expect("registers");
+        encoder.memory(Address(COUNTER), &in_order(order, frame, 4));
+        encoder.variable(VariableNumber(1), 1000 + 10 * frame as i64);
+        encoder.variable(VariableNumber(2), 100 + frame as i64 % 3);
+        encoder.variable(VariableNumber(3), frame as i64 % 2);
+        encoder.finish().expect("a frame");
+        writer.append(&bytes).expect("written");
+    }
+    writer.finish().expect("written");
+}
+
+/// The set of a machine with the fewest registers.
+pub fn smallest(machine: tracewire_tracefile::Architecture) -> StandardRegisters {
+    StandardRegisters::all(machine).remove(0)
+}
