@@ -39,7 +39,7 @@ fn main() -> Result<()> {
             setup::provide(setup::FOR_TESTS)?;
             let mut test = workspace::cargo("test");
             if cargo_arguments.is_empty() {
-                test.arg("--workspace");
+                test.args(["--workspace", "--no-fail-fast"]);
             }
             workspace::run(test.args(cargo_arguments))
         }

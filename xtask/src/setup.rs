@@ -46,7 +46,7 @@ pub const FOR_TESTS: &[Need] = &[
         package: "systemtap-sdt-dev",
     },
     Need {
-        what: "/usr/lib/gcc/x86_64-linux-gnu/12/32/libgcc.a",
+        what: "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
         package: "gcc-multilib",
     },
     Need {

@@ -1,0 +1,53 @@
+//! The texts of a trace file's description, each by itself: status, tracepoint pieces, variables, actions, modules and
+//! the target description. What is understood is printed so that it is understood as the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tracewire_tracefile::{Action, Module, Piece, RegisterLayout, Status, VariableDefinition};
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (kind, bytes) = input;
+    match kind % 6 {
+        0 => {
+            if let Ok(status) = Status::parse(bytes) {
+                let printed = status.to_string();
+                assert_eq!(Status::parse(printed.as_bytes()), Ok(status));
+            }
+        }
+        1 => {
+            if let Ok(piece) = Piece::parse(bytes) {
+                assert_eq!(Piece::parse(piece.to_string().as_bytes()), Ok(piece));
+            }
+        }
+        2 => {
+            if let Ok(variable) = VariableDefinition::parse(bytes) {
+                let printed = variable.to_string();
+                assert_eq!(VariableDefinition::parse(printed.as_bytes()), Ok(variable));
+            }
+        }
+        3 => {
+            if let Ok(actions) = std::str::from_utf8(bytes)
+                .map_err(|_| ())
+                .and_then(|text| Action::parse_list(text).map_err(|_| ()))
+            {
+                let printed: String = actions.iter().map(Action::to_string).collect();
+                assert_eq!(Action::parse_list(&printed), Ok(actions));
+            }
+        }
+        4 => {
+            let _ = Module::parse(bytes);
+        }
+        _ => {
+            if let Ok(text) = std::str::from_utf8(bytes)
+                && let Ok(layout) = RegisterLayout::parse(text)
+            {
+                assert!(
+                    layout
+                        .registers()
+                        .iter()
+                        .all(|register| { register.offset <= layout.size() })
+                );
+            }
+        }
+    }
+});
