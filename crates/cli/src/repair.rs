@@ -123,15 +123,17 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Whether a file was a trace file once: it starts as one, as far as it goes, or has a line of one.
 fn is_trace_file(bytes: &[u8], salvage: &Salvage<'_>) -> bool {
     let start = bytes.get(..HEADER.len()).unwrap_or(bytes);
-    // A size that was found out and definitions that were made up are no lines of the file.
-    let made_up = |change: &Change| {
+    // A size that was found out, definitions that were made up and the number of frames are no lines of the file.
+    let made_up = |change: &&Change| {
         matches!(
             change,
             Change::RegisterBlockSize(_) | Change::TracepointMadeUp(_) | Change::Status
         )
     };
-    let made_up = salvage.changes().iter().filter(|change| made_up(change));
-    HEADER.starts_with(start) || salvage.description().lines().count() > made_up.count()
+    let made_up = salvage.changes().iter().filter(made_up).count();
+    let description = salvage.description();
+    let known = description.lines().count() - description.unknown_lines().count();
+    HEADER.starts_with(start) || known > made_up
 }
 
 /// Says on stderr what was lost, and where.

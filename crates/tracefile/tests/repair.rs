@@ -302,3 +302,39 @@ fn what_gdb_refuses_is_found() {
             .any(|finding| finding.fault == Fault::LongLine(1000))
     );
 }
+
+/// Blocks of a kind that is not known are kept where several frames have them. One alone is damage, and GDB would stop at it.
+#[test]
+fn a_stubs_own_blocks_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.tf");
+    let plain = |n| frame(ByteOrder::Little, |f| f.variable(VariableNumber(n), 9), 4);
+    let own = |n| {
+        let mut bytes = plain(n);
+        bytes.extend(b"Qabc");
+        bytes[2] += 4;
+        bytes
+    };
+    let file = |frames: &[Vec<u8>]| {
+        let head = format!(
+            "\x7fTRACE0\nR 4\nstatus 0;tstop::0;tframes:{}\ntp T1:10:E:0:0\n\n",
+            frames.len()
+        );
+        [head.as_bytes(), &frames.concat(), &[0; 4]].concat()
+    };
+    let several = file(&[own(1), own(2), plain(3), own(4)]);
+    let Repaired { repair, file: kept } = repaired(&several, &path);
+    assert_eq!(repair.changes, []);
+    assert_eq!(kept.as_bytes(), several);
+    // The damage is to the third frame's only block, and to its size.
+    for at in [
+        several.len() - 4 - 23 - 19 + 6,
+        several.len() - 4 - 23 - 19 + 2,
+    ] {
+        let mut damaged = several.clone();
+        damaged[at] ^= 0x40;
+        assert_eq!(repaired(&damaged, &path).repair.frames, 3);
+    }
+    let one = file(&[plain(1), own(2), plain(3)]);
+    assert_eq!(repaired(&one, &path).repair.frames, 2);
+}

@@ -7,4 +7,7 @@ mod generated;
 mod look;
 mod machine;
 mod record;
+mod repair;
+mod repaired;
 mod support;
+mod waiting;
