@@ -103,7 +103,7 @@ impl Prepared {
             .iter()
             .map(|placed| placed.definition.clone())
             .collect();
-        let registers = registers::choose(&definitions, &self.resolution.pending, &request.script);
+        let registers = registers::choose(&definitions, !self.resolution.pending.is_empty());
         process.set_registers(registers);
         let variables = self.resolver.variables();
         let description = describe::first_description(

@@ -1,32 +1,19 @@
 //! Which registers a frame has room for. That is settled once, before the first frame.
 
-use tracewire_script::{Pending, Script, ScriptAction, ScriptActionKind};
 use tracewire_tracefile::{
     Action, RegisterMask, RegisterNumber, TracepointDefinition, X86Registers,
 };
 
 /// The smallest set of registers that has all that is collected. What a tracepoint collects that waits is not
-/// known; it gets the registers that its actions name, and those in which arguments are passed.
-pub fn choose(
-    definitions: &[TracepointDefinition],
-    pending: &[Pending],
-    script: &Script,
-) -> X86Registers {
+/// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
+pub fn choose(definitions: &[TracepointDefinition], waiting: bool) -> X86Registers {
     let asked = definitions.iter().flat_map(asked_by);
     let covering = X86Registers::covering_64(asked).unwrap_or(X86Registers::Avx512);
-    let waiting = script.tracepoints.iter().filter(|tracepoint| {
-        let number = tracepoint.number;
-        pending.iter().any(|pending| pending.number == number)
-    });
-    let named = waiting.map(|tracepoint| {
-        let actions = script.settings.default_collect.iter();
-        let actions = actions.chain(&tracepoint.actions);
-        actions
-            .map(named_in)
-            .max()
-            .map_or(X86Registers::Sse, |set| set.max(X86Registers::Sse))
-    });
-    named.max().map_or(covering, |named| covering.max(named))
+    if waiting {
+        covering.max(X86Registers::Sse)
+    } else {
+        covering
+    }
 }
 
 /// The registers a tracepoint collects for which a frame has no room, by their names.
@@ -57,35 +44,6 @@ fn asked_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterN
             _ => None,
         })
         .flat_map(RegisterMask::iter)
-}
-
-/// The smallest set that has the registers an action names.
-fn named_in(action: &ScriptAction) -> X86Registers {
-    let items = match &action.kind {
-        ScriptActionKind::Collect { items, .. } | ScriptActionKind::Evaluate { items } => items,
-        ScriptActionKind::WhileStepping { body, .. } => {
-            return body
-                .iter()
-                .map(named_in)
-                .max()
-                .unwrap_or(X86Registers::Core);
-        }
-    };
-    let words = items.iter().flat_map(|item| item.text().split('$').skip(1));
-    words
-        .map(|rest| {
-            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            set_of(rest.get(..end.unwrap_or(rest.len())).unwrap_or(rest))
-        })
-        .max()
-        .unwrap_or(X86Registers::Core)
-}
-
-/// The smallest set that has a register.
-fn set_of(name: &str) -> X86Registers {
-    let has = |set: &X86Registers| set.layout_64().by_name(name).is_some();
-    let set = X86Registers::ALL.into_iter().find(has);
-    set.unwrap_or(X86Registers::Core)
 }
 
 #[cfg(test)]

@@ -85,16 +85,35 @@ fn the_script_says_what_becomes_of_a_name_that_is_not_found() {
 }
 
 #[test]
-fn frames_have_room_for_the_registers_that_what_waits_names() {
+fn frames_have_room_for_what_a_tracepoint_collects_that_waits() {
     let built = opens_a_library();
-    let size = |registers: &str| {
-        let script = format!("trace plugin_work\nactions\ncollect n, {registers}\nend\n");
-        let done = built.record(&script, &[]).code(0);
-        assert!(!done.stderr.contains("no room"), "{}", done.stderr);
-        assert_eq!(values_of_n(&built), ["0", "1"]);
-        built.info()["register_block_size"].as_u64()
-    };
-    assert_eq!(size("$rip"), Some(560));
-    assert_eq!(size("$ymm0h"), Some(816));
-    assert_eq!(size("$k1, $rip"), Some(2416));
+    let script = "trace plugin_work\nactions\ncollect n, $xmm0, $fs_base\nend\n";
+    let done = built.record(script, &[]).code(0);
+    assert!(!done.stderr.contains("no room"), "{}", done.stderr);
+    assert_eq!(values_of_n(&built), ["0", "1"]);
+    assert_eq!(built.info()["register_block_size"], 560);
+}
+
+#[test]
+fn a_register_that_is_found_to_be_needed_too_late_is_named() {
+    let built = Built::new(
+        "#include <unistd.h>\nint step (int n) { return n; }\nint main (void)\n{\n  step (1);\n  \
+         execl (\"./other\", \"./other\", (char *) 0);\n  return 1;\n}\n",
+        &["-O0"],
+    );
+    built.compile(
+        "other",
+        "__attribute__ ((noinline, noclone)) double step (double n) { return n / 2; }\n\
+         int main (int argc, char **argv) { return step (argc + 2) != 1.5; }\n",
+        &["-O2"],
+    );
+    // The program that it becomes has the same argument in a register of another kind.
+    let done = built.record("trace step\nactions\ncollect n\nend\n", &[]);
+    done.code(0)
+        .says(&["warning", "tracepoint 1", "no room for $xmm0"]);
+    assert_eq!(values_of_n(&built), ["1", "<unavailable>"]);
+    let done = built.record("trace step\nactions\ncollect n, $xmm0\nend\n", &[]);
+    let done = done.code(0);
+    assert!(!done.stderr.contains("no room"), "{}", done.stderr);
+    assert_eq!(values_of_n(&built), ["1", "3"]);
 }
