@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, ValueHint};
 use tracewire_tracefile::repair::{Change, Salvage};
-use tracewire_tracefile::{OpenError, TraceFile, TraceFileWriter};
+use tracewire_tracefile::{OpenError, TraceFile};
 
 use crate::Answer;
 use crate::output;
@@ -57,7 +57,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     }
     let file = Bytes::read(source)?;
     let bytes = file.all();
-    let salvage = Salvage::of(bytes);
+    let salvage = tracewire_check::salvage(bytes);
     if !is_trace_file(bytes, &salvage) {
         anstream::eprintln!(
             "tracewire: {}: nothing in it is of a trace file; no file is written",
@@ -65,11 +65,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
         );
         return Ok(Answer::No);
     }
-    let mut writer = TraceFileWriter::create(&out, salvage.description())?;
-    for frame in salvage.frames() {
-        writer.append(frame)?;
-    }
-    writer.finish()?;
+    salvage.write(&out)?;
     tell(bytes, &salvage, source);
     let kept = counted(salvage.frames().count() as u64, "frame");
     let told = file.told_frames().map(|told| format!(" of {told} told"));

@@ -188,7 +188,7 @@ fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -
         bytes,
         shape,
         known: HashSet::new(),
-        kinds: repeated_kinds(bytes, start, shape),
+        kinds: repeated_kinds(bytes, start, shape, known),
         zeros,
     };
     let kinds = of_any.kinds.clone();
@@ -215,12 +215,21 @@ fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -
     .frames(start)
 }
 
-/// The kinds of blocks that are not known and that several frames have, as far as frames follow each other by their
-/// sizes.
-fn repeated_kinds(bytes: &[u8], start: usize, shape: FrameShape) -> HashSet<u8> {
+/// The kinds of blocks that are not known and that several frames have, as far as frames of known tracepoints follow
+/// each other by their sizes.
+fn repeated_kinds(
+    bytes: &[u8],
+    start: usize,
+    shape: FrameShape,
+    known: &HashSet<i32>,
+) -> HashSet<u8> {
     let mut counts: HashMap<u8, usize> = HashMap::new();
     let mut at = start;
     while let Some(size) = shape.order.u32_at(bytes, at + 2) {
+        let number = shape.order.u16_at(bytes, at).unwrap_or_default();
+        if !known.contains(&i32::from(number)) {
+            break;
+        }
         let frame = bytes.get(at + FRAME_HEADER..);
         let Some(data) = frame.and_then(|rest| rest.get(..usize::try_from(size).ok()?)) else {
             break;
@@ -234,13 +243,12 @@ fn repeated_kinds(bytes: &[u8], start: usize, shape: FrameShape) -> HashSet<u8> 
     several.map(|(kind, _)| kind).collect()
 }
 
-/// The kind of the block at which a frame cannot be taken apart any more, where it is not a known one.
+/// The kind of the block at which a frame cannot be taken apart any more, where it is a letter and not a known one.
 fn unknown_kind(data: &[u8], shape: FrameShape) -> Option<u8> {
     match Blocks::new(data, shape).last()? {
-        Block::Unknown(bytes) => bytes
-            .first()
-            .copied()
-            .filter(|kind| !matches!(kind, b'R' | b'M' | b'V' | b'S')),
+        Block::Unknown(bytes) => bytes.first().copied().filter(|kind| {
+            kind.is_ascii_alphabetic() && !matches!(kind, b'R' | b'M' | b'V' | b'S')
+        }),
         _ => None,
     }
 }

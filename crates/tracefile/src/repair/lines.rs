@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use super::{Change, is_kind};
-use crate::definition::TracepointKind;
+use super::{Change, Expression, is_kind};
+use crate::definition::{Action, TracepointKind};
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::number::{Address, TracepointNumber};
 use crate::piece::{Piece, PieceContent};
@@ -23,7 +23,11 @@ pub(super) struct SalvagedLines {
 
 /// Takes the lines one by one. The empty line that ends them may be damage, and may be damaged: the lines end
 /// where no more lines of text with a known word follow.
-pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines {
+pub(super) fn salvage(
+    bytes: &[u8],
+    good: &dyn Fn(Expression, &[u8]) -> bool,
+    changes: &mut Vec<Change>,
+) -> SalvagedLines {
     let mut lines: Vec<(usize, Vec<u8>)> = Vec::new();
     // The newline of the header may be damaged, and another byte of it become one.
     let mut at = HEADER.len().min(bytes.len());
@@ -40,7 +44,8 @@ pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines 
                 break;
             }
         }
-        if text && line.len() <= MAX_LINE {
+        // Every line has its end; one that has not is cut.
+        if text && line.len() <= MAX_LINE && next > line.len() {
             lines.extend((!line.is_empty()).then(|| (number, line.to_vec())));
         } else {
             changes.push(lost(number, line));
@@ -49,7 +54,7 @@ pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines 
         number += 1;
         frames_start = at;
     }
-    drop_bad_lines(&mut lines, changes);
+    drop_bad_lines(&mut lines, good, changes);
     SalvagedLines {
         lines: lines.into_iter().map(|(_, line)| line).collect(),
         frames_start,
@@ -94,13 +99,18 @@ fn lost(line: usize, text: &[u8]) -> Change {
 
 /// Leaves out lines that cannot be understood, except pieces of a tracepoint without a definition, which is
 /// made up later.
-fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
+fn drop_bad_lines(
+    lines: &mut Vec<(usize, Vec<u8>)>,
+    good: &dyn Fn(Expression, &[u8]) -> bool,
+    changes: &mut Vec<Change>,
+) {
     lines.retain(|(number, line)| {
         let alone = Description::parse([&line[..], b"\n"].concat());
         let bad = alone.problems().iter().any(|problem| {
             use crate::description::ProblemKind::{Merge, ModulePath};
             !matches!(problem.kind, Merge(_) | ModulePath)
         });
+        let bad = bad || has_bad_expression(line, good);
         if bad {
             changes.push(lost(*number, line));
         }
@@ -126,6 +136,22 @@ fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) 
             }
             _ => return,
         }
+    }
+}
+
+fn has_bad_expression(line: &[u8], good: &dyn Fn(Expression, &[u8]) -> bool) -> bool {
+    let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) else {
+        return false;
+    };
+    match &piece.content {
+        PieceContent::Definition {
+            condition: Some(code),
+            ..
+        } => !good(Expression::Condition, code),
+        PieceContent::Actions(actions) | PieceContent::StepActions(actions) => actions.iter().any(
+            |action| matches!(action, Action::Expression(code) if !good(Expression::Action, code)),
+        ),
+        _ => false,
     }
 }
 
