@@ -2,6 +2,7 @@
 
 mod attach;
 mod bad_input;
+mod cache;
 mod demo;
 mod generated;
 mod look;
