@@ -338,3 +338,32 @@ fn a_stubs_own_blocks_are_kept() {
     let one = file(&[plain(1), own(2), plain(3)]);
     assert_eq!(repaired(&one, &path).repair.frames, 2);
 }
+
+/// GDB refuses a file for a field of the status line without a value, and without the program for words of a tracepoint
+/// that it takes to be at an address.
+#[test]
+fn what_is_left_is_what_gdb_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("read.tf");
+    let one = frame(ByteOrder::Little, |f| f.variable(VariableNumber(1), 9), 4);
+    let text = "R 4\nstatus 0;tstop::0;tframes:1;tfr\ntp T1:10:E:0:0\ntp ?1:10:at:0:4:6d61696e\n\
+                tp Z1:10:cmd:0:9:636f6c6c656374206a\n\n";
+    let bytes = [b"\x7fTRACE0\n", text.as_bytes(), &one, &[0; 4]].concat();
+    let found = errors(&TraceFile::from_bytes(bytes.clone()).unwrap());
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.fault == Fault::StatusField("tfr".to_owned()))
+    );
+    let Repaired { repair, file } = repaired(&bytes, &path);
+    assert!(repair.changes.contains(&Change::Status));
+    assert_eq!(errors(&file), []);
+    let definition = &file.description().tracepoints()[0].definition;
+    assert!(definition.source.commands.is_empty());
+    if let Some(said) = gdb(
+        "gdb",
+        &[format!("target tfile {}", path.display()), "tfind 0".into()],
+    ) {
+        assert!(said.contains("Found trace frame 0"), "{said}");
+    }
+}

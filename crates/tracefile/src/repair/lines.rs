@@ -6,7 +6,7 @@ use super::{Change, Expression, is_kind};
 use crate::definition::{Action, TracepointKind};
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::number::{Address, TracepointNumber};
-use crate::piece::{Piece, PieceContent};
+use crate::piece::{Piece, PieceContent, SourceKind};
 
 /// The words that lines of a description start with.
 const KINDS: [&str; 7] = ["R", "status", "tp", "tsv", "tdesc", "module", "module+"];
@@ -134,9 +134,10 @@ fn drop_bad_lines(
                 let (number, line) = lines.remove(index);
                 changes.push(lost(number, &line));
             }
-            _ => return,
+            _ => break,
         }
     }
+    drop_words_without_place(lines, changes);
 }
 
 fn has_bad_expression(line: &[u8], good: &dyn Fn(Expression, &[u8]) -> bool) -> bool {
@@ -153,6 +154,35 @@ fn has_bad_expression(line: &[u8], good: &dyn Fn(Expression, &[u8]) -> bool) -> 
         ),
         _ => false,
     }
+}
+
+/// Leaves out the user's words for conditions and actions of tracepoints whose location was lost: GDB takes such a
+/// tracepoint to be at its address, looks for the words' names there, and without the program's symbols refuses the file.
+fn drop_words_without_place(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
+    if changes.is_empty() {
+        return;
+    }
+    let source = |line: &[u8]| {
+        let piece = Piece::parse(line.strip_prefix(b"tp ")?).ok()?;
+        match piece.content {
+            PieceContent::Source { kind, .. } => Some((piece.number, piece.address, kind)),
+            _ => None,
+        }
+    };
+    let placed: HashSet<_> = lines
+        .iter()
+        .filter_map(|(_, line)| source(line))
+        .filter(|(.., kind)| *kind == SourceKind::At)
+        .map(|(number, address, _)| (number, address))
+        .collect();
+    lines.retain(|(number, line)| {
+        let keep = source(line)
+            .is_none_or(|(tracepoint, address, _)| placed.contains(&(tracepoint, address)));
+        if !keep {
+            changes.push(lost(*number, line));
+        }
+        keep
+    });
 }
 
 /// Makes up a definition before the first piece of every tracepoint that has none there.

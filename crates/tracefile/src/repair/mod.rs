@@ -288,7 +288,10 @@ fn set_status(
         matches!((free, size), (Some(free), Some(size)) if free > size)
     };
     let told = |fields: &StatusFields| fields.frames.is_none_or(|told| told == frames);
-    if old.is_some_and(|status| told(&status.fields) && !overfull(&status.fields)) {
+    let good = |status: &Status| {
+        told(&status.fields) && !overfull(&status.fields) && status.field_without_value().is_none()
+    };
+    if old.is_some_and(good) {
         return;
     }
     let unknown = || StatusFields {
@@ -301,6 +304,8 @@ fn set_status(
         fields.buffer_free = None;
     }
     fields.frames = Some(frames);
+    // A field that was damaged is none.
+    fields.other.retain(|(_, value)| !value.is_empty());
     fields.frames_created = fields.frames_created.map(|created| created.max(frames));
     let line = format!("status {}", Status::from(fields)).into_bytes();
     changes.push(Change::Status);
