@@ -14,6 +14,9 @@ const KINDS: [&str; 7] = ["R", "status", "tp", "tsv", "tdesc", "module", "module
 /// How much of a lost line is shown.
 const SHOWN: usize = 60;
 
+/// How far damage may reach, in bytes, behind which lines are still looked for.
+const DAMAGE: usize = 512;
+
 /// What is left of a description.
 pub(super) struct SalvagedLines {
     pub(super) lines: Vec<Vec<u8>>,
@@ -77,9 +80,15 @@ fn is_text(line: &[u8]) -> bool {
     })
 }
 
-/// Whether one of the next lines is one of a description.
+/// Whether one of the next lines is one of a description: of three, or of as many as damage of a disk's block makes.
 fn follows_text(mut rest: &[u8]) -> bool {
-    for _ in 0..3 {
+    let whole = rest.len();
+    let mut lines = 0;
+    while lines < 3 || whole - rest.len() < DAMAGE {
+        if rest.is_empty() {
+            break;
+        }
+        lines += 1;
         let (line, next) = split_line(rest);
         if is_text(line) && KINDS.iter().any(|kind| is_kind(line, kind)) {
             return true;
