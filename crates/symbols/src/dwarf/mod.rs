@@ -73,8 +73,13 @@ impl DebugInformation {
         let load = |image: &Image| -> Dwarf<Reader> {
             Dwarf::load(
                 |id: SectionId| -> Result<Reader, std::convert::Infallible> {
-                    Ok(image
-                        .section_reader(id.name())
+                    let unused = matches!(
+                        id,
+                        SectionId::DebugAranges | SectionId::DebugMacinfo | SectionId::DebugMacro
+                    );
+                    Ok(Some(id.name())
+                        .filter(|_| !unused)
+                        .and_then(|name| image.section_reader(name))
                         .unwrap_or_else(|| image.empty_reader()))
                 },
             )
