@@ -44,7 +44,7 @@ pub(crate) fn spawn(program: &OsStr, arguments: &[OsString]) -> Result<Stopped, 
             candidates,
             &argv_pointers,
             &environment_pointers,
-            go_read.as_raw_fd(),
+            (go_read.as_raw_fd(), go_write.as_raw_fd()),
             error_write.as_raw_fd(),
         );
     }
@@ -110,7 +110,7 @@ fn start(
     candidates: &[CString],
     argv: &[*const libc::c_char],
     environment: &[*const libc::c_char],
-    go: i32,
+    (go_read, go_write): (i32, i32),
     errors: i32,
 ) -> ! {
     let mut answer = Errno::ENOENT as i32;
@@ -121,8 +121,10 @@ fn start(
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        // The word never comes if the parent's end is closed, and that shows only if it is the last.
+        libc::close(go_write);
         let mut word = 0_u8;
-        if libc::read(go, (&raw mut word).cast(), 1) == 1 {
+        if libc::read(go_read, (&raw mut word).cast(), 1) == 1 {
             for candidate in candidates {
                 libc::execve(candidate.as_ptr(), argv.as_ptr(), environment.as_ptr());
                 let error = *libc::__errno_location();
