@@ -239,6 +239,10 @@ impl Process {
                 .insert(child, Thread::new(process, child, Running::born(child)));
             if let Some(status) = self.unborn.remove(&child) {
                 self.note(child, status);
+                // Its stop has been heard already: no wait will bring it up again.
+                if !self.ready.contains(&child) {
+                    self.ready.push_back(child);
+                }
             }
         } else {
             self.release_copy(child);
