@@ -111,6 +111,8 @@ impl Process {
             Status::Signal(_) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.takes_signal = true;
+                    thread.approved = false;
                     // A thread that is gone tells of its end next.
                     thread.pending = thread
                         .stopped()

@@ -81,6 +81,7 @@ mod affinity;
 mod attach;
 mod breakpoint;
 mod clock;
+mod debug;
 mod error;
 mod event;
 mod halt;
@@ -104,8 +105,10 @@ mod step;
 mod thread;
 mod xstate;
 
+pub use debug::{Resumption, Stop, StopCause, without_randomization};
 pub use error::Error;
 pub use event::Event;
 pub use interrupt::Interrupter;
 pub use modules::{Module, ModuleKind};
 pub use process::{Process, Settings};
+pub use spawn::Surroundings;
