@@ -34,6 +34,7 @@
 #![deny(missing_docs)]
 
 mod address;
+pub mod live;
 mod log;
 pub mod saved;
 mod serve;
