@@ -1,8 +1,10 @@
-//! Tracewire's own chores: `cargo xtask test`, `cargo xtask bench hit`, `cargo xtask fuzz`.
+//! Tracewire's own chores: `cargo xtask test`, `cargo xtask bench hit`, `cargo xtask fuzz`,
+//! `cargo xtask torture repair`.
 
 mod bench;
 mod fuzz;
 mod setup;
+mod torture;
 mod workspace;
 
 use anyhow::Result;
@@ -31,6 +33,11 @@ enum Chore {
     },
     /// Run fuzz targets
     Fuzz(fuzz::Arguments),
+    /// Do many times what the tests do some times
+    Torture {
+        #[command(subcommand)]
+        what: torture::Torture,
+    },
 }
 
 fn main() -> Result<()> {
@@ -45,5 +52,6 @@ fn main() -> Result<()> {
         }
         Chore::Bench { what } => bench::run(&what),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Torture { what } => torture::run(&what),
     }
 }

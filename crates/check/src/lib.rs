@@ -48,8 +48,10 @@ mod memory;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
+use tracewire_agent_expr::verify;
 use tracewire_tracefile::TraceFile;
 pub use tracewire_tracefile::check::{Place, Severity};
+use tracewire_tracefile::repair::{Expression, Salvage};
 
 pub use fault::{ExpressionRole, Fault, Finding, Wanted};
 
@@ -87,6 +89,15 @@ impl Report {
 enum Kind {
     File(Discriminant<tracewire_tracefile::check::Fault>),
     Own(Discriminant<Fault>),
+}
+
+/// What is whole of a file that may be damaged anywhere. Lines with expressions that cannot be evaluated are not: what is
+/// written of it has no errors for [`check()`].
+#[must_use]
+pub fn salvage(bytes: &[u8]) -> Salvage<'_> {
+    Salvage::with_good_expressions(bytes, &|what, code| {
+        verify(code).is_ok_and(|verified| what != Expression::Condition || verified.has_result())
+    })
 }
 
 /// Looks for everything that is wrong with a file.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{ArgGroup, Args, ValueHint};
 use tracewire_tracefile::repair::{Change, Salvage};
-use tracewire_tracefile::{OpenError, TraceFile, TraceFileWriter};
+use tracewire_tracefile::{OpenError, TraceFile};
 
 use crate::Answer;
 use crate::output;
@@ -57,7 +57,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     }
     let file = Bytes::read(source)?;
     let bytes = file.all();
-    let salvage = Salvage::of(bytes);
+    let salvage = tracewire_check::salvage(bytes);
     if !is_trace_file(bytes, &salvage) {
         anstream::eprintln!(
             "tracewire: {}: nothing in it is of a trace file; no file is written",
@@ -65,11 +65,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
         );
         return Ok(Answer::No);
     }
-    let mut writer = TraceFileWriter::create(&out, salvage.description())?;
-    for frame in salvage.frames() {
-        writer.append(frame)?;
-    }
-    writer.finish()?;
+    salvage.write(&out)?;
     tell(bytes, &salvage, source);
     let kept = counted(salvage.frames().count() as u64, "frame");
     let told = file.told_frames().map(|told| format!(" of {told} told"));
@@ -123,15 +119,17 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Whether a file was a trace file once: it starts as one, as far as it goes, or has a line of one.
 fn is_trace_file(bytes: &[u8], salvage: &Salvage<'_>) -> bool {
     let start = bytes.get(..HEADER.len()).unwrap_or(bytes);
-    // A size that was found out and definitions that were made up are no lines of the file.
-    let made_up = |change: &Change| {
+    // A size that was found out, definitions that were made up and the number of frames are no lines of the file.
+    let made_up = |change: &&Change| {
         matches!(
             change,
             Change::RegisterBlockSize(_) | Change::TracepointMadeUp(_) | Change::Status
         )
     };
-    let made_up = salvage.changes().iter().filter(|change| made_up(change));
-    HEADER.starts_with(start) || salvage.description().lines().count() > made_up.count()
+    let made_up = salvage.changes().iter().filter(made_up).count();
+    let description = salvage.description();
+    let known = description.lines().count() - description.unknown_lines().count();
+    HEADER.starts_with(start) || known > made_up
 }
 
 /// Says on stderr what was lost, and where.

@@ -24,7 +24,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct ServeArguments {
-    /// Where debuggers connect: [HOST]:PORT, the path of a Unix socket, or - for standard input and output
+    /// Where debuggers connect: HOST:PORT or :PORT (on loopback), the path of a Unix socket, or - for standard input and output
     #[arg(value_name = "ADDRESS")]
     pub address: ListenAddress,
     /// The trace file

@@ -38,6 +38,39 @@ fn there_and_back_again() {
     assert_eq!(done(folder.path(), &["check", "back.tf"]), "");
 }
 
+/// What GDB's own tests have, what is cut and what is damaged, too.
+#[test]
+fn any_file_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = fs::read(sample()).expect("the sample is there");
+    let mut damaged = whole.clone();
+    damaged[9] = b'x';
+    damaged[3000..3010].fill(0xff);
+    damaged[50_000..50_100].fill(0xaa);
+    for (name, bytes) in [
+        ("cut.tf", whole[..50_000].to_vec()),
+        ("cut-lines.tf", whole[..500].to_vec()),
+        ("damaged.tf", damaged),
+        (
+            "basic.tf",
+            include_bytes!("fixtures/tfile-basic.tf").to_vec(),
+        ),
+        (
+            "error.tf",
+            include_bytes!("fixtures/tfile-error.tf").to_vec(),
+        ),
+    ] {
+        fs::write(folder.path().join(name), &bytes).expect("written");
+        done(folder.path(), &["convert", name, "run.jsonl"]);
+        done(folder.path(), &["convert", "run.jsonl", "back.tf"]);
+        let back = fs::read(folder.path().join("back.tf")).expect("written");
+        assert!(back == bytes, "{name}");
+        done(folder.path(), &["convert", "back.tf", "again.jsonl"]);
+        let read = |name: &str| fs::read(folder.path().join(name)).expect("written");
+        assert!(read("again.jsonl") == read("run.jsonl"), "{name}");
+    }
+}
+
 #[test]
 fn every_format_by_name() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -59,7 +59,7 @@ impl Symbols {
             let mut known = std::collections::HashSet::new();
             for name in debug.index().iter() {
                 if name.kind == NameKind::Function
-                    && let Some(function) = self.function(module, name.die)
+                    && let Some(function) = self.function(module, name.die())
                 {
                     known.insert(module.unbiased(function.entry));
                     functions.push(function);

@@ -318,7 +318,7 @@ impl Symbols {
             .filter(|name| name.kind == NameKind::Function && !name.local)
             // C's `main` stands alone, Rust's in its crate; others of the name are deeper.
             .min_by_key(|name| index.scopes(name).len())?;
-        Some((module, main.die))
+        Some((module, main.die()))
     }
 
     /// Every source file that has code, as the debug information names it.

@@ -6,8 +6,11 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::maps::ThreadStatus;
 use crate::process::Process;
-use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
+use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::thread::{Pending, Thread};
+
+/// What `si_code` is in the stop of a thread that is about to end.
+const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
 
 impl Process {
     /// Stops every thread. A thread that waits in vfork stays there, and one that is about to end is left to it:
@@ -20,35 +23,45 @@ impl Process {
         {
             thread.interrupt();
         }
-        while let Some(thread) = self
-            .threads
-            .values()
-            .find(|thread| thread.can_be_stopped())
-            .map(|thread| thread.id)
-        {
-            match wait_for(thread) {
-                Ok(status) => {
-                    self.note(thread, status);
-                    if matches!(status, Status::Event(_) | Status::SystemCall)
-                        && let Some(thread) = self.threads.get_mut(&thread)
-                        && thread.pending.is_none()
-                    {
-                        // In the middle of a system call: on to its end, where registers are its own.
-                        let how = if thread.steps_call {
-                            Resume::ToSystemCall
-                        } else {
-                            Resume::Continue
-                        };
-                        thread.interrupt_next();
-                        thread.go_on(how, 0);
-                    }
-                }
-                // Another thread has become another program, and this one is no more.
-                Err(Errno::ECHILD) => self.forget_threads(|other| other.id == thread),
-                Err(error) => return Err(Error::system("waitpid", thread, error)),
+        // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
+        // are gone, and those are gone only once their end has been heard.
+        while self.threads.values().any(Thread::can_be_stopped) {
+            match wait_any() {
+                Ok((id, status)) if self.threads.contains_key(&id) => self.halted(id, status),
+                Ok((id, status)) => self.note_unborn(id, status),
+                // A signal of ours does not end the wait.
+                Err(Errno::EINTR) => {}
+                Err(Errno::ECHILD) => self.forget_threads(Thread::can_be_stopped),
+                Err(error) => return Err(Error::system("waitpid", self.id, error)),
             }
         }
         Ok(())
+    }
+
+    /// Takes note of what a wait tells while all threads are to stop.
+    fn halted(&mut self, id: Tid, status: Status) {
+        self.note(id, status);
+        if matches!(status, Status::Event(_) | Status::SystemCall)
+            && let Some(thread) = self.threads.get_mut(&id)
+            && thread.pending.is_none()
+            && thread.stopped().is_some()
+        {
+            // In the middle of a system call: on to its end, where registers are its own.
+            let how = if thread.steps_call {
+                Resume::ToSystemCall
+            } else {
+                Resume::Continue
+            };
+            thread.interrupt_next();
+            thread.go_on(how, 0);
+        }
+    }
+
+    /// Keeps what a thread tells whose parent has not told of it yet.
+    pub(crate) fn note_unborn(&mut self, id: Tid, status: Status) {
+        if !matches!(status, Status::Exited(_) | Status::Killed(..)) {
+            self.unborn.insert(id, status);
+        }
     }
 
     /// Takes note of what a wait tells of a known thread. What cannot wait is done; what can is left pending.
@@ -113,11 +126,18 @@ impl Process {
                     thread.has_stopped();
                     thread.takes_signal = true;
                     thread.approved = false;
-                    // A thread that is gone tells of its end next.
-                    thread.pending = thread
+                    let info = thread
                         .stopped()
-                        .and_then(|stopped| stopped.signal_info().ok())
-                        .map(Pending::Signal);
+                        .and_then(|stopped| stopped.signal_info().ok());
+                    match info {
+                        // Killed meanwhile by an exec or an exit, it stands at its end already.
+                        Some(info) if info.si_code == EXIT_STOP => {
+                            thread.exiting = true;
+                            thread.go_on(Resume::Continue, 0);
+                        }
+                        // A thread that is gone tells of its end next.
+                        info => thread.pending = info.map(Pending::Signal),
+                    }
                 }
             }
         }

@@ -88,9 +88,7 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         if !self.threads.contains_key(&id) {
-            if !matches!(status, Status::Exited(_) | Status::Killed(..)) {
-                self.unborn.insert(id, status);
-            }
+            self.note_unborn(id, status);
             return Ok(None);
         }
         if status == Status::Signal(libc::SIGTRAP)

@@ -60,7 +60,7 @@ pub(crate) fn spawn(
             candidates,
             &argv_pointers,
             &environment_pointers,
-            go_read.as_raw_fd(),
+            (go_read.as_raw_fd(), go_write.as_raw_fd()),
             error_write.as_raw_fd(),
             surroundings,
         );
@@ -127,7 +127,7 @@ fn start(
     candidates: &[CString],
     argv: &[*const libc::c_char],
     environment: &[*const libc::c_char],
-    go: i32,
+    (go_read, go_write): (i32, i32),
     errors: i32,
     surroundings: Surroundings,
 ) -> ! {
@@ -148,8 +148,10 @@ fn start(
             libc::close(nothing);
             libc::dup2(2, 1);
         }
+        // The word never comes if the parent's end is closed, and that shows only if it is the last.
+        libc::close(go_write);
         let mut word = 0_u8;
-        if libc::read(go, (&raw mut word).cast(), 1) == 1 {
+        if libc::read(go_read, (&raw mut word).cast(), 1) == 1 {
             for candidate in candidates {
                 libc::execve(candidate.as_ptr(), argv.as_ptr(), environment.as_ptr());
                 let error = *libc::__errno_location();

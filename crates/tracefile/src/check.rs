@@ -80,6 +80,9 @@ pub enum Fault {
     /// No `status` line.
     #[error("no `status` line tells how the run stood")]
     NoStatus,
+    /// A field of the status line without a value.
+    #[error("the field `{0}` of the status line has no value: GDB refuses the file")]
+    StatusField(String),
     /// The target description cannot be used.
     #[error(transparent)]
     Layout(LayoutError),
@@ -196,6 +199,7 @@ impl Fault {
         match self {
             Self::Line(_)
             | Self::NoRegisterBlockSize
+            | Self::StatusField(_)
             | Self::Layout(_)
             | Self::FrameCount { .. }
             | Self::Expression { .. }
@@ -305,6 +309,10 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
         report(Place::File, Fault::NoStatus);
         return;
     };
+    let whole = description.status();
+    if let Some(field) = whole.and_then(|status| status.field_without_value()) {
+        report(Place::File, Fault::StatusField(field.to_owned()));
+    }
     let found = file.frame_count();
     if let Some(told) = status.frames.filter(|told| *told != found) {
         report(Place::File, Fault::FrameCount { told, found });

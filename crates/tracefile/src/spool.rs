@@ -25,7 +25,7 @@ use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 
 use crate::description::{Description, HEADER};
-use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside};
+use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full};
 
 /// The unit in which the kernel may stop a write. Where pages are larger, that is a multiple of it.
 const PAGE: u64 = 4096;
@@ -146,8 +146,8 @@ impl Spool {
         let least = (self.end - start + least).next_multiple_of(PAGE);
         let mut size = least.max(WINDOW);
         while let Err(error) = reserve(&self.file, start, size) {
-            // What is left of the disk may still do for this frame.
-            if size <= least || error.kind() != io::ErrorKind::StorageFull {
+            // What is left of the disk, of a quota, or up to the largest size of a file may still do for this frame.
+            if size <= least || !is_full(&error) {
                 return Err(error);
             }
             size = (size / 4).next_multiple_of(PAGE).max(least);

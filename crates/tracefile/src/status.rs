@@ -143,6 +143,15 @@ impl Status {
     }
 }
 
+impl Status {
+    /// A field without a colon, which GDB refuses the whole file for.
+    pub(crate) fn field_without_value(&self) -> Option<&str> {
+        let (text, fields) = self.read.as_ref()?;
+        let mut read = text.split(';').skip(1);
+        read.find(|field| *fields == self.fields && !field.contains(':'))
+    }
+}
+
 impl StatusFields {
     /// Takes one field; none when it is not known or its value is not good.
     fn set(&mut self, name: &str, value: &str) -> Option<()> {

@@ -45,12 +45,19 @@ impl WriteError {
         }
     }
 
-    /// Whether it is for want of room: a full disk, or a quota.
+    /// Whether it is for want of room: a full disk, a quota, or the largest size a file may have.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::System { source, .. }
-            if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        matches!(self, Self::System { source, .. } if is_full(source))
     }
+}
+
+/// Whether a system's error says that there is no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 /// Writes a trace file from its start to its end. What stands at the path stays until [`Self::finish`]; a

@@ -302,3 +302,68 @@ fn what_gdb_refuses_is_found() {
             .any(|finding| finding.fault == Fault::LongLine(1000))
     );
 }
+
+/// Blocks of a kind that is not known are kept where several frames have them. One alone is damage, and GDB would stop at it.
+#[test]
+fn a_stubs_own_blocks_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("own.tf");
+    let plain = |n| frame(ByteOrder::Little, |f| f.variable(VariableNumber(n), 9), 4);
+    let own = |n| {
+        let mut bytes = plain(n);
+        bytes.extend(b"Qabc");
+        bytes[2] += 4;
+        bytes
+    };
+    let file = |frames: &[Vec<u8>]| {
+        let head = format!(
+            "\x7fTRACE0\nR 4\nstatus 0;tstop::0;tframes:{}\ntp T1:10:E:0:0\n\n",
+            frames.len()
+        );
+        [head.as_bytes(), &frames.concat(), &[0; 4]].concat()
+    };
+    let several = file(&[own(1), own(2), plain(3), own(4)]);
+    let Repaired { repair, file: kept } = repaired(&several, &path);
+    assert_eq!(repair.changes, []);
+    assert_eq!(kept.as_bytes(), several);
+    // The damage is to the third frame's only block, and to its size.
+    for at in [
+        several.len() - 4 - 23 - 19 + 6,
+        several.len() - 4 - 23 - 19 + 2,
+    ] {
+        let mut damaged = several.clone();
+        damaged[at] ^= 0x40;
+        assert_eq!(repaired(&damaged, &path).repair.frames, 3);
+    }
+    let one = file(&[plain(1), own(2), plain(3)]);
+    assert_eq!(repaired(&one, &path).repair.frames, 2);
+}
+
+/// GDB refuses a file for a field of the status line without a value, and without the program for words of a tracepoint
+/// that it takes to be at an address.
+#[test]
+fn what_is_left_is_what_gdb_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("read.tf");
+    let one = frame(ByteOrder::Little, |f| f.variable(VariableNumber(1), 9), 4);
+    let text = "R 4\nstatus 0;tstop::0;tframes:1;tfr\ntp T1:10:E:0:0\ntp ?1:10:at:0:4:6d61696e\n\
+                tp Z1:10:cmd:0:9:636f6c6c656374206a\n\n";
+    let bytes = [b"\x7fTRACE0\n", text.as_bytes(), &one, &[0; 4]].concat();
+    let found = errors(&TraceFile::from_bytes(bytes.clone()).unwrap());
+    assert!(
+        found
+            .iter()
+            .any(|finding| finding.fault == Fault::StatusField("tfr".to_owned()))
+    );
+    let Repaired { repair, file } = repaired(&bytes, &path);
+    assert!(repair.changes.contains(&Change::Status));
+    assert_eq!(errors(&file), []);
+    let definition = &file.description().tracepoints()[0].definition;
+    assert!(definition.source.commands.is_empty());
+    if let Some(said) = gdb(
+        "gdb",
+        &[format!("target tfile {}", path.display()), "tfind 0".into()],
+    ) {
+        assert!(said.contains("Found trace frame 0"), "{said}");
+    }
+}

@@ -6,6 +6,7 @@ mod modules;
 mod prepare;
 mod progress;
 mod recording;
+mod registers;
 mod report;
 mod signals;
 

@@ -8,14 +8,14 @@ use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
 use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::{
-    Action, ByteOrder, FrameFormat, StatusFields, TracepointDefinition, X86Registers,
+    ByteOrder, FrameFormat, StatusFields, TracepointDefinition, X86Registers,
 };
 
 use super::buffer::Buffer;
 use super::modules::Modules;
 use super::recording::tell_warnings;
 use super::signals::Watch;
-use super::{Request, describe, report};
+use super::{Request, describe, registers, report};
 
 /// What is known before the file is made.
 pub struct Prepared {
@@ -103,7 +103,7 @@ impl Prepared {
             .iter()
             .map(|placed| placed.definition.clone())
             .collect();
-        let registers = registers(&definitions, !self.resolution.pending.is_empty());
+        let registers = registers::choose(&definitions, !self.resolution.pending.is_empty());
         process.set_registers(registers);
         let variables = self.resolver.variables();
         let description = describe::first_description(
@@ -217,25 +217,6 @@ impl tracewire_experiment::HitHandler for Nobody {
             step: false,
             run_ended: false,
         }
-    }
-}
-
-/// The smallest set of registers that has all that is collected. What a tracepoint collects that waits is not
-/// known; it gets the vector registers, in which arguments may be, as every machine has them.
-fn registers(definitions: &[TracepointDefinition], waiting: bool) -> X86Registers {
-    let asked = definitions
-        .iter()
-        .flat_map(|definition| definition.actions.iter().chain(&definition.step_actions))
-        .filter_map(|action| match action {
-            Action::Registers(mask) => Some(mask),
-            _ => None,
-        })
-        .flat_map(tracewire_tracefile::RegisterMask::iter);
-    let covering = X86Registers::covering_64(asked).unwrap_or(X86Registers::Avx512);
-    if waiting {
-        covering.max(X86Registers::Sse)
-    } else {
-        covering
     }
 }
 

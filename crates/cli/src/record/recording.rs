@@ -16,7 +16,7 @@ use super::prepare::Prepared;
 use super::progress::Progress;
 use super::report::{self, Ending, Report};
 use super::signals::{Watch, Wish};
-use super::{Request, give_up};
+use super::{Request, give_up, registers};
 
 /// A program with tracepoints in it.
 pub struct Recording {
@@ -217,6 +217,14 @@ impl Recording {
         report::placed(&placed);
         for one in placed {
             let number = one.definition.number;
+            let left_out = registers::left_out(&one.definition, self.registers);
+            if !left_out.is_empty() {
+                report::warn(format_args!(
+                    "tracepoint {number}: the frames of this run have no room for {}, which it collects; name one \
+                     of them in its actions to make room",
+                    left_out.join(", ")
+                ));
+            }
             if let Err(error) = self.experiment.define(one.definition) {
                 report::warn(format_args!("tracepoint {number}: {error}"));
             }

@@ -101,7 +101,7 @@ fn visit_once(built: &Built, program: &Child, visit: usize) -> bool {
         .args(["record", "-o", &file, "-p", &program.id().to_string()])
         .args(["-t", "mix if state % 16 == 0 : state, *salt@4"])
         .stderr(Stdio::piped());
-    let ends_itself = visit % 4 == 0;
+    let ends_itself = visit.is_multiple_of(4);
     if ends_itself {
         recorder.args(["--duration", "0.02"]);
     }
@@ -134,6 +134,6 @@ fn visit_once(built: &Built, program: &Child, visit: usize) -> bool {
     if ends_itself || visit % 4 == 3 {
         assert!(ended.status.success(), "visit {visit}: {ended:?}");
     }
-    let file = tracewire_tracefile::TraceFile::open(&built.path(&file));
+    let file = tracewire_tracefile::TraceFile::open(built.path(&file));
     file.is_ok_and(|file| file.frame_count() > 0)
 }

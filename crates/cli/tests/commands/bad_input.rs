@@ -195,4 +195,9 @@ fn a_full_disk_ends_the_run_with_what_there_is() {
     );
     let frames = built.frames();
     assert!(frames.len() > 1000, "{}: {}", frames.len(), done.stderr);
+    // All the room there is was used: 20000 blocks of 512 bytes, but for less than a page and a frame.
+    let length = std::fs::metadata(built.path("out.tf"))
+        .expect("the file")
+        .len();
+    assert!(20_000 * 512 - length < 8192, "{length} bytes");
 }

@@ -2,9 +2,13 @@
 
 mod attach;
 mod bad_input;
+mod cache;
 mod demo;
 mod generated;
 mod look;
 mod machine;
 mod record;
+mod repair;
+mod repaired;
 mod support;
+mod waiting;

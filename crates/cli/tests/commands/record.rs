@@ -322,42 +322,6 @@ fn the_time_ends_a_run_and_the_program_goes_on() {
 }
 
 #[test]
-fn a_library_that_is_opened_later_is_waited_for() {
-    let built = Built::new(
-        "#include <dlfcn.h>\n#include <stdio.h>\nint main (void)\n{\n  int sum = 0;\n  for (int i = 0; i < 2; i++)\n\
-         {\n    void *library = dlopen (\"./plugin.so\", RTLD_NOW);\n    if (!library) return 1;\n    \
-         int (*f) (int) = dlsym (library, \"plugin_work\");\n    sum += f (i);\n    dlclose (library);\n  }\n  \
-         printf (\"%d\\n\", sum);\n  return 0;\n}\n",
-        &["-O0", "-ldl"],
-    );
-    built.compile(
-        "plugin.so",
-        "int plugin_work (int n) { return n + 40; }\n",
-        &["-O0", "-shared", "-fPIC"],
-    );
-    let done = built
-        .record("trace plugin_work\nactions\ncollect n\nend\n", &[])
-        .code(0);
-    assert_eq!(done.stdout, "81\n");
-    done.says(&["tracepoint 1 waits", "plugin_work", "plugin.so.c:1"]);
-    let frames = built.frames();
-    let values: Vec<_> = frames
-        .iter()
-        .filter_map(|frame| value(frame, "n"))
-        .collect();
-    assert_eq!(values, ["0", "1"]);
-    assert!(
-        frames
-            .iter()
-            .all(|frame| frame["function"] == "plugin_work")
-    );
-
-    let done = built.record("trace never_there\n", &[]).code(1);
-    assert_eq!(done.stdout, "81\n");
-    done.says(&["tracepoint 1 was never set", "never_there"]);
-}
-
-#[test]
 fn a_program_that_becomes_another_is_followed() {
     let built = Built::new(
         "#include <unistd.h>\n#include <stdio.h>\nint step (int n) { return n; }\n\
@@ -447,4 +411,52 @@ fn registers_are_as_few_as_serve() {
         .record("trace half\nactions\ncollect $xmm0, $regs\nend\n", &[])
         .code(0);
     assert!(built.info()["register_block_size"].as_u64() >= Some(560));
+}
+
+/// What `sys/sdt.h` makes of a marker with one argument.
+const MARKED: &str = r#"
+#define MARK(name, a) __asm__ volatile ( \
+    "990: nop\n" \
+    ".pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f,994f-993f,3\n" \
+    "991: .asciz \"stapsdt\"\n992: .balign 4\n" \
+    "993: .8byte 990b\n.8byte _.stapsdt.base\n.8byte 0\n.asciz \"app\"\n.asciz \"" name "\"\n.asciz \"-4@%0\"\n" \
+    "994: .balign 4\n.popsection\n" \
+    ".ifndef _.stapsdt.base\n.pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
+    ".weak _.stapsdt.base\n.hidden _.stapsdt.base\n_.stapsdt.base: .space 1\n" \
+    ".size _.stapsdt.base,1\n.popsection\n.endif\n" \
+    :: "r" (a))
+int main (void)
+{
+  for (int i = 0; i < 3; i++)
+    {
+      MARK ("turn", i);
+      if (i == 2)
+        MARK ("last", i);
+    }
+  return 0;
+}
+"#;
+
+#[test]
+fn markers_are_recorded_by_their_names() {
+    let built = Built::new(MARKED, &["-O0"]);
+    let done = built.record(
+        "strace -m app:turn\nactions\ncollect i\nend\nstrace -m last if i == 2\nactions\ncollect i\nend\n",
+        &[],
+    );
+    done.code(0);
+    let frames = built.frames();
+    let seen: Vec<_> = frames
+        .iter()
+        .map(|frame| (frame["tracepoint"].as_i64(), value(frame, "i")))
+        .collect();
+    let turn = |i| (Some(1), Some(i));
+    assert_eq!(
+        seen,
+        [turn("0"), turn("1"), turn("2"), (Some(2), Some("2"))]
+    );
+    built
+        .record("strace -m app:trun\n", &[])
+        .code(2)
+        .says(&["app:trun", "app:turn"]);
 }

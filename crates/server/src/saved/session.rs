@@ -260,7 +260,8 @@ impl<'a> SavedSession<'a> {
         let reply = match request {
             MemoryRequest::Read { address, length } => {
                 match self.known(*address, *length, PACKET_SIZE / 2) {
-                    known if known.is_empty() && *length > 0 => Reply::Error(Failure::Number(1)),
+                    // An empty reply, even to a read of nothing, would say that there is no such packet.
+                    known if known.is_empty() => Reply::Error(Failure::Number(1)),
                     known => Reply::Memory(known),
                 }
             }

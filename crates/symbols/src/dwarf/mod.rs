@@ -16,7 +16,7 @@ use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 use crate::module::{Image, Reader};
 use crate::types::Language;
 use block::BlockTree;
-use index::Index;
+use index::{Index, Name};
 use line::LineTable;
 
 pub(crate) type Unit = gimli::Unit<Reader>;
@@ -48,7 +48,7 @@ struct UnitSlot {
     header: gimli::UnitHeader<Reader>,
     /// Whether it is of the supplementary file.
     supplementary: bool,
-    unit: OnceCell<Option<Unit>>,
+    unit: OnceCell<Option<Box<Unit>>>,
     facts: OnceCell<Arc<UnitFacts>>,
     blocks: OnceCell<Arc<BlockTree>>,
     files: OnceCell<Arc<Vec<(String, String)>>>,
@@ -73,8 +73,13 @@ impl DebugInformation {
         let load = |image: &Image| -> Dwarf<Reader> {
             Dwarf::load(
                 |id: SectionId| -> Result<Reader, std::convert::Infallible> {
-                    Ok(image
-                        .section_reader(id.name())
+                    let unused = matches!(
+                        id,
+                        SectionId::DebugAranges | SectionId::DebugMacinfo | SectionId::DebugMacro
+                    );
+                    Ok(Some(id.name())
+                        .filter(|_| !unused)
+                        .and_then(|name| image.section_reader(name))
                         .unwrap_or_else(|| image.empty_reader()))
                 },
             )
@@ -136,6 +141,12 @@ impl DebugInformation {
         }
     }
 
+    /// The header of a unit that can be read.
+    fn header(&self, unit: usize) -> Option<&gimli::UnitHeader<Reader>> {
+        let header = &self.slots().get(unit)?.header;
+        matches!(header.address_size(), 4 | 8).then_some(header)
+    }
+
     pub(crate) fn unit(&self, unit: usize) -> Option<&Unit> {
         let slot = self.slots().get(unit)?;
         slot.unit
@@ -144,8 +155,9 @@ impl DebugInformation {
                     .unit(slot.header.clone())
                     .ok()
                     .filter(|unit| matches!(unit.header.address_size(), 4 | 8))
+                    .map(Box::new)
             })
-            .as_ref()
+            .as_deref()
     }
 
     pub(crate) fn facts(&self, unit: usize) -> Arc<UnitFacts> {
@@ -210,6 +222,15 @@ impl DebugInformation {
             ),
             None => Arc::default(),
         }
+    }
+
+    /// The names whose last component without template arguments is `plain_name`, in the order of the file. The
+    /// index is not read for a name that the module does not have.
+    pub(crate) fn named(&self, plain_name: &str) -> Vec<&Name> {
+        if self.index.get().is_none() && !self.may_name(plain_name) {
+            return Vec::new();
+        }
+        self.index().named(plain_name)
     }
 
     /// The names of the module.

@@ -82,17 +82,17 @@ impl Symbols {
         let mut found = Vec::new();
         for module in self.loaded() {
             let debug = module.debug();
-            let index = debug.index();
-            for name in index.named(pattern.base()) {
+            for name in debug.named(pattern.base()) {
                 if !kinds.contains(&name.kind) || name.local {
                     continue;
                 }
-                let qualified = index.qualified(debug, name);
+                let qualified = debug.index().qualified(debug, name);
                 let Some(level) = fit(pattern, &qualified, &scope) else {
                     continue;
                 };
                 let same_module = home.is_some_and(|(id, _)| id == module.info.id);
-                let same_unit = same_module && home.is_some_and(|(_, unit)| unit == name.die.unit);
+                let same_unit =
+                    same_module && home.is_some_and(|(_, unit)| unit == name.die().unit);
                 let rank = (
                     level,
                     !same_unit,
@@ -124,7 +124,7 @@ impl Symbols {
         let candidates = self.candidates(place.as_ref(), &pattern, &[NameKind::Function]);
         for candidate in candidates {
             let debug = candidate.module.debug();
-            let die = candidate.name.die;
+            let die = candidate.name.die();
             let Some(entry) = debug.entry(die) else {
                 continue;
             };

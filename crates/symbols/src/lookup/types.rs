@@ -64,7 +64,7 @@ impl Symbols {
             candidates.first()
         };
         if let Some(best) = best {
-            return Some(self.type_id(best.module, best.name.die));
+            return Some(self.type_id(best.module, best.name.die()));
         }
         if canonical.is_some() {
             return self.base_type(rest);

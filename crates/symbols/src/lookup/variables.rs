@@ -39,7 +39,7 @@ impl Symbols {
                 let candidate = candidates.first()?;
                 self.unit_variable(
                     candidate.module,
-                    candidate.name.die,
+                    candidate.name.die(),
                     candidate.qualified.clone(),
                     VariableKind::Global,
                 )
@@ -124,7 +124,7 @@ impl Symbols {
     /// The variable of a candidate; none if it is only declared there.
     fn candidate_variable(&self, candidate: &Candidate<'_>) -> Option<Variable> {
         let debug = candidate.module.debug();
-        let die = candidate.name.die;
+        let die = candidate.name.die();
         let entry = debug.entry(die)?;
         if candidate.name.kind == NameKind::Enumerator {
             let enumeration = debug.enumeration_of(die)?;
@@ -151,7 +151,7 @@ impl Symbols {
     /// A variable that is declared with debug information and defined without: its place is its symbol's.
     fn declared_elsewhere(&self, candidate: &Candidate<'_>, entry: &Entry) -> Option<Variable> {
         let debug = candidate.module.debug();
-        let unit = candidate.name.die.unit;
+        let unit = candidate.name.die().unit;
         let symbol_name = debug
             .linkage_name(unit, entry)
             .or_else(|| debug.name(unit, entry))?;
@@ -213,13 +213,12 @@ impl Symbols {
         let pattern = Pattern::new(name);
         for module in self.loaded() {
             let debug = module.debug();
-            let index = debug.index();
-            for found in index.named(pattern.base()) {
+            for found in debug.named(pattern.base()) {
                 if !VARIABLES.contains(&found.kind) || found.local {
                     continue;
                 }
-                let qualified = index.qualified(debug, found);
-                let facts = debug.facts(found.die.unit);
+                let qualified = debug.index().qualified(debug, found);
+                let facts = debug.facts(found.die().unit);
                 let of_file = facts
                     .name
                     .as_deref()
@@ -245,18 +244,17 @@ impl Symbols {
         let pattern = Pattern::new(function);
         for module in self.loaded() {
             let debug = module.debug();
-            let index = debug.index();
-            for function in index.named(pattern.base()) {
+            for function in debug.named(pattern.base()) {
                 if function.kind != NameKind::Function
-                    || !pattern.matches(&index.qualified(debug, function))
+                    || !pattern.matches(&debug.index().qualified(debug, function))
                 {
                     continue;
                 }
-                let tree = debug.blocks(function.die.unit);
+                let tree = debug.blocks(function.die().unit);
                 let Some(start) = tree
                     .blocks
                     .iter()
-                    .position(|block| block.offset == function.die.offset)
+                    .position(|block| block.offset == function.die().offset)
                 else {
                     continue;
                 };
@@ -265,7 +263,7 @@ impl Symbols {
                     let Some(block) = tree.block(block) else {
                         continue;
                     };
-                    for (unit, entry) in declared(debug, function.die.unit, block) {
+                    for (unit, entry) in declared(debug, function.die().unit, block) {
                         if entry.tag() != constants::DW_TAG_variable
                             || debug.name(unit, &entry).as_deref() != Some(wanted)
                         {

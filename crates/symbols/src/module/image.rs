@@ -1,5 +1,6 @@
 //! The bytes of an ELF file and what its headers say.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,8 +73,12 @@ impl Image {
                 reason: "not a regular file".to_owned(),
             });
         }
-        let bytes = std::fs::read(path).map_err(cannot_read)?;
-        Self::parse(path, bytes.into())
+        let bytes = shared(
+            std::fs::File::open(path).map_err(cannot_read)?,
+            metadata.len(),
+        )
+        .map_err(cannot_read)?;
+        Self::parse(path, bytes)
     }
 
     pub(crate) fn parse(path: &Path, bytes: Arc<[u8]>) -> Result<Self, SymbolError> {
@@ -129,19 +134,31 @@ impl Image {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// The bytes of a section, decompressed if need be; none for one that is missing or damaged.
-    pub(crate) fn section_reader(&self, name: &str) -> Option<Reader> {
+    /// Whether a section of that name has bytes.
+    pub(crate) fn has_bytes(&self, name: &str) -> bool {
+        self.stored(name).is_some()
+    }
+
+    /// A section that has bytes in the file.
+    fn stored(&self, name: &str) -> Option<(&Section, std::ops::Range<usize>)> {
         // `.zdebug_…` is the older way to say that a section is compressed.
         let section = self.section(name).or_else(|| {
             let rest = name.strip_prefix(".debug_")?;
             self.section(&format!(".zdebug_{rest}"))
         })?;
         let (start, length) = section.range?;
-        let end = start.checked_add(length)?;
-        let data = self.bytes.get(start..end)?;
+        let range = start..start.checked_add(length)?;
+        self.bytes.get(range.clone())?;
+        Some((section, range))
+    }
+
+    /// The bytes of a section, decompressed if need be; none for one that is missing or damaged.
+    pub(crate) fn section_reader(&self, name: &str) -> Option<Reader> {
+        let (section, range) = self.stored(name)?;
+        let data = self.bytes.get(range.clone())?;
         match section.compression {
             Compression::None => {
-                Some(Reader::new(Arc::clone(&self.bytes), self.endian).range(start..end))
+                Some(Reader::new(Arc::clone(&self.bytes), self.endian).range(range))
             }
             Compression::Some(format, uncompressed_size) => {
                 if uncompressed_size > LARGEST_SECTION {
@@ -201,6 +218,30 @@ impl Image {
 
     pub(crate) const fn address_size(&self) -> u8 {
         self.architecture.pointer_size()
+    }
+}
+
+/// The whole of a file, read to where it stays.
+fn shared(mut file: std::fs::File, size: u64) -> std::io::Result<Arc<[u8]>> {
+    let size = usize::try_from(size).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
+    // A size that cannot be had is an error, and not the end of us.
+    (Vec::<u8>::new().try_reserve_exact(size)).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
+    let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, size).collect();
+    let mut read = 0;
+    if let Some(bytes) = Arc::get_mut(&mut bytes) {
+        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match file.read(rest) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    // It may have become shorter meanwhile.
+    match bytes.get(..read) {
+        Some(part) if read < size => Ok(part.into()),
+        _ => Ok(bytes),
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct Module {
 
 impl Module {
     pub(crate) fn new(id: ModuleId, image: Image, bias: u64) -> Self {
-        let has_dwarf = |image: &Image| image.section_reader(".debug_info").is_some();
+        let has_dwarf = |image: &Image| image.has_bytes(".debug_info");
         let debug_image = if has_dwarf(&image) {
             None
         } else {

@@ -40,32 +40,31 @@ impl Symbols {
         let mut indirect = false;
         for module in self.loaded() {
             let debug = module.debug();
-            let index = debug.index();
             let base = linkage_name
                 .as_ref()
                 .map_or(pattern.base(), |(pattern, _)| pattern.base());
-            for name in index.named(base) {
+            for name in debug.named(base) {
                 if !FUNCTIONS.contains(&name.kind) {
                     continue;
                 }
-                let qualified = index.qualified(debug, name);
+                let qualified = debug.index().qualified(debug, name);
                 let wanted = match linkage_name {
-                    Some((_, wanted)) => has_linkage_name(module, name.die, wanted),
+                    Some((_, wanted)) => has_linkage_name(module, name.die(), wanted),
                     None => self.matches(module, name, &qualified, &pattern),
                 };
                 if !wanted {
                     continue;
                 }
-                let rust = debug.facts(name.die.unit).language == Language::Rust;
+                let rust = debug.facts(name.die().unit).language == Language::Rust;
                 let places = if rust && linkage_name.is_none() && !pattern.is_exactly(&qualified) {
                     &mut partly
                 } else {
                     &mut found
                 };
                 if name.kind == NameKind::Function {
-                    places.extend(function_entry(module, name.die, &qualified));
+                    places.extend(function_entry(module, name.die(), &qualified));
                 }
-                places.extend(copies(module, name.die, &qualified));
+                places.extend(copies(module, name.die(), &qualified));
             }
             for symbol in elf_symbols_named(module, &pattern) {
                 match symbol.kind {
@@ -112,16 +111,15 @@ impl Symbols {
         let mut file_found = false;
         for module in self.loaded() {
             let debug = module.debug();
-            let index = debug.index();
             let units = super::line::units_with_file(module, file);
             file_found |= !units.is_empty();
-            for name in index.named(pattern.base()) {
-                if name.kind != NameKind::Function || !units.contains(&name.die.unit) {
+            for name in debug.named(pattern.base()) {
+                if name.kind != NameKind::Function || !units.contains(&name.die().unit) {
                     continue;
                 }
-                let qualified = index.qualified(debug, name);
+                let qualified = debug.index().qualified(debug, name);
                 if self.matches(module, name, &qualified, &pattern) {
-                    found.extend(function_entry(module, name.die, &qualified));
+                    found.extend(function_entry(module, name.die(), &qualified));
                 }
             }
         }
@@ -144,19 +142,20 @@ impl Symbols {
         if !pattern.matches(qualified) {
             return false;
         }
-        if pattern.parameters().is_empty() || debug.facts(name.die.unit).language != Language::Cpp {
+        if pattern.parameters().is_empty() || debug.facts(name.die().unit).language != Language::Cpp
+        {
             return true;
         }
         let own = debug
-            .entry(name.die)
-            .and_then(|entry| debug.linkage_name(name.die.unit, &entry))
+            .entry(name.die())
+            .and_then(|entry| debug.linkage_name(name.die().unit, &entry))
             .and_then(|linkage_name| demangle::demangle(&linkage_name));
         let own = match &own {
             Some(own) => components(own)
                 .last()
                 .map(|last| parameters(last).to_owned()),
             // A function of one unit alone has no linker's name.
-            None => Some(self.parameter_list(module, name.die)),
+            None => Some(self.parameter_list(module, name.die())),
         };
         own.is_some_and(|own| same_parameters(&own, pattern.parameters()))
     }
@@ -272,10 +271,10 @@ fn has_linkage_name(module: &Module, die: Die, wanted: &str) -> bool {
     let Some(plain) = debug.name(die.unit, &entry) else {
         return false;
     };
-    debug.index().named(&plain).into_iter().any(|other| {
-        debug.entry(other.die).is_some_and(|entry| {
-            debug.origin(other.die.unit, &entry) == Some(die)
-                && debug.linkage_name(other.die.unit, &entry).as_deref() == Some(wanted)
+    debug.named(&plain).into_iter().any(|other| {
+        debug.entry(other.die()).is_some_and(|entry| {
+            debug.origin(other.die().unit, &entry) == Some(die)
+                && debug.linkage_name(other.die().unit, &entry).as_deref() == Some(wanted)
         })
     })
 }

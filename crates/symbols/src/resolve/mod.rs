@@ -140,14 +140,13 @@ impl Symbols {
         let pattern = Pattern::new(name);
         self.loaded().find_map(|module| {
             let debug = module.debug();
-            let index = debug.index();
-            index.named(pattern.base()).into_iter().find_map(|found| {
+            debug.named(pattern.base()).into_iter().find_map(|found| {
                 let function = found.kind == crate::dwarf::index::NameKind::Function
-                    && pattern.matches(&index.qualified(debug, found));
+                    && pattern.matches(&debug.index().qualified(debug, found));
                 if !function {
                     return None;
                 }
-                crate::function::declared_at(debug, found.die).0
+                crate::function::declared_at(debug, found.die()).0
             })
         })
     }

@@ -85,19 +85,18 @@ impl TypeReader<'_> {
             .map(|last| crate::dwarf::name::plain(last).to_owned())?;
         for module in module_first {
             let debug = module.debug();
-            let index = debug.index();
-            let found = index.named(&plain).into_iter().find(|name| {
+            let found = debug.named(&plain).into_iter().find(|name| {
                 kinds.contains(&name.kind)
                     && !name.declaration
                     && !name.local
-                    && name.die != self.die
+                    && name.die() != self.die
                     && debug
-                        .entry(name.die)
+                        .entry(name.die())
                         .is_some_and(|entry| !flag(&entry, constants::DW_AT_declaration))
-                    && index.qualified(debug, name) == wanted
+                    && debug.index().qualified(debug, name) == wanted
             });
             if let Some(found) = found {
-                return Some(self.symbols.type_id(module, found.die));
+                return Some(self.symbols.type_id(module, found.die()));
             }
         }
         None

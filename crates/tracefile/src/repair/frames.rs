@@ -92,11 +92,18 @@ pub(super) fn salvage(
                     register_block: *size,
                 };
                 let found = search(bytes, start, shape, &known);
-                // Of two that find as many frames, the one whose frames are of known tracepoints.
+                // Of two that find as many frames, the one whose frames are of known tracepoints. With a wrong size,
+                // all frames seem to have blocks of an unknown kind.
                 let score = |frames: &WholeFrames| {
+                    let shape = frames.shape;
                     let of_known =
                         |frame: &&Range<usize>| known.contains(&frames.tracepoint(bytes, frame).0);
+                    let fits = |frame: &&Range<usize>| {
+                        let data = bytes.get(frame.start + FRAME_HEADER..frame.end);
+                        data.is_some_and(|data| blocks_fit(data, shape))
+                    };
                     (
+                        frames.kept.iter().filter(fits).count(),
                         frames.kept.len(),
                         frames.kept.iter().filter(of_known).count(),
                     )
@@ -111,7 +118,11 @@ pub(super) fn salvage(
         sizes.push(None);
     }
     try_all(&orders, &sizes, &mut best);
-    let few = best.as_ref().is_none_or(|best| best.kept.is_empty());
+    // What looks like frames by chance is little of a file whose register blocks have another size.
+    let length = |ranges: &[Range<usize>]| ranges.iter().map(Range::len).sum::<usize>();
+    let few = best
+        .as_ref()
+        .is_none_or(|best| length(&best.kept) <= length(&best.lost));
     if few && bytes.len() > start {
         for order in &orders {
             let sizes: Vec<_> = guessed_sizes(bytes, start, *order)
@@ -167,7 +178,7 @@ fn guessed_sizes(bytes: &[u8], start: usize, order: ByteOrder) -> Vec<u32> {
 
 /// Finds the whole frames of the tracepoints that the description knows, and of those that have several frames:
 /// a number that is damaged stands once. Where the description knows none that has frames, it is itself damaged,
-/// and any number will do.
+/// and any number will do. Blocks of an unknown kind are some stub's own where several frames have them, else damage.
 fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -> WholeFrames {
     let zeros = bytes
         .iter()
@@ -177,9 +188,11 @@ fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -
         bytes,
         shape,
         known: HashSet::new(),
+        kinds: repeated_kinds(bytes, start, shape, known),
         zeros,
-    }
-    .frames(start);
+    };
+    let kinds = of_any.kinds.clone();
+    let of_any = of_any.frames(start);
     let mut counts: HashMap<i32, usize> = HashMap::new();
     for frame in &of_any.kept {
         *counts.entry(of_any.tracepoint(bytes, frame).0).or_default() += 1;
@@ -196,9 +209,48 @@ fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -
         bytes,
         shape,
         known,
+        kinds,
         zeros,
     }
     .frames(start)
+}
+
+/// The kinds of blocks that are not known and that several frames have, as far as frames of known tracepoints follow
+/// each other by their sizes.
+fn repeated_kinds(
+    bytes: &[u8],
+    start: usize,
+    shape: FrameShape,
+    known: &HashSet<i32>,
+) -> HashSet<u8> {
+    let mut counts: HashMap<u8, usize> = HashMap::new();
+    let mut at = start;
+    while let Some(size) = shape.order.u32_at(bytes, at + 2) {
+        let number = shape.order.u16_at(bytes, at).unwrap_or_default();
+        if !known.contains(&i32::from(number)) {
+            break;
+        }
+        let frame = bytes.get(at + FRAME_HEADER..);
+        let Some(data) = frame.and_then(|rest| rest.get(..usize::try_from(size).ok()?)) else {
+            break;
+        };
+        if let Some(kind) = unknown_kind(data, shape) {
+            *counts.entry(kind).or_default() += 1;
+        }
+        at += FRAME_HEADER + data.len();
+    }
+    let several = counts.into_iter().filter(|(_, count)| *count > 1);
+    several.map(|(kind, _)| kind).collect()
+}
+
+/// The kind of the block at which a frame cannot be taken apart any more, where it is a letter and not a known one.
+fn unknown_kind(data: &[u8], shape: FrameShape) -> Option<u8> {
+    match Blocks::new(data, shape).last()? {
+        Block::Unknown(bytes) => bytes.first().copied().filter(|kind| {
+            kind.is_ascii_alphabetic() && !matches!(kind, b'R' | b'M' | b'V' | b'S')
+        }),
+        _ => None,
+    }
 }
 
 struct Search<'a> {
@@ -206,6 +258,8 @@ struct Search<'a> {
     shape: FrameShape,
     /// The tracepoints that frames may be of; empty for any.
     known: HashSet<i32>,
+    /// Kinds of blocks that are not known and that frames may have.
+    kinds: HashSet<u8>,
     /// From here on there is nothing but zeros.
     zeros: usize,
 }
@@ -277,27 +331,27 @@ impl Search<'_> {
 
     fn fits(&self, at: usize, end: usize) -> bool {
         let data = self.bytes.get(at + FRAME_HEADER..end).unwrap_or_default();
-        blocks_fit(data, self.shape)
+        blocks_fit(data, self.shape) || self.has_own_block(data)
+    }
+
+    fn has_own_block(&self, data: &[u8]) -> bool {
+        !self.kinds.is_empty()
+            && unknown_kind(data, self.shape).is_some_and(|kind| self.kinds.contains(&kind))
     }
 
     /// The end of the frame that starts here, when it is whole: its tracepoint is known, or the description
-    /// knows none; its blocks end where its size says, or there is one of an unknown kind among them and the
-    /// next frame stands where its size says.
+    /// knows none; its blocks end where its size says, or there is one of a stub's own kind among them and another
+    /// frame stands where its size says.
     fn whole_frame(&self, at: usize) -> Option<usize> {
-        let end = self.end_by_size(at)?;
+        let end = self.end_by_size(at).filter(|_| self.may_be_of(at))?;
         let data = self.bytes.get(at + FRAME_HEADER..end)?;
-        let known = self.may_be_of(at);
-        let fits = blocks_fit(data, self.shape);
-        let kind_unknown = || {
-            let last = Blocks::new(data, self.shape).last();
-            matches!(last, Some(Block::Unknown(bytes))
-                if !matches!(bytes.first(), Some(b'R' | b'M' | b'V' | b'S')))
-        };
-        let whole = if fits {
+        let whole = if blocks_fit(data, self.shape) {
             // A frame without blocks looks like many things.
-            known && (!data.is_empty() || self.goes_on(end))
+            !data.is_empty() || self.goes_on(end)
         } else {
-            known && kind_unknown() && self.goes_on(end)
+            // Where the next frame is damaged, its tracepoint's number is enough.
+            let number = || !self.known.is_empty() && self.may_be_of(end);
+            self.has_own_block(data) && (self.goes_on(end) || number())
         };
         whole.then_some(end)
     }

@@ -2,17 +2,20 @@
 
 use std::collections::HashSet;
 
-use super::{Change, is_kind};
-use crate::definition::TracepointKind;
+use super::{Change, Expression, is_kind};
+use crate::definition::{Action, TracepointKind};
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::number::{Address, TracepointNumber};
-use crate::piece::{Piece, PieceContent};
+use crate::piece::{Piece, PieceContent, SourceKind};
 
 /// The words that lines of a description start with.
 const KINDS: [&str; 7] = ["R", "status", "tp", "tsv", "tdesc", "module", "module+"];
 
 /// How much of a lost line is shown.
 const SHOWN: usize = 60;
+
+/// How far damage may reach, in bytes, behind which lines are still looked for.
+const DAMAGE: usize = 512;
 
 /// What is left of a description.
 pub(super) struct SalvagedLines {
@@ -23,7 +26,11 @@ pub(super) struct SalvagedLines {
 
 /// Takes the lines one by one. The empty line that ends them may be damage, and may be damaged: the lines end
 /// where no more lines of text with a known word follow.
-pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines {
+pub(super) fn salvage(
+    bytes: &[u8],
+    good: &dyn Fn(Expression, &[u8]) -> bool,
+    changes: &mut Vec<Change>,
+) -> SalvagedLines {
     let mut lines: Vec<(usize, Vec<u8>)> = Vec::new();
     // The newline of the header may be damaged, and another byte of it become one.
     let mut at = HEADER.len().min(bytes.len());
@@ -40,7 +47,8 @@ pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines 
                 break;
             }
         }
-        if text && line.len() <= MAX_LINE {
+        // Every line has its end; one that has not is cut.
+        if text && line.len() <= MAX_LINE && next > line.len() {
             lines.extend((!line.is_empty()).then(|| (number, line.to_vec())));
         } else {
             changes.push(lost(number, line));
@@ -49,7 +57,7 @@ pub(super) fn salvage(bytes: &[u8], changes: &mut Vec<Change>) -> SalvagedLines 
         number += 1;
         frames_start = at;
     }
-    drop_bad_lines(&mut lines, changes);
+    drop_bad_lines(&mut lines, good, changes);
     SalvagedLines {
         lines: lines.into_iter().map(|(_, line)| line).collect(),
         frames_start,
@@ -72,9 +80,15 @@ fn is_text(line: &[u8]) -> bool {
     })
 }
 
-/// Whether one of the next lines is one of a description.
+/// Whether one of the next lines is one of a description: of three, or of as many as damage of a disk's block makes.
 fn follows_text(mut rest: &[u8]) -> bool {
-    for _ in 0..3 {
+    let whole = rest.len();
+    let mut lines = 0;
+    while lines < 3 || whole - rest.len() < DAMAGE {
+        if rest.is_empty() {
+            break;
+        }
+        lines += 1;
         let (line, next) = split_line(rest);
         if is_text(line) && KINDS.iter().any(|kind| is_kind(line, kind)) {
             return true;
@@ -94,13 +108,18 @@ fn lost(line: usize, text: &[u8]) -> Change {
 
 /// Leaves out lines that cannot be understood, except pieces of a tracepoint without a definition, which is
 /// made up later.
-fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
+fn drop_bad_lines(
+    lines: &mut Vec<(usize, Vec<u8>)>,
+    good: &dyn Fn(Expression, &[u8]) -> bool,
+    changes: &mut Vec<Change>,
+) {
     lines.retain(|(number, line)| {
         let alone = Description::parse([&line[..], b"\n"].concat());
         let bad = alone.problems().iter().any(|problem| {
             use crate::description::ProblemKind::{Merge, ModulePath};
             !matches!(problem.kind, Merge(_) | ModulePath)
         });
+        let bad = bad || has_bad_expression(line, good);
         if bad {
             changes.push(lost(*number, line));
         }
@@ -124,9 +143,55 @@ fn drop_bad_lines(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) 
                 let (number, line) = lines.remove(index);
                 changes.push(lost(number, &line));
             }
-            _ => return,
+            _ => break,
         }
     }
+    drop_words_without_place(lines, changes);
+}
+
+fn has_bad_expression(line: &[u8], good: &dyn Fn(Expression, &[u8]) -> bool) -> bool {
+    let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) else {
+        return false;
+    };
+    match &piece.content {
+        PieceContent::Definition {
+            condition: Some(code),
+            ..
+        } => !good(Expression::Condition, code),
+        PieceContent::Actions(actions) | PieceContent::StepActions(actions) => actions.iter().any(
+            |action| matches!(action, Action::Expression(code) if !good(Expression::Action, code)),
+        ),
+        _ => false,
+    }
+}
+
+/// Leaves out the user's words for conditions and actions of tracepoints whose location was lost: GDB takes such a
+/// tracepoint to be at its address, looks for the words' names there, and without the program's symbols refuses the file.
+fn drop_words_without_place(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
+    if changes.is_empty() {
+        return;
+    }
+    let source = |line: &[u8]| {
+        let piece = Piece::parse(line.strip_prefix(b"tp ")?).ok()?;
+        match piece.content {
+            PieceContent::Source { kind, .. } => Some((piece.number, piece.address, kind)),
+            _ => None,
+        }
+    };
+    let placed: HashSet<_> = lines
+        .iter()
+        .filter_map(|(_, line)| source(line))
+        .filter(|(.., kind)| *kind == SourceKind::At)
+        .map(|(number, address, _)| (number, address))
+        .collect();
+    lines.retain(|(number, line)| {
+        let keep = source(line)
+            .is_none_or(|(tracepoint, address, _)| placed.contains(&(tracepoint, address)));
+        if !keep {
+            changes.push(lost(*number, line));
+        }
+        keep
+    });
 }
 
 /// Makes up a definition before the first piece of every tracepoint that has none there.

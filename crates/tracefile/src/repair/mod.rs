@@ -48,7 +48,7 @@ pub enum Change {
     RegisterBlockSize(u32),
     /// A tracepoint that frames or other lines name had no definition; one was made up.
     TracepointMadeUp(TracepointNumber),
-    /// The status line was missing, or told another number of frames.
+    /// The status line was missing, or told another number of frames or other things that cannot be.
     Status,
     /// Bytes that are no whole frame were left out.
     BytesLost {
@@ -81,7 +81,7 @@ impl fmt::Display for Change {
                     "tracepoint {number} had no definition; an empty one is made up"
                 )
             }
-            Self::Status => f.write_str("the number of frames in the status line is set right"),
+            Self::Status => f.write_str("the status line is set right"),
             Self::BytesLost { offset, length } => {
                 write!(
                     f,
@@ -100,15 +100,20 @@ impl fmt::Display for Change {
 /// When the new file cannot be written.
 pub fn repair(bytes: &[u8], path: impl AsRef<Path>) -> Result<Repair, WriteError> {
     let salvage = Salvage::of(bytes);
-    let mut writer = TraceFileWriter::create(path, &salvage.description)?;
-    for frame in salvage.frames() {
-        writer.append(frame)?;
-    }
-    writer.finish()?;
+    salvage.write(path)?;
     Ok(Repair {
         frames: salvage.frames.len() as u64,
         changes: salvage.changes,
     })
+}
+
+/// What an agent expression is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expression {
+    /// It is a tracepoint's condition, and must have a result.
+    Condition,
+    /// It is an action.
+    Action,
 }
 
 /// What is whole of a file that may be damaged anywhere, before it is written.
@@ -124,11 +129,21 @@ impl<'a> Salvage<'a> {
     /// Looks through a whole file.
     #[must_use]
     pub fn of(bytes: &'a [u8]) -> Self {
+        Self::with_good_expressions(bytes, &|_, _| true)
+    }
+
+    /// Looks through a whole file, and leaves out lines with bytecode that `good` says cannot be evaluated: this
+    /// crate does not know.
+    #[must_use]
+    pub fn with_good_expressions(
+        bytes: &'a [u8],
+        good: &dyn Fn(Expression, &[u8]) -> bool,
+    ) -> Self {
         let mut changes = Vec::new();
         if !bytes.starts_with(HEADER) {
             changes.push(Change::Header);
         }
-        let salvaged = lines::salvage(bytes, &mut changes);
+        let salvaged = lines::salvage(bytes, good, &mut changes);
         let mut lines = salvaged.lines;
         let layout = usable_layout(&mut lines, &mut changes);
         let description = parse(&lines);
@@ -173,6 +188,18 @@ impl<'a> Salvage<'a> {
         self.frames
             .iter()
             .filter_map(|frame| self.bytes.get(frame.clone()))
+    }
+
+    /// Writes a good file of it, which takes the place of `path` when all is written.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
+        let mut writer = TraceFileWriter::create(path, &self.description)?;
+        for frame in self.frames() {
+            writer.append(frame)?;
+        }
+        writer.finish()
     }
 
     /// What could not be kept, or was made up, in the file's order.
@@ -248,7 +275,7 @@ fn define_tracepoints(
     }
 }
 
-/// Makes the status line tell the number of frames that there are.
+/// Makes the status line tell the number of frames that there are, and no more free space than there is space.
 fn set_status(
     lines: &mut Vec<Vec<u8>>,
     description: &Description,
@@ -256,7 +283,15 @@ fn set_status(
     changes: &mut Vec<Change>,
 ) {
     let old = description.status();
-    if old.is_some_and(|status| status.fields.frames.is_none_or(|told| told == frames)) {
+    let overfull = |fields: &StatusFields| {
+        let (free, size) = (fields.buffer_free, fields.buffer_size);
+        matches!((free, size), (Some(free), Some(size)) if free > size)
+    };
+    let told = |fields: &StatusFields| fields.frames.is_none_or(|told| told == frames);
+    let good = |status: &Status| {
+        told(&status.fields) && !overfull(&status.fields) && status.field_without_value().is_none()
+    };
+    if old.is_some_and(good) {
         return;
     }
     let unknown = || StatusFields {
@@ -265,7 +300,12 @@ fn set_status(
         ..StatusFields::default()
     };
     let mut fields = old.map_or_else(unknown, |status| status.fields.clone());
+    if overfull(&fields) {
+        fields.buffer_free = None;
+    }
     fields.frames = Some(frames);
+    // A field that was damaged is none.
+    fields.other.retain(|(_, value)| !value.is_empty());
     fields.frames_created = fields.frames_created.map(|created| created.max(frames));
     let line = format!("status {}", Status::from(fields)).into_bytes();
     changes.push(Change::Status);

@@ -1,0 +1,77 @@
+//! Which registers a frame has room for. That is settled once, before the first frame.
+
+use tracewire_tracefile::{
+    Action, RegisterMask, RegisterNumber, TracepointDefinition, X86Registers,
+};
+
+/// The smallest set of registers that has all that is collected. What a tracepoint collects that waits is not
+/// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
+pub fn choose(definitions: &[TracepointDefinition], waiting: bool) -> X86Registers {
+    let asked = definitions.iter().flat_map(asked_by);
+    let covering = X86Registers::covering_64(asked).unwrap_or(X86Registers::Avx512);
+    if waiting {
+        covering.max(X86Registers::Sse)
+    } else {
+        covering
+    }
+}
+
+/// The registers a tracepoint collects for which a frame has no room, by their names.
+pub fn left_out(definition: &TracepointDefinition, room: X86Registers) -> Vec<String> {
+    let there = room.layout_64();
+    let all = X86Registers::Avx512.layout_64();
+    let mut left_out: Vec<RegisterNumber> = asked_by(definition)
+        .filter(|number| there.by_number(*number).is_none())
+        .collect();
+    left_out.sort_unstable();
+    left_out.dedup();
+    let names = left_out
+        .into_iter()
+        .map(|number| match all.by_number(number) {
+            Some(register) => format!("${}", register.name),
+            None => format!("register {}", number.0),
+        });
+    names.collect()
+}
+
+fn asked_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterNumber> + '_ {
+    definition
+        .actions
+        .iter()
+        .chain(&definition.step_actions)
+        .filter_map(|action| match action {
+            Action::Registers(mask) => Some(mask),
+            _ => None,
+        })
+        .flat_map(RegisterMask::iter)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracewire_tracefile::{Address, SourceStrings, TracepointKind, TracepointNumber};
+
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_named() {
+        let all = X86Registers::Avx512.layout_64();
+        let number = |name: &str| all.by_name(name).expect("a register").number;
+        let mask = RegisterMask::from_iter(["rip", "ymm0h", "k1"].map(number));
+        let definition = TracepointDefinition {
+            number: TracepointNumber(1),
+            address: Address(0x1000),
+            enabled: true,
+            kind: TracepointKind::Trap,
+            step_count: 0,
+            pass_count: 0,
+            condition: None,
+            actions: vec![Action::Registers(mask)],
+            step_actions: Vec::new(),
+            source: SourceStrings::default(),
+        };
+        let left_out = |room| left_out(&definition, room);
+        assert_eq!(left_out(X86Registers::Sse), ["$ymm0h", "$k1"]);
+        assert_eq!(left_out(X86Registers::Avx), ["$k1"]);
+        assert!(left_out(X86Registers::Avx512).is_empty());
+    }
+}
