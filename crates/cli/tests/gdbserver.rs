@@ -1,7 +1,8 @@
 //! `tracewire gdbserver` to real GDB: stops, steps, threads and signals, and a whole session with tracepoints.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tracewire_tracefile::{Block, TraceFile, VariableNumber};
 
@@ -257,4 +258,60 @@ fn a_session_with_tracepoints_leaves_the_frames_that_gdbserver_leaves() {
     if same_machine {
         assert_eq!(saved, theirs);
     }
+}
+
+#[test]
+fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "ticks.c");
+    let mut server = Command::new(TRACEWIRE)
+        .args(["gdbserver", "127.0.0.1:0"])
+        .arg(&program)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let port = BufReader::new(server.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .find_map(|line| Some(line.strip_prefix("Listening on port ")?.to_owned()))
+        .unwrap();
+    let gdb = |commands: &[&str]| {
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-nx", "-batch", "-ex", "set sysroot", "-ex"])
+            .arg(format!("target remote :{port}"));
+        for command in commands {
+            gdb.args(["-ex", command]);
+        }
+        let output = gdb.arg(&program).output().expect("gdb is installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = gdb(&[
+        "set disconnected-tracing on",
+        "break main",
+        "continue",
+        "delete",
+        "trace tick",
+        "passcount 20",
+        "tstart",
+        "detach",
+    ]);
+    assert_in_order(&said, &["Breakpoint 1, main", "Tracepoint 2", "detached"]);
+    // The run ends by itself while nobody looks. Whoever comes too early lets it go on.
+    let look = "python status = gdb.execute('tstatus', to_string=True); print(status); \
+                gdb.execute('detach' if 'running' in status else 'disconnect')";
+    let mut said = gdb(&[look]);
+    for _ in 0..50 {
+        if !said.contains("Trace is running") {
+            break;
+        }
+        said = gdb(&[look]);
+    }
+    assert_in_order(
+        &said,
+        &["Trace stopped by tracepoint 2", "Collected 20 trace frames"],
+    );
+    let said = gdb(&["tfind 19", "tfind 20", "tfind none", "kill"]);
+    // This GDB has given the tracepoint a number of its own.
+    assert_in_order(&said, &["Found trace frame 19, tracepoint 1", "killed"]);
+    assert!(server.wait().unwrap().success());
 }

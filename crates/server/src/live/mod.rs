@@ -22,12 +22,15 @@ pub use trace::SaveFolder;
 
 use crate::log::SessionLog;
 use crate::session::{Ended, run as run_session};
-use crate::transport::Listener;
+use crate::transport::{Listener, Transport};
 use connection::Client;
 
 /// Serves a live program to one client after the other, until the program has ended or a client has detached from it
 /// or killed it; with `once`, to the first one only. When a client goes away without a word, the program stands and
 /// waits for the next.
+///
+/// A client that detaches while a trace run is on that is to go on (`set disconnected-tracing on`) leaves the program
+/// running and traced; the next one stops it and finds the frames.
 ///
 /// # Errors
 /// When clients cannot be accepted.
@@ -37,8 +40,13 @@ pub fn serve(
     log: &SessionLog,
     once: bool,
 ) -> io::Result<()> {
+    let mut unattended = false;
     loop {
-        let transport = listener.accept()?;
+        let transport = if unattended {
+            accept_while_running(listener, program)?
+        } else {
+            listener.accept()?
+        };
         program.begin_session();
         let ended = {
             let mut client = Client::new(transport, program.interrupter())?;
@@ -46,8 +54,26 @@ pub fn serve(
         };
         program.end_session();
         // What one client's connection comes to is no matter of the next one's.
-        if program.is_gone() || once || listener.is_stdio() || matches!(ended, Ok(Ended::Left)) {
+        let left = matches!(ended, Ok(Ended::Left));
+        unattended = left && program.traces_on();
+        if program.is_gone() || once || listener.is_stdio() || left && !unattended {
             return Ok(());
         }
     }
+}
+
+/// Lets the program run, and be traced, until there is a client.
+fn accept_while_running(listener: &Listener, program: &mut LiveProgram) -> io::Result<Transport> {
+    let interrupter = program.interrupter();
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| {
+            let accepted = listener.accept();
+            interrupter.interrupt();
+            accepted
+        });
+        program.run_unattended();
+        accepting
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("accepting clients has failed")))
+    })
 }

@@ -98,6 +98,11 @@ impl LiveProgram {
         self.process.as_ref().is_none_or(Process::has_ended)
     }
 
+    /// Whether the program is traced on without a client.
+    pub(super) fn traces_on(&self) -> bool {
+        !self.is_gone() && self.trace.outlives_client()
+    }
+
     pub(super) fn begin_session(&mut self) {
         if let Some(process) = &self.process {
             process.forget_interruption();
@@ -350,6 +355,9 @@ impl LiveProgram {
             ProcessRequest::Detach { process } => {
                 if process.is_some_and(|process| process != self.id) {
                     return Reply::Error(Failure::Number(1)).into();
+                }
+                if self.traces_on() {
+                    return Answer::Last(Reply::Ok);
                 }
                 self.trace.stop_for_good(self.process.as_mut());
                 match self.process.take().map(Process::detach) {

@@ -4,7 +4,7 @@ use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply};
 use tracewire_packets::{Failure, HexBytes, Reply, Signal};
-use tracewire_target_linux::{Event, Resumption, Stop, StopCause};
+use tracewire_target_linux::{Error, Event, Resumption, Stop, StopCause};
 use tracewire_tracefile::{Address, ThreadId};
 
 use super::program::{EXPEDITED, LiveProgram};
@@ -47,9 +47,41 @@ impl LiveProgram {
     }
 
     fn run(&mut self, what: impl Fn(ThreadId) -> Option<ResumeKind>) -> Reply {
-        let Some(mut process) = self.process.take() else {
-            return Reply::Error(Failure::Number(1));
-        };
+        match self.run_to_event(what) {
+            Some(Ok(event)) => {
+                self.stop = self.told(event);
+                Reply::Stop(self.stop.clone())
+            }
+            Some(Err(error)) => Reply::Error(Failure::text(&error.to_string())),
+            None => Reply::Error(Failure::Number(1)),
+        }
+    }
+
+    /// Lets the program run without a client, tracing, until there is one or the program has ended.
+    pub(super) fn run_unattended(&mut self) {
+        let mut passed: Option<(ThreadId, Signal)> = None;
+        while let Some(Ok(event)) = self.run_to_event(|thread| match passed {
+            Some((to, signal)) if to == thread => Some(ResumeKind::ContinueWithSignal(signal)),
+            _ => Some(ResumeKind::Continue),
+        }) {
+            self.stop = self.told(event);
+            passed = match event {
+                Event::Stopped(Stop {
+                    thread,
+                    cause: StopCause::Signal(signal),
+                }) => Some((thread, signals::from_linux(signal))),
+                Event::Stopped(_) | Event::Exec => None,
+                _ => return,
+            };
+        }
+    }
+
+    /// None when there is no program.
+    fn run_to_event(
+        &mut self,
+        what: impl Fn(ThreadId) -> Option<ResumeKind>,
+    ) -> Option<Result<Event, Error>> {
+        let mut process = self.process.take()?;
         let mut event = process.resume(&mut self.trace.experiment, |thread| {
             what(thread).map(resumption)
         });
@@ -68,13 +100,7 @@ impl LiveProgram {
             _ => self.trace.take_out(&mut process),
         }
         self.process = Some(process);
-        match event {
-            Ok(event) => {
-                self.stop = self.told(event);
-                Reply::Stop(self.stop.clone())
-            }
-            Err(error) => Reply::Error(Failure::text(&error.to_string())),
-        }
+        Some(event)
     }
 
     fn told(&mut self, event: Event) -> StopReply {
@@ -114,9 +140,9 @@ impl LiveProgram {
                     fields.into_iter().collect(),
                 )
             }
-            // Only an interrupt is left.
+            // Only an interrupt is left, of which GDB's user thinks as the first thread's.
             _ => {
-                let thread = self.thread();
+                let thread = self.any_thread();
                 self.stopped(thread, Signal::INTERRUPT, Vec::new())
             }
         }

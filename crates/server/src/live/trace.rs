@@ -107,6 +107,11 @@ impl Trace {
         }
     }
 
+    /// Whether a run is on that goes on without a client.
+    pub(super) fn outlives_client(&self) -> bool {
+        self.disconnected && self.experiment.is_running()
+    }
+
     /// The program is to be let go.
     pub(super) fn stop_for_good(&mut self, process: Option<&mut Process>) {
         if let Some(process) = process {
