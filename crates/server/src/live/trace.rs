@@ -16,6 +16,13 @@ use tracewire_tracefile::{
 use super::buffer::{Buffer, DEFAULT_SIZE};
 use crate::session::PACKET_SIZE;
 
+/// The most tracepoints that a client may define, locations counted one by one.
+const MOST_TRACEPOINTS: usize = 10_000;
+/// The most actions of one.
+const MOST_ACTIONS: usize = 10_000;
+/// The most text that goes with one, in bytes.
+const MOST_WORDS: usize = 1 << 20;
+
 /// The folder that a client may have traces saved in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SaveFolder(pub PathBuf);
@@ -167,9 +174,11 @@ impl Trace {
             step_actions: Vec::new(),
             source: SourceStrings::default(),
         };
+        let full = self.definitions.len() >= MOST_TRACEPOINTS;
         match self.definition(packet.number, packet.address) {
             Some(known) => *known = definition,
-            None => self.definitions.push(definition),
+            None if !full => self.definitions.push(definition),
+            None => return Reply::Error(Failure::text("there are too many tracepoints")),
         }
         // GDB announces actions where the user's collect nothing, and then sends none.
         let process = process.filter(|_| !packet.more);
@@ -190,6 +199,9 @@ impl Trace {
         } else {
             &mut definition.actions
         };
+        if list.len() + packet.actions.len() > MOST_ACTIONS {
+            return Reply::Error(Failure::text("the tracepoint has too many actions"));
+        }
         list.extend(packet.actions.iter().cloned());
         let process = process.filter(|_| !packet.more);
         self.complete(packet.number, packet.address, process)
@@ -233,6 +245,13 @@ impl Trace {
         let text = String::from_utf8_lossy(&packet.bytes).into_owned();
         let first = packet.start == 0;
         let source = &mut definition.source;
+        let commands: usize = source.commands.iter().map(String::len).sum();
+        let others = source.at.iter().chain(&source.condition).map(String::len);
+        if commands + others.sum::<usize>() + text.len() > MOST_WORDS
+            || source.commands.len() >= MOST_ACTIONS
+        {
+            return Reply::Error(Failure::text("the tracepoint has too long a source"));
+        }
         let place = match packet.kind {
             SourceKind::At => source.at.get_or_insert_default(),
             SourceKind::Condition => source.condition.get_or_insert_default(),
