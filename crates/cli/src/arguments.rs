@@ -54,6 +54,9 @@ pub enum Command {
     /// Show a trace file to GDB, which connects with `target remote`
     #[command(after_help = crate::serve::HELP)]
     Serve(crate::serve::ServeArguments),
+    /// Run a program, or attach to one, for GDB, which connects with `target remote`
+    #[command(after_help = crate::gdbserver::HELP)]
+    Gdbserver(crate::gdbserver::GdbserverArguments),
     /// Explain a log of packets between GDB and a stub
     #[command(after_help = crate::packets::HELP)]
     Packets(crate::packets::PacketsArguments),

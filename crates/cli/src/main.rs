@@ -5,6 +5,7 @@ mod check;
 mod convert;
 mod demo;
 mod frames;
+mod gdbserver;
 mod look;
 mod open;
 mod output;
@@ -53,6 +54,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Repair(arguments) => repair::repair(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Gdbserver(arguments) => gdbserver::gdbserver(arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::Demo(arguments) => demo::demo(&arguments),

@@ -333,6 +333,18 @@ impl<S: FrameStore> Experiment<S> {
         if self.tracepoints.is_empty() {
             return Err(StartError::NoTracepoints);
         }
+        self.start_awaiting(target, now)
+    }
+
+    /// Begins a run as [`start`](Self::start) does, even where all tracepoints are still to come: a debugger's may wait
+    /// for a library.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), but for that.
+    pub fn start_awaiting(&mut self, target: &mut dyn Target, now: u64) -> Result<(), StartError> {
+        if self.running {
+            return Err(StartError::Running);
+        }
         self.store.clear()?;
         self.variables.reset();
         self.stepping.clear();

@@ -26,7 +26,7 @@
 //! A session ([`run`]) is a loop over one stream: bytes become requests, a [`Responder`] answers each, replies become
 //! bytes. What every stub does alike, the session does: framing, acknowledgements, `PacketSize`, the empty reply to what
 //! is not known, an error with a text to what is malformed, the log. What differs is the responder: a saved trace
-//! ([`saved`]).
+//! ([`saved`]), or a program that runs ([`live`]).
 //!
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this
 //! machine alone. A client may be slow, malicious or gone: the session holds one packet and one reply, and gives up a
@@ -34,6 +34,7 @@
 #![deny(missing_docs)]
 
 mod address;
+pub mod live;
 mod log;
 pub mod saved;
 mod serve;

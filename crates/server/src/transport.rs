@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -137,6 +137,25 @@ impl Transport {
     fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self::Unix(stream))
+    }
+
+    /// Another handle of the same connection.
+    pub(crate) fn duplicate(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+            Self::Stdio => Self::Stdio,
+        })
+    }
+
+    /// Ends the connection for all its handles. Standard input and output end with the program.
+    pub(crate) fn close(&self) {
+        // It may be gone already.
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Self::Stdio => Ok(()),
+        };
     }
 }
 

@@ -16,6 +16,8 @@ const INT3: u8 = 0xcc;
 pub(crate) struct Breakpoint {
     /// Whether the experiment wants to know of arrivals.
     pub(crate) tracepoint: bool,
+    /// Whether a debugger wants to know of arrivals.
+    pub(crate) debugger: bool,
     /// Whether the dynamic linker comes by here when it has changed something.
     pub(crate) loader: bool,
     pub(crate) displaced: Displaced,
@@ -37,6 +39,7 @@ pub(crate) enum Means {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Tracepoint,
+    Debugger,
     Loader,
 }
 
@@ -70,12 +73,14 @@ impl Process {
         let thread = self.any_thread();
         let mappings = maps::mappings(thread)
             .map_err(|error| refuse(format!("the process's mappings cannot be read: {error}")))?;
-        match mappings
+        let mapping = mappings
             .iter()
-            .find(|mapping| (mapping.start..mapping.end).contains(&site))
-        {
+            .find(|mapping| (mapping.start..mapping.end).contains(&site));
+        let executable = mapping.is_some_and(|mapping| mapping.executable);
+        match mapping {
             None => return Err(refuse("no memory is mapped there".to_owned())),
-            Some(mapping) if !mapping.executable => {
+            // A debugger lets functions that it calls return to the stack, and takes the fault there for a breakpoint.
+            Some(mapping) if !mapping.executable && purpose != Purpose::Debugger => {
                 return Err(refuse("the memory there is not executable".to_owned()));
             }
             Some(_) => {}
@@ -91,7 +96,8 @@ impl Process {
         let means = match displaced.kind {
             Kind::OwnTrap => Means::OwnTrap,
             Kind::Fixed => Means::InPlace,
-            Kind::Relocatable => self.slot(site, &displaced),
+            Kind::Relocatable if executable => self.slot(site, &displaced),
+            Kind::Relocatable => Means::InPlace,
         };
         if matches!(means, Means::InPlace) && displaced.is_system_call() {
             return Err(refuse(
@@ -111,6 +117,7 @@ impl Process {
         self.gate = None;
         let mut breakpoint = Breakpoint {
             tracepoint: false,
+            debugger: false,
             loader: false,
             displaced,
             means,
@@ -192,11 +199,12 @@ impl Breakpoint {
     fn serve(&mut self, purpose: Purpose, wanted: bool) {
         match purpose {
             Purpose::Tracepoint => self.tracepoint = wanted,
+            Purpose::Debugger => self.debugger = wanted,
             Purpose::Loader => self.loader = wanted,
         }
     }
 
     fn is_wanted(&self) -> bool {
-        self.tracepoint || self.loader
+        self.tracepoint || self.debugger || self.loader
     }
 }

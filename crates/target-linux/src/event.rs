@@ -1,5 +1,7 @@
 //! Why a run came to its end.
 
+use crate::debug::Stop;
+
 /// Why [`run`](crate::Process::run) has returned. The process stands still, unless it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -22,4 +24,6 @@ pub enum Event {
     RunEnded,
     /// An [`Interrupter`](crate::Interrupter) has asked.
     Interrupted,
+    /// A thread has stopped for something that a debugger wants to know of ([`resume`](crate::Process::resume)).
+    Stopped(Stop),
 }

@@ -124,6 +124,8 @@ impl Process {
             Status::Signal(_) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.takes_signal = true;
+                    thread.approved = false;
                     let info = thread
                         .stopped()
                         .and_then(|stopped| stopped.signal_info().ok());

@@ -137,7 +137,7 @@ impl Process {
             if info.si_code == libc::SI_KERNEL && (ours || self.removed.contains(&site)) {
                 registers.rip = site;
                 swallow = true;
-            } else if info.si_code != libc::SI_KERNEL && thread.stepping {
+            } else if info.si_code != libc::SI_KERNEL && thread.steps() && !thread.approved {
                 swallow = true;
             }
         }

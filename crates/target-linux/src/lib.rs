@@ -51,6 +51,13 @@
 //! than the stop. See also [`Settings::follow_cpu`] for what makes the stop itself cheap. `examples/hit_cost.rs`
 //! measures.
 //!
+//! # For a debugger
+//!
+//! [`resume`](Process::resume) lets threads go on one by one, to breakpoints that stop ([`insert_stop`](Process::insert_stop)),
+//! for a step or until they leave a range, with or without a signal, and tells why one has stopped. Tracepoints are served
+//! meanwhile, at the same addresses too: both share a breakpoint, and a thread gets past it in the same way. After each stop
+//! no thread is in code of ours, so that registers and stacks are the program's.
+//!
 //! # As if we were not there
 //!
 //! - Children by `fork` have the breakpoints taken out of their copy of the memory and go their own way. Children that
@@ -81,6 +88,7 @@ mod affinity;
 mod attach;
 mod breakpoint;
 mod clock;
+mod debug;
 mod error;
 mod event;
 mod halt;
@@ -104,8 +112,10 @@ mod step;
 mod thread;
 mod xstate;
 
+pub use debug::{Resumption, Stop, StopCause, without_randomization};
 pub use error::Error;
 pub use event::Event;
 pub use interrupt::Interrupter;
 pub use modules::{Module, ModuleKind};
 pub use process::{Process, Settings};
+pub use spawn::Surroundings;

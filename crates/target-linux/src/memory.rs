@@ -170,6 +170,26 @@ impl Memory {
         self.file.write_all_at(bytes, address)
     }
 
+    /// Writes bytes as the program's own: where a byte of ours stands, it stays, over the new one.
+    pub(crate) fn write_through(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut shown = bytes.to_vec();
+        for (byte, place) in shown.iter_mut().zip(address..) {
+            if self.displaced.contains_key(&place) {
+                let mut ours = [0];
+                if self.read_forced(place, &mut ours) == 1 {
+                    *byte = ours[0];
+                }
+            }
+        }
+        self.write(address, &shown)?;
+        for (byte, place) in bytes.iter().zip(address..) {
+            if let Some(original) = self.displaced.get_mut(&place) {
+                *original = *byte;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts a byte of ours over one of the program's, which readers go on to see.
     pub(crate) fn cover(&mut self, address: u64, byte: u8) -> io::Result<u8> {
         let [original] = self

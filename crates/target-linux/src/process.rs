@@ -24,7 +24,7 @@ use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::registers::RegisterPlan;
 use crate::slots::Slots;
-use crate::spawn;
+use crate::spawn::{self, Surroundings};
 use crate::standing::Collecting;
 use crate::thread::{State, Thread};
 
@@ -75,6 +75,8 @@ pub struct Process {
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
     pub(crate) collecting: Collecting,
+    /// The signals that a debugger does not want to know of; none where there is no debugger.
+    pub(crate) passed_signals: Option<u64>,
     pub(crate) clock: Clock,
     pub(crate) request: Arc<Request>,
     /// How the process has ended.
@@ -94,7 +96,20 @@ impl Process {
         arguments: &[OsString],
         settings: Settings,
     ) -> Result<Self, Error> {
-        let stopped = spawn::spawn(program.as_ref(), arguments)?;
+        Self::spawn_in(program, arguments, Surroundings::Ours, settings)
+    }
+
+    /// Starts a program as [`spawn`](Self::spawn) does, and says what it shares with us.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_in(
+        program: impl AsRef<OsStr>,
+        arguments: &[OsString],
+        surroundings: Surroundings,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let stopped = spawn::spawn(program.as_ref(), arguments, surroundings)?;
         let id = stopped.id();
         let memory = Memory::open(id).map_err(|error| Error::proc("mem", id, error));
         let memory = memory.and_then(|memory| match runs_x86_64(id) {
@@ -176,6 +191,7 @@ impl Process {
                 bytes: Vec::new(),
                 cpu_asked: false,
             },
+            passed_signals: None,
             clock: Clock::default(),
             request: Arc::default(),
             ended: None,

@@ -153,6 +153,21 @@ impl Stopped {
         Ok(())
     }
 
+    /// Sets the extended state, in the layout in which it was read.
+    pub(crate) fn set_extended_state(&self, state: &[u8]) -> Result<(), Errno> {
+        let mut vector = libc::iovec {
+            iov_base: state.as_ptr().cast_mut().cast(),
+            iov_len: state.len(),
+        };
+        call(
+            libc::PTRACE_SETREGSET,
+            self.0,
+            NT_X86_XSTATE,
+            std::ptr::from_mut(&mut vector) as usize,
+        )?;
+        Ok(())
+    }
+
     pub(crate) fn signal_info(&self) -> Result<libc::siginfo_t, Errno> {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         call(

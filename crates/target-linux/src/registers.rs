@@ -37,6 +37,10 @@ macro_rules! general_registers {
             fn value(self, registers: &user_regs_struct) -> u64 {
                 match self { $(Self::$variant => registers.$field,)* }
             }
+
+            fn set(self, registers: &mut user_regs_struct, value: u64) {
+                match self { $(Self::$variant => registers.$field = value,)* }
+            }
         }
     };
 }
@@ -125,6 +129,68 @@ impl RegisterPlan {
                 self.fill(step, Some(registers), state, bytes);
             }
         }
+    }
+
+    /// Where a register stands in the block: offset and size.
+    pub(crate) fn place(&self, number: RegisterNumber) -> Option<(usize, usize)> {
+        self.step(number).map(|step| (step.offset, step.size))
+    }
+
+    /// Writes what differs between two blocks into the registers and the extended state; whether the latter has
+    /// changed.
+    pub(crate) fn apply(
+        &self,
+        before: &[u8],
+        after: &[u8],
+        registers: &mut user_regs_struct,
+        state: &mut [u8],
+    ) -> bool {
+        let mut extended = false;
+        for step in &self.steps {
+            let range = step.offset..step.offset + step.size;
+            let (Some(old), Some(new)) = (before.get(range.clone()), after.get(range)) else {
+                continue;
+            };
+            if old == new {
+                continue;
+            }
+            let mut number = [0; 8];
+            put(&mut number, new);
+            let number = u64::from_le_bytes(number);
+            match step.source {
+                Source::General(general) => general.set(registers, number),
+                Source::Extended(component, offset) => {
+                    if let Some(bytes) = self.xstate.bytes_mut(state, component, offset, new.len())
+                    {
+                        bytes.copy_from_slice(new);
+                        extended = true;
+                    }
+                }
+                Source::Word(offset, mask) => {
+                    let number = number as u16 & mask;
+                    if let Some(bytes) = self.xstate.bytes_mut(state, Component::Legacy, offset, 2)
+                    {
+                        bytes.copy_from_slice(&number.to_le_bytes());
+                        extended = true;
+                    }
+                }
+                Source::TagWord => {
+                    // The state only tells which registers are not empty.
+                    let short = (0..8).fold(0_u8, |short, register| {
+                        short | u8::from(number >> (2 * register) & 3 != 3) << register
+                    });
+                    if let Some(bytes) =
+                        self.xstate
+                            .bytes_mut(state, Component::Legacy, fxsave::FTW, 1)
+                    {
+                        bytes.fill(short);
+                        extended = true;
+                    }
+                }
+                Source::Absent => {}
+            }
+        }
+        extended
     }
 
     fn step(&self, number: RegisterNumber) -> Option<&Step> {

@@ -5,6 +5,7 @@ use tracewire_experiment::{Hit, HitHandler, Outcome};
 use tracewire_tracefile::Address;
 
 use crate::breakpoint::Means;
+use crate::debug::{StopCause, stopped};
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::process::Process;
@@ -34,7 +35,7 @@ impl Process {
         Ok(self.ended.unwrap_or(event))
     }
 
-    fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
+    pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
         let idle: Vec<Tid> = self.threads.keys().copied().collect();
         for id in idle {
             if self
@@ -73,7 +74,7 @@ impl Process {
         }
     }
 
-    fn tell_gone(&mut self, handler: &mut dyn HitHandler) {
+    pub(crate) fn tell_gone(&mut self, handler: &mut dyn HitHandler) {
         for thread in self.gone.drain(..) {
             handler.thread_ended(thread_id(thread));
         }
@@ -108,7 +109,8 @@ impl Process {
     fn plain_hit(&mut self, id: Tid) -> Option<(u64, libc::user_regs_struct)> {
         let thread = self.threads.get_mut(&id)?;
         thread.has_stopped();
-        if thread.stepping {
+        thread.takes_signal = true;
+        if thread.steps() {
             return None;
         }
         let stopped = thread.stopped()?;
@@ -126,7 +128,7 @@ impl Process {
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(None);
         };
-        if !matches!(thread.state, State::Stopped(_)) {
+        if thread.held || !matches!(thread.state, State::Stopped(_)) {
             return Ok(None);
         }
         if std::mem::take(&mut thread.exec) {
@@ -147,6 +149,9 @@ impl Process {
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(());
         };
+        if thread.held {
+            return Ok(());
+        }
         let State::Stopped(stopped) = &thread.state else {
             return Ok(());
         };
@@ -178,7 +183,7 @@ impl Process {
         }
         let how = if thread.group_stopped && signal == 0 {
             Resume::Listen
-        } else if thread.stepping {
+        } else if thread.steps() {
             if signal == 0 {
                 self.way_to_step(id)
             } else {
@@ -226,12 +231,16 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Option<Event> {
         registers.rip = site;
-        let (tracepoint, loader) = self
-            .breakpoints
-            .get(&site)
-            .map(|breakpoint| (breakpoint.tracepoint, breakpoint.loader))?;
+        let (tracepoint, debugger, loader) = self.breakpoints.get(&site).map(|breakpoint| {
+            (
+                breakpoint.tracepoint,
+                breakpoint.debugger,
+                breakpoint.loader,
+            )
+        })?;
         let thread = self.threads.get_mut(&id)?;
         thread.at = Some(site);
+        thread.stepped_from = site;
         if thread
             .repeated
             .take_if(|(_, stack)| registers.rsp >= *stack)
@@ -252,6 +261,9 @@ impl Process {
         }
         if loader && self.loader.has_changed(&self.memory) && event.is_none() {
             event = Some(Event::LibrariesChanged);
+        }
+        if debugger && self.is_debugged(id) {
+            event = Some(stopped(id, StopCause::Breakpoint));
         }
         event
     }

@@ -3,6 +3,7 @@
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::{Hit, HitHandler};
 
+use crate::debug::{StopCause, stopped};
 use crate::error::Error;
 use crate::event::Event;
 use crate::inject::{ALL_BUT_FAULTS, bit};
@@ -55,8 +56,9 @@ impl Process {
             // Gone; its exit will be told.
             return Ok(None);
         };
-        if info.si_signo == libc::SIGTRAP && info.si_code > 0 {
-            let stepping = self.threads.get(&id).is_some_and(|thread| thread.stepping);
+        let approved = self.threads.get(&id).is_some_and(|thread| thread.approved);
+        if info.si_signo == libc::SIGTRAP && info.si_code > 0 && !approved {
+            let stepping = self.threads.get(&id).is_some_and(Thread::steps);
             match info.si_code {
                 libc::SI_KERNEL => {
                     let site = registers.rip.wrapping_sub(1);
@@ -148,23 +150,25 @@ impl Process {
             }
         }
         self.clear_pushed_trap_flag(id, &registers);
-        let Some(outcome) = self.tell(id, Hit::Step, registers, handler) else {
-            return Ok(None);
-        };
-        if let Some(thread) = self.threads.get_mut(&id) {
-            thread.stepping = outcome.step && !outcome.run_ended;
-            thread.stepped_from = registers.rip;
-        }
-        if outcome.run_ended {
-            return Ok(Some(Event::RunEnded));
-        }
-        if !arrives {
-            return Ok(None);
-        }
         let mut event = None;
+        if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
+            let Some(outcome) = self.tell(id, Hit::Step, registers, handler) else {
+                return Ok(None);
+            };
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.stepping = outcome.step && !outcome.run_ended;
+            }
+            event = outcome.run_ended.then_some(Event::RunEnded);
+        }
+        let step = self.debug_stepped(id, registers.rip);
+        if !arrives || step.is_none() && event.is_some() {
+            return Ok(step.or(event));
+        }
         if self.breakpoints.contains_key(&registers.rip) {
             event = self.arrive(id, registers.rip, registers, handler);
         }
+        // A debugger finds out by itself what is where its step has led.
+        event = step.or(event);
         if event.is_none() {
             self.go_on(id, 0)?;
         }
@@ -222,7 +226,7 @@ impl Process {
                 if let Some(stopped) = self.stopped(id) {
                     let _ = stopped.set_registers(&registers);
                 }
-                if done && restartable {
+                if done && restartable && !self.is_reported(id, &info) {
                     return self
                         .interrupt_system_call(id, info, site, registers)
                         .map(|()| None);
@@ -231,7 +235,7 @@ impl Process {
                 match self.step_out(id, site, registers) {
                     Some(after) => {
                         registers = after;
-                        if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
+                        if self.threads.get(&id).is_some_and(Thread::steps) {
                             event = self.stepped(id, registers, handler, false)?;
                         }
                     }
@@ -246,6 +250,13 @@ impl Process {
             }
             return Ok(event);
         }
+        if self.is_reported(id, &info)
+            && let Some(thread) = self.threads.get_mut(&id)
+        {
+            thread.pending = Some(Pending::Signal(info));
+            thread.approved = true;
+            return Ok(Some(stopped(id, StopCause::Signal(info.si_signo))));
+        }
         if bit(info.si_signo) & DUMPS_CORE != 0 && self.would_dump_core(id, &info) {
             self.halt()?;
             self.take_everything_out();
@@ -258,6 +269,9 @@ impl Process {
     }
 
     fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
+        if let Some(thread) = self.threads.get_mut(&id) {
+            thread.approved = false;
+        }
         if let Some(stopped) = self.stopped(id) {
             let _ = stopped.set_signal_info(info);
         }

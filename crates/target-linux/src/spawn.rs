@@ -15,11 +15,27 @@ use nix::unistd::pipe2;
 use crate::error::Error;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
 
+/// What a started program shares with us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Surroundings {
+    /// Everything, as if a shell had started it.
+    Ours,
+    /// Everything but the process group: what the terminal sends to ours does not reach it.
+    OwnGroup,
+    /// As [`Self::OwnGroup`], but it reads nothing from our standard input, and what it writes goes to our standard
+    /// error: the two are in use.
+    WithoutStreams,
+}
+
 /// Starts the program. It stands still at the entry of its new image.
 ///
 /// Arguments, environment, working directory and descriptors are as a shell would hand them on; signals are
 /// neither blocked nor is `SIGPIPE` ignored, whatever holds for us.
-pub(crate) fn spawn(program: &OsStr, arguments: &[OsString]) -> Result<Stopped, Error> {
+pub(crate) fn spawn(
+    program: &OsStr,
+    arguments: &[OsString],
+    surroundings: Surroundings,
+) -> Result<Stopped, Error> {
     let candidates = candidates(program)?;
     let argv = strings(std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str)))?;
     let environment: Vec<OsString> = env::vars_os()
@@ -46,6 +62,7 @@ pub(crate) fn spawn(program: &OsStr, arguments: &[OsString]) -> Result<Stopped, 
             &environment_pointers,
             (go_read.as_raw_fd(), go_write.as_raw_fd()),
             error_write.as_raw_fd(),
+            surroundings,
         );
     }
     drop((go_read, error_write));
@@ -112,6 +129,7 @@ fn start(
     environment: &[*const libc::c_char],
     (go_read, go_write): (i32, i32),
     errors: i32,
+    surroundings: Surroundings,
 ) -> ! {
     let mut answer = Errno::ENOENT as i32;
     // SAFETY: only functions that are safe in a signal handler; all pointers are into memory that the fork has
@@ -121,6 +139,15 @@ fn start(
         libc::sigemptyset(none.as_mut_ptr());
         libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        if surroundings != Surroundings::Ours {
+            libc::setpgid(0, 0);
+        }
+        if surroundings == Surroundings::WithoutStreams {
+            let nothing = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY);
+            libc::dup2(nothing, 0);
+            libc::close(nothing);
+            libc::dup2(2, 1);
+        }
         // The word never comes if the parent's end is closed, and that shows only if it is the last.
         libc::close(go_write);
         let mut word = 0_u8;

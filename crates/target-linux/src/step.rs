@@ -8,7 +8,7 @@ use crate::leave::undo;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
 use crate::relocate::Place;
-use crate::thread::Pending;
+use crate::thread::{Pending, Thread};
 
 /// The offset of the saved `rip` from the third argument of a signal handler, a `ucontext_t`:
 /// flags, link, stack (24 bytes), then the registers, of which it is the 17th.
@@ -66,7 +66,7 @@ impl Process {
         if uncovered.is_ok() && self.breakpoints.contains_key(&site) {
             let _ = self.memory.cover(site, 0xcc);
         }
-        let stepping = self.threads.get(&id).is_some_and(|thread| thread.stepping);
+        let stepping = self.threads.get(&id).is_some_and(Thread::steps);
         let mut told = None;
         if let (Some(stopped), Ok(mask)) = (self.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
@@ -181,7 +181,7 @@ impl Process {
                 if restarts {
                     thread.repeated = Some((site, registers.rsp));
                 }
-                if after.rip != site.wrapping_add(1) && !thread.stepping {
+                if after.rip != site.wrapping_add(1) && !thread.steps() {
                     thread.pending = None;
                 }
             }

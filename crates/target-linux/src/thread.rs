@@ -1,6 +1,7 @@
 //! What is known of each traced thread.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use crate::ptrace::{Resume, Running, Stopped, Tid};
@@ -27,6 +28,14 @@ pub(crate) struct Thread {
     pub(crate) steps_call: bool,
     /// It will come by a breakpoint once more without having got past it, with this stack pointer.
     pub(crate) repeated: Option<(u64, u64)>,
+    /// A debugger wants it to stand while others run.
+    pub(crate) held: bool,
+    /// A debugger has it step, while it is within these addresses; an empty range is one step.
+    pub(crate) debug_step: Option<Range<u64>>,
+    /// The debugger knows of the pending signal and wants the program to have it.
+    pub(crate) approved: bool,
+    /// It stands where a signal can be given to it as it goes on.
+    pub(crate) takes_signal: bool,
     /// It takes part in a group stop.
     pub(crate) group_stopped: bool,
     /// A group stop was left to do something; it must be taken up again.
@@ -69,6 +78,10 @@ impl Thread {
             lent_mask: None,
             steps_call: false,
             repeated: None,
+            held: false,
+            debug_step: None,
+            approved: false,
+            takes_signal: false,
             group_stopped: false,
             rejoin_group_stop: false,
             in_vfork: false,
@@ -90,6 +103,11 @@ impl Thread {
         self.exec || self.pending.is_some()
     }
 
+    /// Whether it executes one instruction at a time, for whatever reason.
+    pub(crate) fn steps(&self) -> bool {
+        self.stepping || self.debug_step.is_some()
+    }
+
     /// Whether a request to stop it will be answered.
     pub(crate) fn can_be_stopped(&self) -> bool {
         matches!(self.state, State::Running(_)) && !self.in_vfork && !self.exiting
@@ -98,6 +116,7 @@ impl Thread {
     /// Notes that a wait has told of a stop.
     pub(crate) fn has_stopped(&mut self) {
         self.group_stopped = false;
+        self.takes_signal = false;
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         self.state = match state {
             State::Running(running) => State::Stopped(running.stopped()),

@@ -52,6 +52,26 @@ impl XstateLayout {
         Self(offsets)
     }
 
+    /// Where bytes of a component are to be written, which then does not have its first values any more; `None` if
+    /// the machine does not have it.
+    pub(crate) fn bytes_mut<'a>(
+        &self,
+        state: &'a mut [u8],
+        component: Component,
+        offset: usize,
+        length: usize,
+    ) -> Option<&'a mut [u8]> {
+        let (start, bits) = match component.number() {
+            // x87 and SSE.
+            None => (0, 0b11),
+            Some(number) => ((*self.0.get(number as usize)?)?, 1 << number),
+        };
+        let present = state.get_mut(XSTATE_BV..XSTATE_BV + 8)?;
+        let before = u64::from_le_bytes(present.try_into().ok()?);
+        present.copy_from_slice(&(before | bits).to_le_bytes());
+        state.get_mut(start + offset..start + offset + length)
+    }
+
     /// Bytes of a component; `None` if the machine does not have it or its registers still have their first
     /// value, which is zero.
     pub(crate) fn bytes<'a>(

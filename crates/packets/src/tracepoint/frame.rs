@@ -47,7 +47,9 @@ impl Field for FrameSelection {
             return Field::scan(scanner).map(Self::Pc);
         }
         if scanner.take("tdp:") {
-            return Field::scan(scanner).map(Self::Tracepoint);
+            // A number that no tracepoint can have is one that has no frames.
+            let number: u32 = Field::scan(scanner)?;
+            return Ok(Self::Tracepoint(TracepointNumber(number.cast_signed())));
         }
         if scanner.take("range:") {
             let (start, end) = range(scanner)?;

@@ -11,6 +11,7 @@ use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
 use crate::registers::RegisterLayout;
+use crate::write::END_MARKER;
 
 /// The longest description that is read, in bytes.
 const MAX_DESCRIPTION: usize = 32 << 20;
@@ -116,6 +117,22 @@ impl TraceFile {
     /// When it is no trace file.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, OpenError> {
         Self::read(Bytes::Owned(bytes), None, None)
+    }
+
+    /// A trace file of a description and frames, as [`crate::FrameEncoder`] writes them, in memory. A frame may begin
+    /// in one part and end in the next.
+    ///
+    /// # Errors
+    /// When it would be too large.
+    pub fn in_memory(description: &Description, frames: &[&[u8]]) -> Result<Self, OpenError> {
+        let mut bytes = HEADER.to_vec();
+        bytes.extend_from_slice(description.as_bytes());
+        bytes.push(b'\n');
+        for part in frames {
+            bytes.extend_from_slice(part);
+        }
+        bytes.extend_from_slice(&END_MARKER);
+        Self::from_bytes(bytes)
     }
 
     fn read(

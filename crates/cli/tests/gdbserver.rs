@@ -1,0 +1,317 @@
+//! `tracewire gdbserver` to real GDB: stops, steps, threads and signals, and a whole session with tracepoints.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tracewire_tracefile::{Block, TraceFile, VariableNumber};
+
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+
+fn build(folder: &Path, source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(source);
+    let program = folder.join(source.file_stem().unwrap());
+    let status = Command::new("cc")
+        .args(["-g", "-O0", "-fPIE", "-pie", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .expect("cc is installed");
+    assert!(status.success());
+    program
+}
+
+/// Connects GDB to the program through a pipe and gives it commands: what it said, and what went to the error stream.
+fn session(folder: &Path, program: &Path, options: &str, commands: &[&str]) -> (String, String) {
+    let connect = format!(
+        "target remote | {TRACEWIRE} gdbserver --once {options} - {}",
+        program.display()
+    );
+    let mut gdb = Command::new("gdb");
+    gdb.current_dir(folder).args(["-nx", "-batch"]);
+    for command in [
+        "set pagination off",
+        "set confirm off",
+        "set sysroot",
+        &connect,
+    ]
+    .iter()
+    .chain(commands)
+    {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.arg(program).output().expect("gdb is installed");
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[track_caller]
+fn assert_in_order(said: &str, wanted: &[&str]) {
+    let mut rest = said;
+    for wanted in wanted {
+        match rest.split_once(wanted) {
+            Some((_, after)) => rest = after,
+            None => panic!("`{wanted}` is not where it should be in:\n{said}"),
+        }
+    }
+}
+
+#[test]
+fn a_program_is_stopped_stepped_looked_at_and_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "sample.c");
+    let (said, errors) = session(
+        folder.path(),
+        &program,
+        "",
+        &[
+            "break handle if depth == 1",
+            "continue",
+            "backtrace",
+            "next",
+            "print score",
+            "step",
+            "finish",
+            "set var total = 77",
+            "print total",
+            "print handle (&jobs[1], 0)",
+            "print $xmm0.v2_double[0] = 2.25",
+            "print $xmm0.v2_double[0]",
+            "stepi",
+            "delete",
+            "continue",
+        ],
+    );
+    assert_in_order(
+        &said,
+        &[
+            "Breakpoint 1, handle (j=",
+            "#0  handle (j=",
+            "#1  ",
+            "in main () at",
+            "total += score;",
+            "$1 = 7",
+            "if (depth > 0)",
+            "Value returned is $2 = 7",
+            "$3 = 77",
+            "$4 = 6",
+            "$5 = 2.25",
+            "$6 = 2.25",
+            "exited normally",
+        ],
+    );
+    // The program's own words go where GDB's pipe does not.
+    assert!(errors.contains("sum 33 total 125"), "{errors}");
+}
+
+#[test]
+fn every_thread_stops_at_a_breakpoint_as_often_as_it_comes_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "threads.c");
+    let (said, errors) = session(
+        folder.path(),
+        &program,
+        "",
+        &[
+            "break tick",
+            "ignore 1 150",
+            "continue",
+            "info threads",
+            "print counts[0] + counts[1] + counts[2] + counts[3]",
+            "thread apply all -q backtrace 1",
+            "info breakpoints",
+            "ignore 1 1000",
+            "continue",
+            "info breakpoints",
+        ],
+    );
+    assert_in_order(
+        &said,
+        &[
+            "hit Breakpoint 1, tick",
+            "  Id   Target Id",
+            "\"threads\"",
+            "already hit 151 times",
+            "exited with code 03",
+            "already hit 200 times",
+        ],
+    );
+    assert!(errors.contains("sum 200"), "{errors}");
+}
+
+#[test]
+fn signals_stop_the_program_and_reach_it_as_the_user_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "signals.c");
+    let (said, errors) = session(
+        folder.path(),
+        &program,
+        "",
+        &[
+            "continue",
+            "print $_siginfo.si_signo",
+            "continue",
+            "signal 0",
+            "handle SIGUSR2 nostop noprint pass",
+            "continue",
+            "print $_siginfo.si_signo",
+            "continue",
+        ],
+    );
+    assert_in_order(
+        &said,
+        &[
+            "received signal SIGUSR1",
+            "$1 = 10",
+            "received signal SIGUSR1",
+            "received signal SIGSEGV",
+            "$2 = 11",
+            "terminated with signal SIGSEGV",
+        ],
+    );
+    assert!(errors.contains("usr1 1 usr2 1"), "{errors}");
+}
+
+/// What a frame holds, as far as it does not depend on where the stack is.
+fn outline(file: &TraceFile) -> Vec<String> {
+    file.frames()
+        .map(|frame| {
+            let blocks: Vec<String> = frame
+                .blocks()
+                .map(|block| match block {
+                    Block::Registers(bytes) => format!("{} bytes of registers", bytes.len()),
+                    Block::Memory { address, bytes } if address.0 < 0x6000_0000_0000 => {
+                        format!("{address}: {bytes:?}")
+                    }
+                    Block::Memory { bytes, .. } => format!("{} bytes of the stack", bytes.len()),
+                    // The time is another one.
+                    Block::Variable {
+                        number: VariableNumber(1),
+                        ..
+                    } => "the time".to_owned(),
+                    Block::Variable { number, value } => format!("${number} = {value}"),
+                    other => format!("{other:?}"),
+                })
+                .collect();
+            format!(
+                "{} at {:?}: {}",
+                frame.tracepoint(),
+                frame.program_counter(),
+                blocks.join(", ")
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_session_with_tracepoints_leaves_the_frames_that_gdbserver_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    // The very program that gdbserver's file was made of.
+    std::fs::copy(fixtures.join("sample"), folder.path().join("sample")).unwrap();
+    let script = std::fs::read_to_string(fixtures.join("session.gdb")).unwrap();
+    let script = script.replace("set debug remote 1\n", "").replace(
+        "gdbserver --once -",
+        &format!("{TRACEWIRE} gdbserver --once --files . -"),
+    );
+    let script = format!(
+        "{script}\ntsave -r saved.tf\ntfind 0\nprint j->name\ntfind none\ntsave -r ../outside.tf\n"
+    );
+    std::fs::write(folder.path().join("script.gdb"), script).unwrap();
+    let output = Command::new("gdb")
+        .current_dir(folder.path())
+        .args(["-nx", "-batch", "-x", "script.gdb", "sample"])
+        .output()
+        .expect("gdb is installed");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_in_order(
+        &said,
+        &[
+            "Collected 24 trace frames.",
+            "Trace stopped by a tstop command (stopping now).",
+            "Found trace frame 0, tracepoint 2",
+            "Found trace frame 1, tracepoint 2",
+            "Found trace frame 6, tracepoint 3",
+            "Found trace frame 17, tracepoint 3",
+            "j->name = 0x55555555601d \"gamma\"",
+            "log_buffer = \"job 2 beta\"",
+            "$1 = 17",
+            // Which gdbserver cannot tell, because the program may be loaded anywhere.
+            "\"alpha\"",
+        ],
+    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("leads out of the folder"), "{errors}");
+    assert!(!folder.path().join("../outside.tf").exists());
+
+    let theirs = TraceFile::open(fixtures.join("sample.tf")).unwrap();
+    let pulled = TraceFile::open(folder.path().join("sample.tf")).unwrap();
+    let saved = TraceFile::open(folder.path().join("saved.tf")).unwrap();
+    let same_machine = theirs.register_block_size() == saved.register_block_size();
+    let (theirs, pulled, saved) = (outline(&theirs), outline(&pulled), outline(&saved));
+    assert_eq!(pulled, saved);
+    assert_eq!(saved.len(), 24);
+    if same_machine {
+        assert_eq!(saved, theirs);
+    }
+}
+
+#[test]
+fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "ticks.c");
+    let mut server = Command::new(TRACEWIRE)
+        .args(["gdbserver", "127.0.0.1:0"])
+        .arg(&program)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let port = BufReader::new(server.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .find_map(|line| Some(line.strip_prefix("Listening on port ")?.to_owned()))
+        .unwrap();
+    let gdb = |commands: &[&str]| {
+        let mut gdb = Command::new("gdb");
+        gdb.args(["-nx", "-batch", "-ex", "set sysroot", "-ex"])
+            .arg(format!("target remote :{port}"));
+        for command in commands {
+            gdb.args(["-ex", command]);
+        }
+        let output = gdb.arg(&program).output().expect("gdb is installed");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = gdb(&[
+        "set disconnected-tracing on",
+        "break main",
+        "continue",
+        "delete",
+        "trace tick",
+        "passcount 20",
+        "tstart",
+        "detach",
+    ]);
+    assert_in_order(&said, &["Breakpoint 1, main", "Tracepoint 2", "detached"]);
+    // The run ends by itself while nobody looks. Whoever comes too early lets it go on.
+    let look = "python status = gdb.execute('tstatus', to_string=True); print(status); \
+                gdb.execute('detach' if 'running' in status else 'disconnect')";
+    let mut said = gdb(&[look]);
+    for _ in 0..50 {
+        if !said.contains("Trace is running") {
+            break;
+        }
+        said = gdb(&[look]);
+    }
+    assert_in_order(
+        &said,
+        &["Trace stopped by tracepoint 2", "Collected 20 trace frames"],
+    );
+    let said = gdb(&["tfind 19", "tfind 20", "tfind none", "kill"]);
+    // This GDB has given the tracepoint a number of its own.
+    assert_in_order(&said, &["Found trace frame 19, tracepoint 1", "killed"]);
+    assert!(server.wait().unwrap().success());
+}

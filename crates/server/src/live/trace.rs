@@ -1,0 +1,470 @@
+//! The experiment behind the tracepoint packets.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tracewire_experiment::{Experiment, InstallError, Options, Registers, Unreadable};
+use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString};
+use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
+use tracewire_target_linux::Process;
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber, Piece, SourceKind,
+    SourceStrings, Status, StatusFields, StopReason, TraceFile, TraceFileWriter, Tracepoint,
+    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, X86Registers,
+};
+
+use super::buffer::{Buffer, DEFAULT_SIZE};
+use crate::session::PACKET_SIZE;
+
+/// The most tracepoints that a client may define, locations counted one by one.
+const MOST_TRACEPOINTS: usize = 10_000;
+/// The most actions of one.
+const MOST_ACTIONS: usize = 10_000;
+/// The most text that goes with one, in bytes.
+const MOST_WORDS: usize = 1 << 20;
+
+/// The folder that a client may have traces saved in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SaveFolder(pub PathBuf);
+
+impl SaveFolder {
+    /// The file of a name, which must not lead out of the folder.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        let path = Path::new(name);
+        let inside = path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        (inside && path.file_name().is_some()).then(|| self.0.join(path))
+    }
+}
+
+/// Tracepoints, their run and its frames.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) experiment: Experiment<Buffer>,
+    /// What the client has defined, actions that are still to come left out.
+    pub(super) definitions: Vec<TracepointDefinition>,
+    registers: X86Registers,
+    /// The buffer of the next run.
+    pub(super) size: u64,
+    pub(super) circular: bool,
+    pub(super) disconnected: bool,
+    pub(super) read_only: Vec<std::ops::Range<u64>>,
+    /// The frame that is selected.
+    pub(super) selected: Option<FrameNumber>,
+    /// The frames as a file, as long as there are no others: made when one is looked for.
+    frames: Option<(u64, TraceFile)>,
+    pub(super) pieces: std::vec::IntoIter<Piece>,
+    pub(super) variables: std::vec::IntoIter<VariableDefinition>,
+    save: Option<SaveFolder>,
+}
+
+impl Trace {
+    pub(super) fn new(registers: X86Registers, save: Option<SaveFolder>) -> Self {
+        let options = Options {
+            format: FrameFormat {
+                byte_order: ByteOrder::Little,
+                register_block_size: registers.layout_64().size(),
+            },
+            stamp: false,
+            registers: Registers::Asked,
+            unreadable: Unreadable::Missing,
+        };
+        // No memory is set aside before the first run.
+        let buffer = Buffer::new(0, false).unwrap_or_else(|_| unreachable!("nothing is asked for"));
+        Self {
+            experiment: Experiment::new(options, buffer),
+            definitions: Vec::new(),
+            registers,
+            size: DEFAULT_SIZE,
+            circular: false,
+            disconnected: false,
+            read_only: Vec::new(),
+            selected: None,
+            frames: None,
+            pieces: Vec::new().into_iter(),
+            variables: Vec::new().into_iter(),
+            save,
+        }
+    }
+
+    /// Takes out of the program what a run that has ended left in it.
+    pub(super) fn take_out(&mut self, process: &mut Process) {
+        if !self.experiment.is_running() {
+            // What cannot be taken out now is tried again.
+            let _ = self.experiment.install(process);
+        }
+    }
+
+    /// The program has ended, or has become another one: nothing of ours is in it.
+    pub(super) fn program_gone(&mut self, process: &mut Process, words: &str) {
+        self.experiment.forget_installed(|_| true);
+        let _ = self
+            .experiment
+            .stop(process, StopReason::Command, Some(words.to_owned()), now());
+    }
+
+    /// The client has gone without a word.
+    pub(super) fn client_gone(&mut self, process: &mut Process) {
+        if !self.disconnected {
+            // What cannot be taken out now is tried again.
+            let _ = self
+                .experiment
+                .stop(process, StopReason::Disconnected, None, now());
+        }
+    }
+
+    /// Whether a run is on that goes on without a client.
+    pub(super) fn outlives_client(&self) -> bool {
+        self.disconnected && self.experiment.is_running()
+    }
+
+    /// The program is to be let go.
+    pub(super) fn stop_for_good(&mut self, process: Option<&mut Process>) {
+        if let Some(process) = process {
+            // Everything comes out when the process is let go.
+            let _ = self
+                .experiment
+                .stop(process, StopReason::Disconnected, None, now());
+        }
+    }
+
+    pub(super) fn status(&self) -> StatusFields {
+        let mut status = self.experiment.status();
+        if !status.running {
+            let used = status
+                .buffer_size
+                .zip(status.buffer_free)
+                .map_or(0, |(size, free)| size - free);
+            status.buffer_size = Some(self.size);
+            status.buffer_free = Some(self.size.saturating_sub(used));
+            status.circular = Some(self.circular);
+        }
+        status.disconnected = Some(self.disconnected);
+        status.start_time.get_or_insert(0);
+        status.stop_time.get_or_insert(0);
+        status.user.get_or_insert_default();
+        status.notes.get_or_insert_default();
+        status
+    }
+
+    fn definition(
+        &mut self,
+        number: TracepointNumber,
+        address: Address,
+    ) -> Option<&mut TracepointDefinition> {
+        self.definitions
+            .iter_mut()
+            .find(|definition| definition.key() == (number, address))
+    }
+
+    pub(super) fn define(&mut self, packet: &Definition, process: Option<&mut Process>) -> Reply {
+        if packet.kind == TracepointKind::Static {
+            return Reply::Error(Failure::text("static tracepoints are not supported"));
+        }
+        let definition = TracepointDefinition {
+            number: packet.number,
+            address: packet.address,
+            enabled: packet.enabled,
+            kind: packet.kind,
+            step_count: packet.step_count,
+            pass_count: packet.pass_count,
+            condition: packet.condition.clone(),
+            actions: Vec::new(),
+            step_actions: Vec::new(),
+            source: SourceStrings::default(),
+        };
+        let full = self.definitions.len() >= MOST_TRACEPOINTS;
+        match self.definition(packet.number, packet.address) {
+            Some(known) => *known = definition,
+            None if !full => self.definitions.push(definition),
+            None => return Reply::Error(Failure::text("there are too many tracepoints")),
+        }
+        // GDB announces actions where the user's collect nothing, and then sends none.
+        let process = process.filter(|_| !packet.more);
+        self.complete(packet.number, packet.address, process)
+    }
+
+    pub(super) fn actions(
+        &mut self,
+        packet: &ActionPacket,
+        process: Option<&mut Process>,
+    ) -> Reply {
+        let Some(definition) = self.definition(packet.number, packet.address) else {
+            return Reply::Error(Failure::text("actions of a tracepoint that is not defined"));
+        };
+        // Once they are those of `while-stepping`, so are all that follow.
+        let list = if packet.starts_stepping || !definition.step_actions.is_empty() {
+            &mut definition.step_actions
+        } else {
+            &mut definition.actions
+        };
+        if list.len() + packet.actions.len() > MOST_ACTIONS {
+            return Reply::Error(Failure::text("the tracepoint has too many actions"));
+        }
+        list.extend(packet.actions.iter().cloned());
+        let process = process.filter(|_| !packet.more);
+        self.complete(packet.number, packet.address, process)
+    }
+
+    /// A tracepoint is there, as far as it has been told. Once it is all there, and a process is given, it takes effect
+    /// during a run at once.
+    fn complete(
+        &mut self,
+        number: TracepointNumber,
+        address: Address,
+        process: Option<&mut Process>,
+    ) -> Reply {
+        let Some(definition) = self.definition(number, address).cloned() else {
+            return Reply::Error(Failure::Number(1));
+        };
+        if let Err(error) = self.experiment.define(definition) {
+            return Reply::Error(Failure::text(&error.to_string()));
+        }
+        match process.map(|process| self.install(process)) {
+            Some(Err(reply)) => reply,
+            Some(Ok(())) | None => Reply::Ok,
+        }
+    }
+
+    fn install(&mut self, process: &mut Process) -> Result<(), Reply> {
+        if !self.experiment.is_running() {
+            return Ok(());
+        }
+        self.experiment
+            .install(process)
+            .map_err(|errors| Reply::Error(Failure::text(&words(&errors))))
+    }
+
+    pub(super) fn source(&mut self, packet: &SourceString, process: Option<&mut Process>) -> Reply {
+        let Some(definition) = self.definition(packet.number, packet.address) else {
+            return Reply::Error(Failure::text(
+                "a string of a tracepoint that is not defined",
+            ));
+        };
+        let text = String::from_utf8_lossy(&packet.bytes).into_owned();
+        let first = packet.start == 0;
+        let source = &mut definition.source;
+        let commands: usize = source.commands.iter().map(String::len).sum();
+        let others = source.at.iter().chain(&source.condition).map(String::len);
+        if commands + others.sum::<usize>() + text.len() > MOST_WORDS
+            || source.commands.len() >= MOST_ACTIONS
+        {
+            return Reply::Error(Failure::text("the tracepoint has too long a source"));
+        }
+        let place = match packet.kind {
+            SourceKind::At => source.at.get_or_insert_default(),
+            SourceKind::Condition => source.condition.get_or_insert_default(),
+            SourceKind::Command => {
+                if first || source.commands.is_empty() {
+                    source.commands.push(String::new());
+                }
+                match source.commands.last_mut() {
+                    Some(last) => last,
+                    None => return Reply::Error(Failure::Number(1)),
+                }
+            }
+            // Kinds that are not known are kept by nobody.
+            SourceKind::Other(_) => return Reply::Ok,
+        };
+        if first {
+            place.clear();
+        }
+        place.push_str(&text);
+        // The user's words come last.
+        match process.map(|process| self.install(process)) {
+            Some(Err(reply)) => reply,
+            Some(Ok(())) | None => Reply::Ok,
+        }
+    }
+
+    pub(super) fn start(&mut self, process: &mut Process) -> Reply {
+        match Buffer::new(self.size, self.circular) {
+            Ok(buffer) => {
+                // A run that is on is an error that `start` tells of.
+                let _ = self.experiment.replace_store(buffer);
+            }
+            Err(error) => return Reply::Error(Failure::text(&error.to_string())),
+        }
+        self.frames = None;
+        match self.experiment.start_awaiting(process, now()) {
+            Ok(()) => Reply::Ok,
+            Err(error) => Reply::Error(Failure::text(&error.to_string())),
+        }
+    }
+
+    pub(super) fn set_enabled(
+        &mut self,
+        number: TracepointNumber,
+        WideAddress(address): WideAddress,
+        enabled: bool,
+        process: Option<&mut Process>,
+    ) -> Reply {
+        if let Some(definition) = self.definition(number, address) {
+            definition.enabled = enabled;
+        }
+        if let Err(error) = self.experiment.set_enabled(number, Some(address), enabled) {
+            return Reply::Error(Failure::text(&error.to_string()));
+        }
+        match process.map(|process| self.install(process)) {
+            Some(Err(reply)) => reply,
+            Some(Ok(())) | None => Reply::Ok,
+        }
+    }
+
+    pub(super) fn notes(&mut self, notes: &Notes) -> Reply {
+        let text = |HexBytes(bytes): &HexBytes| String::from_utf8_lossy(bytes).into_owned();
+        self.experiment.describe(|status| {
+            if let Some(user) = &notes.user {
+                status.user = Some(text(user));
+            }
+            if let Some(notes) = &notes.notes {
+                status.notes = Some(text(notes));
+            }
+            if let Some(stop) = &notes.stop
+                && status.stop_reason == Some(StopReason::Command)
+            {
+                status.stop_text = Some(text(stop));
+            }
+        });
+        Reply::Ok
+    }
+
+    /// The tracepoints with the user's words, as they stand.
+    pub(super) fn tracepoints(&self) -> Vec<Tracepoint> {
+        self.experiment
+            .tracepoints()
+            .map(|tracepoint| {
+                let mut definition = tracepoint.definition().clone();
+                if let Some(told) = self
+                    .definitions
+                    .iter()
+                    .find(|told| told.key() == definition.key())
+                {
+                    definition.source.clone_from(&told.source);
+                }
+                Tracepoint {
+                    definition,
+                    usage: Some(tracepoint.usage()),
+                }
+            })
+            .collect()
+    }
+
+    /// The variables that the client knows of: of the builtin ones only the time, as of gdbserver's, since the client
+    /// gives out the numbers that follow.
+    pub(super) fn told_variables(&self) -> Vec<VariableDefinition> {
+        self.experiment
+            .variables()
+            .filter(|variable| {
+                !variable.name.is_empty()
+                    && (!variable.builtin || variable.name == "trace_timestamp")
+            })
+            .cloned()
+            .collect()
+    }
+
+    fn parts(&self) -> DescriptionParts {
+        DescriptionParts {
+            register_block_size: self.registers.layout_64().size(),
+            target_xml: Some(self.registers.target_xml_64()),
+            status: Some(Status::from(self.status())),
+            variables: self.told_variables(),
+            tracepoints: self.tracepoints(),
+            modules: Vec::new(),
+        }
+    }
+
+    /// The frames there are now.
+    pub(super) fn frames(&mut self) -> Option<&TraceFile> {
+        let created = self.experiment.status().frames_created.unwrap_or(0);
+        if self
+            .frames
+            .as_ref()
+            .is_none_or(|(known, _)| *known != created)
+        {
+            let parts = self.parts();
+            let description = Description::build(&parts)
+                .or_else(|_| {
+                    // A line that GDB could not read back from a file is left out: only frames are wanted.
+                    Description::build(&DescriptionParts {
+                        tracepoints: Vec::new(),
+                        variables: Vec::new(),
+                        status: None,
+                        ..parts
+                    })
+                })
+                .ok()?;
+            let (first, second) = self.experiment.store().bytes();
+            let file = TraceFile::in_memory(&description, &[first, second]).ok()?;
+            self.frames = Some((created, file));
+        }
+        self.frames.as_ref().map(|(_, file)| file)
+    }
+
+    pub(super) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
+        let (first, second) = self.experiment.store().bytes();
+        let total = first.len() + second.len();
+        let Some(start) = usize::try_from(offset).ok().filter(|start| *start <= total) else {
+            return Reply::Error(Failure::text("The trace buffer ends before that"));
+        };
+        if start == total {
+            return Reply::End;
+        }
+        let most = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(PACKET_SIZE / 2);
+        let part = match first.get(start..).filter(|rest| !rest.is_empty()) {
+            Some(rest) => rest,
+            None => second.get(start - first.len()..).unwrap_or_default(),
+        };
+        Reply::TraceBuffer(part.get(..most).unwrap_or(part).to_vec())
+    }
+
+    pub(super) fn save(&mut self, HexBytes(name): &HexBytes) -> Reply {
+        let name = String::from_utf8_lossy(name);
+        let Some(folder) = &self.save else {
+            return Reply::Error(Failure::text(
+                "the server was not given a folder for files (--files)",
+            ));
+        };
+        let Some(path) = folder.file(&name) else {
+            return Reply::Error(Failure::text(
+                "the name of the file leads out of the folder that the server was given",
+            ));
+        };
+        let written = Description::build(&self.parts())
+            .map_err(Into::into)
+            .and_then(|description| {
+                let mut writer = TraceFileWriter::create(path, &description)?;
+                // A frame may begin in one part and end in the other.
+                let (first, second) = self.experiment.store().bytes();
+                if second.is_empty() {
+                    if !first.is_empty() {
+                        writer.append(first)?;
+                    }
+                } else {
+                    writer.append(&[first, second].concat())?;
+                }
+                writer.finish()
+            });
+        match written {
+            Ok(()) => Reply::Ok,
+            Err(error) => Reply::Error(Failure::text(&error.to_string())),
+        }
+    }
+}
+
+fn words(errors: &[InstallError]) -> String {
+    let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    words.join("; ")
+}
+
+/// Microseconds since 1970.
+pub(super) fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+        })
+}

@@ -1,0 +1,324 @@
+//! What a debugger needs beside tracing: threads let go and held one by one, breakpoints that stop, registers and
+//! memory that are read and written.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use libc::siginfo_t;
+use tracewire_experiment::{HitHandler, TargetError};
+use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
+
+use crate::breakpoint::Purpose;
+use crate::error::{Error, thread_id};
+use crate::event::Event;
+use crate::inject::bit;
+use crate::process::Process;
+use crate::ptrace::Tid;
+use crate::registers::RegisterPlan;
+use crate::thread::Pending;
+
+/// What a thread is to do, and the signal that it gets as it goes on (0 for none).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resumption {
+    /// Run.
+    Continue(i32),
+    /// Execute instructions as long as it is within the range; an empty range is one instruction.
+    Step(i32, Range<u64>),
+}
+
+/// A thread that has stopped for something that a debugger wants to know of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Why.
+    pub cause: StopCause,
+}
+
+/// Why a thread has stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopCause {
+    /// It is at a breakpoint of the debugger's.
+    Breakpoint,
+    /// Its steps are done.
+    Step,
+    /// It is about to get this signal. It gets it only if it is resumed with it.
+    Signal(i32),
+}
+
+pub(crate) fn stopped(thread: Tid, cause: StopCause) -> Event {
+    Event::Stopped(Stop {
+        thread: thread_id(thread),
+        cause,
+    })
+}
+
+impl Process {
+    /// Lets threads go on, each as it is said of it; those of which nothing is said stand, and threads that are made
+    /// meanwhile run. Then runs the program as [`run`](Self::run) does, until something happens that a debugger wants
+    /// to know of. All threads then stand where the program has them, none in code of ours.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn resume(
+        &mut self,
+        handler: &mut dyn HitHandler,
+        mut what: impl FnMut(ThreadId) -> Option<Resumption>,
+    ) -> Result<Event, Error> {
+        let threads: Vec<Tid> = self.threads.keys().copied().collect();
+        for id in threads {
+            self.prepare(id, what(thread_id(id)));
+        }
+        self.resume_again(handler)
+    }
+
+    /// Goes on with what [`resume`](Self::resume) was told, after it has returned for something that is of no interest.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn resume_again(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
+        if self.ended.is_some() {
+            return Err(Error::Ended(thread_id(self.id)));
+        }
+        self.passed_signals.get_or_insert(0);
+        let mark = self.request.enter();
+        let event = loop {
+            match self.run_to_event(handler) {
+                // A debugger has a breakpoint of its own for that.
+                Ok(Event::LibrariesChanged) => {}
+                event => break event,
+            }
+        };
+        self.tell_gone(handler);
+        self.follower.rest();
+        let halted = self.halt();
+        drop(mark);
+        let event = event?;
+        halted?;
+        if let Some(ended) = self.ended {
+            return Ok(ended);
+        }
+        self.settle_all();
+        Ok(event)
+    }
+
+    fn prepare(&mut self, id: Tid, what: Option<Resumption>) {
+        let own = self.id;
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        if thread.process != own {
+            return;
+        }
+        thread.held = what.is_none();
+        thread.debug_step = None;
+        let Some(what) = what else { return };
+        let signal = match what {
+            Resumption::Continue(signal) => signal,
+            Resumption::Step(signal, range) => {
+                thread.debug_step = Some(range);
+                signal
+            }
+        };
+        let registers = thread
+            .stopped()
+            .and_then(|stopped| stopped.registers().ok());
+        if let Some(registers) = registers {
+            thread.stepped_from = registers.rip;
+            // It has come by a breakpoint that is no longer there: the next time counts.
+            if !self.breakpoints.contains_key(&registers.rip) {
+                thread.repeated.take_if(|(site, _)| *site == registers.rip);
+            }
+        }
+        match &mut thread.pending {
+            Some(Pending::Signal(info)) if thread.approved => match signal {
+                0 => {
+                    thread.pending = None;
+                    thread.approved = false;
+                }
+                signal if signal == info.si_signo => {}
+                signal => *info = plain_signal(signal),
+            },
+            Some(_) => {}
+            None if signal == 0 => {}
+            None if thread.takes_signal => {
+                thread.pending = Some(Pending::Signal(plain_signal(signal)));
+                thread.approved = true;
+            }
+            None => {
+                // It was stopped in a way in which the kernel takes no signal along: it is sent one.
+                // SAFETY: tgkill takes plain numbers.
+                unsafe { libc::syscall(libc::SYS_tgkill, own, id, signal) };
+            }
+        }
+    }
+
+    /// Whether a debugger is told of what the thread does.
+    pub(crate) fn is_debugged(&self, id: Tid) -> bool {
+        self.passed_signals.is_some()
+            && self
+                .threads
+                .get(&id)
+                .is_some_and(|thread| thread.process == self.id)
+    }
+
+    /// Whether a debugger is to be told of a signal before the program gets it.
+    pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
+        self.is_debugged(id)
+            && self.passed_signals.unwrap_or(0) & bit(info.si_signo) == 0
+            && self.threads.get(&id).is_some_and(|thread| !thread.approved)
+    }
+
+    /// A thread has made a step and is now here: what the debugger is to be told.
+    pub(crate) fn debug_stepped(&mut self, id: Tid, at: u64) -> Option<Event> {
+        let thread = self.threads.get_mut(&id)?;
+        thread.stepped_from = at;
+        let range = thread.debug_step.as_ref()?;
+        thread.repeated = None;
+        (!range.contains(&at)).then(|| stopped(id, StopCause::Step))
+    }
+
+    /// Names the signals that the program gets without the debugger's being told, by their numbers here.
+    pub fn pass_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
+        let valid = signals
+            .into_iter()
+            .filter(|signal| (1..=64).contains(signal));
+        self.passed_signals = Some(valid.fold(0, |set, signal| set | bit(signal)));
+    }
+
+    /// Forgets a request of an [`Interrupter`](crate::Interrupter) that came too late for the last run.
+    pub fn forget_interruption(&self) {
+        self.request.take();
+    }
+
+    /// Whether the process has ended.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// The threads of the process itself, without those that share its memory after a vfork.
+    pub fn own_threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.threads
+            .values()
+            .filter(|thread| thread.process == self.id && !thread.exiting)
+            .map(|thread| thread_id(thread.id))
+    }
+
+    /// Puts a breakpoint in that stops the thread that comes by.
+    ///
+    /// # Errors
+    /// When there is no code that can be written to.
+    pub fn insert_stop(&mut self, address: Address) -> Result<(), TargetError> {
+        self.insert_breakpoint(address.0, Purpose::Debugger)
+    }
+
+    /// Takes it out. One that is not there is no error.
+    ///
+    /// # Errors
+    /// When the memory cannot be written.
+    pub fn remove_stop(&mut self, address: Address) -> Result<(), TargetError> {
+        self.remove_breakpoint(address.0, Purpose::Debugger)
+    }
+
+    /// Writes memory, even where the program itself may not. Breakpoints stay.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn write_memory(&mut self, address: Address, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_through(address.0, bytes)
+    }
+
+    /// The largest register set that the machine has.
+    #[must_use]
+    pub fn machine_registers() -> X86Registers {
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            X86Registers::Avx512
+        } else if std::arch::is_x86_feature_detected!("avx") {
+            X86Registers::Avx
+        } else {
+            X86Registers::Sse
+        }
+    }
+
+    /// The register block of a thread; `None` if there is no such thread, or it does not stand.
+    pub fn register_block(&mut self, thread: ThreadId) -> Option<Vec<u8>> {
+        let stopped = self.stopped(thread.0.cast_signed())?;
+        let registers = stopped.registers().ok()?;
+        let mut state = Vec::new();
+        stopped.extended_state(&mut state).ok()?;
+        let mut block = Vec::new();
+        self.collecting.block.block(&registers, &state, &mut block);
+        Some(block)
+    }
+
+    /// Where a register stands in the block: offset and size, in bytes.
+    #[must_use]
+    pub fn register_place(&self, register: RegisterNumber) -> Option<(usize, usize)> {
+        self.collecting.block.place(register)
+    }
+
+    /// Sets the registers that differ from those of the thread. Those behind the end of the block stay.
+    /// `None` if there is no such thread, or the kernel refuses the values.
+    pub fn set_register_block(&mut self, thread: ThreadId, block: &[u8]) -> Option<()> {
+        let before = self.register_block(thread)?;
+        let id = thread.0.cast_signed();
+        let plan: &RegisterPlan = &self.collecting.block;
+        let stopped = self.stopped(id)?;
+        let mut registers = stopped.registers().ok()?;
+        let place = registers.rip;
+        let mut state = Vec::new();
+        stopped.extended_state(&mut state).ok()?;
+        if plan.apply(&before, block, &mut registers, &mut state) {
+            stopped.set_extended_state(&state).ok()?;
+        }
+        stopped.set_registers(&registers).ok()?;
+        if registers.rip != place {
+            let thread = self.threads.get_mut(&id)?;
+            thread.at = None;
+            thread.repeated = None;
+        }
+        Some(())
+    }
+
+    /// What the kernel tells of the signal that a thread has stopped for, in its own form.
+    #[must_use]
+    pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
+        let info = self.stopped(thread.0.cast_signed())?.signal_info().ok()?;
+        let start = std::ptr::from_ref(&info).cast::<u8>();
+        // SAFETY: the structure is 128 bytes of plain data, all of them set.
+        Some(unsafe { std::slice::from_raw_parts(start, size_of::<siginfo_t>()) }.to_vec())
+    }
+
+    /// The cpu that a thread ran on last.
+    pub fn cpu_of(&mut self, thread: ThreadId) -> u32 {
+        let id = thread.0.cast_signed();
+        self.threads
+            .get_mut(&id)
+            .map_or(0, |thread| thread.cpu.recorded(id))
+    }
+}
+
+/// A signal that nobody but the debugger has sent.
+fn plain_signal(signal: i32) -> siginfo_t {
+    // SAFETY: all-zero bytes are a valid siginfo_t.
+    let mut info: siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
+    info.si_signo = signal;
+    info
+}
+
+/// Does something with the addresses of programs that it starts not chosen at random.
+pub fn without_randomization<T>(work: impl FnOnce() -> T) -> T {
+    use nix::sys::personality::{self, Persona};
+    let before = personality::get();
+    if let Ok(before) = before {
+        // Where it is not allowed, addresses are random.
+        let _ = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
+    }
+    let result = work();
+    if let Ok(before) = before {
+        let _ = personality::set(before);
+    }
+    result
+}
