@@ -25,7 +25,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct GdbserverArguments {
-    /// Where to listen: [HOST]:PORT, the path of a Unix socket, or - for standard input and output
+    /// Where to listen: HOST:PORT or :PORT (on loopback), the path of a Unix socket, or - for standard input and output
     #[arg(value_name = "ADDRESS")]
     pub address: ListenAddress,
     /// The program and its arguments; with --attach, the number of a process
