@@ -237,7 +237,8 @@ fn fill_the_disk() {
     println!("finished");
 }
 
-/// Killed with SIGKILL at some moment, it leaves every frame it told of.
+/// Killed with SIGKILL at some moment, it leaves every frame it told of. Behind the end marker may stand what there is
+/// of the frame that was being written.
 #[test]
 fn a_killed_recorder_leaves_every_finished_frame() {
     for wanted in [1u64, 500, 40_000] {
@@ -260,7 +261,7 @@ fn a_killed_recorder_leaves_every_finished_frame() {
             file.frame_count()
         );
         assert!(
-            matches!(file.ending(), Ending::Marker { zero: true, .. }),
+            matches!(file.ending(), Ending::Marker { .. }),
             "{:?}",
             file.ending()
         );

@@ -1,0 +1,2 @@
+//! What an execution trace tells.
+#![deny(missing_docs)]

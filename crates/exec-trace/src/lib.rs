@@ -1,0 +1,2 @@
+//! Execution traces: what a processor did, instruction by instruction.
+#![deny(missing_docs)]

@@ -1,0 +1,2 @@
+//! Machine code for tracepoints.
+#![deny(missing_docs)]

@@ -1,0 +1,2 @@
+//! A recorded execution as a target that runs both ways.
+#![deny(missing_docs)]
