@@ -1,2 +1,4 @@
 //! Machine code for tracepoints.
 #![deny(missing_docs)]
+
+pub mod relocate;

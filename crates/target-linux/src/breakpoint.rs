@@ -1,11 +1,11 @@
 //! Putting tracepoints in and taking them out.
 
 use tracewire_experiment::{Target, TargetError};
+use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION};
 use tracewire_tracefile::Address;
 
 use crate::maps::{self, ThreadStatus};
 use crate::process::{Process, runs_x86_64};
-use crate::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION};
 use crate::slots::{PAGE_SIZE, free_page};
 
 /// The instruction of a breakpoint.

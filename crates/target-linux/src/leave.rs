@@ -1,10 +1,11 @@
 //! Getting our hands off: threads out of our code, breakpoints out of the memory, the process let go.
 
+use tracewire_jump_pad::relocate::Place;
+
 use crate::breakpoint::Means;
 use crate::error::Error;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
-use crate::relocate::Place;
 use crate::slots::PAGE_SIZE;
 use crate::thread::{Pending, State};
 
@@ -166,7 +167,7 @@ impl Process {
     /// Where a thread is that is this far into the slot of a site.
     pub(crate) fn place(&self, site: u64, offset: u64) -> Option<Place> {
         match &self.breakpoints.get(&site)?.means {
-            Means::Slot(_, copy) => Some(copy.place(offset)),
+            Means::Slot(_, copy) => Some(copy.place(offset).place),
             _ => None,
         }
     }

@@ -102,7 +102,6 @@ mod modules;
 mod process;
 mod ptrace;
 mod registers;
-mod relocate;
 mod run;
 mod signal;
 mod slots;

@@ -2,6 +2,7 @@
 
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::{Hit, HitHandler};
+use tracewire_jump_pad::relocate::Place;
 
 use crate::debug::{StopCause, stopped};
 use crate::error::Error;
@@ -11,7 +12,6 @@ use crate::leave::undo;
 use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::relocate::Place;
 use crate::thread::{Pending, Thread};
 
 /// `si_code` of a trap after one instruction.

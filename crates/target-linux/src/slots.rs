@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tracewire_jump_pad::relocate::SLOT_SIZE;
+
 use crate::maps::Mapping;
-use crate::relocate::SLOT_SIZE;
 
 /// The size of a page of slots, in bytes: one page of the machine.
 pub(crate) const PAGE_SIZE: u64 = 4096;

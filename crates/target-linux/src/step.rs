@@ -2,12 +2,13 @@
 
 use libc::{siginfo_t, user_regs_struct};
 
+use tracewire_jump_pad::relocate::Place;
+
 use crate::error::Error;
 use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::leave::undo;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
-use crate::relocate::Place;
 use crate::thread::{Pending, Thread};
 
 /// The offset of the saved `rip` from the third argument of a signal handler, a `ucontext_t`:

@@ -1,0 +1,175 @@
+//! A jump over instructions, planned.
+
+use std::ops::Range;
+
+use super::block::{Block, Unmovable};
+use super::pattern::{ByteRule, Pattern};
+
+/// The length of a jump, in bytes: its opcode and a displacement of 32 bits.
+pub const JUMP_LENGTH: usize = 5;
+
+/// The opcode of the jump.
+const JUMP: u8 = 0xe9;
+/// A prefix that means nothing before a jump in 64-bit mode (a segment override, Intel's manual, volume 1, 3.4.2.1).
+const PREFIX: u8 = 0x26;
+
+/// How a jump comes to its five bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The instruction is long enough.
+    Whole,
+    /// Its displacement ends in the instructions that follow.
+    Punned,
+    /// Several instructions are displaced.
+    Several,
+}
+
+/// A jump over the instruction at an address.
+#[derive(Debug)]
+pub struct Jump {
+    address: u64,
+    way: Way,
+    block: Block,
+    /// How many prefixes stand before the opcode.
+    prefixes: usize,
+    /// How many of its bytes are written.
+    written: usize,
+    pattern: Pattern,
+}
+
+impl Jump {
+    /// A jump over an instruction of at least five bytes. `original` are the program's bytes from `address` on.
+    ///
+    /// # Errors
+    /// When the instruction cannot be moved; `Ends` when it is shorter.
+    pub fn whole(address: u64, original: &[u8]) -> Result<Self, Unmovable> {
+        let block = Block::decode(address, original, 1)?;
+        if block.length() < JUMP_LENGTH {
+            return Err(Unmovable::Ends(address.wrapping_add(block.length() as u64)));
+        }
+        let from = address.wrapping_add(JUMP_LENGTH as u64);
+        Ok(Self {
+            address,
+            way: Way::Whole,
+            block,
+            prefixes: 0,
+            written: JUMP_LENGTH,
+            pattern: Pattern::new(from, [ByteRule::Any; 4]),
+        })
+    }
+
+    /// A jump over a shorter instruction alone, with so many prefixes before its opcode. `present` are the bytes that
+    /// stand in memory now, jumps and breakpoints of ours among them: those behind the instruction must stay as long as
+    /// this jump does.
+    ///
+    /// # Errors
+    /// When the instruction cannot be moved; `Ends` when there is no room for the opcode.
+    pub fn punned(
+        address: u64,
+        original: &[u8],
+        present: &[u8],
+        prefixes: usize,
+    ) -> Result<Self, Unmovable> {
+        let block = Block::decode(address, original, 1)?;
+        let length = block.length().min(prefixes + JUMP_LENGTH);
+        let end = Unmovable::Ends(address.wrapping_add(block.length() as u64));
+        if prefixes >= length {
+            return Err(end);
+        }
+        let mut rules = [ByteRule::Any; 4];
+        for (rule, offset) in rules.iter_mut().zip(prefixes + 1..) {
+            if offset >= length {
+                *rule = ByteRule::Is(*present.get(offset).ok_or(end)?);
+            }
+        }
+        let from = address.wrapping_add((prefixes + JUMP_LENGTH) as u64);
+        Ok(Self {
+            address,
+            way: Way::Punned,
+            block,
+            prefixes,
+            written: length,
+            pattern: Pattern::new(from, rules),
+        })
+    }
+
+    /// A jump over as many instructions as it takes.
+    ///
+    /// # Errors
+    /// When one of them cannot be moved, or must not be.
+    pub fn several(address: u64, original: &[u8]) -> Result<Self, Unmovable> {
+        let block = Block::decode(address, original, JUMP_LENGTH)?;
+        let mut rules = [ByteRule::Any; 4];
+        for instruction in block.instructions().iter().skip(1) {
+            let offset = instruction.address().wrapping_sub(address) as usize;
+            if let Some(rule) = offset.checked_sub(1).and_then(|byte| rules.get_mut(byte)) {
+                *rule = ByteRule::NoInstruction;
+            }
+        }
+        let from = address.wrapping_add(JUMP_LENGTH as u64);
+        Ok(Self {
+            address,
+            way: Way::Several,
+            block,
+            prefixes: 0,
+            written: JUMP_LENGTH,
+            pattern: Pattern::new(from, rules),
+        })
+    }
+
+    /// The address of the site.
+    #[must_use]
+    pub const fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// How it comes to its bytes.
+    #[must_use]
+    pub const fn way(&self) -> Way {
+        self.way
+    }
+
+    /// The instructions that it displaces.
+    #[must_use]
+    pub const fn block(&self) -> &Block {
+        &self.block
+    }
+
+    /// How many bytes from the site on are written.
+    #[must_use]
+    pub const fn written(&self) -> usize {
+        self.written
+    }
+
+    /// The addresses whose bytes are written.
+    #[must_use]
+    pub const fn writes(&self) -> Range<u64> {
+        self.address..self.address.wrapping_add(self.written as u64)
+    }
+
+    /// The addresses whose bytes make the jump; those that are not written must stay.
+    #[must_use]
+    pub const fn reads(&self) -> Range<u64> {
+        self.address
+            ..self
+                .address
+                .wrapping_add((self.prefixes + JUMP_LENGTH) as u64)
+    }
+
+    /// What is asked of where it leads.
+    #[must_use]
+    pub const fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+
+    /// The bytes to write; `None` if it cannot lead there.
+    #[must_use]
+    pub fn bytes(&self, target: u64) -> Option<Vec<u8>> {
+        let displacement = self.pattern.displacement(target)?;
+        let mut bytes = vec![PREFIX; self.prefixes];
+        bytes.push(JUMP);
+        bytes.extend(displacement);
+        bytes.truncate(self.written);
+        Some(bytes)
+    }
+}

@@ -1,0 +1,159 @@
+//! What is asked of the bytes of a displacement, and the places that fit.
+
+use std::ops::Range;
+
+/// Bytes that begin no instruction in 64-bit mode, today or by any extension announced: the processor raises an
+/// invalid-opcode fault (Intel's manual, volume 2, A.3: those marked i64 that no prefix has been made of).
+const NOT_INSTRUCTIONS: [u8; 18] = [
+    0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f, 0x60, 0x61, 0x82, 0x9a, 0xce,
+    0xd4, 0xea,
+];
+
+/// What is asked of one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ByteRule {
+    /// Nothing.
+    Any,
+    /// It is there already, and stays.
+    Is(u8),
+    /// It begins no instruction.
+    NoInstruction,
+}
+
+impl ByteRule {
+    fn admits(self, byte: u8) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Is(only) => only == byte,
+            Self::NoInstruction => NOT_INSTRUCTIONS.contains(&byte),
+        }
+    }
+}
+
+/// What is asked of the four bytes of a displacement, lowest first, and where it counts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    /// The address after the jump.
+    from: u64,
+    rules: [ByteRule; 4],
+}
+
+/// How far addresses of programs go.
+const HIGHEST: u64 = 1 << 47;
+
+impl Pattern {
+    /// For a jump that ends at `from`.
+    #[must_use]
+    pub const fn new(from: u64, rules: [ByteRule; 4]) -> Self {
+        Self { from, rules }
+    }
+
+    /// Whether any displacement will do.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.rules == [ByteRule::Any; 4]
+    }
+
+    /// The displacement to a target; `None` if it does not fit.
+    #[must_use]
+    pub fn displacement(&self, target: u64) -> Option<[u8; 4]> {
+        let distance = i32::try_from(target.wrapping_sub(self.from).cast_signed()).ok()?;
+        let bytes = distance.to_le_bytes();
+        self.rules
+            .iter()
+            .zip(bytes)
+            .all(|(rule, byte)| rule.admits(byte))
+            .then_some(bytes)
+    }
+
+    /// The lowest address in a range that fits.
+    #[must_use]
+    pub fn first_target(&self, range: Range<u64>) -> Option<u64> {
+        // Displacements in their order as unsigned numbers of 33 bits, shifted so that none is negative.
+        const SHIFT: u64 = 1 << 31;
+        let lowest = self.from.saturating_sub(SHIFT).max(range.start);
+        let end = range.end.min(self.from.saturating_add(SHIFT)).min(HIGHEST);
+        let mut target = lowest;
+        while target < end {
+            let distance = i32::try_from(target.wrapping_sub(self.from).cast_signed()).ok()?;
+            let bytes = distance.to_le_bytes();
+            // The highest byte that does not fit is the one to count up; all below it begin anew.
+            let wrong = (0..4_u32).rev().find(|index| !self.fits(*index, &bytes));
+            let Some(wrong) = wrong else {
+                return Some(target);
+            };
+            let unit = 1_u64 << (8 * wrong);
+            let above = target.wrapping_sub(self.from) & (unit - 1);
+            target = target.checked_add(unit - above)?;
+        }
+        None
+    }
+
+    fn fits(&self, index: u32, bytes: &[u8; 4]) -> bool {
+        match (self.rules.get(index as usize), bytes.get(index as usize)) {
+            (Some(rule), Some(byte)) => rule.admits(*byte),
+            _ => false,
+        }
+    }
+
+    /// Ranges in which all that fit lie, the nearest first: each is of one value of the bytes above the lowest two.
+    pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        const WINDOW: i64 = 1 << 16;
+        const COUNT: i64 = 1 << 15;
+        (0..COUNT).flat_map(move |number| {
+            [number, -number - 1].into_iter().filter_map(move |upper| {
+                let [low, high, ..] = (upper as i32).to_le_bytes();
+                let [_, _, third, fourth] = self.rules;
+                if !third.admits(low) || !fourth.admits(high) {
+                    return None;
+                }
+                let start = self.from.checked_add_signed(upper * WINDOW)?;
+                let end = start.checked_add(WINDOW as u64)?;
+                (end <= HIGHEST).then_some(start..end)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rule() -> impl Strategy<Value = ByteRule> {
+        prop_oneof![
+            Just(ByteRule::Any),
+            any::<u8>().prop_map(ByteRule::Is),
+            Just(ByteRule::NoInstruction)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_target_fits_and_nothing_before_it(
+            rules in prop::array::uniform4(rule()),
+            from in 0x1000_u64..0x7fff_ffff_0000,
+            start in any::<i32>(),
+            length in 1_u64..0x2_0000,
+        ) {
+            let pattern = Pattern::new(from, rules);
+            let start = from.saturating_add_signed(i64::from(start));
+            let range = start..start + length;
+            let found = pattern.first_target(range.clone());
+            let naive = range.take_while(|at| *at < HIGHEST).find(|at| pattern.displacement(*at).is_some());
+            prop_assert_eq!(found, naive);
+        }
+
+        #[test]
+        fn every_target_is_in_a_window(rules in prop::array::uniform4(rule()), distance in any::<i32>()) {
+            let from = 0x5555_5555_0000;
+            let pattern = Pattern::new(from, rules);
+            let target = from.wrapping_add_signed(i64::from(distance));
+            if pattern.displacement(target).is_some() {
+                let inside = pattern.windows().any(|window| window.contains(&target));
+                prop_assert!(inside);
+            }
+        }
+    }
+}
