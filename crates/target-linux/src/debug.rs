@@ -16,7 +16,8 @@ use crate::inject::bit;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::registers::RegisterPlan;
-use crate::thread::Pending;
+use crate::thread::{Pending, Thread};
+use crate::watch::Watch;
 
 /// What a thread is to do, and the signal that it gets as it goes on (0 for none).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,6 +46,14 @@ pub enum StopCause {
     Step,
     /// It is about to get this signal. It gets it only if it is resumed with it.
     Signal(i32),
+    /// It is about to execute an instruction that the machine looks out for ([`Watch::Execution`]).
+    HardwareBreakpoint,
+    /// It has used memory that the machine looks out for. The address is in what is watched, or its start.
+    Watchpoint(Watch, Address),
+    /// It enters the system call of this number ([`catch_system_calls`](Process::catch_system_calls)).
+    CallEntry(u32),
+    /// It leaves the system call of this number.
+    CallReturn(u32),
 }
 
 pub(crate) fn stopped(thread: Tid, cause: StopCause) -> Event {
@@ -172,8 +181,12 @@ impl Process {
 
     /// A thread has made a step and is now here: what the debugger is to be told.
     pub(crate) fn debug_stepped(&mut self, id: Tid, at: u64) -> Option<Event> {
+        let trigger = self.take_trigger(id);
         let thread = self.threads.get_mut(&id)?;
         thread.stepped_from = at;
+        if let Some(cause) = trigger {
+            return Some(stopped(id, cause));
+        }
         let range = thread.debug_step.as_ref()?;
         thread.repeated = None;
         (!range.contains(&at)).then(|| stopped(id, StopCause::Step))
@@ -185,6 +198,26 @@ impl Process {
             .into_iter()
             .filter(|signal| (1..=64).contains(signal));
         self.passed_signals = Some(valid.fold(0, |set, signal| set | bit(signal)));
+    }
+
+    /// Names the signals that a debugger wants the program to have at all, by their numbers here. It matters when the
+    /// process is let go: a thread that stands with another signal goes on without it. Where nothing is said, these are all
+    /// but `SIGTRAP` and `SIGINT`.
+    pub fn program_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
+        let valid = signals
+            .into_iter()
+            .filter(|signal| (1..=64).contains(signal));
+        self.program_signals = Some(valid.fold(0, |set, signal| set | bit(signal)));
+    }
+
+    /// Whether a thread that is let go with a signal gets it.
+    pub(crate) fn is_wanted(&self, thread: &Thread, signal: i32) -> bool {
+        thread.triggered.is_none()
+            && (self.passed_signals.is_none()
+                || match self.program_signals {
+                    Some(signals) => signals & bit(signal) != 0,
+                    None => ![libc::SIGTRAP, libc::SIGINT].contains(&signal),
+                })
     }
 
     /// Forgets a request of an [`Interrupter`](crate::Interrupter) that came too late for the last run.

@@ -41,6 +41,7 @@ impl Process {
     /// Takes note of what a wait tells while all threads are to stop.
     fn halted(&mut self, id: Tid, status: Status) {
         self.note(id, status);
+        self.forget_interrupted_call(id);
         if matches!(status, Status::Event(_) | Status::SystemCall)
             && let Some(thread) = self.threads.get_mut(&id)
             && thread.pending.is_none()
@@ -112,15 +113,7 @@ impl Process {
                     thread.rejoin_group_stop = false;
                 }
             }
-            Status::SystemCall => {
-                if let Some(thread) = self.threads.get_mut(&id) {
-                    thread.has_stopped();
-                    if thread.stopped().is_some_and(Stopped::leaves_system_call) {
-                        thread.steps_call = false;
-                        thread.pending = Some(Pending::Stepped);
-                    }
-                }
-            }
+            Status::SystemCall => self.note_call(id),
             Status::Signal(_) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
@@ -138,6 +131,9 @@ impl Process {
                         // A thread that is gone tells of its end next.
                         info => thread.pending = info.map(Pending::Signal),
                     }
+                }
+                if status == Status::Signal(libc::SIGTRAP) {
+                    self.note_trigger(id);
                 }
             }
         }

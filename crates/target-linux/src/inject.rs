@@ -109,6 +109,7 @@ impl Process {
             match status {
                 Status::Signal(libc::SIGTRAP) => {
                     entry.has_stopped();
+                    self.note_trigger(thread);
                     return Some(());
                 }
                 Status::GroupStop(_) => {
@@ -132,7 +133,7 @@ impl Process {
         let thread = self
             .threads
             .values()
-            .filter(|thread| thread.process == self.id && !thread.exiting)
+            .filter(|thread| thread.process == self.id && !thread.exiting && !thread.enters_call)
             .filter(|thread| matches!(thread.state, State::Stopped(_)))
             .find(|thread| {
                 ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())

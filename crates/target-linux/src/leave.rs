@@ -29,22 +29,24 @@ impl Process {
         let halted = halted.and(self.await_vfork());
         self.settle_all();
         self.breakpoints.clear();
+        self.disarm_all();
         let pages = self.slots.pages().to_vec();
         for page in pages {
             self.unmap_page(page, PAGE_SIZE);
         }
         for thread in std::mem::take(&mut self.threads).into_values() {
-            let State::Stopped(stopped) = thread.state else {
-                continue;
-            };
             let signal = match &thread.pending {
-                Some(Pending::Signal(info)) => {
-                    let _ = stopped.set_signal_info(info);
+                Some(Pending::Signal(info)) if self.is_wanted(&thread, info.si_signo) => {
+                    if let State::Stopped(stopped) = &thread.state {
+                        let _ = stopped.set_signal_info(info);
+                    }
                     info.si_signo
                 }
                 _ => 0,
             };
-            stopped.detach(signal);
+            if let State::Stopped(stopped) = thread.state {
+                stopped.detach(signal);
+            }
         }
         halted
     }
@@ -138,7 +140,11 @@ impl Process {
             if info.si_code == libc::SI_KERNEL && (ours || self.removed.contains(&site)) {
                 registers.rip = site;
                 swallow = true;
-            } else if info.si_code != libc::SI_KERNEL && thread.steps() && !thread.approved {
+            } else if info.si_code != libc::SI_KERNEL
+                && thread.steps()
+                && !thread.approved
+                && thread.triggered.is_none()
+            {
                 swallow = true;
             }
         }

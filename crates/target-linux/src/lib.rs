@@ -87,6 +87,7 @@
 mod affinity;
 mod attach;
 mod breakpoint;
+mod calls;
 mod clock;
 mod debug;
 mod error;
@@ -109,8 +110,10 @@ mod spawn;
 mod standing;
 mod step;
 mod thread;
+mod watch;
 mod xstate;
 
+pub use calls::CaughtCalls;
 pub use debug::{Resumption, Stop, StopCause, without_randomization};
 pub use error::Error;
 pub use event::Event;
@@ -118,3 +121,4 @@ pub use interrupt::Interrupter;
 pub use modules::{Module, ModuleKind};
 pub use process::{Process, Settings};
 pub use spawn::Surroundings;
+pub use watch::Watch;

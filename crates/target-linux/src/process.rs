@@ -14,6 +14,7 @@ use tracewire_tracefile::{ThreadId, X86Registers};
 use crate::affinity::Follower;
 use crate::attach;
 use crate::breakpoint::{Breakpoint, Purpose};
+use crate::calls::CaughtCalls;
 use crate::clock::Clock;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
@@ -27,6 +28,7 @@ use crate::slots::Slots;
 use crate::spawn::{self, Surroundings};
 use crate::standing::Collecting;
 use crate::thread::{State, Thread};
+use crate::watch::DebugRegisters;
 
 /// How a process is to be traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +77,12 @@ pub struct Process {
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
     pub(crate) collecting: Collecting,
+    /// What the debug registers of its threads are for.
+    pub(crate) debug_registers: DebugRegisters,
+    /// The system calls that a debugger wants to know of.
+    pub(crate) caught_calls: CaughtCalls,
+    /// The signals that a debugger wants the program to have; none where it has not said.
+    pub(crate) program_signals: Option<u64>,
     /// The signals that a debugger does not want to know of; none where there is no debugger.
     pub(crate) passed_signals: Option<u64>,
     pub(crate) clock: Clock,
@@ -191,6 +199,9 @@ impl Process {
                 bytes: Vec::new(),
                 cpu_asked: false,
             },
+            debug_registers: DebugRegisters::default(),
+            caught_calls: CaughtCalls::None,
+            program_signals: None,
             passed_signals: None,
             clock: Clock::default(),
             request: Arc::default(),
@@ -252,6 +263,8 @@ impl Process {
         self.gate = None;
         self.loader = Loader::default();
         self.ready.clear();
+        // The kernel has emptied those of the thread.
+        self.debug_registers = DebugRegisters::default();
         if let Ok(memory) = Memory::open(self.id) {
             self.memory = memory;
         }

@@ -19,6 +19,8 @@ const GET_RSEQ_CONFIGURATION: c_uint = 0x420f;
 const NT_X86_XSTATE: usize = 0x202;
 /// The offset of `rip` in the kernel's `struct user`.
 const RIP_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
+/// The offset of the debug registers in the kernel's `struct user`.
+const DEBUG_OFFSET: usize = std::mem::offset_of!(libc::user, u_debugreg);
 
 /// What is asked of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program outlives us.
 const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
@@ -200,6 +202,19 @@ impl Stopped {
             std::ptr::from_mut(&mut message) as usize,
         )?;
         Ok(message)
+    }
+
+    /// Writes a debug register: 0 to 3 hold addresses, 6 is the status, 7 the control register.
+    pub(crate) fn set_debug_register(&self, number: usize, value: u64) -> Result<(), Errno> {
+        let offset = DEBUG_OFFSET + number * size_of::<u64>();
+        call(libc::PTRACE_POKEUSER, self.0, offset, value as usize)?;
+        Ok(())
+    }
+
+    /// The debug status register.
+    pub(crate) fn debug_status(&self) -> Result<u64, Errno> {
+        let offset = DEBUG_OFFSET + crate::watch::STATUS * size_of::<u64>();
+        call(libc::PTRACE_PEEKUSER, self.0, offset, 0).map(c_long::cast_unsigned)
     }
 
     /// Whether a thread at a system call leaves it, and does not enter it.

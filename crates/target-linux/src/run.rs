@@ -141,17 +141,24 @@ impl Process {
             }
             Some(Pending::Signal(info)) => self.signal(id, info, handler),
             Some(Pending::Stepped) => self.step_done(id, handler),
+            Some(Pending::Call(call)) => match self.call_reached(id, call, handler) {
+                None => self.go_on(id, 0).map(|()| None),
+                event => Ok(event),
+            },
         }
     }
 
     /// Lets a stopped thread go on with a signal or 0, past the breakpoint at which it stands.
     pub(crate) fn go_on(&mut self, id: Tid, signal: i32) -> Result<(), Error> {
+        if self.threads.get(&id).is_none_or(|thread| thread.held) {
+            return Ok(());
+        }
+        self.arm(id)
+            .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;
+        let catches_calls = self.catches_calls(id);
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(());
         };
-        if thread.held {
-            return Ok(());
-        }
         let State::Stopped(stopped) = &thread.state else {
             return Ok(());
         };
@@ -189,6 +196,8 @@ impl Process {
             } else {
                 Resume::Step
             }
+        } else if catches_calls {
+            Resume::ToSystemCall
         } else {
             Resume::Continue
         };

@@ -13,6 +13,7 @@ use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::thread::{Pending, Thread};
+use crate::watch::TRAP_HARDWARE;
 
 /// `si_code` of a trap after one instruction.
 const TRAP_TRACE: i32 = 2;
@@ -76,6 +77,16 @@ impl Process {
                 }
                 TRAP_TRACE | TRAP_BRKPT | HANDLER_ENTERED if stepping => {
                     return self.stepped(id, registers, handler, true);
+                }
+                TRAP_HARDWARE => return self.watched(id, registers),
+                // A step of ours past a breakpoint.
+                TRAP_TRACE
+                    if self
+                        .threads
+                        .get(&id)
+                        .is_some_and(|thread| thread.triggered.is_some()) =>
+                {
+                    return self.watched(id, registers);
                 }
                 _ => {}
             }
@@ -244,6 +255,11 @@ impl Process {
                 }
             }
         }
+        // The step out of our code may have been more than that.
+        let event = event.or_else(|| {
+            self.take_trigger(id)
+                .map(|cause| crate::debug::stopped(id, cause))
+        });
         if event.is_some() {
             if let Some(thread) = self.threads.get_mut(&id) {
                 thread.pending = Some(Pending::Signal(info));

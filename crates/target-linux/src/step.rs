@@ -68,14 +68,17 @@ impl Process {
             let _ = self.memory.cover(site, 0xcc);
         }
         let stepping = self.threads.get(&id).is_some_and(Thread::steps);
+        let triggered = self
+            .threads
+            .get(&id)
+            .is_some_and(|thread| thread.triggered.is_some());
         let mut told = None;
         if let (Some(stopped), Ok(mask)) = (self.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
             // A trap that the instruction means to make is the program's.
-            told = stopped
-                .signal_info()
-                .ok()
-                .filter(|info| done.is_some() && (stepping || info.si_code == libc::SI_KERNEL));
+            told = stopped.signal_info().ok().filter(|info| {
+                done.is_some() && (stepping || triggered || info.si_code == libc::SI_KERNEL)
+            });
         }
         if let Some(thread) = self.threads.get_mut(&id) {
             if let Some(info) = told {

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use crate::calls::AtCall;
+use crate::debug::StopCause;
 use crate::ptrace::{Resume, Running, Stopped, Tid};
 
 /// A traced thread.
@@ -42,6 +44,14 @@ pub(crate) struct Thread {
     pub(crate) rejoin_group_stop: bool,
     /// It waits in vfork until its child has ended or become another program; nothing stops it there.
     pub(crate) in_vfork: bool,
+    /// Up to which change its debug registers are what they should be; 0 while they are empty.
+    pub(crate) armed: u64,
+    /// What its debug registers have stopped it for, until a debugger is told.
+    pub(crate) triggered: Option<StopCause>,
+    /// It stands where it enters a system call.
+    pub(crate) enters_call: bool,
+    /// The system call that it was taken out of, unnoticed, and will enter again.
+    pub(crate) restarts_call: Option<u32>,
     /// It is about to end; no stop is to be expected.
     pub(crate) exiting: bool,
     /// It has become another program, and nobody has been told.
@@ -61,6 +71,8 @@ pub(crate) enum State {
 pub(crate) enum Pending {
     /// A step over a system call is done.
     Stepped,
+    /// It enters or leaves a system call that a debugger wants to know of.
+    Call(AtCall),
     /// A signal that it is to get. A breakpoint's trap is one of them.
     Signal(libc::siginfo_t),
 }
@@ -85,6 +97,10 @@ impl Thread {
             group_stopped: false,
             rejoin_group_stop: false,
             in_vfork: false,
+            armed: 0,
+            triggered: None,
+            enters_call: false,
+            restarts_call: None,
             exiting: false,
             exec: false,
             cpu: CpuSource::default(),
@@ -116,6 +132,7 @@ impl Thread {
     /// Notes that a wait has told of a stop.
     pub(crate) fn has_stopped(&mut self) {
         self.group_stopped = false;
+        self.enters_call = false;
         self.takes_signal = false;
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         self.state = match state {

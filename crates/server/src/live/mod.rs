@@ -4,6 +4,7 @@
 //! the other at them. All threads stop when one does (GDB's all-stop mode). While the program runs, a thread of its
 //! own reads what the client sends, and an interrupt, or the client's going away, stops the program.
 
+mod breakpoints;
 mod buffer;
 mod connection;
 mod files;

@@ -1,21 +1,21 @@
 //! The program and the session with it: which request is answered by what.
 
 use tracewire_experiment::MemoryRead;
-use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointRequest};
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::memory::MemoryRequest;
 use tracewire_packets::family::process::ProcessRequest;
 use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
-use tracewire_packets::family::setting::SettingRequest;
+use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
 use tracewire_packets::family::stop::StopReply;
 use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::TransferRequest;
 use tracewire_packets::{
     Failure, HexBytes, Numbers, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
 };
-use tracewire_target_linux::{Interrupter, Process};
+use tracewire_target_linux::{CaughtCalls, Interrupter, Process};
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
 
+use super::breakpoints::breakpoint_request;
 use super::files::Files;
 use super::signals;
 use super::trace::{SaveFolder, Trace};
@@ -46,6 +46,7 @@ pub struct LiveProgram {
 pub(super) struct ClientFeatures {
     pub(super) multiprocess: bool,
     pub(super) software_breakpoints: bool,
+    pub(super) hardware_breakpoints: bool,
     pub(super) exec_events: bool,
 }
 
@@ -329,25 +330,6 @@ impl LiveProgram {
         process.set_register_block(thread, &block).is_some()
     }
 
-    fn breakpoint_request(&mut self, request: &BreakpointRequest) -> Reply {
-        let Some(process) = &mut self.process else {
-            return Reply::Error(Failure::Number(1));
-        };
-        match request {
-            BreakpointRequest::Insert {
-                kind: BreakpointKind::Software,
-                address,
-                ..
-            } => done(process.insert_stop(*address).is_ok()),
-            BreakpointRequest::Remove {
-                kind: BreakpointKind::Software,
-                address,
-                ..
-            } => done(process.remove_stop(*address).is_ok()),
-            _ => Reply::Unsupported,
-        }
-    }
-
     fn process_request(&mut self, request: &ProcessRequest) -> Answer {
         match request {
             ProcessRequest::WhyStopped => Reply::Stop(self.stop.clone()).into(),
@@ -393,17 +375,31 @@ impl LiveProgram {
             SettingRequest::PassSignals {
                 signals: Numbers { list, .. },
             } => {
-                let signals = list
-                    .iter()
-                    .filter_map(|number| u8::try_from(*number).ok())
-                    .filter_map(|number| signals::to_linux(Signal(number)));
                 if let Some(process) = &mut self.process {
-                    process.pass_signals(signals);
+                    process.pass_signals(signals::named(list));
                 }
                 Reply::Ok
             }
-            // The client passes a signal on with the resumption, or does not.
-            SettingRequest::ProgramSignals { .. } => Reply::Ok,
+            SettingRequest::ProgramSignals {
+                signals: Numbers { list, .. },
+            } => {
+                if let Some(process) = &mut self.process {
+                    process.program_signals(signals::named(list));
+                }
+                Reply::Ok
+            }
+            SettingRequest::CatchSyscalls { what } => {
+                if let Some(process) = &mut self.process {
+                    process.catch_system_calls(match what {
+                        CaughtSyscalls::None => CaughtCalls::None,
+                        CaughtSyscalls::All => CaughtCalls::All,
+                        CaughtSyscalls::These(numbers) => {
+                            CaughtCalls::These(numbers.iter().copied().collect())
+                        }
+                    });
+                }
+                Reply::Ok
+            }
             SettingRequest::NonStop { on: false } => Reply::Ok,
             _ => Reply::Unsupported,
         }
@@ -435,6 +431,7 @@ impl Responder for LiveProgram {
         self.client = ClientFeatures {
             multiprocess: client.supports("multiprocess"),
             software_breakpoints: client.supports("swbreak"),
+            hardware_breakpoints: client.supports("hwbreak"),
             exec_events: client.supports("exec-events"),
         };
         let mut features = FeatureList::default();
@@ -450,6 +447,8 @@ impl Responder for LiveProgram {
             "multiprocess",
             "exec-events",
             "swbreak",
+            "hwbreak",
+            "QCatchSyscalls",
             "vContSupported",
             "ConditionalTracepoints",
             "TraceStateVariables",
@@ -471,7 +470,10 @@ impl Responder for LiveProgram {
             Request::Memory(request) => self.memory_request(request).into(),
             Request::Register(request) => self.register_request(request).into(),
             Request::Resume(request) => self.resume_request(request).into(),
-            Request::Breakpoint(request) => self.breakpoint_request(request).into(),
+            Request::Breakpoint(request) => match &mut self.process {
+                Some(process) => breakpoint_request(process, request).into(),
+                None => Reply::Error(Failure::Number(1)).into(),
+            },
             Request::Trace(request) => self.trace_request(request).into(),
             Request::Thread(request) => self.thread_request(request).into(),
             Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),

@@ -2,9 +2,9 @@
 
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
-use tracewire_packets::family::stop::{StopField, StopReply};
+use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
 use tracewire_packets::{Failure, HexBytes, Reply, Signal};
-use tracewire_target_linux::{Error, Event, Resumption, Stop, StopCause};
+use tracewire_target_linux::{Error, Event, Resumption, Stop, StopCause, Watch};
 use tracewire_tracefile::{Address, ThreadId};
 
 use super::program::{EXPEDITED, LiveProgram};
@@ -121,6 +121,25 @@ impl LiveProgram {
                             .software_breakpoints
                             .then_some(StopField::SoftwareBreakpoint),
                     ),
+                    StopCause::HardwareBreakpoint => (
+                        Signal::TRAP,
+                        self.client
+                            .hardware_breakpoints
+                            .then_some(StopField::HardwareBreakpoint),
+                    ),
+                    StopCause::Watchpoint(watch, address) => {
+                        let kind = match watch {
+                            Watch::Access => WatchKind::Access,
+                            Watch::Write | Watch::Execution => WatchKind::Write,
+                        };
+                        (Signal::TRAP, Some(StopField::Watch(kind, address)))
+                    }
+                    StopCause::CallEntry(number) => {
+                        (Signal::TRAP, Some(StopField::SyscallEntry(number)))
+                    }
+                    StopCause::CallReturn(number) => {
+                        (Signal::TRAP, Some(StopField::SyscallReturn(number)))
+                    }
                     StopCause::Step => (Signal::TRAP, None),
                     StopCause::Signal(signal) => (signals::from_linux(signal), None),
                 };

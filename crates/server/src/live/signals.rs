@@ -40,6 +40,14 @@ pub(super) fn from_linux(signal: i32) -> Signal {
     })
 }
 
+/// Linux's numbers of those of the protocol's signals that Linux has.
+pub(super) fn named(numbers: &[u64]) -> impl Iterator<Item = i32> + '_ {
+    numbers
+        .iter()
+        .filter_map(|number| u8::try_from(*number).ok())
+        .filter_map(|number| to_linux(Signal(number)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{from_linux, to_linux};

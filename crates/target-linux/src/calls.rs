@@ -1,0 +1,147 @@
+//! System calls that a debugger wants to know of.
+
+use std::collections::BTreeSet;
+
+use tracewire_experiment::{Hit, HitHandler};
+
+use crate::debug::{StopCause, stopped};
+use crate::event::Event;
+use crate::process::Process;
+use crate::ptrace::{Stopped, Tid};
+use crate::thread::Pending;
+
+/// Which system calls stop a thread as it enters and as it leaves them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum CaughtCalls {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those with these numbers, which are the program's own: a 32-bit program counts otherwise.
+    These(BTreeSet<u32>),
+}
+
+impl CaughtCalls {
+    fn holds(&self, number: u32) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::These(numbers) => numbers.contains(&number),
+        }
+    }
+}
+
+/// A thread at a system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AtCall {
+    /// The call's number.
+    pub(crate) number: u32,
+    /// Whether it leaves it.
+    pub(crate) leaves: bool,
+    /// Whether a step was over the call, and is done.
+    pub(crate) stepped: bool,
+}
+
+/// The results by which the kernel says to itself that a call is to be made again.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+/// The call by which it makes some of them again, on x86-64 and i386.
+const RESTART_CALLS: [u32; 2] = [219, 0];
+
+impl Process {
+    /// Says which system calls stop a thread of the process from now on.
+    pub fn catch_system_calls(&mut self, caught: CaughtCalls) {
+        self.caught_calls = caught;
+    }
+
+    /// Whether a thread is to stop at system calls.
+    pub(crate) fn catches_calls(&self, id: Tid) -> bool {
+        self.caught_calls != CaughtCalls::None
+            && self
+                .threads
+                .get(&id)
+                .is_some_and(|thread| thread.process == self.id)
+    }
+
+    /// A thread has stopped as it enters or leaves a system call.
+    pub(crate) fn note_call(&mut self, id: Tid) {
+        let own = self.id;
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        thread.has_stopped();
+        let Some((leaves, number)) = thread
+            .stopped()
+            .and_then(|stopped| Some((stopped.leaves_system_call(), call_number(stopped)?)))
+        else {
+            return;
+        };
+        thread.enters_call = !leaves;
+        let stepped = leaves && std::mem::take(&mut thread.steps_call);
+        let again = !leaves
+            && thread
+                .restarts_call
+                .take()
+                .is_some_and(|before| before == number || RESTART_CALLS.contains(&number));
+        if thread.process == own && self.caught_calls.holds(number) && !again {
+            thread.pending = Some(Pending::Call(AtCall {
+                number,
+                leaves,
+                stepped,
+            }));
+        } else if stepped {
+            thread.pending = Some(Pending::Stepped);
+        }
+    }
+
+    /// A thread has left a system call because all threads were to stand, and will make it again at once: there is nothing
+    /// to tell.
+    pub(crate) fn forget_interrupted_call(&mut self, id: Tid) {
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        let Some(Pending::Call(call)) = thread.pending else {
+            return;
+        };
+        let restarts = call.leaves
+            && !call.stepped
+            && thread
+                .stopped()
+                .and_then(|stopped| stopped.registers().ok())
+                .is_some_and(|registers| RESTARTS.contains(&(registers.rax as i64)));
+        if restarts {
+            thread.pending = None;
+            thread.restarts_call = Some(call.number);
+        }
+    }
+
+    /// Tells of a thread at a system call.
+    pub(crate) fn call_reached(
+        &mut self,
+        id: Tid,
+        call: AtCall,
+        handler: &mut dyn HitHandler,
+    ) -> Option<Event> {
+        if call.stepped
+            && self.threads.get(&id).is_some_and(|thread| thread.stepping)
+            && let Some(registers) = self
+                .stopped(id)
+                .and_then(|stopped| stopped.registers().ok())
+        {
+            let outcome = self.tell(id, Hit::Step, registers, handler)?;
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.stepping = outcome.step && !outcome.run_ended;
+            }
+        }
+        let cause = if call.leaves {
+            StopCause::CallReturn(call.number)
+        } else {
+            StopCause::CallEntry(call.number)
+        };
+        self.is_debugged(id).then(|| stopped(id, cause))
+    }
+}
+
+fn call_number(thread: &Stopped) -> Option<u32> {
+    Some(thread.registers().ok()?.orig_rax as u32)
+}

@@ -1,0 +1,380 @@
+//! Breakpoints and watchpoints that the machine itself looks out for: the debug registers (Intel's manual, volume 3,
+//! 17.2).
+//!
+//! A thread has four places for an address, one register that says what each is for, and one that tells which of them has
+//! stopped it. Nothing is written to the program's memory. A watchpoint is at most 8 bytes long and lies on a multiple of its
+//! length, so that a longer one, or one that lies oddly, is cut and takes several places.
+//!
+//! The kernel gives a new thread empty registers, and a child by `fork` too. So the registers of a thread are written as
+//! it goes on, whenever what they should hold has changed since.
+
+use std::collections::BTreeSet;
+
+use libc::user_regs_struct;
+use tracewire_experiment::TargetError;
+use tracewire_tracefile::Address;
+
+use crate::debug::{StopCause, stopped};
+use crate::error::Error;
+use crate::event::Event;
+use crate::process::Process;
+use crate::ptrace::{Stopped, Tid};
+use crate::relocate::Place;
+
+/// How many places there are.
+const PLACES: usize = 4;
+/// The longest piece of memory that one place can watch, in bytes.
+const LONGEST: u64 = 8;
+/// The register that tells what has happened.
+pub(crate) const STATUS: usize = 6;
+/// The register that says what the places are for.
+const CONTROL: usize = 7;
+/// The longest piece of memory that is watched, in bytes: what all places together can.
+const MOST: u64 = PLACES as u64 * LONGEST;
+
+/// `si_code` of a trap by the debug registers.
+pub(crate) const TRAP_HARDWARE: i32 = 4;
+
+/// What a debug register looks out for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Watch {
+    /// An instruction is about to be executed.
+    Execution,
+    /// Memory is written to.
+    Write,
+    /// Memory is read or written to. x86 cannot tell the two apart: there is none for reading alone.
+    Access,
+}
+
+/// What one place looks out for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Piece {
+    watch: Watch,
+    address: u64,
+    length: u64,
+}
+
+/// What the debug registers of every thread of the process should hold.
+#[derive(Debug, Default)]
+pub(crate) struct DebugRegisters {
+    wanted: BTreeSet<(Watch, u64, u64)>,
+    places: [Option<Piece>; PLACES],
+    /// Counts the changes, so that a thread can tell whether its registers are still right; 0 while there was none.
+    pub(crate) generation: u64,
+}
+
+impl DebugRegisters {
+    fn insert(&mut self, watch: Watch, address: u64, length: u64) -> Result<(), String> {
+        let wanted = (watch, address, length);
+        if self.wanted.contains(&wanted) {
+            return Ok(());
+        }
+        if length > MOST {
+            return Err(format!(
+                "{length} bytes are more than debug registers can watch"
+            ));
+        }
+        let mut places = self.places;
+        for piece in pieces(watch, address, length) {
+            if places.contains(&Some(piece)) {
+                continue;
+            }
+            match places.iter_mut().find(|place| place.is_none()) {
+                Some(place) => *place = Some(piece),
+                None => return Err("all debug registers are in use".to_owned()),
+            }
+        }
+        self.places = places;
+        self.wanted.insert(wanted);
+        self.generation += 1;
+        Ok(())
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, watch: Watch, address: u64, length: u64) -> bool {
+        if !self.wanted.remove(&(watch, address, length)) {
+            return false;
+        }
+        let needed: Vec<Piece> = self
+            .wanted
+            .iter()
+            .flat_map(|(watch, address, length)| pieces(*watch, *address, *length))
+            .collect();
+        for place in &mut self.places {
+            place.take_if(|piece| !needed.contains(piece));
+        }
+        self.generation += 1;
+        true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// What has stopped a thread that is at `rip` now, by its status register.
+    fn cause(&self, status: u64, rip: u64) -> Option<StopCause> {
+        self.places
+            .iter()
+            .enumerate()
+            .filter(|(number, _)| status & (1 << number) != 0)
+            .find_map(|(_, place)| match *place.as_ref()? {
+                Piece {
+                    watch: Watch::Execution,
+                    address,
+                    ..
+                } => (address == rip).then_some(StopCause::HardwareBreakpoint),
+                Piece { watch, address, .. } => {
+                    Some(StopCause::Watchpoint(watch, Address(address)))
+                }
+            })
+    }
+
+    /// Whether this can still be the cause of a stop that was not told at once.
+    fn holds(&self, cause: StopCause, rip: u64) -> bool {
+        self.places.iter().flatten().any(|piece| match cause {
+            StopCause::HardwareBreakpoint => {
+                piece.watch == Watch::Execution && piece.address == rip
+            }
+            StopCause::Watchpoint(watch, Address(address)) => {
+                piece.watch == watch && piece.address == address
+            }
+            _ => false,
+        })
+    }
+
+    /// Writes them all into a thread.
+    fn write(&self, thread: &Stopped) -> Result<(), nix::errno::Errno> {
+        thread.set_debug_register(CONTROL, 0)?;
+        let mut control = 0;
+        for (number, place) in self.places.iter().enumerate() {
+            let Some(piece) = place else { continue };
+            thread.set_debug_register(number, piece.address)?;
+            let watch = match piece.watch {
+                Watch::Execution => 0,
+                Watch::Write => 1,
+                Watch::Access => 3,
+            };
+            let length = match piece.length {
+                1 => 0,
+                2 => 1,
+                4 => 3,
+                _ => 2,
+            };
+            // Enabled for this task.
+            control |= 1 << (2 * number) | (watch | length << 2) << (16 + 4 * number);
+        }
+        if control != 0 {
+            thread.set_debug_register(CONTROL, control)?;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts memory into pieces that one place can watch each. An instruction is known by its first byte.
+fn pieces(watch: Watch, address: u64, length: u64) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let (mut address, mut rest) = (address, length.clamp(1, MOST));
+    if watch == Watch::Execution {
+        rest = 1;
+    }
+    while rest > 0 {
+        // The largest power of two that the address is a multiple of, and that is not too long.
+        let aligned = 1 << address.trailing_zeros().min(LONGEST.ilog2());
+        let length = u64::min(aligned, 1 << rest.ilog2());
+        pieces.push(Piece {
+            watch,
+            address,
+            length,
+        });
+        address = address.wrapping_add(length);
+        rest -= length;
+    }
+    pieces
+}
+
+impl Process {
+    /// Has the machine stop every thread, those that are yet to be made too, that executes the instruction at an address
+    /// (whatever the length), or does with this memory what is looked out for. One that is there already is no error.
+    ///
+    /// # Errors
+    /// When there are not enough debug registers, or the kernel refuses the address.
+    pub fn insert_watch(
+        &mut self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+    ) -> Result<(), TargetError> {
+        let refuse = |reason: String| TargetError::CannotInsert { address, reason };
+        self.debug_registers
+            .insert(watch, address.0, length)
+            .map_err(refuse)?;
+        let standing: Vec<Tid> = self.threads.keys().copied().collect();
+        let armed = standing.into_iter().try_for_each(|id| self.arm(id));
+        if let Err(error) = armed {
+            self.debug_registers.remove(watch, address.0, length);
+            return Err(refuse(format!("the kernel refuses: {error}")));
+        }
+        self.stop_to_arm();
+        Ok(())
+    }
+
+    /// Takes it back. One that is not there is no error.
+    pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
+        if self.debug_registers.remove(watch, address.0, length) {
+            self.stop_to_arm();
+        }
+    }
+
+    /// Threads that run get their registers when they go on.
+    fn stop_to_arm(&self) {
+        for thread in self
+            .threads
+            .values()
+            .filter(|thread| thread.can_be_stopped())
+        {
+            thread.interrupt();
+        }
+    }
+
+    /// Gives a thread that stands the debug registers that it should have.
+    pub(crate) fn arm(&mut self, id: Tid) -> Result<(), nix::errno::Errno> {
+        let generation = self.debug_registers.generation;
+        let own = self.id;
+        let Some(thread) = self
+            .threads
+            .get_mut(&id)
+            .filter(|thread| thread.process == own && thread.armed != generation)
+        else {
+            return Ok(());
+        };
+        let Some(stopped) = thread.stopped() else {
+            return Ok(());
+        };
+        match self.debug_registers.write(stopped) {
+            // A thread that is gone tells of it by its exit.
+            Ok(()) | Err(nix::errno::Errno::ESRCH) => {
+                thread.armed = generation;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the debug registers back from all threads, which stand and are to be let go.
+    pub(crate) fn disarm_all(&mut self) {
+        self.debug_registers = DebugRegisters {
+            generation: self.debug_registers.generation + 1,
+            ..DebugRegisters::default()
+        };
+        let threads: Vec<Tid> = self
+            .threads
+            .values()
+            .filter(|thread| thread.armed != 0)
+            .map(|thread| thread.id)
+            .collect();
+        for id in threads {
+            // There is nobody to tell of an error.
+            let _ = self.arm(id);
+        }
+    }
+
+    /// A thread has stopped for a trap: takes note of it if a debug register was the cause, alone or beside a step.
+    pub(crate) fn note_trigger(&mut self, id: Tid) {
+        if self.debug_registers.is_empty() {
+            return;
+        }
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        let Some(stopped) = thread.stopped() else {
+            return;
+        };
+        let Ok(status) = stopped.debug_status() else {
+            return;
+        };
+        if status & 0xf == 0 {
+            return;
+        }
+        let _ = stopped.set_debug_register(STATUS, 0);
+        let Ok(registers) = stopped.registers() else {
+            return;
+        };
+        if let Some(cause) = self.debug_registers.cause(status, registers.rip) {
+            thread.triggered = Some(cause);
+        }
+    }
+
+    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
+    pub(crate) fn take_trigger(&mut self, id: Tid) -> Option<StopCause> {
+        let thread = self.threads.get_mut(&id)?;
+        let cause = thread.triggered.take()?;
+        let rip = thread.stopped()?.registers().ok()?.rip;
+        (self.debug_registers.holds(cause, rip) && self.is_debugged(id)).then_some(cause)
+    }
+
+    /// A thread has stopped for a debug register and nothing else.
+    pub(crate) fn watched(
+        &mut self,
+        id: Tid,
+        registers: user_regs_struct,
+    ) -> Result<Option<Event>, Error> {
+        if let Some((site, offset)) = self.slots.site_of(registers.rip)
+            && let Some(place) = self.place(site, offset)
+        {
+            match place {
+                Place::At(address) => {
+                    if let Some(stopped) = self.stopped(id) {
+                        let _ = stopped.set_instruction_pointer(address);
+                    }
+                }
+                // The instruction is not done.
+                Place::Before | Place::Pushed => {
+                    self.step_out(id, site, registers);
+                }
+            }
+        }
+        match self.take_trigger(id) {
+            Some(cause) => Ok(Some(stopped(id, cause))),
+            None => {
+                self.go_on(id, 0)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DebugRegisters, Watch, pieces};
+
+    fn cut(address: u64, length: u64) -> Vec<(u64, u64)> {
+        pieces(Watch::Write, address, length)
+            .into_iter()
+            .map(|piece| (piece.address, piece.length))
+            .collect()
+    }
+
+    #[test]
+    fn memory_is_cut_where_it_lies_oddly() {
+        assert_eq!(cut(0x1000, 8), [(0x1000, 8)]);
+        assert_eq!(cut(0x1000, 3), [(0x1000, 2), (0x1002, 1)]);
+        assert_eq!(cut(0x1001, 4), [(0x1001, 1), (0x1002, 2), (0x1004, 1)]);
+        assert_eq!(cut(0x1004, 8), [(0x1004, 4), (0x1008, 4)]);
+        assert_eq!(cut(0x1000, 16), [(0x1000, 8), (0x1008, 8)]);
+        assert_eq!(cut(0, 1), [(0, 1)]);
+    }
+
+    #[test]
+    fn pieces_are_shared_and_given_back_by_the_last() {
+        let mut registers = DebugRegisters::default();
+        registers.insert(Watch::Write, 0x1000, 8).unwrap();
+        registers.insert(Watch::Write, 0x1000, 16).unwrap();
+        registers.insert(Watch::Write, 0x1010, 16).unwrap();
+        assert!(registers.insert(Watch::Access, 0x1000, 1).is_err());
+        assert!(registers.remove(Watch::Write, 0x1000, 8));
+        assert!(registers.insert(Watch::Access, 0x1000, 1).is_err());
+        assert!(registers.remove(Watch::Write, 0x1000, 16));
+        registers.insert(Watch::Access, 0x1000, 2).unwrap();
+        assert!(!registers.remove(Watch::Access, 0x1000, 1));
+    }
+}
