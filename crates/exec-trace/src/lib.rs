@@ -1,2 +1,8 @@
 //! Execution traces: what a processor did, instruction by instruction.
 #![deny(missing_docs)]
+
+pub mod record;
+pub mod text;
+mod value;
+
+pub use value::{MAX_DIGITS, Notation};

@@ -1,0 +1,323 @@
+//! The readers of the text forms, and the writer of QEMU4V.
+//!
+//! [`read`] goes through a piece of text and tells a [`Sink`] of each record. Text of any size is cut into
+//! [`Piece`]s that are read independently, in parallel, and give the same records as one reading from start to
+//! end ([`Format::pieces`]).
+//!
+//! ```
+//! use tracewire_exec_trace::record::{Instruction, Line, Owner, RegisterWrite};
+//! use tracewire_exec_trace::text::{Format, Piece, Sink, read};
+//!
+//! let text = b"1 clk 0 IT (1) 00000004 3c080001 A svc : lui t0,0x1\n1 clk R r8 00010000\n";
+//!
+//! #[derive(Default)]
+//! struct Count(u64, u64);
+//!
+//! impl Sink for Count {
+//!     fn instruction(&mut self, _: Line, instruction: &Instruction<'_>) {
+//!         assert_eq!(instruction.disassembly, b"lui t0,0x1");
+//!         self.0 += 1;
+//!     }
+//!     fn register(&mut self, _: Line, owner: Owner, write: &RegisterWrite<'_>) {
+//!         assert_eq!((owner, write.value.known()), (Owner::Latest, Some(0x10000)));
+//!         self.1 += 1;
+//!     }
+//! }
+//!
+//! let mut count = Count::default();
+//! let format = Format::detect(text).expect("QEMU4V");
+//! read(format, text, &Piece::whole(text), &mut count);
+//! assert_eq!((count.0, count.1), (1, 1));
+//! ```
+//!
+//! # To which instruction a line belongs
+//!
+//! Lines of memory and registers belong to an instruction:
+//! 1. the latest instruction before the line, if it has the line's time;
+//! 2. else the latest of the [`WINDOW`] instructions before the line that has the line's time;
+//! 3. else the next instruction, if it has the line's time and stands within [`AHEAD`] lines;
+//! 4. else the latest instruction before the line; before every instruction, the state at the start.
+//!
+//! Where a line names its cpu, as Tarmac's do, only instructions of that cpu are meant, unless the window has none.
+//! A line without a time belongs to the latest instruction before it (of its cpu).
+
+mod cursor;
+mod detect;
+mod error;
+pub mod microtesk;
+pub mod nios2;
+mod owner;
+mod pieces;
+pub mod qemu4v;
+mod source;
+pub mod tarmac;
+
+use std::fmt;
+
+use memchr::memchr;
+
+pub use error::{LineError, UnparsedLine};
+pub use owner::{AHEAD, WINDOW};
+pub use pieces::Piece;
+pub use source::{Compression, OpenError, TraceText};
+
+use crate::record::{
+    Access, AccessKind, Event, Instruction, Line, Owner, Record, RegisterWrite, Time,
+};
+
+/// A form of text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Format {
+    /// QEMU4V.
+    Qemu4v,
+    /// MicroTESK's tracer, which writes QEMU4V's lines in its own manner.
+    Microtesk,
+    /// Arm's Tarmac, of Fast Models, gem5 and register transfer simulators.
+    Tarmac,
+    /// Nios II simulation, version 2.
+    Nios2V2,
+    /// Nios II simulation, version 3.
+    Nios2V3,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 5] = [
+        Self::Qemu4v,
+        Self::Microtesk,
+        Self::Tarmac,
+        Self::Nios2V2,
+        Self::Nios2V3,
+    ];
+
+    /// The name that `info` shows: `qemu4v`, `microtesk`, `tarmac`, `nios2-2` or `nios2-3`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Qemu4v => "qemu4v",
+            Self::Microtesk => "microtesk",
+            Self::Tarmac => "tarmac",
+            Self::Nios2V2 => "nios2-2",
+            Self::Nios2V3 => "nios2-3",
+        }
+    }
+
+    /// The format of a text, told from its first lines; none where no line is of any format.
+    #[must_use]
+    pub fn detect(text: &[u8]) -> Option<Self> {
+        detect::detect(text)
+    }
+
+    /// Cuts a text into pieces of about `size` bytes, which can be read in any order. Each but the first begins
+    /// with an instruction.
+    #[must_use]
+    pub fn pieces(self, text: &[u8], size: usize) -> Vec<Piece> {
+        match self {
+            Self::Qemu4v | Self::Microtesk => pieces::cut(&qemu4v::Qemu4v, text, size),
+            Self::Tarmac => pieces::cut(&tarmac::Tarmac, text, size),
+            Self::Nios2V2 => pieces::cut(&nios2::Nios2::V2, text, size),
+            Self::Nios2V3 => pieces::cut(&nios2::Nios2::V3, text, size),
+        }
+    }
+
+    /// The piece of a text from `start` to `end`, both at the starts of lines or the end of the text. What the
+    /// lines before it say of times and instructions is found by going back, 1 MiB at most.
+    #[must_use]
+    pub fn piece_at(self, text: &[u8], start: usize, end: usize) -> Piece {
+        match self {
+            Self::Qemu4v | Self::Microtesk => pieces::at(&qemu4v::Qemu4v, text, start, end),
+            Self::Tarmac => pieces::at(&tarmac::Tarmac, text, start, end),
+            Self::Nios2V2 => pieces::at(&nios2::Nios2::V2, text, start, end),
+            Self::Nios2V3 => pieces::at(&nios2::Nios2::V3, text, start, end),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is told of each record. One line may have several records, such as a Nios II line: an instruction first,
+/// then what it did.
+pub trait Sink {
+    /// An instruction.
+    fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
+        let _ = (line, instruction);
+    }
+
+    /// A memory access, and to which instruction it belongs.
+    fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
+        let _ = (line, owner, access);
+    }
+
+    /// A register write, and to which instruction it belongs.
+    fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
+        let _ = (line, owner, write);
+    }
+
+    /// Something else, behind the latest instruction.
+    fn event(&mut self, line: Line, event: &Event<'_>) {
+        let _ = (line, event);
+    }
+
+    /// A line that could not be read: its text without the line's end, and why.
+    fn unparsed(&mut self, line: Line, text: &[u8], error: LineError) {
+        let _ = (line, text, error);
+    }
+}
+
+/// Reads a piece of a text and tells the sink of every record, in the order of the lines. Gives the number of
+/// lines in the piece; lines are numbered from the piece's first ([`Piece::first_line`]).
+///
+/// Blank lines are passed over.
+pub fn read(format: Format, text: &[u8], piece: &Piece, sink: &mut impl Sink) -> u64 {
+    match format {
+        Format::Qemu4v | Format::Microtesk => read_piece(&qemu4v::Qemu4v, text, piece, sink),
+        Format::Tarmac => read_piece(&tarmac::Tarmac, text, piece, sink),
+        Format::Nios2V2 => read_piece(&nios2::Nios2::V2, text, piece, sink),
+        Format::Nios2V3 => read_piece(&nios2::Nios2::V3, text, piece, sink),
+    }
+}
+
+/// What is wrong with a line by itself, if anything.
+#[must_use]
+pub fn first_error(format: Format, line: &[u8]) -> Option<LineError> {
+    struct First(Option<LineError>);
+    impl Sink for First {
+        fn unparsed(&mut self, _: Line, _: &[u8], error: LineError) {
+            self.0.get_or_insert(error);
+        }
+    }
+    let mut first = First(None);
+    read(format, line, &Piece::whole(line), &mut first);
+    first.0
+}
+
+/// What a line's reading needs to know of the lines before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineState {
+    /// The time of this line once it is read, or of the line before.
+    time: Time,
+    /// Whether this line has a time of its own.
+    explicit: bool,
+    /// The line before was a Tarmac diagram, whose address started in this column.
+    diagram: Option<(AccessKind, u32)>,
+    /// The control registers that the latest Nios II line told.
+    control: [Option<u64>; 5],
+}
+
+impl LineState {
+    const START: Self = Self {
+        time: Time::ZERO,
+        explicit: false,
+        diagram: None,
+        control: [None; 5],
+    };
+}
+
+/// A format's way to read one line.
+pub(crate) trait Dialect {
+    /// Reads a line, without its end and not blank, and emits its records. Emits nothing when it gives an error;
+    /// then the state is as before, apart from what is of one line only.
+    fn line<'a>(
+        &self,
+        state: &mut LineState,
+        line: &'a [u8],
+        emit: &mut impl FnMut(&LineState, &Record<'a>),
+    ) -> Result<(), LineError>;
+}
+
+/// The lines of a text from `start` to `end`: offset and content, blank ones too.
+struct Lines<'a> {
+    text: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a [u8], start: usize, end: usize) -> Self {
+        Self {
+            text,
+            at: start,
+            end: end.min(text.len()),
+        }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = (usize, &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let start = self.at;
+        let rest = self.text.get(start..)?;
+        let length = memchr(b'\n', rest).unwrap_or(rest.len());
+        self.at = start + length + 1;
+        let line = rest.get(..length)?;
+        Some((start, line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+}
+
+#[inline]
+fn is_blank_line(line: &[u8]) -> bool {
+    line.iter().all(|byte| cursor::is_blank(*byte))
+}
+
+fn read_piece<D: Dialect>(dialect: &D, text: &[u8], piece: &Piece, sink: &mut impl Sink) -> u64 {
+    let mut state = piece.state.line;
+    let mut owners = piece.state.owners.clone();
+    let mut count = 0;
+    for (start, content) in Lines::new(text, piece.start, piece.end) {
+        let line = Line {
+            number: piece.first_line + count,
+            start: start as u64,
+            end: (start + content.len()) as u64,
+        };
+        count += 1;
+        state.explicit = false;
+        let read = dialect.line(&mut state, content, &mut |state, record| match record {
+            Record::Instruction(instruction) => {
+                owners.instruction(instruction.time, instruction.cpu);
+                sink.instruction(line, instruction);
+            }
+            Record::Access(access) => {
+                let owner = owners.of(state, access.cpu, || {
+                    owner::next_instruction(dialect, text, start, *state)
+                });
+                sink.access(line, owner, access);
+            }
+            Record::Register(write) => {
+                let owner = owners.of(state, write.cpu, || {
+                    owner::next_instruction(dialect, text, start, *state)
+                });
+                sink.register(line, owner, write);
+            }
+            Record::Event(event) => sink.event(line, event),
+        });
+        if let Err(error) = read
+            && !is_blank_line(content)
+        {
+            sink.unparsed(line, content, error);
+        }
+    }
+    count
+}
+
+/// Passes over a part of a text for what the lines after it need to know.
+fn pass<D: Dialect>(dialect: &D, text: &[u8], start: usize, end: usize, state: &mut pieces::State) {
+    for (_, content) in Lines::new(text, start, end) {
+        state.line.explicit = false;
+        // Lines that cannot be read change nothing.
+        let _ = dialect.line(&mut state.line, content, &mut |_, record| {
+            if let Record::Instruction(instruction) = record {
+                state.owners.instruction(instruction.time, instruction.cpu);
+            }
+        });
+    }
+}

@@ -1,0 +1,124 @@
+//! The fields of a line.
+
+use crate::text::LineError;
+use crate::text::cursor::{Cursor, is_blank};
+use crate::value::{Notation, Value};
+
+/// Where each field stands, from 0.
+pub(super) struct Place {
+    pub(super) reset: usize,
+    pub(super) program_counter: usize,
+    pub(super) interrupt: usize,
+    pub(super) stop: usize,
+    pub(super) word: usize,
+    pub(super) valid: Option<usize>,
+    pub(super) written: usize,
+    pub(super) register: usize,
+    pub(super) value: usize,
+    pub(super) address: usize,
+    pub(super) data: usize,
+    /// The first of the five control registers.
+    pub(super) control: usize,
+    pub(super) exception: usize,
+    /// How many fields there may be.
+    counts: &'static [usize],
+    expected: &'static str,
+}
+
+pub(super) static V2: Place = Place {
+    reset: 0,
+    program_counter: 1,
+    interrupt: 3,
+    stop: 4,
+    word: 5,
+    valid: None,
+    written: 6,
+    register: 7,
+    value: 8,
+    address: 9,
+    data: 10,
+    control: 14,
+    exception: 29,
+    counts: &[20, 30],
+    expected: "20 or 30 fields in hex between commas",
+};
+
+pub(super) static V3: Place = Place {
+    reset: 0,
+    program_counter: 1,
+    interrupt: 3,
+    stop: 4,
+    word: 5,
+    valid: Some(6),
+    written: 7,
+    register: 8,
+    value: 10,
+    address: 11,
+    data: 12,
+    control: 16,
+    exception: 31,
+    counts: &[36],
+    expected: "36 fields in hex between commas",
+};
+
+const MOST: usize = 36;
+
+/// The fields of a line.
+pub(super) struct Fields<'a> {
+    fields: [Value<'a>; MOST],
+    count: usize,
+    exception: usize,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn read(cursor: &mut Cursor<'a>, place: &Place) -> Result<Self, LineError> {
+        let start = cursor.position();
+        let mut fields = Self {
+            fields: [Value::of(0, 1); MOST],
+            count: 0,
+            exception: place.exception,
+        };
+        loop {
+            cursor.blanks();
+            let at = cursor.position();
+            let field = cursor.word_until(|byte| byte == b',' || is_blank(byte));
+            let value = Value::parse(field, Notation::Verilog).ok_or_else(|| {
+                cursor.expected_at(at, "a field in hex, x or z for unknown digits")
+            })?;
+            let Some(slot) = fields.fields.get_mut(fields.count) else {
+                return Err(cursor.expected_at(start, place.expected));
+            };
+            *slot = value;
+            fields.count += 1;
+            cursor.blanks();
+            if !cursor.take(b',') {
+                break;
+            }
+            // Some versions end the line with a comma.
+            if cursor.is_at_end() {
+                break;
+            }
+        }
+        if !cursor.is_at_end() {
+            return Err(cursor.expected("a comma or the end of the line"));
+        }
+        if !place.counts.contains(&fields.count) {
+            return Err(cursor.expected_at(start, place.expected));
+        }
+        Ok(fields)
+    }
+
+    pub(super) fn value(&self, place: usize) -> Value<'a> {
+        self.fields.get(place).copied().unwrap_or(Value::of(0, 1))
+    }
+
+    /// The number, where all its digits are known.
+    pub(super) fn number(&self, place: usize) -> Option<u64> {
+        self.value(place).known()
+    }
+
+    /// Where the exception field stands, if the line has one.
+    pub(super) fn exception(&self) -> Option<usize> {
+        (self.exception < self.count).then_some(self.exception)
+    }
+}

@@ -1,0 +1,244 @@
+//! The bytes of a trace: a file that is mapped, or what a pipe or a compressed file gives, in a temporary file.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+/// How a file is compressed, told by its first bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// gzip (RFC 1952), perhaps several members.
+    Gzip,
+    /// Zstandard (RFC 8878), perhaps several frames.
+    Zstandard,
+}
+
+impl Compression {
+    /// Told by the first bytes of a file.
+    #[must_use]
+    pub fn detect(start: &[u8]) -> Self {
+        match start {
+            [0x1f, 0x8b, 8, ..] => Self::Gzip,
+            // A frame, or a frame to be skipped.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstandard,
+            _ => Self::None,
+        }
+    }
+}
+
+/// Why the bytes of a trace cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Which file; `-` is standard input.
+        path: PathBuf,
+        /// The system's reason, or what is wrong with the compressed data.
+        source: io::Error,
+    },
+    /// There is no room for what a pipe or a compressed file gives.
+    #[error("cannot keep the text of {} in a temporary file in {}", path.display(), folder.display())]
+    Keep {
+        /// Which file; `-` is standard input.
+        path: PathBuf,
+        /// Where it was to be kept.
+        folder: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// The text of a trace, all of it addressable.
+///
+/// A plain file is mapped. What comes from a pipe or out of a compressed file is put into a temporary file that has no
+/// name, and that is mapped: memory stays free whatever the size.
+#[derive(Debug)]
+pub struct TraceText {
+    bytes: Bytes,
+    compression: Compression,
+    is_file: bool,
+    cut: Option<io::Error>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(memmap2::Mmap),
+    Owned(Vec<u8>),
+}
+
+impl TraceText {
+    /// Opens a file; `-` is standard input.
+    ///
+    /// Compressed data that are damaged or cut give the text before the damage; [`Self::cut`] tells.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or what it gives cannot be kept.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let error = |source| OpenError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        if path.as_os_str() == "-" {
+            return Self::keep(io::stdin().lock(), path);
+        }
+        let file = File::open(path).map_err(error)?;
+        let metadata = file.metadata().map_err(error)?;
+        if metadata.is_dir() {
+            return Err(error(io::ErrorKind::IsADirectory.into()));
+        }
+        if !metadata.is_file() {
+            return Self::keep(BufReader::with_capacity(1 << 16, file), path);
+        }
+        let map = map(&file).map_err(error)?;
+        match Compression::detect(&map) {
+            Compression::None => Ok(Self {
+                bytes: Bytes::Mapped(map),
+                compression: Compression::None,
+                is_file: true,
+                cut: None,
+            }),
+            _ => Ok(Self {
+                is_file: true,
+                ..Self::keep(&map[..], path)?
+            }),
+        }
+    }
+
+    /// A text that is in memory.
+    #[must_use]
+    pub const fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes: Bytes::Owned(bytes),
+            compression: Compression::None,
+            is_file: false,
+            cut: None,
+        }
+    }
+
+    /// Keeps what a reader gives, decompressed.
+    fn keep(mut reader: impl BufRead, path: &Path) -> Result<Self, OpenError> {
+        let read_error = |source| OpenError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let folder = std::env::temp_dir();
+        let keep_error = |source| OpenError::Keep {
+            path: path.to_owned(),
+            folder: folder.clone(),
+            source,
+        };
+        let compression = Compression::detect(reader.fill_buf().map_err(read_error)?);
+        let mut kept = unnamed_file(&folder).map_err(keep_error)?;
+        let copied = match compression {
+            Compression::None => copy(reader, &mut kept),
+            Compression::Gzip => copy(flate2::bufread::MultiGzDecoder::new(reader), &mut kept),
+            Compression::Zstandard => match zstd::Decoder::with_buffer(reader) {
+                Ok(decoder) => copy(decoder, &mut kept),
+                Err(error) => Err(CopyError::Read(error)),
+            },
+        };
+        let cut = match copied {
+            Ok(()) => None,
+            Err(CopyError::Write(error)) => return Err(keep_error(error)),
+            // Half a trace is worth having; a pipe that fails is not half a trace.
+            Err(CopyError::Read(error)) if compression != Compression::None => Some(error),
+            Err(CopyError::Read(error)) => return Err(read_error(error)),
+        };
+        let map = map(&kept).map_err(keep_error)?;
+        if map.is_empty()
+            && let Some(error) = cut
+        {
+            return Err(read_error(error));
+        }
+        Ok(Self {
+            bytes: Bytes::Mapped(map),
+            compression,
+            is_file: false,
+            cut,
+        })
+    }
+
+    /// How the file is compressed.
+    #[must_use]
+    pub const fn compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Whether it came from an ordinary file, which is there the next time.
+    #[must_use]
+    pub const fn is_file(&self) -> bool {
+        self.is_file
+    }
+
+    /// Why the text ends before the compressed data do.
+    #[must_use]
+    pub const fn cut(&self) -> Option<&io::Error> {
+        self.cut.as_ref()
+    }
+}
+
+impl Deref for TraceText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Mapped(map) => map,
+            Bytes::Owned(bytes) => bytes,
+        }
+    }
+}
+
+fn map(file: &File) -> io::Result<memmap2::Mmap> {
+    // SAFETY: the map is only read. Bytes that another process changes meanwhile change what is read, and every
+    // use checks them anew; a file that another process cuts short ends this one with SIGBUS, as for every program
+    // that maps files.
+    unsafe { memmap2::Mmap::map(file) }
+}
+
+/// A file in a folder that is gone when it is closed.
+fn unnamed_file(folder: &Path) -> io::Result<File> {
+    let mut number = std::process::id();
+    loop {
+        let path = folder.join(format!(".tracewire-text-{number}"));
+        let made = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path);
+        match made {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                number = number.wrapping_add(0x1_0001);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+enum CopyError {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Copies all, and tells the two kinds of failure apart.
+fn copy(mut from: impl Read, to: &mut File) -> Result<(), CopyError> {
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to
+                .write_all(buffer.get(..count).unwrap_or_default())
+                .map_err(CopyError::Write)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(CopyError::Read(error)),
+        }
+    }
+}
