@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tracewire_tracefile::{Block, TraceFile, VariableNumber};
+use tracewire_tracefile::{
+    Block, FrameEncoder, FrameFormat, StopReason, TraceFile, TraceFileWriter, VariableNumber,
+};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -314,4 +316,62 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
     // This GDB has given the tracepoint a number of its own.
     assert_in_order(&said, &["Found trace frame 19, tracepoint 1", "killed"]);
     assert!(server.wait().unwrap().success());
+}
+
+/// A run that an error in a condition ends (gdbserver 13 goes on), saved by GDB: read, and written again byte for byte.
+#[test]
+fn what_gdb_saves_of_a_run_with_an_error_is_written_again_byte_for_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "sample.c");
+    let (said, _) = session(
+        folder.path(),
+        &program,
+        "",
+        &[
+            "break main",
+            "continue",
+            "trace handle",
+            "actions",
+            "collect total",
+            "end",
+            "trace handle if 100 / (depth - 1) > 1000",
+            "tstart",
+            "break exit",
+            "continue",
+            "tstatus",
+            "tsave error.tf",
+            "kill",
+        ],
+    );
+    assert_in_order(&said, &["Trace stopped by an error", "tracepoint 3"]);
+    let path = folder.path().join("error.tf");
+    let file = TraceFile::open(&path).unwrap();
+    let status = &file.description().status().unwrap().fields;
+    assert!(
+        matches!(&status.stop_reason, Some(StopReason::Error)),
+        "{status:?}"
+    );
+    assert!(file.frame_count() > 0);
+    let copy = folder.path().join("copy.tf");
+    let format = FrameFormat {
+        byte_order: file.byte_order(),
+        register_block_size: file.register_block_size().unwrap(),
+    };
+    let mut writer = TraceFileWriter::create(&copy, file.description()).unwrap();
+    for frame in file.frames() {
+        let mut bytes = Vec::new();
+        let mut encoder = FrameEncoder::begin(&mut bytes, format, frame.tracepoint()).unwrap();
+        for block in frame.blocks() {
+            match block {
+                Block::Registers(block) => encoder.registers(block).unwrap(),
+                Block::Memory { address, bytes } => encoder.memory(address, bytes),
+                Block::Variable { number, value } => encoder.variable(number, value),
+                other => panic!("{other:?}"),
+            }
+        }
+        encoder.finish().unwrap();
+        writer.append(&bytes).unwrap();
+    }
+    writer.finish_unsealed().unwrap();
+    assert!(std::fs::read(copy).unwrap() == std::fs::read(path).unwrap());
 }

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::{Range, RangeInclusive};
 
-use tracewire_tracefile::{Frame, FrameNumber, Status, ThreadId, TraceFile, TracepointNumber};
+use tracewire_tracefile::{
+    Frame, FrameNumber, SealingWriter, Status, ThreadId, TraceFile, TracepointNumber,
+};
 
 use crate::error::ConvertError;
 use crate::time::told_times;
 
 /// How many parts a file is split into at most.
 const MAX_PARTS: usize = 10_000;
-
-/// What GDB ends a trace file with.
-pub(crate) const END_MARKER: [u8; 4] = [0; 4];
 
 /// Writes a trace file of those frames, in the order given. The frames are copied byte for byte, and so is the description,
 /// but for the counts in the `status` line: frames become those that are there, and what the others took of the
@@ -30,6 +29,7 @@ pub fn write(
     let (count, size) = wanted().fold((0, 0), |(count, size), frame| {
         (count + 1, size + frame_bytes(&frame, file).len() as u64)
     });
+    let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
     put(b"\x7fTRACE0\n")?;
     let removed = file
@@ -59,8 +59,7 @@ pub fn write(
     for frame in wanted() {
         put(frame_bytes(&frame, file))?;
     }
-    put(&END_MARKER)?;
-    out.flush().map_err(ConvertError::Write)?;
+    out.finish().map_err(ConvertError::Write)?;
     Ok(count)
 }
 

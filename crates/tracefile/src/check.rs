@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::checksum::Checksum;
 use crate::definition::{Action, TracepointDefinition};
 use crate::description::{MAX_LINE, ProblemKind};
 use crate::encode::MAX_TRACEPOINT_NUMBER;
@@ -145,6 +146,16 @@ pub enum Fault {
     /// Something stands behind the end marker.
     #[error("{0} bytes behind the end marker are not all zero: the marker may be damage")]
     Trailing(u64),
+    /// The checksum is that of other bytes.
+    #[error(
+        "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it anew)"
+    )]
+    Checksum {
+        /// What the file tells.
+        told: Checksum,
+        /// What its bytes have.
+        found: Checksum,
+    },
     /// A frame of no tracepoint.
     #[error("tracepoint {0} is not defined")]
     Undefined(TracepointNumber),
@@ -207,6 +218,7 @@ impl Fault {
             | Self::NoEndMarker
             | Self::Cut { .. }
             | Self::Trailing(_)
+            | Self::Checksum { .. }
             | Self::Undefined(_)
             | Self::BlockSize(_) => Severity::Error,
             _ => Severity::Warning,
@@ -251,7 +263,7 @@ pub fn check(
         }
     }
     let (place, fault) = match file.ending() {
-        Ending::Marker { zero: true, .. } => return,
+        Ending::Marker { zero: true, .. } => return check_sum(file, report),
         Ending::Marker {
             offset, trailing, ..
         } => (Place::Offset(offset), Fault::Trailing(trailing)),
@@ -264,6 +276,18 @@ pub fn check(
         Ending::CutInDescription => (Place::File, Fault::CutInDescription),
     };
     report(Finding { place, fault });
+    check_sum(file, report);
+}
+
+fn check_sum(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
+    let Some(told) = file.checksum() else { return };
+    let found = file.found_checksum();
+    if told != found {
+        report(Finding {
+            place: Place::File,
+            fault: Fault::Checksum { told, found },
+        });
+    }
 }
 
 fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {

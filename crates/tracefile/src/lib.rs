@@ -60,6 +60,9 @@
 //! tracepoint numbers over 32767, register blocks of another size are errors of the writer, each naming what it
 //! is about.
 //!
+//! **Damage shows.** A file that is written here ends with a [`Checksum`] of all its bytes, behind the end marker, where
+//! GDB does not look.
+//!
 //! **A recording may be killed at any moment.** The [`Spool`] that it streams into is a good trace file all the
 //! time.
 //!
@@ -81,7 +84,8 @@
 //!   searches find the frames of `while-stepping` too.
 //! - `S` blocks of static tracepoints, and `L` actions, which no manual has, are read.
 //! - Source strings that come in parts (`Z` pieces) are joined.
-//! - Lines of our own say where each module was loaded ([`Module`]); GDB skips them.
+//! - Lines of our own say where each module was loaded ([`Module`]); GDB skips them. A [`Checksum`] of our own stands
+//!   behind the end marker.
 //!
 //! Numbers in pieces, status and actions are hexadecimal, times are microseconds, multi-byte fields of frames
 //! are in the target's byte order.
@@ -90,6 +94,7 @@
 mod action;
 mod architecture;
 pub mod check;
+mod checksum;
 mod definition;
 mod description;
 mod encode;
@@ -110,6 +115,7 @@ mod text;
 mod write;
 
 pub use architecture::{Architecture, ByteOrder, UnknownArchitecture};
+pub use checksum::{Checksum, SealingWriter};
 pub use definition::{
     Action, RegisterMask, SourceStrings, TracepointDefinition, TracepointKind, TracepointUsage,
     VariableDefinition,

@@ -20,10 +20,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
+use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
 use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
 
+use crate::checksum::Checksum;
 use crate::description::{Description, HEADER};
 use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full};
 
@@ -39,8 +41,8 @@ const ROOM: u64 = 32 << 10;
 /// Up to how many bytes of frames a finished file is copied, without the room, instead of left in place.
 const COPIED: u64 = 8 << 20;
 
-/// Room behind every frame, for the end marker.
-const TAIL: u64 = END_MARKER.len() as u64 + 2;
+/// Room behind every frame, for the end marker and the checksum.
+const TAIL: u64 = (END_MARKER.len() + Checksum::LINE) as u64;
 
 /// A trace file that grows while a run goes on, and is a good one at every moment.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub struct Spool {
     /// Where the next frame goes.
     end: u64,
     window: Option<Window>,
+    /// Of the frames.
+    sum: Hasher,
     finished: bool,
 }
 
@@ -87,6 +91,7 @@ impl Spool {
             frames_start: front.len() as u64,
             end: front.len() as u64,
             window: None,
+            sum: Hasher::new(),
             finished: false,
         };
         let written = spool
@@ -136,6 +141,7 @@ impl Spool {
         rest_place.copy_from_slice(rest);
         fence(Ordering::Release);
         number_place.copy_from_slice(number);
+        self.sum.update(frame);
         self.end = end;
         Ok(())
     }
@@ -179,7 +185,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Writes the final description and the end marker, and puts the file in its place. A small file, and one
+    /// Writes the final description, the end marker and the checksum, and puts the file in its place. A small file, and one
     /// whose description does not fit any more, is copied without the room for growing.
     ///
     /// # Errors
@@ -195,6 +201,7 @@ impl Spool {
         if !matches!(copied, Ok(true)) {
             if self.describe(description)? {
                 self.cut()
+                    .and_then(|()| self.seal())
                     .map_err(WriteError::system("write", &self.temporary))?;
                 fs::rename(&self.temporary, &self.path)
                     .map_err(WriteError::system("write", &self.path))?;
@@ -225,6 +232,20 @@ impl Spool {
     fn cut(&self) -> io::Result<()> {
         self.file.set_len(self.end)?;
         self.file.write_all_at(&END_MARKER, self.end)
+    }
+
+    /// Writes the checksum behind the end marker.
+    fn seal(&self) -> io::Result<()> {
+        let front = usize::try_from(self.frames_start).map_err(io::Error::other)?;
+        let mut bytes = vec![0; front];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        let mut sum = Hasher::new();
+        sum.update(&bytes);
+        sum.combine(&self.sum);
+        sum.update(&END_MARKER);
+        let line = format!("{}\n", Checksum(sum.finalize()));
+        self.file
+            .write_all_at(line.as_bytes(), self.end + END_MARKER.len() as u64)
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use crate::checksum::SealingWriter;
 use crate::description::{Description, HEADER, LineError};
 use crate::encode::FRAME_HEADER;
 
@@ -64,10 +65,10 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 /// writer that is dropped before leaves no trace.
 #[derive(Debug)]
 pub struct TraceFileWriter {
-    file: BufWriter<File>,
+    /// None once it is finished.
+    file: Option<SealingWriter<BufWriter<File>>>,
     temporary: PathBuf,
     path: PathBuf,
-    finished: bool,
 }
 
 impl TraceFileWriter {
@@ -79,10 +80,9 @@ impl TraceFileWriter {
         let path = path.as_ref();
         let (temporary, file) = create_beside(path, ".part")?;
         let mut writer = Self {
-            file: BufWriter::with_capacity(1 << 16, file),
+            file: Some(SealingWriter::new(BufWriter::with_capacity(1 << 16, file))),
             temporary,
             path: path.to_owned(),
-            finished: false,
         };
         writer.write(HEADER)?;
         writer.write(description.as_bytes())?;
@@ -91,8 +91,16 @@ impl TraceFileWriter {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        self.with_file(|file| file.write_all(bytes))
+    }
+
+    fn with_file(
+        &mut self,
+        write: impl FnOnce(&mut SealingWriter<BufWriter<File>>) -> io::Result<()>,
+    ) -> Result<(), WriteError> {
         self.file
-            .write_all(bytes)
+            .as_mut()
+            .map_or(Ok(()), write)
             .map_err(WriteError::system("write", &self.temporary))
     }
 
@@ -107,31 +115,54 @@ impl TraceFileWriter {
 
     /// Adds frames from another file, as they are.
     pub(crate) fn append_from(&mut self, frames: &mut impl io::Read) -> Result<(), WriteError> {
-        io::copy(frames, &mut self.file)
-            .map(drop)
-            .map_err(WriteError::system("write", &self.temporary))
+        self.with_file(|file| io::copy(frames, file).map(drop))
     }
 
-    /// Writes the end marker and puts the file in its place.
+    /// Writes the end marker and the checksum, and puts the file in its place.
     ///
     /// # Errors
     /// When the rest cannot be written; what stood at the path stays then.
-    pub fn finish(mut self) -> Result<(), WriteError> {
-        self.write(&END_MARKER)?;
-        self.file
-            .flush()
-            .map_err(WriteError::system("write", &self.temporary))?;
-        fs::rename(&self.temporary, &self.path).map_err(WriteError::system("write", &self.path))?;
-        self.finished = true;
-        Ok(())
+    pub fn finish(self) -> Result<(), WriteError> {
+        self.finish_with(SealingWriter::finish)
     }
+
+    /// As [`Self::finish`], but without a checksum: to the last byte the file that GDB would write.
+    ///
+    /// # Errors
+    /// As for [`Self::finish`].
+    pub fn finish_unsealed(self) -> Result<(), WriteError> {
+        self.finish_with(SealingWriter::finish_unsealed)
+    }
+
+    fn finish_with(
+        mut self,
+        finish: impl FnOnce(SealingWriter<BufWriter<File>>) -> io::Result<()>,
+    ) -> Result<(), WriteError> {
+        let Some(file) = self.file.take() else {
+            return Ok(());
+        };
+        let placed = finish(file)
+            .map_err(WriteError::system("write", &self.temporary))
+            .and_then(|()| {
+                fs::rename(&self.temporary, &self.path)
+                    .map_err(WriteError::system("write", &self.path))
+            });
+        if placed.is_err() {
+            remove(&self.temporary);
+        }
+        placed
+    }
+}
+
+/// Nothing more can be done about a file that cannot be removed.
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
 }
 
 impl Drop for TraceFileWriter {
     fn drop(&mut self) {
-        if !self.finished {
-            // Nothing more can be done about a file that cannot be removed.
-            let _ = fs::remove_file(&self.temporary);
+        if self.file.is_some() {
+            remove(&self.temporary);
         }
     }
 }

@@ -238,7 +238,7 @@ fn encode_all(file: &TraceFile, path: &Path) {
         encoder.finish().unwrap();
         writer.append(&bytes).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish_unsealed().unwrap();
 }
 
 #[test]

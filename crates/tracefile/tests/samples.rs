@@ -47,7 +47,7 @@ fn reading_and_writing_gives_the_same_bytes() {
         for frame in file.frames() {
             writer.append(&encode(&frame, format)).unwrap();
         }
-        writer.finish().unwrap();
+        writer.finish_unsealed().unwrap();
         let Ending::Marker {
             offset, zero: true, ..
         } = file.ending()

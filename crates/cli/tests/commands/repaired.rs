@@ -1,6 +1,9 @@
 //! Real files, cut and damaged anywhere: nothing panics, `check` names it, `repair` saves every whole frame outside of
 //! the damage, and what it writes passes `check` and opens in GDB.
 //!
+//! `check` names every cut, and every damage to a file that has a checksum. In a file of GDB's a changed value is a value
+//! like any other.
+//!
 //! `TRACEWIRE_REPAIR_TIMES` says how often, `TRACEWIRE_REPAIR_SEED` with which numbers (`cargo xtask torture`).
 
 use std::fs;
@@ -9,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tracewire_tracefile::check::Severity;
-use tracewire_tracefile::{Architecture, Ending, TraceFile};
+use tracewire_tracefile::{Architecture, Ending, TraceFile, TraceFileWriter};
 use tracewire_views::{Info, Program, Viewer};
 
 use crate::generated::{smallest, write};
@@ -82,6 +85,17 @@ type Machine = (&'static str, &'static str);
 /// big-endian machines.
 fn originals(folder: &Path) -> Vec<Original> {
     let fixture = |name: &str| Original::open(&fixtures().join(name), X86);
+    let sealed = |name: &str| {
+        let path = folder.join(name);
+        let file = TraceFile::open(fixtures().join(name)).expect("a trace file");
+        let mut writer = TraceFileWriter::create(&path, file.description()).expect("made");
+        let salvage = tracewire_check::salvage(file.as_bytes());
+        for frame in salvage.frames() {
+            writer.append(frame).expect("a frame");
+        }
+        writer.finish().expect("written");
+        Original::open(&path, X86)
+    };
     let generated = |machine: Architecture, said| {
         let path = folder.join(format!("{machine}.tf"));
         write(&path, &smallest(machine), true, 40);
@@ -98,6 +112,8 @@ fn originals(folder: &Path) -> Vec<Original> {
     vec![
         fixture("sample.tf"),
         fixture("tfile-basic.tf"),
+        sealed("sample.tf"),
+        sealed("tfile-basic.tf"),
         Original::open(&built.path("out.tf"), X86),
         generated(Architecture::Mips, ("mips", "big")),
         generated(Architecture::PowerPc, ("powerpc:common", "big")),
@@ -107,7 +123,11 @@ fn originals(folder: &Path) -> Vec<Original> {
 /// What came of it.
 #[derive(Default)]
 struct Score {
-    /// Files that are no trace file any more, or of which `check` says something.
+    /// How many files had a checksum before.
+    sealed: u64,
+    /// Files of those that are no trace file any more, or of which `check` says something.
+    sealed_named: u64,
+    /// The same of files without a checksum.
     named: u64,
     saved: u64,
     lost: u64,
@@ -149,7 +169,15 @@ fn look(
             !report.findings.is_empty()
         }
     };
-    score.named += u64::from(named);
+    if original.file.checksum().is_some() {
+        score.sealed += 1;
+        score.sealed_named += u64::from(named);
+        if !named && damaged != original.file.as_bytes() {
+            return Err("check does not name it".to_owned());
+        }
+    } else {
+        score.named += u64::from(named);
+    }
     let repaired = TraceFile::open(path).map_err(|error| error.to_string())?;
     let mut report = tracewire_check::check(&repaired);
     if !report.is_good() {
@@ -220,8 +248,12 @@ fn torture(what: &str, cut: bool) {
     }
     open_in_gdb(&score.kept, folder.path());
     eprintln!(
-        "{times} {what}: {} named by check; frames saved {}, touched {}; {} opened in GDB",
+        "{times} {what}: check names {} of {} with a checksum, {} of {} without; frames saved {}, touched {}; \
+         {} opened in GDB",
+        score.sealed_named,
+        score.sealed,
         score.named,
+        times - score.sealed,
         score.saved,
         score.lost,
         score.kept.len()

@@ -20,11 +20,11 @@ use std::collections::{BinaryHeap, HashSet};
 use std::io::Write;
 
 use tracewire_tracefile::{
-    Block, Description, DescriptionParts, Frame, FrameNumber, Module, TraceFile,
+    Block, Description, DescriptionParts, Frame, FrameNumber, Module, SealingWriter, TraceFile,
 };
 
 use crate::error::ConvertError;
-use crate::part::{END_MARKER, frame_bytes};
+use crate::part::frame_bytes;
 use crate::time::frame_times;
 use number::Numbering;
 
@@ -56,6 +56,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, Conver
     }
     let mut numbering = Numbering::new(files)?;
     let description = describe(files, &numbering)?;
+    let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
     put(b"\x7fTRACE0\n")?;
     put(&description)?;
@@ -87,8 +88,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, Conver
                 .map(|after| Reverse((after.max(time), index, number + 1))),
         );
     }
-    put(&END_MARKER)?;
-    out.flush().map_err(ConvertError::Write)?;
+    out.finish().map_err(ConvertError::Write)?;
     Ok(Merged {
         frames,
         renumbered_tracepoints: numbering.renumbered_tracepoints(),

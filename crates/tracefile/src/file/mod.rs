@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::architecture::{Architecture, ByteOrder};
+use crate::checksum::Checksum;
 use crate::description::Description;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex};
@@ -136,6 +137,20 @@ impl TraceFile {
     #[must_use]
     pub const fn ending(&self) -> Ending {
         self.ending
+    }
+
+    /// The checksum that the file tells behind its end marker; none in files of others, and in those that a crash
+    /// left.
+    #[must_use]
+    pub fn checksum(&self) -> Option<Checksum> {
+        Checksum::split(&self.bytes).map(|(_, told)| told)
+    }
+
+    /// The checksum that the file should tell: of all bytes before the one it tells. Reads the whole file.
+    #[must_use]
+    pub fn found_checksum(&self) -> Checksum {
+        let before = Checksum::split(&self.bytes).map_or(&self.bytes[..], |(before, _)| before);
+        Checksum::of(before)
     }
 
     /// Where in the file the frames start.

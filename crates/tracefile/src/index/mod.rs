@@ -5,6 +5,7 @@ mod cache;
 use std::collections::HashMap;
 
 use crate::architecture::ByteOrder;
+use crate::checksum::Checksum;
 use crate::number::{Address, FrameNumber, TracepointNumber};
 use crate::registers::RegisterLayout;
 
@@ -18,7 +19,7 @@ pub enum Ending {
     Marker {
         /// Where the marker stands.
         offset: u64,
-        /// How many bytes stand behind its first two.
+        /// How many bytes stand behind its first two, without the checksum line of our own.
         trailing: u64,
         /// Whether all of them are zero.
         zero: bool,
@@ -196,6 +197,7 @@ fn walk(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
         };
         if tracepoint == 0 {
             let trailing = &bytes[at + 2..];
+            let trailing = Checksum::split(trailing).map_or(trailing, |(before, _)| before);
             let zero = trailing.iter().all(|byte| *byte == 0);
             break Ending::Marker {
                 offset,

@@ -13,6 +13,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::checksum::Checksum;
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::number::TracepointNumber;
 use crate::registers::RegisterLayout;
@@ -59,6 +60,9 @@ pub enum Change {
     },
     /// The end marker was missing.
     EndMarker,
+    /// The checksum was that of other bytes: what has changed may be a collected value, which nothing tells. The new file
+    /// has a checksum of its own.
+    Checksum,
 }
 
 impl fmt::Display for Change {
@@ -89,6 +93,9 @@ impl fmt::Display for Change {
                 )
             }
             Self::EndMarker => f.write_str("the end marker was missing"),
+            Self::Checksum => f.write_str(
+                "the checksum was that of other bytes: something has changed, perhaps a collected value",
+            ),
         }
     }
 }
@@ -120,6 +127,8 @@ pub enum Expression {
 #[derive(Debug)]
 pub struct Salvage<'a> {
     bytes: &'a [u8],
+    /// Whether the file told its checksum.
+    sealed: bool,
     description: Description,
     frames: Vec<Range<usize>>,
     changes: Vec<Change>,
@@ -139,6 +148,8 @@ impl<'a> Salvage<'a> {
         bytes: &'a [u8],
         good: &dyn Fn(Expression, &[u8]) -> bool,
     ) -> Self {
+        let told = Checksum::split(bytes);
+        let bytes = Checksum::strip(bytes);
         let mut changes = Vec::new();
         if !bytes.starts_with(HEADER) {
             changes.push(Change::Header);
@@ -169,8 +180,12 @@ impl<'a> Salvage<'a> {
         if !frames.end_marker {
             changes.push(Change::EndMarker);
         }
+        if told.is_some_and(|(before, told)| told != Checksum::of(before)) {
+            changes.push(Change::Checksum);
+        }
         Self {
             bytes,
+            sealed: told.is_some(),
             description: parse(&lines),
             frames: frames.kept,
             changes,
@@ -190,7 +205,8 @@ impl<'a> Salvage<'a> {
             .filter_map(|frame| self.bytes.get(frame.clone()))
     }
 
-    /// Writes a good file of it, which takes the place of `path` when all is written.
+    /// Writes a good file of it, which takes the place of `path` when all is written. One in which nothing was wrong stays as
+    /// it is to the last byte; any other has a checksum from now on.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -199,7 +215,11 @@ impl<'a> Salvage<'a> {
         for frame in self.frames() {
             writer.append(frame)?;
         }
-        writer.finish()
+        if self.sealed || !self.changes.is_empty() {
+            writer.finish()
+        } else {
+            writer.finish_unsealed()
+        }
     }
 
     /// What could not be kept, or was made up, in the file's order.
