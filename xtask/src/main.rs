@@ -1,7 +1,8 @@
 //! Tracewire's own chores: `cargo xtask test`, `cargo xtask bench hit`, `cargo xtask fuzz`,
-//! `cargo xtask torture repair`.
+//! `cargo xtask torture repair`, `cargo xtask conformance`.
 
 mod bench;
+mod conformance;
 mod fuzz;
 mod setup;
 mod torture;
@@ -31,6 +32,8 @@ enum Chore {
         #[command(subcommand)]
         what: bench::Benchmark,
     },
+    /// Run GDB's own test suite against Tracewire and gdbserver, and print every difference
+    Conformance(conformance::Arguments),
     /// Run fuzz targets
     Fuzz(fuzz::Arguments),
     /// Do many times what the tests do some times
@@ -51,6 +54,7 @@ fn main() -> Result<()> {
             workspace::run(test.args(cargo_arguments))
         }
         Chore::Bench { what } => bench::run(&what),
+        Chore::Conformance(arguments) => conformance::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Torture { what } => torture::run(&what),
     }

@@ -85,6 +85,42 @@ pub const FOR_BENCH_FILE: &[Need] = &[Need {
     package: "gdb",
 }];
 
+/// What `conformance` needs.
+pub const FOR_CONFORMANCE: &[Need] = &[
+    Need {
+        what: "cc",
+        package: "gcc",
+    },
+    Need {
+        what: "c++",
+        package: "g++",
+    },
+    Need {
+        what: "gdb",
+        package: "gdb",
+    },
+    Need {
+        what: "gdbserver",
+        package: "gdbserver",
+    },
+    Need {
+        what: "/usr/lib/libinproctrace.so",
+        package: "gdbserver",
+    },
+    Need {
+        what: "runtest",
+        package: "dejagnu",
+    },
+    Need {
+        what: "dpkg-source",
+        package: "dpkg-dev",
+    },
+    Need {
+        what: "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
+        package: "gcc-multilib",
+    },
+];
+
 /// Installs what is missing where that is allowed (root, with apt-get); otherwise an error says what is missing.
 pub fn provide(needs: &[Need]) -> Result<()> {
     let missing: Vec<_> = needs.iter().filter(|need| !is_there(need.what)).collect();

@@ -48,7 +48,10 @@ pub fn output(command: &mut Command) -> Result<String> {
 /// The release build of the `tracewire` program.
 pub fn tracewire() -> Result<PathBuf> {
     run(cargo("build").args(["--release", "--quiet", "--package", "tracewire-cli"]))?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release/tracewire"))
+    Ok(target().join("release/tracewire"))
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

@@ -1,0 +1,169 @@
+//! `cargo xtask conformance`: GDB's own test suite against Tracewire and against gdbserver, test by test.
+//!
+//! GDB is not built: the suite of its source package runs with the installed GDB as the client. The tests are those of
+//! one of three suites ([`Suite`]). gdbserver's results stand in the repository (`xtask/conformance/gdbserver.txt`), so
+//! that Tracewire alone is run unless asked otherwise. Differences that are not Tracewire's to mend stand in
+//! `xtask/conformance/known.toml`, each with its reason.
+
+mod baseline;
+mod compare;
+mod folder;
+mod known;
+mod list;
+mod report;
+mod run;
+mod source;
+mod sum;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{setup, workspace};
+use baseline::Baseline;
+use folder::Folder;
+use known::Known;
+use list::{Board, Test};
+use sum::FileResult;
+
+/// Where the lists stand.
+fn lists() -> PathBuf {
+    workspace::root().join("xtask/conformance")
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Suite {
+    /// gdb.trace: tracepoints
+    Trace,
+    /// gdb.server: what a server is asked on its command line and at its edges
+    Server,
+    /// What gdb.base and gdb.threads have on running a program: the list is xtask/conformance/base.txt
+    Base,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Server {
+    /// Run Tracewire, and compare with the results of gdbserver that stand in the repository
+    Tracewire,
+    /// Run gdbserver
+    Gdbserver,
+    /// Run both
+    Both,
+}
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Test files: `gdb.base/break.exp`, `break.exp` or `break`
+    files: Vec<String>,
+    /// The suites to run; all of them if no files are named either
+    #[arg(long)]
+    suite: Vec<Suite>,
+    /// Whose results are wanted
+    #[arg(long, default_value = "tracewire")]
+    server: Server,
+    /// Run every file on this board rather than on the one its list names
+    #[arg(long)]
+    board: Option<Board>,
+    /// GDB's unpacked source; fetched with apt-get if there is none
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+    /// The `tracewire` program to run; built (without optimisation) if none is named
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// How many files run at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// How long a file may take, in seconds; one that takes longer hangs
+    #[arg(long, default_value_t = 400)]
+    limit: u64,
+    /// Write gdbserver's results into the repository
+    #[arg(long)]
+    write_baseline: bool,
+    /// Leave the results of an earlier run as they are, and run only what has none
+    #[arg(long)]
+    resume: bool,
+    /// List what Tracewire alone passes, too
+    #[arg(long)]
+    verbose: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::provide(setup::FOR_CONFORMANCE)?;
+    if arguments.write_baseline && arguments.server == Server::Tracewire {
+        bail!("--write-baseline needs --server gdbserver or --server both");
+    }
+    let cache = workspace::target().join("conformance");
+    let source = match &arguments.source {
+        Some(folder) => folder.clone(),
+        None => source::fetched(&cache)?,
+    };
+    let suite = source.join("gdb/testsuite");
+    if !suite.join("lib/gdb.exp").is_file() {
+        bail!("{} holds no gdb/testsuite", source.display());
+    }
+    let tests = list::chosen(arguments, &suite)?;
+    let known = Known::read(&lists().join("known.toml"))?;
+    let baseline_file = lists().join("gdbserver.txt");
+    let mut baseline = Baseline::read(&baseline_file)?;
+
+    if arguments.server != Server::Tracewire {
+        let gdbserver = setup::find_program("gdbserver").context("there is no gdbserver")?;
+        let folder = Folder::new(&cache, "gdbserver", &suite, &gdbserver)?;
+        for (test, result) in run_all(arguments, &folder, &tests)? {
+            baseline.set(test, result);
+        }
+    }
+    if arguments.write_baseline {
+        baseline.write(&baseline_file)?;
+    }
+    let ours = if arguments.server == Server::Gdbserver {
+        BTreeMap::new()
+    } else {
+        let program = match &arguments.program {
+            Some(program) => std::path::absolute(program)?,
+            None => built()?,
+        };
+        let gdbserver = wrapper(&cache, &program)?;
+        let folder = Folder::new(&cache, "tracewire", &suite, &gdbserver)?;
+        run_all(arguments, &folder, &tests)?
+    };
+    report::report(&tests, &baseline, &ours, &known, arguments.verbose)
+}
+
+fn run_all(
+    arguments: &Arguments,
+    folder: &Folder,
+    tests: &[Test],
+) -> Result<BTreeMap<Test, FileResult>> {
+    run::all(
+        folder,
+        tests,
+        &run::Way {
+            jobs: arguments.jobs.max(1),
+            limit: std::time::Duration::from_secs(arguments.limit),
+            resume: arguments.resume,
+        },
+    )
+}
+
+/// The program as the tests of the workspace have it.
+fn built() -> Result<PathBuf> {
+    workspace::run(workspace::cargo("build").args(["--quiet", "--package", "tracewire-cli"]))?;
+    Ok(workspace::target().join("debug/tracewire"))
+}
+
+/// An executable with gdbserver's command line: the suite takes no words after the name.
+fn wrapper(cache: &Path, program: &Path) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = cache.join("bin");
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join("gdbserver");
+    let name = program.to_str().context("a path that is not UTF-8")?;
+    std::fs::write(
+        &file,
+        format!("#!/bin/sh\nexec '{name}' gdbserver \"$@\"\n"),
+    )?;
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
+    Ok(file)
+}
