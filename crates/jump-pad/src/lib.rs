@@ -1,4 +1,17 @@
 //! Machine code for tracepoints.
 #![deny(missing_docs)]
 
+mod clock;
+mod compile;
+mod layout;
+mod pad;
 pub mod relocate;
+mod ring;
+mod shared;
+
+pub use clock::counter;
+pub use compile::compile;
+pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
+pub use pad::{CannotCompile, Fault, Features, Pad, PadOptions, PadTracepoint, PadVariable};
+pub use ring::{Drained, PadFrame, RingMemory, RingReader};
+pub use shared::{Losses, Orphaned, PadCounts, PadError, PadStop, Shared};

@@ -1,0 +1,242 @@
+//! Where everything stands in the memory that a program's pads and its tracer share.
+
+/// The first word of the shared memory.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x01\0");
+
+/// What stands on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
+/// cache.
+pub(crate) mod header {
+    pub(crate) const MAGIC: u64 = 0;
+    pub(crate) const RINGS: u64 = 8;
+    pub(crate) const WHEN_FULL: u64 = 12;
+    pub(crate) const RING_BYTES: u64 = 16;
+    pub(crate) const FRAME_LIMIT: u64 = 24;
+    pub(crate) const TRACEPOINTS: u64 = 28;
+    pub(crate) const VARIABLES: u64 = 32;
+    pub(crate) const SALT: u64 = 40;
+    pub(crate) const OWNER: u64 = 64;
+    pub(crate) const STOP: u64 = 68;
+    pub(crate) const ORPHAN: u64 = 72;
+    pub(crate) const CLOCK_BASE: u64 = 80;
+    pub(crate) const CLOCK_RATE: u64 = 88;
+    pub(crate) const CLOCK_START: u64 = 96;
+    pub(crate) const ERROR: u64 = 128;
+    pub(crate) const ERROR_SITE: u64 = 136;
+    pub(crate) const ERROR_DETAIL: u64 = 144;
+    pub(crate) const ERROR_TIME: u64 = 152;
+}
+
+/// The table from `fs` base to thread.
+pub(crate) mod threads {
+    pub(crate) const START: u64 = 4096;
+    /// The table has as many slots as this many bits can say.
+    pub(crate) const BITS: u32 = 12;
+    /// How many slots are looked at, from the one that the hash names; as many stand behind the last.
+    pub(crate) const PROBES: u64 = 8;
+    pub(crate) const SLOTS: u64 = (1 << BITS) + PROBES;
+    /// The `fs` base, then the thread.
+    pub(crate) const SLOT: u64 = 16;
+    /// The golden ratio, to spread addresses that differ in few bits.
+    pub(crate) const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+}
+
+/// A tracepoint's block, a cache line.
+pub(crate) mod tracepoint {
+    pub(crate) const SIZE: u64 = 64;
+    /// Zero while it is disabled.
+    pub(crate) const ENABLED: u64 = 0;
+    /// Hits with a true condition; only counted where there is a pass count.
+    pub(crate) const PASSES: u64 = 8;
+    pub(crate) const MISSING: u64 = 16;
+    /// Not zero once the address beside it counts.
+    pub(crate) const MISSING_KNOWN: u64 = 24;
+    pub(crate) const MISSING_FIRST: u64 = 32;
+}
+
+/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader.
+pub(crate) mod ring {
+    /// Where the next record will start, counted in bytes from the beginning of the run.
+    pub(crate) const HEAD: u64 = 0;
+    /// Frames for which there was no room.
+    pub(crate) const LOST: u64 = 8;
+    /// Frames that were given up for newer ones.
+    pub(crate) const DROPPED: u64 = 16;
+    /// Frames longer than the limit.
+    pub(crate) const TOO_LONG: u64 = 24;
+    /// Where the oldest record starts.
+    pub(crate) const TAIL: u64 = 64;
+    pub(crate) const DATA: u64 = 128;
+}
+
+/// The start of a record; the frame stands behind it.
+pub(crate) mod record {
+    /// The record's position mixed with the salt once it is whole, and that number inverted until then.
+    pub(crate) const STATE: u64 = 0;
+    /// How much of the ring it takes, with this header.
+    pub(crate) const RESERVED: u64 = 8;
+    /// The length of the frame.
+    pub(crate) const LENGTH: u64 = 12;
+    pub(crate) const TIME: u64 = 16;
+    pub(crate) const TRACEPOINT: u64 = 24;
+    /// Where `$trace_timestamp` stands in the frame; 0 if it does not.
+    pub(crate) const STAMP: u64 = 28;
+    pub(crate) const FRAME: u64 = 32;
+}
+
+/// What happens to a frame for which its ring has no room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum WhenFull {
+    /// It is lost and counted, and the run ends.
+    Stop = 0,
+    /// It is lost and counted.
+    Lose = 1,
+    /// The oldest frames make room, and are counted.
+    Overwrite = 2,
+}
+
+/// How large the shared memory's parts are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedSizes {
+    /// How many cpus there may be, those that are not there yet included; a ring each.
+    pub cpus: u32,
+    /// How many bytes of records a ring holds. Rounded up to a power of two, at most 1 GiB.
+    pub ring_bytes: u64,
+    /// The longest frame that a pad makes, in bytes; at most a quarter of a ring.
+    pub frame_limit: u32,
+    /// How many tracepoint locations there may be.
+    pub tracepoints: u32,
+    /// How many trace state variables that are no builtin ones.
+    pub variables: u32,
+    /// What happens when a ring is full.
+    pub when_full: WhenFull,
+}
+
+/// Sizes that no layout can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// No ring, or more than any machine has cpus.
+    #[error("{0} cpus: 1 to 8192 can have rings")]
+    Cpus(u32),
+    /// A ring too small or too large.
+    #[error("rings of {0} bytes: 4096 to 1073741824 are possible")]
+    Ring(u64),
+    /// A frame that does not fit a ring four times.
+    #[error("frames of up to {frame} bytes in rings of {ring}: a quarter is possible")]
+    Frame {
+        /// The frame's size, in bytes.
+        frame: u32,
+        /// The ring's size, in bytes.
+        ring: u64,
+    },
+    /// Pads reach 2 GiB from the start of the shared memory.
+    #[error("the shared memory would have {0} bytes: 2147483647 are possible")]
+    Total(u64),
+    /// The memory was not set up by this version of Tracewire.
+    #[error("no shared memory of tracepoints of this version")]
+    Foreign,
+}
+
+/// Where everything stands in the shared memory, as offsets from its start in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedLayout {
+    pub(crate) sizes: SharedSizes,
+    /// A number of the run, so that what stands in a ring from before is not taken for a record.
+    pub(crate) salt: u64,
+    pub(crate) tracepoints: u64,
+    pub(crate) variables: u64,
+    pub(crate) rings: u64,
+    pub(crate) ring_stride: u64,
+    total: u64,
+}
+
+impl SharedLayout {
+    /// A layout of these sizes. `salt` is a number that no other run has.
+    ///
+    /// # Errors
+    /// When they cannot be; see [`LayoutError`].
+    pub fn new(mut sizes: SharedSizes, salt: u64) -> Result<Self, LayoutError> {
+        if !(1..=8192).contains(&sizes.cpus) {
+            return Err(LayoutError::Cpus(sizes.cpus));
+        }
+        if !(4096..=1 << 30).contains(&sizes.ring_bytes) {
+            return Err(LayoutError::Ring(sizes.ring_bytes));
+        }
+        // A mask then says the ring of a cpu, and the place of a position.
+        sizes.cpus = sizes.cpus.next_power_of_two();
+        sizes.ring_bytes = sizes.ring_bytes.next_power_of_two();
+        if u64::from(sizes.frame_limit) + record::FRAME > sizes.ring_bytes / 4 {
+            return Err(LayoutError::Frame {
+                frame: sizes.frame_limit,
+                ring: sizes.ring_bytes,
+            });
+        }
+        let tracepoints = threads::START + threads::SLOTS * threads::SLOT;
+        let variables = tracepoints + u64::from(sizes.tracepoints) * tracepoint::SIZE;
+        let rings = (variables + u64::from(sizes.variables) * 8).next_multiple_of(4096);
+        // A record that begins before the end of a ring may end behind it.
+        let slack = (u64::from(sizes.frame_limit) + record::FRAME).next_multiple_of(8);
+        let ring_stride = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(4096);
+        let total = rings + u64::from(sizes.cpus) * ring_stride;
+        if total > i32::MAX as u64 {
+            return Err(LayoutError::Total(total));
+        }
+        Ok(Self {
+            sizes,
+            salt,
+            tracepoints,
+            variables,
+            rings,
+            ring_stride,
+            total,
+        })
+    }
+
+    /// How large the shared memory must be, in bytes; a multiple of 4096.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.total
+    }
+
+    /// The sizes, as they were rounded.
+    #[must_use]
+    pub const fn sizes(&self) -> SharedSizes {
+        self.sizes
+    }
+
+    /// Where the 32-bit robust futex of the tracer is. Pads take the tracer for gone while it is 0 or has
+    /// `FUTEX_OWNER_DIED` set: they then touch no memory of the program that could be unreadable.
+    #[must_use]
+    pub const fn owner(&self) -> u64 {
+        header::OWNER
+    }
+
+    pub(crate) const fn ring_mask(&self) -> u64 {
+        self.sizes.ring_bytes - 1
+    }
+
+    pub(crate) fn tracepoint(&self, index: u32) -> Option<u64> {
+        (index < self.sizes.tracepoints)
+            .then(|| self.tracepoints + u64::from(index) * tracepoint::SIZE)
+    }
+
+    pub(crate) fn variable(&self, slot: u32) -> Option<u64> {
+        (slot < self.sizes.variables).then(|| self.variables + u64::from(slot) * 8)
+    }
+
+    pub(crate) fn ring(&self, index: u32) -> u64 {
+        self.rings + u64::from(index) * self.ring_stride
+    }
+
+    /// The position behind a record of `length` bytes at `position`. A record that reaches the end of the ring ends
+    /// there, as far as positions go: the next one starts at the ring's start.
+    pub(crate) const fn behind(&self, position: u64, length: u64) -> u64 {
+        let mask = self.ring_mask();
+        if (position & mask) + length >= self.sizes.ring_bytes {
+            (position | mask).wrapping_add(1)
+        } else {
+            position.wrapping_add(length)
+        }
+    }
+}

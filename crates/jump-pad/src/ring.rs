@@ -1,0 +1,443 @@
+//! Reading the rings while pads write to them.
+//!
+//! A record is reserved by moving its ring's head with one compare-and-exchange, filled, and told to be whole by
+//! its state word, which depends on the record's position: nothing that stood there before can be taken for it. The
+//! reader frees what it has copied by moving the tail, which no writer passes. In a ring that overwrites, writers move
+//! the tail too, and what the reader was copying at that moment it throws away.
+//!
+//! What has come from all rings is given out by time, with one rule: a record is held back while one that was made before
+//! it may still be on its way. So frames of one thread always come in their order, and so do those of two threads of
+//! which one waited for the other.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::clock;
+use crate::layout::{SharedLayout, WhenFull, record, ring};
+use crate::shared::Shared;
+
+/// How long frames are held back for one that is not whole yet.
+const ORDER_PATIENCE: Duration = Duration::from_millis(100);
+
+/// When a frame that is not whole is given up. The program's handler may have left it by `longjmp`.
+const TORN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many ticks the counter may be read ahead of the instructions before it.
+const EARLY: u64 = 10_000;
+
+/// The shared memory as rings need it. Offsets are from its start, in bytes.
+pub trait RingMemory {
+    /// A word, with all that was written before it.
+    fn load(&self, at: u64) -> u64;
+    /// Writes a word behind all that was read before.
+    fn store(&self, at: u64, value: u64);
+    /// Writes a word if it is as expected.
+    fn exchange(&self, at: u64, expected: u64, new: u64) -> bool;
+    /// Appends bytes.
+    fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>);
+}
+
+/// A frame from a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PadFrame<'r> {
+    /// The block of its tracepoint.
+    pub tracepoint: u32,
+    /// When it was made, by the counter.
+    pub time: u64,
+    /// The frame as it stands in a trace file: tracepoint number, size, blocks.
+    pub bytes: &'r [u8],
+}
+
+/// How a reading went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drained {
+    /// How many frames were given out.
+    pub frames: u64,
+    /// How many were begun and never finished, or could not be found; counted once each.
+    pub torn: u64,
+    /// Whether there are frames that are held back, or not whole yet.
+    pub waiting: bool,
+}
+
+/// Reads the rings of a shared memory. There is one reader at a time.
+#[derive(Debug)]
+pub struct RingReader {
+    layout: SharedLayout,
+    rings: Vec<Ring>,
+    held: Vec<Held>,
+    /// The frames that are held.
+    bytes: Vec<u8>,
+    last_microseconds: u64,
+    order_patience: u64,
+    torn_patience: u64,
+}
+
+#[derive(Debug)]
+struct Ring {
+    start: u64,
+    /// Where the next record to look at starts.
+    position: u64,
+    /// Records before it that were not whole when they were looked at.
+    unfinished: VecDeque<Unfinished>,
+    /// The counter when the ring was last seen without an unfinished record.
+    clean: u64,
+    /// Since when the record at `position` is there but says nothing of itself.
+    silent_since: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unfinished {
+    position: u64,
+    since: u64,
+    /// The counter before which it cannot have been made.
+    after: u64,
+    done: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    time: u64,
+    tracepoint: u32,
+    stamp: u32,
+    start: usize,
+    length: usize,
+}
+
+/// What stands at a position.
+enum Found {
+    Whole {
+        behind: u64,
+    },
+    Unfinished {
+        behind: u64,
+    },
+    Silent,
+    /// A writer took it away meanwhile.
+    Gone,
+}
+
+impl RingReader {
+    /// A reader that begins with the oldest record of each ring.
+    #[must_use]
+    pub fn new(shared: &Shared) -> Self {
+        let rate = shared.rate();
+        Self::with_patience(
+            shared,
+            shared.layout(),
+            rate.ticks(ORDER_PATIENCE),
+            rate.ticks(TORN_PATIENCE),
+        )
+    }
+
+    /// As `new`, with patience in ticks.
+    #[doc(hidden)]
+    pub fn with_patience(
+        memory: &impl RingMemory,
+        layout: &SharedLayout,
+        order_patience: u64,
+        torn_patience: u64,
+    ) -> Self {
+        let rings = (0..layout.sizes.cpus)
+            .map(|index| {
+                let start = layout.ring(index);
+                Ring {
+                    start,
+                    position: memory.load(start + ring::TAIL),
+                    unfinished: VecDeque::new(),
+                    clean: 0,
+                    silent_since: None,
+                }
+            })
+            .collect();
+        Self {
+            layout: *layout,
+            rings,
+            held: Vec::new(),
+            bytes: Vec::new(),
+            last_microseconds: 0,
+            order_patience,
+            torn_patience,
+        }
+    }
+
+    /// Gives out the frames that have come, by time. Follows the time of day, too.
+    pub fn drain(&mut self, shared: &Shared, take: &mut dyn FnMut(PadFrame<'_>)) -> Drained {
+        shared.keep_time();
+        let now = clock::counter();
+        self.drain_at(shared, now, false, take)
+    }
+
+    /// As [`drain`](Self::drain) where no thread is inside a pad and none will be: nothing is held back, and a frame
+    /// that is not whole is torn.
+    pub fn finish(&mut self, shared: &Shared, take: &mut dyn FnMut(PadFrame<'_>)) -> Drained {
+        let now = clock::counter();
+        self.drain_at(shared, now, true, take)
+    }
+
+    /// As `drain` and `finish`, at a time of the caller's.
+    #[doc(hidden)]
+    pub fn drain_at(
+        &mut self,
+        memory: &impl RingMemory,
+        now: u64,
+        last: bool,
+        take: &mut dyn FnMut(PadFrame<'_>),
+    ) -> Drained {
+        let mut drained = Drained::default();
+        let mut until = now.saturating_sub(EARLY);
+        let mut rings = std::mem::take(&mut self.rings);
+        for ring in &mut rings {
+            let limit = self.read_ring(memory, ring, now, last, &mut drained);
+            until = until.min(limit.unwrap_or(until));
+        }
+        self.rings = rings;
+        if last {
+            until = u64::MAX;
+        }
+        self.give_out(until, take, &mut drained);
+        drained.waiting |= !self.held.is_empty();
+        drained
+    }
+
+    /// Takes what is whole. Gives a time from which on frames must wait, if some must.
+    fn read_ring(
+        &mut self,
+        memory: &impl RingMemory,
+        ring: &mut Ring,
+        now: u64,
+        last: bool,
+        drained: &mut Drained,
+    ) -> Option<u64> {
+        let overwrites = self.layout.sizes.when_full == WhenFull::Overwrite;
+        self.look_again(memory, ring, now, last, drained);
+        loop {
+            if overwrites {
+                let tail = memory.load(ring.start + ring::TAIL);
+                if tail != ring.position {
+                    ring.position = tail;
+                    ring.unfinished.clear();
+                    ring.silent_since = None;
+                }
+                if ring.unfinished.front().is_some_and(|one| !one.done) {
+                    break;
+                }
+            }
+            let head = memory.load(ring.start + ring::HEAD);
+            // A record may give back what it did not need, so that the head goes back, but never before a whole one.
+            let ahead = head.wrapping_sub(ring.position);
+            if ahead.cast_signed() <= 0 {
+                break;
+            }
+            if ahead > 2 * self.layout.sizes.ring_bytes {
+                // Somebody has written over the ring.
+                drained.torn += 1;
+                memory.store(ring.start + ring::TAIL, head);
+                ring.position = head;
+                ring.unfinished.clear();
+                break;
+            }
+            let behind = match self.look(memory, ring, ring.position) {
+                Found::Whole { behind } => behind,
+                Found::Gone => continue,
+                Found::Unfinished { behind } => {
+                    let unfinished = Unfinished {
+                        position: ring.position,
+                        since: now,
+                        after: ring.clean,
+                        done: last,
+                    };
+                    drained.torn += u64::from(last);
+                    ring.unfinished.push_back(unfinished);
+                    if overwrites {
+                        if last {
+                            memory.exchange(ring.start + ring::TAIL, ring.position, behind);
+                        }
+                        continue;
+                    }
+                    behind
+                }
+                Found::Silent => {
+                    let since = *ring.silent_since.get_or_insert(now);
+                    if !last && now.saturating_sub(since) < self.torn_patience {
+                        break;
+                    }
+                    drained.torn += 1;
+                    let found = self.search(memory, ring, head);
+                    if overwrites {
+                        memory.exchange(ring.start + ring::TAIL, ring.position, found);
+                    }
+                    found
+                }
+            };
+            ring.silent_since = None;
+            ring.position = behind;
+        }
+        if !overwrites {
+            while ring.unfinished.front().is_some_and(|one| one.done) {
+                ring.unfinished.pop_front();
+            }
+            let free = ring
+                .unfinished
+                .front()
+                .map_or(ring.position, |one| one.position);
+            memory.store(ring.start + ring::TAIL, free);
+        }
+        drained.waiting |= ring.silent_since.is_some() || !ring.unfinished.is_empty();
+        let mut limit = None;
+        let silent = ring.silent_since.map(|since| (since, ring.clean));
+        for (since, after) in ring
+            .unfinished
+            .iter()
+            .filter(|one| !one.done)
+            .map(|one| (one.since, one.after))
+            .chain(silent)
+        {
+            if now.saturating_sub(since) < self.order_patience {
+                limit = Some(limit.unwrap_or(u64::MAX).min(after));
+            }
+        }
+        if ring.unfinished.is_empty() && ring.silent_since.is_none() {
+            ring.clean = now.saturating_sub(EARLY);
+        }
+        limit
+    }
+
+    /// Looks whether records have been finished meanwhile.
+    fn look_again(
+        &mut self,
+        memory: &impl RingMemory,
+        ring: &mut Ring,
+        now: u64,
+        last: bool,
+        drained: &mut Drained,
+    ) {
+        let mut unfinished = std::mem::take(&mut ring.unfinished);
+        let overwrites = self.layout.sizes.when_full == WhenFull::Overwrite;
+        for one in unfinished.iter_mut().filter(|one| !one.done) {
+            match self.look(memory, ring, one.position) {
+                Found::Whole { behind } => {
+                    one.done = true;
+                    if overwrites {
+                        ring.position = behind;
+                    }
+                }
+                Found::Gone => one.done = true,
+                Found::Unfinished { behind } => {
+                    if last || now.saturating_sub(one.since) >= self.torn_patience {
+                        one.done = true;
+                        drained.torn += 1;
+                        if overwrites {
+                            memory.exchange(ring.start + ring::TAIL, one.position, behind);
+                        }
+                    }
+                }
+                Found::Silent => {}
+            }
+        }
+        if overwrites {
+            unfinished.retain(|one| !one.done);
+        }
+        ring.unfinished = unfinished;
+    }
+
+    /// Looks at a position, and takes what stands there if it is whole.
+    fn look(&mut self, memory: &impl RingMemory, ring: &Ring, position: u64) -> Found {
+        let at = ring.start + ring::DATA + (position & self.layout.ring_mask());
+        let whole = position ^ self.layout.salt;
+        let state = memory.load(at + record::STATE);
+        if state != whole && state != !whole {
+            return Found::Silent;
+        }
+        let lengths = memory.load(at + record::RESERVED);
+        let (reserved, length) = (lengths & u64::from(u32::MAX), lengths >> 32);
+        let most = u64::from(self.layout.sizes.frame_limit) + record::FRAME;
+        // A program may write anywhere, here too.
+        if !reserved.is_multiple_of(8)
+            || !(record::FRAME..=most.next_multiple_of(8)).contains(&reserved)
+        {
+            return Found::Silent;
+        }
+        let behind = self.layout.behind(position, reserved);
+        if state != whole {
+            return Found::Unfinished { behind };
+        }
+        let length = length.min(reserved - record::FRAME) as usize;
+        let place = memory.load(at + record::TRACEPOINT);
+        let held = Held {
+            time: memory.load(at + record::TIME),
+            tracepoint: place as u32,
+            stamp: (place >> 32) as u32,
+            start: self.bytes.len(),
+            length,
+        };
+        memory.copy(at + record::FRAME, length, &mut self.bytes);
+        if self.layout.sizes.when_full == WhenFull::Overwrite
+            && !memory.exchange(ring.start + ring::TAIL, position, behind)
+        {
+            self.bytes.truncate(held.start);
+            return Found::Gone;
+        }
+        // A record of no bytes is one that a pad gave up.
+        if length > 0 {
+            self.held.push(held);
+        }
+        Found::Whole { behind }
+    }
+
+    /// The next position at which there is a record, behind one that says nothing of itself; the head if there is none.
+    fn search(&self, memory: &impl RingMemory, ring: &Ring, head: u64) -> u64 {
+        let mut position = self.layout.behind(ring.position, record::FRAME);
+        while head.wrapping_sub(position).cast_signed() > 0 {
+            let at = ring.start + ring::DATA + (position & self.layout.ring_mask());
+            let state = memory.load(at + record::STATE);
+            let whole = position ^ self.layout.salt;
+            if state == whole || state == !whole {
+                return position;
+            }
+            position = position.wrapping_add(8);
+        }
+        head
+    }
+
+    fn give_out(&mut self, until: u64, take: &mut dyn FnMut(PadFrame<'_>), drained: &mut Drained) {
+        // Stable: records of one ring with one time stay in their order.
+        self.held.sort_by_key(|held| held.time);
+        let count = self.held.partition_point(|held| held.time <= until);
+        for held in self.held.drain(..count) {
+            let Some(frame) = self.bytes.get_mut(held.start..held.start + held.length) else {
+                continue;
+            };
+            let stamp = held.stamp as usize;
+            let field = frame
+                .get_mut(stamp..)
+                .and_then(<[u8]>::first_chunk_mut::<8>)
+                .filter(|_| stamp > 0);
+            if let Some(field) = field {
+                // Two pads may see the clock's start before and after the tracer has raised it.
+                let time = u64::from_le_bytes(*field).max(self.last_microseconds);
+                self.last_microseconds = time;
+                *field = time.to_le_bytes();
+            }
+            drained.frames += 1;
+            take(PadFrame {
+                tracepoint: held.tracepoint,
+                time: held.time,
+                bytes: frame,
+            });
+        }
+        if self.held.is_empty() {
+            self.bytes.clear();
+        } else if count > 0 {
+            // What is held back moves to the front.
+            let mut kept = Vec::with_capacity(self.held.iter().map(|held| held.length).sum());
+            for held in &mut self.held {
+                let start = kept.len();
+                if let Some(frame) = self.bytes.get(held.start..held.start + held.length) {
+                    kept.extend_from_slice(frame);
+                }
+                held.start = start;
+            }
+            self.bytes = kept;
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! The tracer's hand on the memory that it shares with a program's pads.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use tracewire_tracefile::{Address, ThreadId};
+
+use crate::clock::{self, Rate};
+use crate::layout::{
+    LayoutError, MAGIC, SharedLayout, SharedSizes, WhenFull, header, ring, threads, tracepoint,
+};
+
+/// What pads do when the tracer is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Orphaned {
+    /// They do nothing.
+    Rest = 0,
+    /// They go on. They read memory and learn their thread with system calls, so the program must be one that may make
+    /// `process_vm_readv` and `gettid`.
+    GoOn = 1,
+}
+
+/// Why pads have stopped collecting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PadStop {
+    /// The tracer said so.
+    Told,
+    /// A ring was full.
+    Full,
+    /// The tracepoint of this block has met its pass count.
+    PassCount(u32),
+    /// An expression of the tracepoint of this block failed; see [`Shared::error`].
+    Error(u32),
+}
+
+pub(crate) mod stop {
+    pub(crate) const TOLD: u32 = 1;
+    pub(crate) const FULL: u32 = 2;
+    pub(crate) const PASS_COUNT: u32 = 3;
+    pub(crate) const ERROR: u32 = 4;
+}
+
+/// The error that ended a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PadError {
+    /// The block of the tracepoint.
+    pub tracepoint: u32,
+    /// The place in its pad; [`crate::Pad::error_text`] says what that means.
+    pub site: u64,
+    /// What goes with it.
+    pub detail: u64,
+    /// When it happened, by the counter.
+    pub time: u64,
+}
+
+/// What a tracepoint's block counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PadCounts {
+    /// Hits with a true condition, where the tracepoint has a pass count.
+    pub passes: u64,
+    /// Values that could not be read.
+    pub missing: u64,
+    /// The address that could not be read for the first of them.
+    pub first_missing: Option<Address>,
+}
+
+/// Frames that are in no ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// There was no room.
+    pub lost: u64,
+    /// Given up for newer ones.
+    pub dropped: u64,
+    /// Longer than pads make them.
+    pub too_long: u64,
+}
+
+/// The shared memory, mapped in the tracer.
+#[derive(Debug)]
+pub struct Shared {
+    base: NonNull<u8>,
+    layout: SharedLayout,
+}
+
+// SAFETY: all access is through atomics, or of bytes that a commit word guards.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Sets up memory of zeros. Takes 10 ms, to measure the clock. The tracer's robust futex is to be put at
+    /// [`SharedLayout::owner`].
+    ///
+    /// # Safety
+    /// `base` is the start of a page of a mapping of [`SharedLayout::size`] bytes that outlives the value and its
+    /// copies.
+    #[must_use]
+    pub unsafe fn create(base: NonNull<u8>, layout: SharedLayout) -> Self {
+        let shared = Self { base, layout };
+        let sizes = layout.sizes;
+        shared.word32(header::RINGS, sizes.cpus);
+        shared.word32(header::WHEN_FULL, sizes.when_full as u32);
+        shared.store(header::RING_BYTES, sizes.ring_bytes);
+        shared.word32(header::FRAME_LIMIT, sizes.frame_limit);
+        shared.word32(header::TRACEPOINTS, sizes.tracepoints);
+        shared.word32(header::VARIABLES, sizes.variables);
+        shared.store(header::SALT, layout.salt);
+        let rate = Rate::measure();
+        shared.store(header::CLOCK_BASE, rate.base);
+        shared.store(header::CLOCK_RATE, rate.rate);
+        shared.keep_time();
+        shared.store(header::MAGIC, MAGIC);
+        shared
+    }
+
+    /// Opens memory that [`create`](Self::create) has set up, perhaps in a tracer that is gone.
+    ///
+    /// # Errors
+    /// When it is not such memory, or not as long as it says.
+    ///
+    /// # Safety
+    /// `base` is the start of a page of a mapping of `length` bytes that outlives the value and its copies.
+    pub unsafe fn open(base: NonNull<u8>, length: u64) -> Result<Self, LayoutError> {
+        if length < threads::START {
+            return Err(LayoutError::Foreign);
+        }
+        let sizes = SharedSizes {
+            cpus: 1,
+            ring_bytes: 4096,
+            frame_limit: 0,
+            tracepoints: 0,
+            variables: 0,
+            when_full: WhenFull::Lose,
+        };
+        let smallest = SharedLayout::new(sizes, 0)?;
+        let shared = Self {
+            base,
+            layout: smallest,
+        };
+        if shared.load(header::MAGIC) != MAGIC {
+            return Err(LayoutError::Foreign);
+        }
+        let sizes = SharedSizes {
+            cpus: shared.load32(header::RINGS),
+            ring_bytes: shared.load(header::RING_BYTES),
+            frame_limit: shared.load32(header::FRAME_LIMIT),
+            tracepoints: shared.load32(header::TRACEPOINTS),
+            variables: shared.load32(header::VARIABLES),
+            when_full: match shared.load32(header::WHEN_FULL) {
+                0 => WhenFull::Stop,
+                1 => WhenFull::Lose,
+                2 => WhenFull::Overwrite,
+                _ => return Err(LayoutError::Foreign),
+            },
+        };
+        let layout = SharedLayout::new(sizes, shared.load(header::SALT))?;
+        if layout.size() > length {
+            return Err(LayoutError::Foreign);
+        }
+        Ok(Self { base, layout })
+    }
+
+    /// Where everything stands.
+    #[must_use]
+    pub const fn layout(&self) -> &SharedLayout {
+        &self.layout
+    }
+
+    /// Enables or disables the tracepoint of a block. Hits see it at once.
+    pub fn set_enabled(&self, index: u32, enabled: bool) {
+        if let Some(block) = self.layout.tracepoint(index) {
+            self.word32(block + tracepoint::ENABLED, u32::from(enabled));
+        }
+    }
+
+    /// Says what pads do when the tracer is gone.
+    pub fn set_orphaned(&self, what: Orphaned) {
+        self.word32(header::ORPHAN, what as u32);
+    }
+
+    /// Has all pads do nothing from now on.
+    pub fn stop(&self) {
+        let stop = self.atomic32(header::STOP);
+        let _ = stop.compare_exchange(0, stop::TOLD, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Why pads do nothing; `None` while they collect.
+    #[must_use]
+    pub fn stopped(&self) -> Option<PadStop> {
+        let word = self.load32(header::STOP);
+        match word & 0xff {
+            0 => None,
+            stop::FULL => Some(PadStop::Full),
+            stop::PASS_COUNT => Some(PadStop::PassCount(word >> 8)),
+            stop::ERROR => Some(PadStop::Error(word >> 8)),
+            _ => Some(PadStop::Told),
+        }
+    }
+
+    /// The error that ended the run.
+    #[must_use]
+    pub fn error(&self) -> Option<PadError> {
+        // The stop word is written behind the error.
+        let Some(PadStop::Error(tracepoint)) = self.stopped() else {
+            return None;
+        };
+        Some(PadError {
+            tracepoint,
+            site: self.load(header::ERROR_SITE),
+            detail: self.load(header::ERROR_DETAIL),
+            time: self.load(header::ERROR_TIME),
+        })
+    }
+
+    /// What a tracepoint's block has counted.
+    #[must_use]
+    pub fn counts(&self, index: u32) -> PadCounts {
+        let Some(block) = self.layout.tracepoint(index) else {
+            return PadCounts::default();
+        };
+        PadCounts {
+            passes: self.load(block + tracepoint::PASSES),
+            missing: self.load(block + tracepoint::MISSING),
+            first_missing: (self.load(block + tracepoint::MISSING_KNOWN) == 2)
+                .then(|| Address(self.load(block + tracepoint::MISSING_FIRST))),
+        }
+    }
+
+    /// Sets a tracepoint's counts back to zero.
+    pub fn reset_counts(&self, index: u32) {
+        if let Some(block) = self.layout.tracepoint(index) {
+            for field in [
+                tracepoint::PASSES,
+                tracepoint::MISSING,
+                tracepoint::MISSING_KNOWN,
+                tracepoint::MISSING_FIRST,
+            ] {
+                self.store(block + field, 0);
+            }
+        }
+    }
+
+    /// A trace state variable.
+    #[must_use]
+    pub fn variable(&self, slot: u32) -> Option<i64> {
+        self.layout
+            .variable(slot)
+            .map(|at| self.load(at).cast_signed())
+    }
+
+    /// Gives a trace state variable a value.
+    pub fn set_variable(&self, slot: u32, value: i64) {
+        if let Some(at) = self.layout.variable(slot) {
+            self.store(at, value.cast_unsigned());
+        }
+    }
+
+    /// Frames that no reader will see, of all rings.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        let mut losses = Losses::default();
+        for index in 0..self.layout.sizes.cpus {
+            let at = self.layout.ring(index);
+            losses.lost += self.load(at + ring::LOST);
+            losses.dropped += self.load(at + ring::DROPPED);
+            losses.too_long += self.load(at + ring::TOO_LONG);
+        }
+        losses
+    }
+
+    /// Tells the pads which thread has this `fs` base. To be called for a new thread before it runs, unless its base is
+    /// that of the thread that made it: it then still has to get one of its own, and until then counts as the other.
+    pub fn set_thread(&self, fs_base: u64, thread: ThreadId) {
+        let first = hash(fs_base);
+        let slots =
+            (0..threads::PROBES).map(|probe| threads::START + (first + probe) * threads::SLOT);
+        let slot = slots
+            .clone()
+            .find(|slot| self.load(*slot) == fs_base)
+            .or_else(|| slots.clone().find(|slot| self.load(*slot) == 0));
+        // A thread that finds no slot asks the kernel at every hit.
+        if let Some(slot) = slot {
+            self.store(slot + 8, u64::from(thread.0));
+            self.store(slot, fs_base);
+        }
+    }
+
+    /// Forgets a thread that has ended, before another one can have its `fs` base.
+    pub fn forget_thread(&self, thread: ThreadId) {
+        for slot in 0..threads::SLOTS {
+            let at = threads::START + slot * threads::SLOT;
+            if self.load(at + 8) == u64::from(thread.0) {
+                // An empty slot ends no search, so that others stay found.
+                self.store(at, 0);
+                self.store(at + 8, 0);
+            }
+        }
+    }
+
+    /// Follows the time of day; to be called from time to time, at every reading of the rings for instance.
+    pub fn keep_time(&self) {
+        let since = self.rate().since_base(clock::counter());
+        let start = clock::time_of_day().saturating_sub(since);
+        self.atomic(header::CLOCK_START)
+            .fetch_max(start, Ordering::AcqRel);
+    }
+
+    /// The pads' time of a counter, in microseconds since 1970-01-01 00:00 UTC.
+    #[must_use]
+    pub fn microseconds(&self, counter: u64) -> u64 {
+        let since = self.rate().since_base(counter);
+        self.load(header::CLOCK_START).wrapping_add(since)
+    }
+
+    pub(crate) fn rate(&self) -> Rate {
+        Rate {
+            base: self.load(header::CLOCK_BASE),
+            rate: self.load(header::CLOCK_RATE),
+        }
+    }
+
+    fn atomic(&self, at: u64) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= self.layout.size());
+        // SAFETY: offsets come from the layout, within the mapping that `create` and `open` were promised; everything
+        // that is not bytes of a frame is only used as an atomic.
+        unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at as usize).cast()) }
+    }
+
+    fn atomic32(&self, at: u64) -> &AtomicU32 {
+        debug_assert!(at.is_multiple_of(4) && at + 4 <= self.layout.size());
+        // SAFETY: as in `atomic`.
+        unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at as usize).cast()) }
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.atomic(at).store(value, Ordering::Release);
+    }
+
+    fn word32(&self, at: u64, value: u32) {
+        self.atomic32(at).store(value, Ordering::Release);
+    }
+
+    fn load32(&self, at: u64) -> u32 {
+        self.atomic32(at).load(Ordering::Acquire)
+    }
+}
+
+/// Where the search for a thread begins.
+pub(crate) const fn hash(fs_base: u64) -> u64 {
+    fs_base.wrapping_mul(threads::FACTOR) >> (64 - threads::BITS)
+}
+
+impl crate::ring::RingMemory for Shared {
+    fn load(&self, at: u64) -> u64 {
+        self.atomic(at).load(Ordering::Acquire)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        self.atomic(at).store(value, Ordering::Release);
+    }
+
+    fn exchange(&self, at: u64, expected: u64, new: u64) -> bool {
+        self.atomic(at)
+            .compare_exchange(expected, new, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>) {
+        let end = at.saturating_add(length as u64);
+        if end > self.layout.size() {
+            return;
+        }
+        into.reserve(length);
+        // SAFETY: the bytes lie in the mapping, and the vector has room for them. The program may write to them at any
+        // time; they are only bytes here, and whether they were stable is asked afterwards.
+        unsafe {
+            let from = self.base.as_ptr().add(at as usize);
+            let to = into.as_mut_ptr().add(into.len());
+            std::ptr::copy_nonoverlapping(from, to, length);
+            into.set_len(into.len() + length);
+        }
+        fence(Ordering::Acquire);
+    }
+}
+
+use crate::ring::RingMemory;
