@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 
 use libc::user_regs_struct;
-use tracewire_experiment::TargetError;
+use tracewire_experiment::{HitHandler, TargetError};
 use tracewire_tracefile::Address;
 
 use crate::debug::{StopCause, stopped};
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::process::Process;
 use crate::ptrace::{Stopped, Tid};
-use crate::relocate::Place;
+use tracewire_jump_pad::relocate::Place;
 
 /// How many places there are.
 const PLACES: usize = 4;
@@ -317,6 +317,7 @@ impl Process {
         &mut self,
         id: Tid,
         registers: user_regs_struct,
+        handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         if let Some((site, offset)) = self.slots.site_of(registers.rip)
             && let Some(place) = self.place(site, offset)
@@ -333,7 +334,10 @@ impl Process {
                 }
             }
         }
-        match self.take_trigger(id) {
+        let cause = self.take_trigger(id).filter(|cause| {
+            *cause != StopCause::HardwareBreakpoint || self.stops_at(id, registers, handler)
+        });
+        match cause {
             Some(cause) => Ok(Some(stopped(id, cause))),
             None => {
                 self.go_on(id, 0)?;
