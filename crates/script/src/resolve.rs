@@ -368,7 +368,9 @@ impl Compiler<'_> {
     fn instruction_length(&self) -> u64 {
         let bitness = match self.symbols.architecture() {
             Some(Architecture::I386) => 32,
-            _ => 64,
+            Some(Architecture::X86_64) | None => 64,
+            // Jumps take the place of one instruction there.
+            Some(_) => return 4,
         };
         let mut bytes = [0; 15];
         if !self.symbols.read_only_memory(self.address, &mut bytes) {

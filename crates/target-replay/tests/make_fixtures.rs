@@ -212,7 +212,10 @@ impl Machine {
                 ])
                 .args(self.flags)
                 // The debug information must not name the folder it was made in.
-                .arg("-fdebug-prefix-map=.=/src")
+                .arg(format!(
+                    "-fdebug-prefix-map={}=/src",
+                    folder("programs").display()
+                ))
                 .args(["program.c", "-o"])
                 .arg(program)
                 .current_dir(folder("programs")),

@@ -196,7 +196,9 @@ impl<'a> ActionList<'a> {
     pub fn new(symbols: &'a Symbols, pc: Address, variables: &'a dyn Variables) -> Self {
         let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
         let mut all_registers = RegisterMask::default();
-        core_registers(architecture).for_each(|register| all_registers.insert(register));
+        for register in core_registers(architecture) {
+            all_registers.insert(register);
+        }
         Self {
             symbols,
             pc,

@@ -7,7 +7,7 @@ use super::dwarf_run::Run;
 use super::location::Unlocatable;
 use super::object::Object;
 use super::real::{Format, Real};
-use super::register_names::register_name;
+use super::register_names::is_x87;
 use crate::{BaseEncoding, BaseTypeOffset, ExpressionOperation, Type};
 
 /// The type of a stack entry.
@@ -168,8 +168,7 @@ impl Run<'_> {
     /// A register read as a type. The x87's registers hold numbers of 80 bits, whatever the type.
     pub(super) fn typed_register(&self, register: RegisterNumber, kind: Kind) -> Entry {
         let (low, high) = (Cell::register(register), Cell::register_high(register));
-        let x87 = register_name(self.locator.architecture(), register)
-            .is_some_and(|name| name.starts_with("st"));
+        let x87 = is_x87(self.locator.architecture(), register);
         match kind {
             Kind::Float { bits } if x87 => {
                 let number = Real::from_bits(low, high, Format::Extended);

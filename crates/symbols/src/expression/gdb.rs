@@ -3,6 +3,7 @@
 use tracewire_tracefile::{Address, VariableNumber};
 
 use super::node::{Node, NodeKind};
+use super::register_names::is_only_alias;
 use super::resolve::{StateVariables, resolve};
 use super::scalar::{Scalar, scalar, strip};
 use crate::{ExpressionOperation, Language, Symbols, Type, TypeId, VariableLocation};
@@ -20,7 +21,10 @@ pub fn gdb_can_collect(symbols: &Symbols, pc: Address, text: &str) -> bool {
     if let Some(rest) = text.trim().strip_prefix('$')
         && rest.chars().all(name)
     {
-        return true;
+        // What is no register to GDB but a name for one, it cannot trace.
+        return symbols
+            .architecture()
+            .is_none_or(|machine| !is_only_alias(machine, rest));
     }
     let rust = symbols.language_at(Some(pc)) == Language::Rust;
     resolve(symbols, pc, text, &AnyVariable).is_ok_and(|node| can_compile(symbols, rust, &node))

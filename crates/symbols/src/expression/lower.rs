@@ -7,7 +7,7 @@ use super::error::{ExpressionError, ExpressionErrorKind};
 use super::location::Locator;
 use super::node::{Node, NodeKind};
 use super::object::{Object, object_number, offset_by};
-use super::register_names::register_name;
+use super::register_names::is_wide;
 use super::resolve::Result;
 use super::scalar::{Scalar, scalar};
 use super::syntax::BinaryOperator;
@@ -275,8 +275,7 @@ impl<'a> Lower<'a> {
             .architecture()
             .unwrap_or(Architecture::X86_64);
         if let Object::Register(register, _) = object
-            && register_name(architecture, register)
-                .is_some_and(|name| name.starts_with("xmm") || name.starts_with("st"))
+            && is_wide(architecture, register)
         {
             return self.unsupported(
                 "This is in a register of more than 64 bits here, which agent expressions cannot read; it can be \

@@ -12,6 +12,7 @@ mod gdb;
 mod items;
 pub(crate) mod location;
 mod lower;
+mod machine_registers;
 mod members;
 mod names;
 pub(crate) mod node;

@@ -266,6 +266,10 @@ impl Resolver<'_> {
                 // Shown as `void (*)()`.
                 variadic: true,
             })),
+            RegisterKind::Float => self.builtin(match register.size {
+                4 => "float",
+                _ => "double",
+            }),
             RegisterKind::Flags => super::register_types::flags(symbols),
             RegisterKind::X87 => self.builtin("builtin_type_i387_ext"),
             RegisterKind::Vector => super::register_types::vector(symbols),

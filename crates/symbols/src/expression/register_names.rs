@@ -1,6 +1,8 @@
 //! The registers that `$name` may name.
 
-use tracewire_tracefile::{Architecture, RegisterNumber};
+use tracewire_tracefile::{Architecture, Register, RegisterNumber};
+
+use super::machine_registers;
 
 /// A register, or a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +21,7 @@ pub(crate) enum RegisterKind {
     CodePointer,
     DataPointer,
     Flags,
+    Float,
     X87,
     Vector,
 }
@@ -48,8 +51,16 @@ fn table(architecture: Architecture) -> &'static [&'static str] {
     }
 }
 
-/// The register called `name`, or the part of one, in GDB's names: `rax`, `eax`, `ax`, `ah`, `pc`, `sp`, `fp`.
+/// The register called `name`, or the part of one, in GDB's names: `rax`, `eax`, `ax`, `ah`, `pc`, `sp`, `fp`; or one of
+/// another machine by its name in the target description or in the assembler.
 pub(crate) fn named_register(architecture: Architecture, name: &str) -> Option<NamedRegister> {
+    if let Some(layout) = machine_registers::layout(architecture) {
+        let register = match layout.by_name(name) {
+            Some(register) => register,
+            None => layout.by_name(&machine_registers::alias(architecture, name)?)?,
+        };
+        return described(register);
+    }
     let names = table(architecture);
     let name = match (name, architecture) {
         ("pc", Architecture::X86_64) => "rip",
@@ -77,6 +88,22 @@ pub(crate) fn named_register(architecture: Architecture, name: &str) -> Option<N
         offset,
         size,
         kind: RegisterKind::Integer,
+    })
+}
+
+/// A register of a target description; none for one that is wider than a number.
+fn described(register: &Register) -> Option<NamedRegister> {
+    let kind = match register.type_name.as_str() {
+        "code_ptr" => RegisterKind::CodePointer,
+        "data_ptr" => RegisterKind::DataPointer,
+        "ieee_single" | "ieee_double" => RegisterKind::Float,
+        _ => RegisterKind::Integer,
+    };
+    (register.bits <= 64).then_some(NamedRegister {
+        number: register.number,
+        offset: 0,
+        size: u64::from(register.size()),
+        kind,
     })
 }
 
@@ -127,25 +154,66 @@ pub(crate) fn register_name(
     architecture: Architecture,
     register: RegisterNumber,
 ) -> Option<&'static str> {
-    table(architecture).get(usize::from(register.0)).copied()
+    match machine_registers::layout(architecture) {
+        Some(layout) => Some(layout.by_number(register)?.name.as_str()),
+        None => table(architecture).get(usize::from(register.0)).copied(),
+    }
+}
+
+/// Whether a name is no register's in GDB, but one that its user may write for one. MIPS's registers have the names of
+/// the calling convention there.
+pub(crate) fn is_only_alias(architecture: Architecture, name: &str) -> bool {
+    let mips = matches!(
+        architecture,
+        Architecture::Mips
+            | Architecture::MipsLittle
+            | Architecture::Mips64
+            | Architecture::Mips64Little
+    );
+    machine_registers::layout(architecture).is_some_and(|layout| {
+        let numeric = name
+            .strip_prefix('r')
+            .is_some_and(|rest| rest.parse::<u8>().is_ok());
+        match layout.by_name(name) {
+            Some(_) => mips && numeric,
+            None => !mips && machine_registers::alias(architecture, name).is_some(),
+        }
+    })
+}
+
+/// Whether a register is one of the x87's, of 80 bits.
+pub(crate) fn is_x87(architecture: Architecture, register: RegisterNumber) -> bool {
+    register_name(architecture, register)
+        .and_then(|name| named_register(architecture, name))
+        .is_some_and(|register| register.kind == RegisterKind::X87)
+}
+
+/// Whether a register has more than 64 bits.
+pub(crate) fn is_wide(architecture: Architecture, register: RegisterNumber) -> bool {
+    register_name(architecture, register).is_some_and(|name| {
+        named_register(architecture, name).is_none_or(|register| register.size > 8)
+    })
 }
 
 /// The register that holds the thread pointer.
 pub(crate) fn thread_pointer(architecture: Architecture) -> Option<RegisterNumber> {
     match architecture {
         Architecture::X86_64 => Some(RegisterNumber(58)),
+        Architecture::Riscv32 | Architecture::Riscv64 => Some(RegisterNumber(4)),
         _ => None,
     }
 }
 
-/// The registers of the machine's core feature, which `$regs` stands for: general, segment, flags, x87.
-pub(crate) fn core_registers(architecture: Architecture) -> impl Iterator<Item = RegisterNumber> {
-    let count = match architecture {
-        Architecture::X86_64 => 40,
-        Architecture::I386 => 32,
-        _ => 0,
-    };
-    (0..count).map(RegisterNumber)
+/// The registers of the machine's core feature, which `$regs` stands for: on x86 general, segment, flags, x87.
+pub(crate) fn core_registers(architecture: Architecture) -> Vec<RegisterNumber> {
+    match architecture {
+        Architecture::X86_64 => (0..40).map(RegisterNumber).collect(),
+        Architecture::I386 => (0..32).map(RegisterNumber).collect(),
+        _ => machine_registers::core(architecture)
+            .into_iter()
+            .map(|register| register.number)
+            .collect(),
+    }
 }
 
 /// The program counter.

@@ -347,6 +347,16 @@ fn architecture_of(file: &object::File<'_>) -> Option<Architecture> {
         (Machine::PowerPc, _) => Architecture::PowerPc,
         (Machine::PowerPc64, _) if little => Architecture::PowerPc64Little,
         (Machine::PowerPc64, _) => Architecture::PowerPc64,
+        (Machine::Unknown, false) if is_nios2(file) => Architecture::Nios2,
         _ => return None,
     })
+}
+
+/// Nios II, which the ELF library has no name for.
+fn is_nios2(file: &object::File<'_>) -> bool {
+    let object::File::Elf32(elf) = file else {
+        return false;
+    };
+    let endian = elf.endian();
+    elf.elf_header().e_machine(endian) == object::elf::EM_ALTERA_NIOS2
 }

@@ -86,6 +86,7 @@ fn variable_value(
 fn registers(symbols: &Symbols, state: &dyn State) -> Vec<NamedValue> {
     let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
     core_registers(architecture)
+        .into_iter()
         .filter(|register| state.register(*register).is_some())
         .filter_map(|register| register_name(architecture, register))
         .map(|name| NamedValue {
