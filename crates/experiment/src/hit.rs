@@ -241,9 +241,9 @@ impl From<EncodeError> for Incomplete {
 }
 
 /// What a condition sees: it looks at one thing after the other, for it mostly looks at one alone.
-struct ConditionContext<'c> {
-    moment: Moment<'c>,
-    fetched: &'c mut Fetched,
+pub(crate) struct ConditionContext<'c> {
+    pub(crate) moment: Moment<'c>,
+    pub(crate) fetched: &'c mut Fetched,
 }
 
 impl Context for ConditionContext<'_> {

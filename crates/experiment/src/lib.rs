@@ -34,6 +34,7 @@
 //! The module [`fake`] is a target without a process; its front page has an example of a whole run.
 #![deny(missing_docs)]
 
+mod breakpoint;
 mod collect;
 mod error;
 mod experiment;
@@ -42,6 +43,7 @@ mod fetched;
 mod hit;
 mod pieces;
 mod plan;
+mod printf;
 mod stepping;
 mod store;
 mod target;

@@ -75,6 +75,13 @@ pub trait HitHandler {
     /// Called for every place that a thread reached, while it stands there.
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome;
 
+    /// Called when a thread has come to a breakpoint of a debugger's, in memory or of the machine's: whether the
+    /// debugger is to be told. The thread stands there, and its program counter is this address.
+    fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {
+        _ = (address, thread);
+        true
+    }
+
     /// Called when a thread is gone, so that nothing is kept for it.
     fn thread_ended(&mut self, thread: ThreadId) {
         _ = thread;

@@ -1,7 +1,7 @@
 //! Running the program, from stop to stop.
 
 use nix::errno::Errno;
-use tracewire_experiment::{Hit, HitHandler, Outcome};
+use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread};
 use tracewire_tracefile::Address;
 
 use crate::breakpoint::Means;
@@ -215,6 +215,30 @@ impl Process {
         registers: libc::user_regs_struct,
         handler: &mut dyn HitHandler,
     ) -> Option<Outcome> {
+        self.show(id, registers, |thread| handler.hit(hit, thread))
+    }
+
+    /// Asks whether the debugger is to be told of a thread at a breakpoint of its own.
+    pub(crate) fn stops_at(
+        &mut self,
+        id: Tid,
+        registers: libc::user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> bool {
+        let address = Address(registers.rip);
+        self.is_debugged(id)
+            && self
+                .show(id, registers, |thread| handler.stops_at(address, thread))
+                .unwrap_or(false)
+    }
+
+    /// Shows a thread that stands as the experiment sees it; `None` if it is gone.
+    fn show<T>(
+        &mut self,
+        id: Tid,
+        registers: libc::user_regs_struct,
+        what: impl FnOnce(&mut dyn StoppedThread) -> T,
+    ) -> Option<T> {
         let thread = self.threads.get_mut(&id)?;
         let State::Stopped(stopped) = &thread.state else {
             return None;
@@ -227,8 +251,7 @@ impl Process {
             &mut thread.cpu,
             &self.clock,
         );
-        let outcome = handler.hit(hit, &mut standing);
-        Some(outcome)
+        Some(what(&mut standing))
     }
 
     /// A thread has come to a breakpoint: tells whoever wants to know. The thread is left standing there.
@@ -271,7 +294,7 @@ impl Process {
         if loader && self.loader.has_changed(&self.memory) && event.is_none() {
             event = Some(Event::LibrariesChanged);
         }
-        if debugger && self.is_debugged(id) {
+        if debugger && self.stops_at(id, registers, handler) {
             event = Some(stopped(id, StopCause::Breakpoint));
         }
         event

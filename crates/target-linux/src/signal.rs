@@ -78,7 +78,7 @@ impl Process {
                 TRAP_TRACE | TRAP_BRKPT | HANDLER_ENTERED if stepping => {
                     return self.stepped(id, registers, handler, true);
                 }
-                TRAP_HARDWARE => return self.watched(id, registers),
+                TRAP_HARDWARE => return self.watched(id, registers, handler),
                 // A step of ours past a breakpoint.
                 TRAP_TRACE
                     if self
@@ -86,7 +86,7 @@ impl Process {
                         .get(&id)
                         .is_some_and(|thread| thread.triggered.is_some()) =>
                 {
-                    return self.watched(id, registers);
+                    return self.watched(id, registers, handler);
                 }
                 _ => {}
             }

@@ -1,7 +1,8 @@
 //! Programs built for a test, and GDB given commands.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -44,10 +45,41 @@ impl Program {
 
     /// The same, with options for the server.
     pub fn debug_with(&self, options: &str, commands: &[&str]) -> Said {
-        let connect = format!(
-            "target remote | {TRACEWIRE} gdbserver --once {options} - {}",
+        let server = format!(
+            "| {TRACEWIRE} gdbserver --once {options} - {}",
             self.path.display()
         );
+        self.connect(&server, commands)
+    }
+
+    /// Connects GDB to the program by a server of its own, and waits for the end of both: what the program says after GDB
+    /// has gone is heard too.
+    pub fn debug_to_the_end(&self, commands: &[&str]) -> Said {
+        let mut server = Command::new(TRACEWIRE)
+            .args(["gdbserver", "--once", "127.0.0.1:0"])
+            .arg(&self.path)
+            .current_dir(self.folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(server.stderr.take().unwrap());
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            errors.read_line(&mut line).unwrap();
+            if let Some(port) = line.strip_prefix("Listening on port ") {
+                break port.trim();
+            }
+        };
+        let mut said = self.connect(&format!(":{port}"), commands);
+        errors.read_to_string(&mut said.errors).unwrap();
+        server.wait().unwrap();
+        said
+    }
+
+    fn connect(&self, server: &str, commands: &[&str]) -> Said {
+        let connect = format!("target remote {server}");
         let mut gdb = Command::new("gdb");
         gdb.current_dir(self.folder.path()).args(["-nx", "-batch"]);
         let first = ["set pagination off", "set confirm off", "set sysroot"];

@@ -5,7 +5,7 @@ use super::support::Program;
 #[test]
 fn a_write_stops_whichever_thread_makes_it() {
     let program = Program::build("watched.c", &[]);
-    let said = program.debug(&[
+    let said = program.debug_to_the_end(&[
         "break ready",
         "continue",
         "watch number",

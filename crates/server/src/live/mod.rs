@@ -24,6 +24,7 @@ pub use trace::SaveFolder;
 use crate::log::SessionLog;
 use crate::session::{Ended, run as run_session};
 use crate::transport::{Listener, Transport};
+use breakpoints::Words;
 use connection::Client;
 
 /// Serves a live program to one client after the other, until the program has ended or a client has detached from it
@@ -41,6 +42,9 @@ pub fn serve(
     log: &SessionLog,
     once: bool,
 ) -> io::Result<()> {
+    if listener.is_stdio() {
+        program.words = Words::Errors;
+    }
     let mut unattended = false;
     loop {
         let transport = if unattended {

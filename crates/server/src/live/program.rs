@@ -15,7 +15,7 @@ use tracewire_packets::{
 use tracewire_target_linux::{CaughtCalls, Interrupter, Process};
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
 
-use super::breakpoints::breakpoint_request;
+use super::breakpoints::{Programs, Words};
 use super::files::Files;
 use super::signals;
 use super::trace::{SaveFolder, Trace};
@@ -39,6 +39,9 @@ pub struct LiveProgram {
     pub(super) client: ClientFeatures,
     files: Files,
     pub(super) trace: Trace,
+    pub(super) programs: Programs,
+    /// Where the words of breakpoint commands go.
+    pub(super) words: Words,
 }
 
 /// What the client can take.
@@ -75,6 +78,8 @@ impl LiveProgram {
             client: ClientFeatures::default(),
             files: Files::default(),
             trace: Trace::new(registers, save),
+            programs: Programs::default(),
+            words: Words::default(),
             process: Some(process),
         };
         let thread = program.any_thread();
@@ -99,9 +104,9 @@ impl LiveProgram {
         self.process.as_ref().is_none_or(Process::has_ended)
     }
 
-    /// Whether the program is traced on without a client.
+    /// Whether the program is traced on, or prints on, without a client.
     pub(super) fn traces_on(&self) -> bool {
-        !self.is_gone() && self.trace.outlives_client()
+        !self.is_gone() && (self.trace.outlives_client() || self.programs.persist())
     }
 
     pub(super) fn begin_session(&mut self) {
@@ -448,6 +453,8 @@ impl Responder for LiveProgram {
             "exec-events",
             "swbreak",
             "hwbreak",
+            "ConditionalBreakpoints",
+            "BreakpointCommands",
             "QCatchSyscalls",
             "vContSupported",
             "ConditionalTracepoints",
@@ -471,7 +478,7 @@ impl Responder for LiveProgram {
             Request::Register(request) => self.register_request(request).into(),
             Request::Resume(request) => self.resume_request(request).into(),
             Request::Breakpoint(request) => match &mut self.process {
-                Some(process) => breakpoint_request(process, request).into(),
+                Some(process) => self.programs.respond(process, request).into(),
                 None => Reply::Error(Failure::Number(1)).into(),
             },
             Request::Trace(request) => self.trace_request(request).into(),

@@ -7,6 +7,7 @@ use tracewire_packets::{Failure, HexBytes, Reply, Signal};
 use tracewire_target_linux::{Error, Event, Resumption, Stop, StopCause, Watch};
 use tracewire_tracefile::{Address, ThreadId};
 
+use super::breakpoints::Handler;
 use super::program::{EXPEDITED, LiveProgram};
 use super::signals;
 
@@ -82,21 +83,31 @@ impl LiveProgram {
         what: impl Fn(ThreadId) -> Option<ResumeKind>,
     ) -> Option<Result<Event, Error>> {
         let mut process = self.process.take()?;
-        let mut event = process.resume(&mut self.trace.experiment, |thread| {
-            what(thread).map(resumption)
-        });
+        let mut handler = Handler {
+            experiment: &mut self.trace.experiment,
+            programs: &self.programs,
+            words: self.words,
+        };
+        let mut event = process.resume(&mut handler, |thread| what(thread).map(resumption));
         // A trace run that has ended by itself is none of GDB's business until it asks.
         while let Ok(Event::RunEnded) = event {
             self.trace.take_out(&mut process);
-            event = process.resume_again(&mut self.trace.experiment);
+            let mut handler = Handler {
+                experiment: &mut self.trace.experiment,
+                programs: &self.programs,
+                words: self.words,
+            };
+            event = process.resume_again(&mut handler);
         }
         match event {
             Ok(Event::Exited(_) | Event::Killed { .. }) => self
                 .trace
                 .program_gone(&mut process, "the program has ended"),
-            Ok(Event::Exec) => self
-                .trace
-                .program_gone(&mut process, "the program has become another one"),
+            Ok(Event::Exec) => {
+                self.programs.clear();
+                self.trace
+                    .program_gone(&mut process, "the program has become another one");
+            }
             _ => self.trace.take_out(&mut process),
         }
         self.process = Some(process);

@@ -37,6 +37,6 @@ int main(void) {
     data.words[1] = 7;
     ready();
     store(9);
-    printf("number %ld\n", number);
+    fprintf(stderr, "number %ld\n", number);
     return 0;
 }
