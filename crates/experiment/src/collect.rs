@@ -105,6 +105,9 @@ impl Collector {
                     length,
                 } => match base_address(base, offset, moment.thread) {
                     Ok(address) => Content::Memory { address, length },
+                    Err(HitError::BadRegister(base)) if moment.thread.is_unknown(base) => {
+                        Content::UnknownRegister
+                    }
                     Err(error) => {
                         first.note(place, error);
                         continue;
@@ -193,6 +196,11 @@ impl Slot {
                         EvaluationErrorKind::BadMemory { address, .. } => {
                             let address = Address(address);
                             pieces.add(expression.step, Content::Unreadable(address))
+                        }
+                        EvaluationErrorKind::BadRegister(register)
+                            if moment.thread.is_unknown(RegisterNumber(register)) =>
+                        {
+                            pieces.add(expression.step, Content::UnknownRegister)
                         }
                         _ => Err(HitError::Action(error)),
                     };

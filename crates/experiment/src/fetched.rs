@@ -21,6 +21,9 @@ pub(crate) struct Fetched {
 /// for ever.
 pub(crate) const ROOM_KEPT: usize = 1 << 20;
 
+/// So many pieces are read for one hit at most because they lie behind others.
+const MOST_PIECES: usize = 1 << 16;
+
 /// What is known of a byte of memory.
 enum Known<'f> {
     /// It and those behind it.
@@ -188,14 +191,61 @@ impl Fetched {
         true
     }
 
-    /// Reads all that was asked for, in one call; none when nothing was.
+    /// Reads all that was asked for, in one call; none when nothing was. Where there is more behind what cannot be read,
+    /// that is read too.
     pub(crate) fn read(&mut self, thread: &mut dyn StoppedThread) {
-        if let Some(pieces) = self.pool.get_mut(self.read..self.asked)
-            && !pieces.is_empty()
-        {
-            thread.read_memory(pieces);
+        while self.read < self.asked {
+            let from = self.read;
+            if let Some(pieces) = self.pool.get_mut(from..self.asked) {
+                thread.read_memory(pieces);
+            }
+            self.read = self.asked;
+            for index in from..self.read {
+                self.ask_behind(index, thread);
+            }
         }
-        self.read = self.asked;
+    }
+
+    /// Asks for what can be read of a piece behind its first unreadable byte.
+    fn ask_behind(&mut self, index: usize, thread: &mut dyn StoppedThread) {
+        let Some(piece) = self.pool.get(index) else {
+            return;
+        };
+        let length = piece.bytes.len();
+        if piece.filled >= length || self.asked >= MOST_PIECES {
+            return;
+        }
+        let bad = piece.address.0.wrapping_add(piece.filled as u64);
+        let end = piece.address.0.saturating_add(length as u64);
+        if let Some(next) = thread.readable_from(Address(bad), Address(end))
+            && (bad..end).contains(&next.0)
+        {
+            self.ask(next.0, end - next.0);
+        }
+    }
+
+    /// Gives what was read of a range whose first byte cannot be, run by run.
+    pub(crate) fn runs_behind(&self, bad: u64, length: u64, mut each: impl FnMut(u64, &[u8])) {
+        let end = bad.saturating_add(length);
+        let mut at = bad;
+        while at < end {
+            match self.known(at) {
+                Known::Good(bytes) => {
+                    let wanted = usize::try_from(end - at).unwrap_or(usize::MAX);
+                    let bytes = bytes.get(..wanted).unwrap_or(bytes);
+                    each(at, bytes);
+                    at = at.saturating_add(bytes.len() as u64);
+                }
+                Known::Bad | Known::Unknown => {
+                    let pieces = self.pool.iter().take(self.read);
+                    let starts = pieces.filter(|piece| piece.filled > 0 && piece.address.0 > at);
+                    match starts.map(|piece| piece.address.0).min() {
+                        Some(next) => at = next,
+                        None => return,
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -75,6 +75,8 @@ pub(crate) enum Content {
     StaticData(Vec<u8>),
     /// What an expression needed before it could collect; it goes no further.
     Unreadable(Address),
+    /// The same of a register.
+    UnknownRegister,
 }
 
 /// Where a string ends.
@@ -124,9 +126,10 @@ impl Pieces {
         self.length = match &content {
             Content::Memory { length, .. } => self.length.checked_add(*length),
             Content::StaticData(data) => self.length.checked_add(data.len() as u64),
-            Content::Text { .. } | Content::Variable { .. } | Content::Unreadable(_) => {
-                Some(self.length)
-            }
+            Content::Text { .. }
+            | Content::Variable { .. }
+            | Content::Unreadable(_)
+            | Content::UnknownRegister => Some(self.length),
         }
         .filter(|length| *length <= FRAME_LIMIT)
         .ok_or(HitError::FrameTooLong)?;
@@ -164,7 +167,8 @@ impl Pieces {
                 Content::Text { .. }
                 | Content::Variable { .. }
                 | Content::StaticData(_)
-                | Content::Unreadable(_) => {}
+                | Content::Unreadable(_)
+                | Content::UnknownRegister => {}
             }
         }
         asked
@@ -184,7 +188,12 @@ impl Pieces {
                     let (bytes, coverage) = self.fetched.bytes(address, length, &mut self.joined);
                     frame.memory(Address(address), bytes);
                     if let Coverage::Ends(known) | Coverage::Unknown(known) = coverage {
-                        missing.note(Address(address.wrapping_add(known)));
+                        let end = address.wrapping_add(known);
+                        missing.note(Address(end));
+                        self.fetched
+                            .runs_behind(end, length - known, |start, bytes| {
+                                frame.memory(Address(start), bytes);
+                            });
                     }
                 }
                 &Content::Text {
@@ -203,6 +212,7 @@ impl Pieces {
                     frame.variable(VariableNumber(number), value);
                 }
                 Content::Unreadable(address) => missing.note(*address),
+                Content::UnknownRegister => missing.count += 1,
                 Content::StaticData(data) => {
                     for block in data.chunks(usize::from(u16::MAX)) {
                         frame.static_data(block)?;

@@ -43,6 +43,21 @@ pub trait StoppedThread {
     /// Bytes behind the first unreadable one of a piece are not looked at: the next piece may well be readable.
     fn read_memory(&mut self, pieces: &mut [MemoryRead]);
 
+    /// Where memory can be read again behind an address that cannot be, at an address below `end`; none where nothing
+    /// is. A live program loses whole pages, and nothing is looked for behind them; a recording may know every other
+    /// byte.
+    fn readable_from(&mut self, address: Address, end: Address) -> Option<Address> {
+        _ = (address, end);
+        None
+    }
+
+    /// Whether a register without a value is one that the machine has, whose value is not known at this moment: what
+    /// needs it is missing then, as with unreadable memory, and the run goes on.
+    fn is_unknown(&mut self, register: RegisterNumber) -> bool {
+        _ = register;
+        false
+    }
+
     /// What the marker of a static tracepoint that the thread stands at has to say (`$_sdata`); `None` where there is
     /// no marker.
     fn static_data(&mut self) -> Option<Vec<u8>> {
