@@ -39,6 +39,7 @@ mod log;
 pub mod saved;
 mod serve;
 mod session;
+mod trace;
 mod transport;
 
 pub use address::{AddressError, ListenAddress};

@@ -5,24 +5,23 @@
 //! own reads what the client sends, and an interrupt, or the client's going away, stops the program.
 
 mod breakpoints;
-mod buffer;
 mod connection;
 mod files;
 mod objects;
 mod program;
 mod run;
 mod signals;
-mod trace;
 mod trace_requests;
 mod traceframe;
 
 use std::io;
 
+pub use crate::trace::SaveFolder;
 pub use program::LiveProgram;
-pub use trace::SaveFolder;
 
 use crate::log::SessionLog;
 use crate::session::{Ended, run as run_session};
+use crate::trace::{self, buffer};
 use crate::transport::{Listener, Transport};
 use breakpoints::Words;
 use connection::Client;

@@ -1,35 +1,35 @@
-//! The trace buffer of a live session.
+//! The trace buffer of a session.
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
 use tracewire_tracefile::ByteOrder;
 
 /// The size of a trace buffer of which nobody has said anything, in bytes; gdbserver's.
-pub(super) const DEFAULT_SIZE: u64 = 0x50_0000;
+pub(crate) const DEFAULT_SIZE: u64 = 0x50_0000;
 
 /// The largest buffer that is made for a client, in bytes.
 const LARGEST: u64 = 4 << 30;
 
 /// A trace buffer in memory.
 #[derive(Debug)]
-pub(super) enum Buffer {
+pub(crate) enum Buffer {
     Linear(LinearStore),
     Circular(CircularStore),
 }
 
 impl Buffer {
-    pub(super) fn new(size: u64, circular: bool) -> Result<Self, StoreError> {
+    pub(crate) fn new(size: u64, circular: bool, order: ByteOrder) -> Result<Self, StoreError> {
         if size > LARGEST {
             return Err(StoreError::NoMemory(size));
         }
         Ok(if circular {
-            Self::Circular(CircularStore::new(size, ByteOrder::Little)?)
+            Self::Circular(CircularStore::new(size, order)?)
         } else {
             Self::Linear(LinearStore::new(size)?)
         })
     }
 
     /// All frames in order, in two parts.
-    pub(super) fn bytes(&self) -> (&[u8], &[u8]) {
+    pub(crate) fn bytes(&self) -> (&[u8], &[u8]) {
         match self {
             Self::Linear(store) => (store.bytes(), &[]),
             Self::Circular(store) => store.bytes(),

@@ -1,20 +1,23 @@
-//! The experiment behind the tracepoint packets.
+//! The experiment behind the tracepoint packets, whatever target it is on.
+
+pub(crate) mod buffer;
+mod frame;
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tracewire_experiment::{Experiment, InstallError, Options, Registers, Unreadable};
+use tracewire_experiment::{Experiment, InstallError, Options, Registers, Target, Unreadable};
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
-use tracewire_target_linux::Process;
 use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber, Piece, SourceKind,
-    SourceStrings, Status, StatusFields, StopReason, TraceFile, TraceFileWriter, Tracepoint,
-    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, X86Registers,
+    Address, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber, Piece,
+    RegisterLayout, SourceKind, SourceStrings, Status, StatusFields, StopReason, TraceFile,
+    TraceFileWriter, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
+    VariableDefinition, X86Registers,
 };
 
-use super::buffer::{Buffer, DEFAULT_SIZE};
 use crate::session::PACKET_SIZE;
+use buffer::{Buffer, DEFAULT_SIZE};
 
 /// The most tracepoints that a client may define, locations counted one by one.
 const MOST_TRACEPOINTS: usize = 10_000;
@@ -38,44 +41,65 @@ impl SaveFolder {
     }
 }
 
+/// The registers and the byte order that frames have.
+#[derive(Debug)]
+pub(crate) struct TraceMachine {
+    pub(crate) layout: RegisterLayout,
+    /// The target description.
+    pub(crate) xml: String,
+    pub(crate) byte_order: ByteOrder,
+}
+
+impl From<X86Registers> for TraceMachine {
+    fn from(registers: X86Registers) -> Self {
+        Self {
+            layout: registers.layout_64(),
+            xml: registers.target_xml_64(),
+            byte_order: ByteOrder::Little,
+        }
+    }
+}
+
 /// Tracepoints, their run and its frames.
 #[derive(Debug)]
-pub(super) struct Trace {
-    pub(super) experiment: Experiment<Buffer>,
+pub(crate) struct Trace {
+    pub(crate) experiment: Experiment<Buffer>,
     /// What the client has defined, actions that are still to come left out.
-    pub(super) definitions: Vec<TracepointDefinition>,
-    registers: X86Registers,
+    pub(crate) definitions: Vec<TracepointDefinition>,
+    pub(crate) machine: TraceMachine,
     /// The buffer of the next run.
-    pub(super) size: u64,
-    pub(super) circular: bool,
-    pub(super) disconnected: bool,
-    pub(super) read_only: Vec<std::ops::Range<u64>>,
+    pub(crate) size: u64,
+    pub(crate) circular: bool,
+    pub(crate) disconnected: bool,
+    pub(crate) read_only: Vec<std::ops::Range<u64>>,
     /// The frame that is selected.
-    pub(super) selected: Option<FrameNumber>,
+    pub(crate) selected: Option<FrameNumber>,
     /// The frames as a file, as long as there are no others: made when one is looked for.
     frames: Option<(u64, TraceFile)>,
-    pub(super) pieces: std::vec::IntoIter<Piece>,
-    pub(super) variables: std::vec::IntoIter<VariableDefinition>,
+    pub(crate) pieces: std::vec::IntoIter<Piece>,
+    pub(crate) variables: std::vec::IntoIter<VariableDefinition>,
     save: Option<SaveFolder>,
 }
 
 impl Trace {
-    pub(super) fn new(registers: X86Registers, save: Option<SaveFolder>) -> Self {
+    pub(crate) fn new(machine: impl Into<TraceMachine>, save: Option<SaveFolder>) -> Self {
+        let machine = machine.into();
         let options = Options {
             format: FrameFormat {
-                byte_order: ByteOrder::Little,
-                register_block_size: registers.layout_64().size(),
+                byte_order: machine.byte_order,
+                register_block_size: machine.layout.size(),
             },
             stamp: false,
             registers: Registers::Asked,
             unreadable: Unreadable::Missing,
         };
         // No memory is set aside before the first run.
-        let buffer = Buffer::new(0, false).unwrap_or_else(|_| unreachable!("nothing is asked for"));
+        let buffer = Buffer::new(0, false, machine.byte_order)
+            .unwrap_or_else(|_| unreachable!("nothing is asked for"));
         Self {
             experiment: Experiment::new(options, buffer),
             definitions: Vec::new(),
-            registers,
+            machine,
             size: DEFAULT_SIZE,
             circular: false,
             disconnected: false,
@@ -89,47 +113,47 @@ impl Trace {
     }
 
     /// Takes out of the program what a run that has ended left in it.
-    pub(super) fn take_out(&mut self, process: &mut Process) {
+    pub(crate) fn take_out(&mut self, target: &mut impl Target) {
         if !self.experiment.is_running() {
             // What cannot be taken out now is tried again.
-            let _ = self.experiment.install(process);
+            let _ = self.experiment.install(target);
         }
     }
 
     /// The program has ended, or has become another one: nothing of ours is in it.
-    pub(super) fn program_gone(&mut self, process: &mut Process, words: &str) {
+    pub(crate) fn program_gone(&mut self, target: &mut impl Target, words: &str) {
         self.experiment.forget_installed(|_| true);
         let _ = self
             .experiment
-            .stop(process, StopReason::Command, Some(words.to_owned()), now());
+            .stop(target, StopReason::Command, Some(words.to_owned()), now());
     }
 
     /// The client has gone without a word.
-    pub(super) fn client_gone(&mut self, process: &mut Process) {
+    pub(crate) fn client_gone(&mut self, target: &mut impl Target) {
         if !self.disconnected {
             // What cannot be taken out now is tried again.
             let _ = self
                 .experiment
-                .stop(process, StopReason::Disconnected, None, now());
+                .stop(target, StopReason::Disconnected, None, now());
         }
     }
 
     /// Whether a run is on that goes on without a client.
-    pub(super) fn outlives_client(&self) -> bool {
+    pub(crate) fn outlives_client(&self) -> bool {
         self.disconnected && self.experiment.is_running()
     }
 
     /// The program is to be let go.
-    pub(super) fn stop_for_good(&mut self, process: Option<&mut Process>) {
-        if let Some(process) = process {
-            // Everything comes out when the process is let go.
+    pub(crate) fn stop_for_good(&mut self, target: Option<&mut impl Target>) {
+        if let Some(target) = target {
+            // Everything comes out when the target is let go.
             let _ = self
                 .experiment
-                .stop(process, StopReason::Disconnected, None, now());
+                .stop(target, StopReason::Disconnected, None, now());
         }
     }
 
-    pub(super) fn status(&self) -> StatusFields {
+    pub(crate) fn status(&self) -> StatusFields {
         let mut status = self.experiment.status();
         if !status.running {
             let used = status
@@ -158,7 +182,11 @@ impl Trace {
             .find(|definition| definition.key() == (number, address))
     }
 
-    pub(super) fn define(&mut self, packet: &Definition, process: Option<&mut Process>) -> Reply {
+    pub(crate) fn define(
+        &mut self,
+        packet: &Definition,
+        target: Option<&mut impl Target>,
+    ) -> Reply {
         if packet.kind == TracepointKind::Static {
             return Reply::Error(Failure::text("static tracepoints are not supported"));
         }
@@ -181,14 +209,14 @@ impl Trace {
             None => return Reply::Error(Failure::text("there are too many tracepoints")),
         }
         // GDB announces actions where the user's collect nothing, and then sends none.
-        let process = process.filter(|_| !packet.more);
-        self.complete(packet.number, packet.address, process)
+        let target = target.filter(|_| !packet.more);
+        self.complete(packet.number, packet.address, target)
     }
 
-    pub(super) fn actions(
+    pub(crate) fn actions(
         &mut self,
         packet: &ActionPacket,
-        process: Option<&mut Process>,
+        target: Option<&mut impl Target>,
     ) -> Reply {
         let Some(definition) = self.definition(packet.number, packet.address) else {
             return Reply::Error(Failure::text("actions of a tracepoint that is not defined"));
@@ -203,17 +231,17 @@ impl Trace {
             return Reply::Error(Failure::text("the tracepoint has too many actions"));
         }
         list.extend(packet.actions.iter().cloned());
-        let process = process.filter(|_| !packet.more);
-        self.complete(packet.number, packet.address, process)
+        let target = target.filter(|_| !packet.more);
+        self.complete(packet.number, packet.address, target)
     }
 
-    /// A tracepoint is there, as far as it has been told. Once it is all there, and a process is given, it takes effect
+    /// A tracepoint is there, as far as it has been told. Once it is all there, and a target is given, it takes effect
     /// during a run at once.
     fn complete(
         &mut self,
         number: TracepointNumber,
         address: Address,
-        process: Option<&mut Process>,
+        target: Option<&mut impl Target>,
     ) -> Reply {
         let Some(definition) = self.definition(number, address).cloned() else {
             return Reply::Error(Failure::Number(1));
@@ -221,22 +249,26 @@ impl Trace {
         if let Err(error) = self.experiment.define(definition) {
             return Reply::Error(Failure::text(&error.to_string()));
         }
-        match process.map(|process| self.install(process)) {
+        match target.map(|target| self.install(target)) {
             Some(Err(reply)) => reply,
             Some(Ok(())) | None => Reply::Ok,
         }
     }
 
-    fn install(&mut self, process: &mut Process) -> Result<(), Reply> {
+    fn install(&mut self, target: &mut impl Target) -> Result<(), Reply> {
         if !self.experiment.is_running() {
             return Ok(());
         }
         self.experiment
-            .install(process)
+            .install(target)
             .map_err(|errors| Reply::Error(Failure::text(&words(&errors))))
     }
 
-    pub(super) fn source(&mut self, packet: &SourceString, process: Option<&mut Process>) -> Reply {
+    pub(crate) fn source(
+        &mut self,
+        packet: &SourceString,
+        target: Option<&mut impl Target>,
+    ) -> Reply {
         let Some(definition) = self.definition(packet.number, packet.address) else {
             return Reply::Error(Failure::text(
                 "a string of a tracepoint that is not defined",
@@ -272,14 +304,14 @@ impl Trace {
         }
         place.push_str(&text);
         // The user's words come last.
-        match process.map(|process| self.install(process)) {
+        match target.map(|target| self.install(target)) {
             Some(Err(reply)) => reply,
             Some(Ok(())) | None => Reply::Ok,
         }
     }
 
-    pub(super) fn start(&mut self, process: &mut Process) -> Reply {
-        match Buffer::new(self.size, self.circular) {
+    pub(crate) fn start(&mut self, target: &mut impl Target) -> Reply {
+        match Buffer::new(self.size, self.circular, self.machine.byte_order) {
             Ok(buffer) => {
                 // A run that is on is an error that `start` tells of.
                 let _ = self.experiment.replace_store(buffer);
@@ -287,18 +319,18 @@ impl Trace {
             Err(error) => return Reply::Error(Failure::text(&error.to_string())),
         }
         self.frames = None;
-        match self.experiment.start_awaiting(process, now()) {
+        match self.experiment.start_awaiting(target, now()) {
             Ok(()) => Reply::Ok,
             Err(error) => Reply::Error(Failure::text(&error.to_string())),
         }
     }
 
-    pub(super) fn set_enabled(
+    pub(crate) fn set_enabled(
         &mut self,
         number: TracepointNumber,
         WideAddress(address): WideAddress,
         enabled: bool,
-        process: Option<&mut Process>,
+        target: Option<&mut impl Target>,
     ) -> Reply {
         if let Some(definition) = self.definition(number, address) {
             definition.enabled = enabled;
@@ -306,13 +338,13 @@ impl Trace {
         if let Err(error) = self.experiment.set_enabled(number, Some(address), enabled) {
             return Reply::Error(Failure::text(&error.to_string()));
         }
-        match process.map(|process| self.install(process)) {
+        match target.map(|target| self.install(target)) {
             Some(Err(reply)) => reply,
             Some(Ok(())) | None => Reply::Ok,
         }
     }
 
-    pub(super) fn notes(&mut self, notes: &Notes) -> Reply {
+    pub(crate) fn notes(&mut self, notes: &Notes) -> Reply {
         let text = |HexBytes(bytes): &HexBytes| String::from_utf8_lossy(bytes).into_owned();
         self.experiment.describe(|status| {
             if let Some(user) = &notes.user {
@@ -331,7 +363,7 @@ impl Trace {
     }
 
     /// The tracepoints with the user's words, as they stand.
-    pub(super) fn tracepoints(&self) -> Vec<Tracepoint> {
+    pub(crate) fn tracepoints(&self) -> Vec<Tracepoint> {
         self.experiment
             .tracepoints()
             .map(|tracepoint| {
@@ -353,7 +385,7 @@ impl Trace {
 
     /// The variables that the client knows of: of the builtin ones only the time, as of gdbserver's, since the client
     /// gives out the numbers that follow.
-    pub(super) fn told_variables(&self) -> Vec<VariableDefinition> {
+    pub(crate) fn told_variables(&self) -> Vec<VariableDefinition> {
         self.experiment
             .variables()
             .filter(|variable| {
@@ -366,8 +398,8 @@ impl Trace {
 
     fn parts(&self) -> DescriptionParts {
         DescriptionParts {
-            register_block_size: self.registers.layout_64().size(),
-            target_xml: Some(self.registers.target_xml_64()),
+            register_block_size: self.machine.layout.size(),
+            target_xml: Some(self.machine.xml.clone()),
             status: Some(Status::from(self.status())),
             variables: self.told_variables(),
             tracepoints: self.tracepoints(),
@@ -376,7 +408,7 @@ impl Trace {
     }
 
     /// The frames there are now.
-    pub(super) fn frames(&mut self) -> Option<&TraceFile> {
+    pub(crate) fn frames(&mut self) -> Option<&TraceFile> {
         let created = self.experiment.status().frames_created.unwrap_or(0);
         if self
             .frames
@@ -402,7 +434,7 @@ impl Trace {
         self.frames.as_ref().map(|(_, file)| file)
     }
 
-    pub(super) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
+    pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
         let (first, second) = self.experiment.store().bytes();
         let total = first.len() + second.len();
         let Some(start) = usize::try_from(offset).ok().filter(|start| *start <= total) else {
@@ -421,7 +453,7 @@ impl Trace {
         Reply::TraceBuffer(part.get(..most).unwrap_or(part).to_vec())
     }
 
-    pub(super) fn save(&mut self, HexBytes(name): &HexBytes) -> Reply {
+    pub(crate) fn save(&mut self, HexBytes(name): &HexBytes) -> Reply {
         let name = String::from_utf8_lossy(name);
         let Some(folder) = &self.save else {
             return Reply::Error(Failure::text(
@@ -461,7 +493,7 @@ fn words(errors: &[InstallError]) -> String {
 }
 
 /// Microseconds since 1970.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| {
