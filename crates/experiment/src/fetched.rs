@@ -15,6 +15,8 @@ pub(crate) struct Fetched {
     asked: usize,
     /// How many bytes all pieces have room for.
     room: usize,
+    /// Whether the target knew of memory behind what cannot be read.
+    behind: bool,
 }
 
 /// With more room than this the pieces are given back after the hit: a rare large collect must not hold its memory
@@ -53,6 +55,7 @@ impl Fetched {
             read: 0,
             asked: 0,
             room: 0,
+            behind: false,
         }
     }
 
@@ -60,6 +63,7 @@ impl Fetched {
     pub(crate) fn clear(&mut self) {
         self.read = 0;
         self.asked = 0;
+        self.behind = false;
         if self.room > ROOM_KEPT {
             self.pool.clear();
             self.room = 0;
@@ -220,12 +224,17 @@ impl Fetched {
         if let Some(next) = thread.readable_from(Address(bad), Address(end))
             && (bad..end).contains(&next.0)
         {
+            self.behind = true;
             self.ask(next.0, end - next.0);
         }
     }
 
-    /// Gives what was read of a range whose first byte cannot be, run by run.
+    /// Gives what was read of a range whose first byte cannot be, run by run; nothing where the target looks no further
+    /// than that.
     pub(crate) fn runs_behind(&self, bad: u64, length: u64, mut each: impl FnMut(u64, &[u8])) {
+        if !self.behind {
+            return;
+        }
         let end = bad.saturating_add(length);
         let mut at = bad;
         while at < end {
