@@ -2,6 +2,7 @@
 
 mod file;
 mod hit;
+mod save;
 
 use anyhow::Result;
 
@@ -11,12 +12,15 @@ pub enum Benchmark {
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
     File(file::Arguments),
+    /// A trace buffer into a file: by the server, and by GDB from Tracewire and from gdbserver
+    Save(save::Arguments),
 }
 
 pub fn run(what: &Benchmark) -> Result<()> {
     match what {
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
+        Benchmark::Save(arguments) => save::run(arguments),
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Entry {
     board: Option<String>,
     /// Names; a `*` in one stands for anything.
     tests: Vec<String>,
+    /// Whether they pass now and then.
+    #[serde(default)]
+    pub sometimes: bool,
     pub reason: String,
 }
 

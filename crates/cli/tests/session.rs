@@ -1,0 +1,121 @@
+//! One whole session of stock GDB with tracepoints, against `tracewire gdbserver` and against gdbserver: what GDB says is
+//! the same line by line, but for what is better, and the frames are the same.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tracewire_tracefile::{Block, TraceFile, VariableNumber};
+
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// Runs the session in a folder, with a server that has gdbserver's command line and commands behind those of the
+/// script: what GDB said, and what went to the error stream.
+fn session(folder: &Path, server: &str, more: &str) -> (String, String) {
+    std::fs::copy(fixtures().join("sample"), folder.join("sample")).unwrap();
+    let script = std::fs::read_to_string(fixtures().join("session.gdb"))
+        .unwrap()
+        .replace("set debug remote 1\n", "")
+        .replace("gdbserver --once -", &format!("{server} --once -"));
+    std::fs::write(folder.join("script.gdb"), script + more).unwrap();
+    let output = Command::new("gdb")
+        .current_dir(folder)
+        .args(["-nx", "-batch", "-x", "script.gdb", "sample"])
+        .output()
+        .expect("gdb is installed");
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+/// The lines of a transcript, without what is of another run or of the server's own words.
+fn lines(said: &str) -> Vec<String> {
+    said.lines()
+        .filter(|line| {
+            ![
+                "Process ",
+                "stdin/stdout redirected",
+                "Remote debugging using stdio",
+            ]
+            .iter()
+            .any(|words| line.starts_with(words))
+        })
+        .map(|line| {
+            // gdbserver's times count from the start of the machine.
+            if line.starts_with("Trace started at") {
+                line.chars().filter(|c| !c.is_ascii_digit()).collect()
+            } else if line.starts_with("$trace_timestamp = ") {
+                "$trace_timestamp".to_owned()
+            } else {
+                line.to_owned()
+            }
+        })
+        .collect()
+}
+
+/// What a frame holds, as far as it does not depend on when it was.
+fn outline(file: &TraceFile) -> Vec<String> {
+    file.frames()
+        .map(|frame| {
+            let blocks: Vec<String> = frame
+                .blocks()
+                .map(|block| match block {
+                    Block::Registers(bytes) => format!("{} bytes of registers", bytes.len()),
+                    Block::Memory { address, bytes } => format!("{address}: {bytes:?}"),
+                    Block::Variable {
+                        number: VariableNumber(1),
+                        ..
+                    } => "the time".to_owned(),
+                    Block::Variable { number, value } => format!("${number} = {value}"),
+                    other => format!("{other:?}"),
+                })
+                .collect();
+            format!(
+                "{} at {:?}: {}",
+                frame.tracepoint(),
+                frame.program_counter(),
+                blocks.join(", ")
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn gdb_says_what_it_says_with_gdbserver_and_the_frames_are_the_same() {
+    let theirs = tempfile::tempdir().unwrap();
+    let ours = tempfile::tempdir().unwrap();
+    let (they_said, _) = session(theirs.path(), "gdbserver", "");
+    let (we_said, errors) = session(
+        ours.path(),
+        &format!("{TRACEWIRE} gdbserver --files ."),
+        "\ntsave -r saved.tf\ntfind 0\nprint j->name\ntfind none\ntsave -r ../outside.tf\n",
+    );
+    let (their_lines, our_lines) = (lines(&they_said), lines(&we_said));
+    assert!(our_lines.len() > their_lines.len() && their_lines.len() > 100);
+    for (theirs, ours) in their_lines.iter().zip(&our_lines) {
+        if theirs == ours {
+            continue;
+        }
+        // A constant string of a program that may be loaded anywhere: gdbserver does not find it.
+        let better = theirs.contains("<error: Cannot access memory at address 0x")
+            && ours.contains("\"alpha\"")
+            // gdbserver 13 looks for the mask registers where Intel's processors have them, on all processors.
+            || theirs.starts_with('k') && ours.starts_with('k');
+        assert!(better, "gdbserver: {theirs}\ntracewire: {ours}\n{we_said}");
+    }
+    // What the session says beyond gdbserver's, which cannot save by itself.
+    let rest = our_lines[their_lines.len()..].join("\n");
+    assert!(rest.contains("\"alpha\""), "{rest}");
+    assert!(errors.contains("leads out of the folder"), "{errors}");
+    assert!(!ours.path().join("../outside.tf").exists());
+
+    let open = |path: PathBuf| outline(&TraceFile::open(path).unwrap());
+    let pulled = open(ours.path().join("sample.tf"));
+    assert_eq!(pulled.len(), 24);
+    assert_eq!(open(ours.path().join("saved.tf")), pulled);
+    assert_eq!(open(theirs.path().join("sample.tf")), pulled);
+}
