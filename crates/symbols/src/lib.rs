@@ -104,4 +104,6 @@ pub use types::{
     BaseEncoding, Enumerator, Language, Member, ReferenceKind, StaticMember, StructureKind, Type,
     TypeId, Variant, VariantPart,
 };
-pub use value::{NamedValue, Place, PrintOptions, State, Value, evaluate, expand, type_name};
+pub use value::{
+    NamedValue, Place, PrintOptions, State, Value, evaluate, expand, print_float, type_name,
+};

@@ -134,7 +134,10 @@ pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
 pub use piece::{Piece, PieceContent, SourceKind};
-pub use registers::{LayoutError, Register, RegisterLayout, StandardRegisters, X86Registers};
+pub use registers::{
+    BitField, FloatFormat, LayoutError, Register, RegisterLayout, RegisterType, StandardRegisters,
+    X86Registers,
+};
 #[cfg(target_os = "linux")]
 pub use spool::Spool;
 pub use status::{Status, StatusFields, StopReason};

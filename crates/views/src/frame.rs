@@ -7,10 +7,12 @@ use tracewire_symbols::{
     expand, type_name,
 };
 use tracewire_tracefile::{
-    Address, Block, ByteOrder, Frame, TraceFile, TracepointDefinition, TracepointNumber,
+    Address, Block, ByteOrder, Frame, RegisterLayout, TraceFile, TracepointDefinition,
+    TracepointNumber,
 };
 
 use crate::program::{Program, hexadecimal};
+use crate::register::{is_short, is_telling, print};
 use crate::state::FrameState;
 
 /// One frame. A field that the frame does not tell is left out.
@@ -38,6 +40,10 @@ pub struct FrameView {
     /// The registers by name, each as a number in hexadecimal whatever the byte order.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub registers: Map<String>,
+    /// Those whose types say more than a number does, as GDB prints them (flags, floating point, vectors); a vector that
+    /// is all zero is left out.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub register_values: Map<String>,
     /// Pieces of memory, in the order of their blocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryView>,
@@ -166,6 +172,7 @@ impl<'a> Viewer<'a> {
             cpu: frame.cpu(),
             stepping: frame.is_step(),
             registers: self.registers(frame),
+            register_values: self.register_values(frame),
             memory: Vec::new(),
             variables: Map::default(),
             static_data: None,
@@ -237,6 +244,18 @@ impl<'a> Viewer<'a> {
             Some((register.name.clone(), number(bytes, self.file.byte_order())))
         });
         Map(named.collect())
+    }
+
+    fn register_values(&self, frame: Frame<'a>) -> Map<String> {
+        let registers = self.file.layout().map(RegisterLayout::registers);
+        let told = registers.into_iter().flatten().filter_map(|one| {
+            let value_type = one.value_type.as_deref().filter(|one| is_telling(one))?;
+            let bytes = frame.register(one.number)?;
+            let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
+            let text = (!empty).then(|| print(value_type, bytes, self.file.byte_order()))??;
+            Some((one.name.clone(), text))
+        });
+        Map(told.collect())
     }
 
     fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {

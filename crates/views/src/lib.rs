@@ -46,6 +46,7 @@ mod frame;
 mod gdb;
 mod info;
 mod program;
+mod register;
 mod state;
 pub mod table;
 pub mod words;

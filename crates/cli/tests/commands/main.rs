@@ -8,6 +8,7 @@ mod generated;
 mod look;
 mod machine;
 mod record;
+mod registers;
 mod repair;
 mod repaired;
 mod support;

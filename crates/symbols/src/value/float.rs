@@ -3,6 +3,7 @@
 use super::contents::{Value, number, order, pack};
 use crate::expression::scalar::{Scalar, scalar, strip};
 use crate::{Symbols, Type};
+use tracewire_tracefile::FloatFormat;
 
 /// The number of a floating-point value; long doubles lose what a double does not hold.
 pub(crate) fn from_bytes(symbols: &Symbols, value: &Value) -> Option<f64> {
@@ -78,23 +79,37 @@ fn double_to_extended(value: f64) -> u128 {
     sign | exponent << 64 | u128::from(mantissa)
 }
 
-/// A floating-point value as GDB prints it: `%g` with as many digits as its format needs.
+/// A floating-point value as GDB prints it.
 pub(crate) fn text(symbols: &Symbols, value: &Value, size: u64) -> Option<String> {
     let raw = number(
         value.contents.get(..size.min(16) as usize)?,
         false,
         order(symbols),
     )? as u128;
-    Some(match size {
-        2 if is_brain_float(symbols, value) => binary(raw << 16, 23, 8, 4, 16),
-        2 => binary(raw, 10, 5, 5, 0),
-        4 => binary(raw, 23, 8, 9, 0),
-        8 => binary(raw, 52, 11, 17, 0),
-        10 | 12 => extended(raw),
-        16 if is_quadruple(symbols, value) => binary(raw, 112, 15, 36, 0),
-        16 => extended(raw),
+    let format = match size {
+        2 if is_brain_float(symbols, value) => FloatFormat::BrainFloat,
+        2 => FloatFormat::Half,
+        4 => FloatFormat::Single,
+        8 => FloatFormat::Double,
+        10 | 12 => FloatFormat::Extended,
+        16 if is_quadruple(symbols, value) => FloatFormat::Quadruple,
+        16 => FloatFormat::Extended,
         _ => return None,
-    })
+    };
+    Some(print_float(format, raw))
+}
+
+/// The bits of a floating-point number, as GDB prints them: `%g` with as many digits as the format needs.
+#[must_use]
+pub fn print_float(format: FloatFormat, raw: u128) -> String {
+    match format {
+        FloatFormat::Half => binary(raw, 10, 5, 5, 0),
+        FloatFormat::BrainFloat => binary(raw << 16, 23, 8, 4, 16),
+        FloatFormat::Single => binary(raw, 23, 8, 9, 0),
+        FloatFormat::Double => binary(raw, 52, 11, 17, 0),
+        FloatFormat::Extended => extended(raw),
+        FloatFormat::Quadruple => binary(raw, 112, 15, 36, 0),
+    }
 }
 
 /// Whether 16 bytes are an IEEE number of 128 bits, and not an x87 number with padding.

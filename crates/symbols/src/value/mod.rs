@@ -14,6 +14,7 @@ mod type_name;
 pub use contents::{Place, Value};
 pub use evaluate::evaluate;
 pub use expand::{NamedValue, expand};
+pub use float::print_float;
 pub use print::PrintOptions;
 pub use state::State;
 pub use type_name::type_name;

@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::layout::{Register, RegisterLayout};
-use crate::number::RegisterNumber;
+use super::layout::RegisterLayout;
 
 /// One feature, as a target description has it.
 pub(super) struct Feature {
@@ -58,17 +57,8 @@ pub(super) fn numbered(first: u16, mut registers: Vec<Row>) -> Vec<Row> {
 
 /// The layout of these features together.
 pub(super) fn layout(architecture: &str, features: &[Feature]) -> RegisterLayout {
-    let rows = features.iter().flat_map(|feature| &feature.registers);
-    let registers = rows.map(|row| Register {
-        name: row.name.clone(),
-        number: RegisterNumber(row.number),
-        offset: 0,
-        bits: row.bits,
-        type_name: row.type_name.to_owned(),
-        group: row.group.map(str::to_owned),
-    });
-    RegisterLayout::new(Some(architecture.to_owned()), registers.collect())
-        .expect("the tables of this crate give every register a number of its own")
+    RegisterLayout::parse(&target_xml(architecture, None, features))
+        .expect("the tables of this crate make good target descriptions")
 }
 
 /// The target description of these features.

@@ -1,7 +1,9 @@
 //! The layout of a register block, read from a target description.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use super::types::{FeatureTypes, RegisterType};
 use crate::architecture::ByteOrder;
 use crate::number::RegisterNumber;
 
@@ -33,6 +35,8 @@ pub struct Register {
     pub bits: u32,
     /// The name of its type, such as `int64`, `code_ptr`, `i387_ext` or one the description defines.
     pub type_name: String,
+    /// What its bytes mean; none for a type that is neither known nor defined, or has another size.
+    pub value_type: Option<Arc<RegisterType>>,
     /// The group it is shown with, where the description says.
     pub group: Option<String>,
 }
@@ -101,8 +105,8 @@ pub enum LayoutError {
 }
 
 impl RegisterLayout {
-    /// Reads a target description (the manual's Target Description Format). Types need no understanding here:
-    /// a register's width is its own attribute.
+    /// Reads a target description (the manual's Target Description Format). A register's width is its own attribute,
+    /// whatever its type.
     ///
     /// # Errors
     /// When it is no good XML, has parts in other files, or registers that cannot be laid out.
@@ -126,8 +130,11 @@ impl RegisterLayout {
         let mut architecture = None;
         let mut registers = Vec::new();
         let mut next_number = Some(0u16);
+        let mut types = FeatureTypes::default();
         for node in root.descendants().filter(roxmltree::Node::is_element) {
             match node.tag_name().name() {
+                "feature" => types = FeatureTypes::default(),
+                "vector" | "union" | "struct" | "flags" | "enum" => types.define(node),
                 "architecture" => architecture = node.text().map(|text| text.trim().to_owned()),
                 "include" => {
                     let what = node.attribute("href").unwrap_or("?");
@@ -153,12 +160,17 @@ impl RegisterLayout {
                     if registers.len() >= MAX_REGISTERS {
                         return Err(error("less than 10000 others"));
                     }
+                    let type_name = node.attribute("type").unwrap_or("int");
+                    let value_type = types
+                        .find(type_name, bits)
+                        .filter(|found| found.size().is_none_or(|size| size == bits.div_ceil(8)));
                     registers.push(Register {
                         name: name.to_owned(),
                         number: RegisterNumber(number),
                         offset: 0,
                         bits,
-                        type_name: node.attribute("type").unwrap_or("int").to_owned(),
+                        type_name: type_name.to_owned(),
+                        value_type,
                         group: node.attribute("group").map(str::to_owned),
                     });
                 }

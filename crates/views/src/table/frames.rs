@@ -195,7 +195,11 @@ pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
                 zero += 1;
                 continue;
             }
-            let _ = writeln!(text, "  {:<width$} {value}", printable(name));
+            // A vector has many forms; `--json` has them.
+            let told = view.register_values.0.iter().find(|(of, _)| of == name);
+            let told = told.filter(|(_, told)| !told.starts_with('{'));
+            let told = told.map_or_else(String::new, |(_, told)| format!(" {}", printable(told)));
+            let _ = writeln!(text, "  {:<width$} {value}{told}", printable(name));
         }
         if zero > 0 {
             let _ = writeln!(

@@ -1,0 +1,293 @@
+//! The types that a target description gives its registers (the manual's Target Description Format, Types).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use roxmltree::Node;
+
+/// How deep types may hold each other; GDB's deepest are unions of vectors.
+const MAX_DEPTH: u32 = 16;
+
+/// A member of a type, by its name.
+pub(crate) type Member = (String, Arc<RegisterType>);
+
+/// What the bytes of a register mean.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegisterType {
+    /// A number without a sign, as `uint32`, of so many bits.
+    Unsigned(u32),
+    /// A number with a sign, as `int32`, of so many bits.
+    Signed(u32),
+    /// An address of data or code.
+    Pointer,
+    /// A floating-point number.
+    Float(FloatFormat),
+    /// So many elements of one type, as they stand in memory.
+    Vector(Arc<RegisterType>, u32),
+    /// The same bytes seen in several ways.
+    Union(Vec<Member>),
+    /// Members one after the other.
+    Structure(Vec<Member>),
+    /// Bits of one number, in a structure of so many bytes.
+    Bits(u32, Vec<BitField>),
+    /// Bits of one number most of which say yes or no, of so many bytes.
+    Flags(u32, Vec<BitField>),
+    /// A number of so many bytes with names for some of its values.
+    Enumeration(u32, Vec<(String, u64)>),
+}
+
+/// The formats of floating-point numbers that GDB names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FloatFormat {
+    /// `ieee_half`, 16 bits.
+    Half,
+    /// `bfloat16`.
+    BrainFloat,
+    /// `ieee_single`, 32 bits.
+    Single,
+    /// `ieee_double`, 64 bits.
+    Double,
+    /// `i387_ext`, 80 bits.
+    Extended,
+    /// 128 bits of IEEE 754.
+    Quadruple,
+}
+
+impl FloatFormat {
+    /// How many bytes it takes.
+    #[must_use]
+    pub const fn size(self) -> u32 {
+        match self {
+            Self::Half | Self::BrainFloat => 2,
+            Self::Single => 4,
+            Self::Double => 8,
+            Self::Extended => 10,
+            Self::Quadruple => 16,
+        }
+    }
+}
+
+/// Some bits of a number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BitField {
+    /// Its name; empty for bits without one.
+    pub name: String,
+    /// The lowest of its bits; 0 is the least significant one of the number.
+    pub start: u32,
+    /// The highest of its bits.
+    pub end: u32,
+    /// What the bits mean; none for a yes or no, and for a plain number.
+    pub values: Option<Arc<RegisterType>>,
+    /// Whether it is a yes or no.
+    pub is_flag: bool,
+}
+
+impl RegisterType {
+    /// How many bytes it takes; none where the register's own width says (an address).
+    #[must_use]
+    pub fn size(&self) -> Option<u32> {
+        match self {
+            Self::Unsigned(bits) | Self::Signed(bits) => Some(bits.div_ceil(8)),
+            Self::Pointer => None,
+            Self::Float(format) => Some(format.size()),
+            Self::Vector(element, count) => element.size()?.checked_mul(*count),
+            Self::Union(members) => {
+                let sizes: Option<Vec<_>> = members.iter().map(|(_, one)| one.size()).collect();
+                sizes?.into_iter().max()
+            }
+            Self::Structure(members) => members
+                .iter()
+                .try_fold(0u32, |sum, (_, one)| sum.checked_add(one.size()?)),
+            Self::Bits(size, _) | Self::Flags(size, _) | Self::Enumeration(size, _) => Some(*size),
+        }
+    }
+
+    /// The types that need no definition. A register of type `int` or `float` is as wide as it says itself.
+    pub(crate) fn known(name: &str, bits: u32) -> Option<Self> {
+        let float = |format| Some(Self::Float(format));
+        match name {
+            "int" | "long" => return Some(Self::Signed(bits)),
+            "bool" => return Some(Self::Unsigned(1)),
+            "data_ptr" | "code_ptr" => return Some(Self::Pointer),
+            "ieee_half" => return float(FloatFormat::Half),
+            "bfloat16" => return float(FloatFormat::BrainFloat),
+            "ieee_single" => return float(FloatFormat::Single),
+            "ieee_double" => return float(FloatFormat::Double),
+            "i387_ext" => return float(FloatFormat::Extended),
+            "float" => {
+                return float(match bits {
+                    32 => FloatFormat::Single,
+                    64 => FloatFormat::Double,
+                    80 | 96 => FloatFormat::Extended,
+                    128 => FloatFormat::Quadruple,
+                    _ => return None,
+                });
+            }
+            _ => {}
+        }
+        let (make, digits): (fn(u32) -> Self, _) = match name.strip_prefix("uint") {
+            Some(digits) => (Self::Unsigned, digits),
+            None => (Self::Signed, name.strip_prefix("int")?),
+        };
+        matches!(digits, "8" | "16" | "32" | "64" | "128")
+            .then(|| digits.parse().ok().map(make))
+            .flatten()
+    }
+}
+
+/// The types that one feature defines, each before it is used.
+#[derive(Default)]
+pub(super) struct FeatureTypes(HashMap<String, (Arc<RegisterType>, u32)>);
+
+impl FeatureTypes {
+    /// Takes a definition in. One that cannot be understood is left out: registers of its type are then just bytes.
+    pub(super) fn define(&mut self, node: Node<'_, '_>) {
+        let Some(id) = node.attribute("id") else {
+            return;
+        };
+        let Some((defined, depth)) = self.read(node) else {
+            return;
+        };
+        if depth < MAX_DEPTH {
+            self.0.insert(id.to_owned(), (Arc::new(defined), depth));
+        }
+    }
+
+    /// The type of this name, for a register of so many bits.
+    pub(super) fn find(&self, name: &str, bits: u32) -> Option<Arc<RegisterType>> {
+        self.get(name, bits).map(|(found, _)| found)
+    }
+
+    fn get(&self, name: &str, bits: u32) -> Option<(Arc<RegisterType>, u32)> {
+        match self.0.get(name) {
+            Some(own) => Some(own.clone()),
+            None => RegisterType::known(name, bits).map(|known| (Arc::new(known), 0)),
+        }
+    }
+
+    /// The type, and how deep it holds others.
+    fn read(&self, node: Node<'_, '_>) -> Option<(RegisterType, u32)> {
+        let number = |name| node.attribute(name)?.trim().parse::<u32>().ok();
+        match node.tag_name().name() {
+            "vector" => {
+                let (element, depth) = self.get(node.attribute("type")?, 32)?;
+                let count = number("count").filter(|count| (1..=65536).contains(count))?;
+                Some((RegisterType::Vector(element, count), depth + 1))
+            }
+            "union" => {
+                let (members, depth) = self.members(node)?;
+                Some((RegisterType::Union(members), depth))
+            }
+            "struct" => match number("size") {
+                Some(size) => Some((RegisterType::Bits(size, self.bits(node, size)?), 1)),
+                None => {
+                    let (members, depth) = self.members(node)?;
+                    Some((RegisterType::Structure(members), depth))
+                }
+            },
+            "flags" => {
+                let size = number("size")?;
+                Some((RegisterType::Flags(size, self.bits(node, size)?), 1))
+            }
+            "enum" => {
+                let value = |node: Node<'_, '_>| {
+                    let value = node.attribute("value")?.trim();
+                    let value = match value.strip_prefix("0x") {
+                        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+                        None => value.parse().ok()?,
+                    };
+                    Some((node.attribute("name")?.to_owned(), value))
+                };
+                let values = elements(node, "evalue").map(value).collect::<Option<_>>()?;
+                Some((RegisterType::Enumeration(number("size")?, values), 0))
+            }
+            _ => None,
+        }
+    }
+
+    fn members(&self, node: Node<'_, '_>) -> Option<(Vec<Member>, u32)> {
+        let mut deepest = 0;
+        let mut members = Vec::new();
+        for field in elements(node, "field") {
+            let (found, depth) = self.get(field.attribute("type")?, 32)?;
+            deepest = deepest.max(depth + 1);
+            members.push((field.attribute("name")?.to_owned(), found));
+        }
+        Some((members, deepest))
+    }
+
+    fn bits(&self, node: Node<'_, '_>, size: u32) -> Option<Vec<BitField>> {
+        let flags = node.tag_name().name() == "flags";
+        let field = |field: Node<'_, '_>| {
+            let number = |name| field.attribute(name)?.trim().parse::<u32>().ok();
+            let start = number("start")?;
+            // One bit without an end is a yes or no.
+            let end = number("end").unwrap_or(start);
+            let values = match field.attribute("type") {
+                Some(name) => self.find(name, 32),
+                None => None,
+            };
+            let one = start == end;
+            let is_bool = values.as_deref() == Some(&RegisterType::Unsigned(1));
+            let is_flag = one && (is_bool || flags && field.attribute("type").is_none());
+            (start <= end && end < size.min(8) * 8).then(|| BitField {
+                name: field.attribute("name").unwrap_or_default().to_owned(),
+                start,
+                end,
+                is_flag,
+                values: values.filter(|values| matches!(**values, RegisterType::Enumeration(..))),
+            })
+        };
+        elements(node, "field").map(field).collect()
+    }
+}
+
+fn elements<'a, 'b>(node: Node<'a, 'b>, name: &'static str) -> impl Iterator<Item = Node<'a, 'b>> {
+    node.children()
+        .filter(move |child| child.is_element() && child.tag_name().name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{RegisterLayout, RegisterType};
+
+    fn layout(types: &str, register: &str) -> RegisterLayout {
+        let xml = format!(
+            "<target><architecture>i386</architecture><feature name=\"f\">{types}{register}</feature></target>"
+        );
+        RegisterLayout::parse(&xml).unwrap()
+    }
+
+    #[test]
+    fn types_are_found_by_name() {
+        let layout = layout(
+            "<vector id=\"v4\" type=\"ieee_single\" count=\"4\"/><union id=\"u\"><field name=\"a\" type=\"v4\"/>\
+             <field name=\"b\" type=\"uint128\"/></union>",
+            "<reg name=\"x\" bitsize=\"128\" type=\"u\"/><reg name=\"y\" bitsize=\"32\" type=\"nothing\"/>",
+        );
+        let [x, y] = layout.registers() else { panic!() };
+        assert_eq!(x.value_type.as_ref().unwrap().size(), Some(16));
+        assert_eq!(y.value_type, None);
+    }
+
+    #[test]
+    fn what_is_too_deep_or_unknown_is_bytes() {
+        let mut types = "<union id=\"t0\"><field name=\"a\" type=\"int8\"/></union>".to_owned();
+        for depth in 0..40 {
+            types += &format!(
+                "<union id=\"t{}\"><field name=\"a\" type=\"t{depth}\"/></union>",
+                depth + 1
+            );
+        }
+        let layout = layout(
+            &types,
+            "<reg name=\"x\" bitsize=\"8\" type=\"t40\"/><reg name=\"y\" bitsize=\"8\" type=\"t3\"/>",
+        );
+        let [x, y] = layout.registers() else { panic!() };
+        assert_eq!(x.value_type, None);
+        assert!(matches!(
+            y.value_type.as_deref(),
+            Some(RegisterType::Union(_))
+        ));
+    }
+}
