@@ -4,6 +4,7 @@
 mod bench;
 mod conformance;
 mod fuzz;
+mod gdb;
 mod setup;
 mod torture;
 mod workspace;
@@ -34,6 +35,8 @@ enum Chore {
     },
     /// Run GDB's own test suite against Tracewire and gdbserver, and print every difference
     Conformance(conformance::Arguments),
+    /// Build a GDB for a machine that Debian's does not know, from Debian's source package, and print where it is
+    Gdb(gdb::Arguments),
     /// Run fuzz targets
     Fuzz(fuzz::Arguments),
     /// Do many times what the tests do some times
@@ -55,6 +58,7 @@ fn main() -> Result<()> {
         }
         Chore::Bench { what } => bench::run(&what),
         Chore::Conformance(arguments) => conformance::run(&arguments),
+        Chore::Gdb(arguments) => gdb::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Torture { what } => torture::run(&what),
     }

@@ -12,7 +12,6 @@ mod known;
 mod list;
 mod report;
 mod run;
-mod source;
 mod sum;
 
 use std::collections::BTreeMap;
@@ -20,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use crate::gdb::source;
 use crate::{setup, workspace};
 use baseline::Baseline;
 use folder::Folder;
