@@ -55,7 +55,8 @@ pub fn gdbserver(arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let stdio = arguments.address == ListenAddress::Stdio;
     let process = start(&arguments, stdio)?;
     let id = process.id();
-    let mut program = LiveProgram::new(process, arguments.attach, arguments.files.map(SaveFolder));
+    let mut program = LiveProgram::new(arguments.files.map(SaveFolder));
+    program.add(process, arguments.attach);
     match listen(&arguments.address) {
         Ok(listener) => {
             // The words that scripts wait for are gdbserver's.

@@ -6,7 +6,7 @@ use tracewire_packets::family::features::{FeatureList, FeatureRequest};
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::frame::{Connection, Received, Side, Unreadable};
 use tracewire_packets::log::Direction;
-use tracewire_packets::{Failure, Reply, Request};
+use tracewire_packets::{Failure, Notification, Reply, Request};
 
 use crate::log::SessionLog;
 
@@ -22,6 +22,12 @@ pub trait Responder {
 
     /// Answers a request. A reply should fit [`PACKET_SIZE`] where the request lets it be cut.
     fn respond(&mut self, request: &Request) -> Answer;
+
+    /// Called when the client has sent nothing that could be read: waits until there is something to tell it unasked.
+    /// None once it has sent something, or when there will be nothing before it does.
+    fn unasked(&mut self) -> Option<Notification> {
+        None
+    }
 }
 
 /// The answer to a request.
@@ -72,6 +78,16 @@ pub fn run(
     responder: &mut dyn Responder,
     log: &SessionLog,
 ) -> io::Result<Ended> {
+    run_on(transport, |_| true, responder, log)
+}
+
+/// As [`run`], with a way to find out whether a read would find something at once.
+pub(crate) fn run_on<T: Read + Write>(
+    transport: &mut T,
+    mut has_sent: impl FnMut(&mut T) -> bool,
+    responder: &mut dyn Responder,
+    log: &SessionLog,
+) -> io::Result<Ended> {
     let mut session = Session {
         connection: Connection::new(Side::Server, PACKET_SIZE),
         log,
@@ -79,6 +95,15 @@ pub fn run(
     };
     let mut buffer = vec![0; READ];
     loop {
+        while !has_sent(transport) {
+            let Some(notification) = responder.unasked() else {
+                break;
+            };
+            session.notify(&notification);
+            if !session.write(transport)? {
+                return Ok(Ended::Vanished);
+            }
+        }
         let count = match transport.read(&mut buffer) {
             Ok(0) => return Ok(Ended::Vanished),
             Ok(count) => count,
@@ -215,6 +240,20 @@ impl Session<'_> {
             Answer::End => return Some(Ended::Left),
         }
         None
+    }
+
+    fn notify(&mut self, notification: &Notification) {
+        self.reply.clear();
+        notification.print(&mut self.reply);
+        self.log.packet(
+            Direction::Notification,
+            &self.reply,
+            || match notification {
+                Notification::Stop(stop) => stop.to_string(),
+                Notification::Other(_) => String::new(),
+            },
+        );
+        self.connection.notify(&self.reply);
     }
 
     fn send(&mut self, reply: &Reply) {

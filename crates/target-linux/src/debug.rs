@@ -2,21 +2,20 @@
 //! memory that are read and written.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use libc::siginfo_t;
-use tracewire_experiment::{HitHandler, TargetError};
+use tracewire_experiment::TargetError;
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
 
 use crate::breakpoint::Purpose;
-use crate::error::{Error, thread_id};
+use crate::error::thread_id;
 use crate::event::Event;
 use crate::inject::bit;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::registers::RegisterPlan;
-use crate::thread::{Pending, Thread};
+use crate::thread::Thread;
 use crate::watch::Watch;
 
 /// What a thread is to do, and the signal that it gets as it goes on (0 for none).
@@ -54,6 +53,16 @@ pub enum StopCause {
     CallEntry(u32),
     /// It leaves the system call of this number.
     CallReturn(u32),
+    /// It was asked to ([`Process::stop_thread`]).
+    Asked,
+    /// It has made a process with a copy of its memory, which stands.
+    Forked(ThreadId),
+    /// It has made a process that shares its memory, which stands. It waits, once resumed, until that has left the memory.
+    Vforked(ThreadId),
+    /// The process that shared its memory has left it.
+    VforkDone,
+    /// It has just been made.
+    Created,
 }
 
 pub(crate) fn stopped(thread: Tid, cause: StopCause) -> Event {
@@ -64,112 +73,13 @@ pub(crate) fn stopped(thread: Tid, cause: StopCause) -> Event {
 }
 
 impl Process {
-    /// Lets threads go on, each as it is said of it; those of which nothing is said stand, and threads that are made
-    /// meanwhile run. Then runs the program as [`run`](Self::run) does, until something happens that a debugger wants
-    /// to know of. All threads then stand where the program has them, none in code of ours.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn resume(
-        &mut self,
-        handler: &mut dyn HitHandler,
-        mut what: impl FnMut(ThreadId) -> Option<Resumption>,
-    ) -> Result<Event, Error> {
-        let threads: Vec<Tid> = self.threads.keys().copied().collect();
-        for id in threads {
-            self.prepare(id, what(thread_id(id)));
-        }
-        self.resume_again(handler)
-    }
-
-    /// Goes on with what [`resume`](Self::resume) was told, after it has returned for something that is of no interest.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
-    pub fn resume_again(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
-        if self.ended.is_some() {
-            return Err(Error::Ended(thread_id(self.id)));
-        }
-        self.passed_signals.get_or_insert(0);
-        let mark = self.request.enter();
-        let event = loop {
-            match self.run_to_event(handler) {
-                // A debugger has a breakpoint of its own for that.
-                Ok(Event::LibrariesChanged) => {}
-                event => break event,
-            }
-        };
-        self.tell_gone(handler);
-        self.follower.rest();
-        let halted = self.halt();
-        drop(mark);
-        let event = event?;
-        halted?;
-        if let Some(ended) = self.ended {
-            return Ok(ended);
-        }
-        self.settle_all();
-        Ok(event)
-    }
-
-    fn prepare(&mut self, id: Tid, what: Option<Resumption>) {
-        let own = self.id;
-        let Some(thread) = self.threads.get_mut(&id) else {
-            return;
-        };
-        if thread.process != own {
-            return;
-        }
-        thread.held = what.is_none();
-        thread.debug_step = None;
-        let Some(what) = what else { return };
-        let signal = match what {
-            Resumption::Continue(signal) => signal,
-            Resumption::Step(signal, range) => {
-                thread.debug_step = Some(range);
-                signal
-            }
-        };
-        let registers = thread
-            .stopped()
-            .and_then(|stopped| stopped.registers().ok());
-        if let Some(registers) = registers {
-            thread.stepped_from = registers.rip;
-            // It has come by a breakpoint that is no longer there: the next time counts.
-            if !self.breakpoints.contains_key(&registers.rip) {
-                thread.repeated.take_if(|(site, _)| *site == registers.rip);
-            }
-        }
-        match &mut thread.pending {
-            Some(Pending::Signal(info)) if thread.approved => match signal {
-                0 => {
-                    thread.pending = None;
-                    thread.approved = false;
-                }
-                signal if signal == info.si_signo => {}
-                signal => *info = plain_signal(signal),
-            },
-            Some(_) => {}
-            None if signal == 0 => {}
-            None if thread.takes_signal => {
-                thread.pending = Some(Pending::Signal(plain_signal(signal)));
-                thread.approved = true;
-            }
-            None => {
-                // It was stopped in a way in which the kernel takes no signal along: it is sent one.
-                // SAFETY: tgkill takes plain numbers.
-                unsafe { libc::syscall(libc::SYS_tgkill, own, id, signal) };
-            }
-        }
-    }
-
     /// Whether a debugger is told of what the thread does.
     pub(crate) fn is_debugged(&self, id: Tid) -> bool {
         self.passed_signals.is_some()
             && self
                 .threads
                 .get(&id)
-                .is_some_and(|thread| thread.process == self.id)
+                .is_some_and(|thread| self.is_known(thread.process))
     }
 
     /// Whether a debugger is to be told of a signal before the program gets it.
@@ -218,11 +128,6 @@ impl Process {
                     Some(signals) => signals & bit(signal) != 0,
                     None => ![libc::SIGTRAP, libc::SIGINT].contains(&signal),
                 })
-    }
-
-    /// Forgets a request of an [`Interrupter`](crate::Interrupter) that came too late for the last run.
-    pub fn forget_interruption(&self) {
-        self.request.take();
     }
 
     /// Whether the process has ended.
@@ -331,14 +236,6 @@ impl Process {
             .get_mut(&id)
             .map_or(0, |thread| thread.cpu.recorded(id))
     }
-}
-
-/// A signal that nobody but the debugger has sent.
-fn plain_signal(signal: i32) -> siginfo_t {
-    // SAFETY: all-zero bytes are a valid siginfo_t.
-    let mut info: siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
-    info.si_signo = signal;
-    info
 }
 
 /// Does something with the addresses of programs that it starts not chosen at random.

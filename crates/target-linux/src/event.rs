@@ -1,5 +1,7 @@
 //! Why a run came to its end.
 
+use tracewire_tracefile::ThreadId;
+
 use crate::debug::Stop;
 
 /// Why [`run`](crate::Process::run) has returned. The process stands still, unless it has ended.
@@ -24,6 +26,8 @@ pub enum Event {
     RunEnded,
     /// An [`Interrupter`](crate::Interrupter) has asked.
     Interrupted,
+    /// A thread has ended with this exit code, and others of its process have not ([`Reports`](crate::Reports)).
+    ThreadExited(ThreadId, i32),
     /// A thread has stopped for something that a debugger wants to know of ([`resume`](crate::Process::resume)).
     Stopped(Stop),
 }

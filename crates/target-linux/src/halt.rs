@@ -2,12 +2,13 @@
 
 use nix::errno::Errno;
 
-use crate::error::Error;
+use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::maps::ThreadStatus;
 use crate::process::Process;
-use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_any, wait_for};
-use crate::thread::{Pending, Thread};
+use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
+use crate::thread::{News, Pending, Thread};
+use crate::unclaimed;
 
 /// What `si_code` is in the stop of a thread that is about to end.
 const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
@@ -26,9 +27,9 @@ impl Process {
         // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
         // are gone, and those are gone only once their end has been heard.
         while self.threads.values().any(Thread::can_be_stopped) {
-            match wait_any() {
+            match self.wait() {
                 Ok((id, status)) if self.threads.contains_key(&id) => self.halted(id, status),
-                Ok((id, status)) => self.note_unborn(id, status),
+                Ok((id, status)) => unclaimed::keep(id, status),
                 // A signal of ours does not end the wait.
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => self.forget_threads(Thread::can_be_stopped),
@@ -45,6 +46,7 @@ impl Process {
         if matches!(status, Status::Event(_) | Status::SystemCall)
             && let Some(thread) = self.threads.get_mut(&id)
             && thread.pending.is_none()
+            && !thread.waits_for_vfork()
             && thread.stopped().is_some()
         {
             // In the middle of a system call: on to its end, where registers are its own.
@@ -55,13 +57,6 @@ impl Process {
             };
             thread.interrupt_next();
             thread.go_on(how, 0);
-        }
-    }
-
-    /// Keeps what a thread tells whose parent has not told of it yet.
-    pub(crate) fn note_unborn(&mut self, id: Tid, status: Status) {
-        if !matches!(status, Status::Exited(_) | Status::Killed(..)) {
-            self.unborn.insert(id, status);
         }
     }
 
@@ -84,18 +79,23 @@ impl Process {
             ) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.mid_call = true;
                     self.note_birth(id, event);
                 }
             }
             Status::Event(libc::PTRACE_EVENT_VFORK_DONE) => {
+                let news = (self.reports.vforks && self.is_debugged(id)).then_some(News::VforkDone);
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.mid_call = true;
                     thread.in_vfork = false;
+                    thread.news = thread.news.or(news);
                 }
             }
             Status::Event(_) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.mid_call = true;
                 }
             }
             Status::Interrupted => {
@@ -143,20 +143,31 @@ impl Process {
         let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
             return;
         };
+        let debugged = self.is_debugged(id);
         self.forget_threads(|thread| thread.id == id);
+        let end = match status {
+            Status::Killed(signal, core_dumped) => Event::Killed {
+                signal,
+                core_dumped,
+            },
+            Status::Exited(code) => Event::Exited(code),
+            _ => return,
+        };
         if id == self.id {
-            self.ended = Some(match status {
-                Status::Killed(signal, core_dumped) => Event::Killed {
-                    signal,
-                    core_dumped,
-                },
-                Status::Exited(code) => Event::Exited(code),
-                _ => return,
-            });
+            self.ended = Some(end);
             self.release_strangers();
         } else if process == id {
             // A process by vfork has ended; its threads, if any, with it.
             self.forget_threads(|thread| thread.process == id);
+            if self.debugged_children.remove(&id) {
+                self.endings.push_back((id, end));
+            }
+        } else if debugged
+            && self.reports.threads
+            && let Status::Exited(code) = status
+        {
+            self.endings
+                .push_back((process, Event::ThreadExited(thread_id(id), code)));
         }
     }
 
@@ -168,7 +179,11 @@ impl Process {
         if process != self.id {
             // It has left the memory it shared with the traced one.
             self.forget_threads(|thread| thread.process == process);
-            Running::born(id).stopped().detach(0);
+            if self.debugged_children.remove(&process) {
+                self.separate(id);
+            } else {
+                Running::born(id).stopped().detach(0);
+            }
             return;
         }
         self.forget_threads(|thread| thread.id != id && thread.process == process);
@@ -179,6 +194,11 @@ impl Process {
         self.release_unborn();
         self.release_strangers();
         self.forget_image();
+        self.finish_exec(id);
+    }
+
+    /// A thread stands in the middle of becoming another program: takes it to its first instruction.
+    pub(crate) fn finish_exec(&mut self, id: Tid) {
         // From the middle of the call to its end, where a first instruction is next.
         loop {
             let Some(thread) = self.threads.get_mut(&id) else {
@@ -200,7 +220,7 @@ impl Process {
         }
         self.new_image();
         if let Some(thread) = self.threads.get_mut(&id) {
-            thread.exec = true;
+            thread.news = Some(News::Exec);
         }
     }
 
@@ -235,13 +255,29 @@ impl Process {
             };
             self.threads
                 .insert(child, Thread::new(process, child, Running::born(child)));
-            if let Some(status) = self.unborn.remove(&child) {
+            if is_thread {
+                if self.reports.threads
+                    && self.is_debugged(child)
+                    && let Some(thread) = self.threads.get_mut(&child)
+                {
+                    thread.news = Some(News::Created);
+                }
+            } else if event == libc::PTRACE_EVENT_VFORK
+                && self.reports.vforks
+                && self.is_debugged(parent)
+            {
+                self.take_in(parent, child);
+                return;
+            }
+            if let Some((_, status)) = unclaimed::take(|id| id == child) {
                 self.note(child, status);
                 // Its stop has been heard already: no wait will bring it up again.
                 if !self.ready.contains(&child) {
                     self.ready.push_back(child);
                 }
             }
+        } else if self.reports.forks && self.is_debugged(parent) {
+            self.keep_copy(parent, child);
         } else {
             self.release_copy(child);
         }
@@ -249,17 +285,9 @@ impl Process {
 
     /// A child with a copy of the memory goes its own way, without our breakpoints.
     pub(crate) fn release_copy(&mut self, child: Tid) {
-        let status = match self.unborn.remove(&child) {
-            Some(status) => status,
-            // The kernel stops it before its first instruction.
-            None => match wait_for(child) {
-                Ok(status) => status,
-                Err(_) => return,
-            },
-        };
-        if matches!(status, Status::Exited(_) | Status::Killed(..)) {
+        let Some(status) = first_stop(child) else {
             return;
-        }
+        };
         let stopped = Running::born(child).stopped();
         let _ = self.memory.uncover_copy(child);
         if let Ok(registers) = stopped.registers()
@@ -305,6 +333,17 @@ impl Process {
         };
         flags & libc::CLONE_VM as u64 != 0
     }
+}
+
+/// What a new process has stopped for: the kernel stops it before its first instruction. None when it is gone.
+pub(crate) fn first_stop(child: Tid) -> Option<Status> {
+    let status = match unclaimed::take(|id| id == child) {
+        Some((_, status)) => status,
+        None => wait_for(child).ok()?,
+    };
+    // An end that was heard too.
+    let ended = unclaimed::take(|id| id == child).is_some();
+    (!ended && !matches!(status, Status::Exited(_) | Status::Killed(..))).then_some(status)
 }
 
 /// Some system calls fail with `EINTR` when the thread is merely stopped (signal(7) lists them). Where no signal

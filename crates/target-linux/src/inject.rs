@@ -133,7 +133,8 @@ impl Process {
         let thread = self
             .threads
             .values()
-            .filter(|thread| thread.process == self.id && !thread.exiting && !thread.enters_call)
+            .filter(|thread| thread.process == self.id && !thread.exiting)
+            .filter(|thread| !thread.enters_call && !thread.mid_call)
             .filter(|thread| matches!(thread.state, State::Stopped(_)))
             .find(|thread| {
                 ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())

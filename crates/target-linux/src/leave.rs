@@ -4,10 +4,12 @@ use tracewire_jump_pad::relocate::Place;
 
 use crate::breakpoint::Means;
 use crate::error::Error;
+use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
 use crate::slots::PAGE_SIZE;
 use crate::thread::{Pending, State};
+use crate::unclaimed;
 
 impl Process {
     /// Lets the process go: every breakpoint is out, no thread is in code of ours, that code is unmapped, and
@@ -67,9 +69,14 @@ impl Process {
     pub(crate) fn settle_all(&mut self) {
         let threads: Vec<Tid> = self.threads.keys().copied().collect();
         for thread in threads {
-            self.surface_trap(thread);
-            self.settle(thread);
+            self.settle_one(thread);
         }
+    }
+
+    /// Takes one thread that stands out of code of ours.
+    pub(crate) fn settle_one(&mut self, thread: Tid) {
+        self.surface_trap(thread);
+        self.settle(thread);
     }
 
     /// A thread may have run into a breakpoint and been stopped for something else before it could tell: has it
@@ -216,8 +223,13 @@ impl Process {
 
     /// Children whose parents were gone before they could tell of them.
     pub(crate) fn release_unborn(&mut self) {
-        while let Some((child, _)) = self.unborn.first_key_value() {
-            self.release_copy(*child);
+        for child in unclaimed::threads() {
+            let ours = ThreadStatus::read(child).is_ok_and(|status| {
+                [status.number("PPid"), status.number("Tgid")].contains(&Some(self.id))
+            });
+            if ours {
+                self.release_copy(child);
+            }
         }
     }
 

@@ -24,10 +24,12 @@ use crate::maps;
 use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::registers::RegisterPlan;
+use crate::reports::Reports;
 use crate::slots::Slots;
 use crate::spawn::{self, Surroundings};
 use crate::standing::Collecting;
 use crate::thread::{State, Thread};
+use crate::unclaimed;
 use crate::watch::DebugRegisters;
 
 /// How a process is to be traced.
@@ -60,11 +62,18 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Process {
     pub(crate) id: Tid,
+    pub(crate) settings: Settings,
     pub(crate) follower: Follower,
     pub(crate) memory: Memory,
     pub(crate) threads: BTreeMap<Tid, Thread>,
-    /// What threads have told whose parents have not yet told of them.
-    pub(crate) unborn: BTreeMap<Tid, Status>,
+    /// What a debugger is told of children and threads.
+    pub(crate) reports: Reports,
+    /// The processes that share the memory and that a debugger has been told of.
+    pub(crate) debugged_children: BTreeSet<Tid>,
+    /// Processes that this one has made and a debugger is told of, to be taken over.
+    pub(crate) born: Vec<Process>,
+    /// What has ended that a debugger is told of, other than the process itself.
+    pub(crate) endings: VecDeque<(Tid, Event)>,
     /// Threads that are no more, and nobody has been told.
     pub(crate) gone: Vec<Tid>,
     /// Threads with something pending, to be looked at by the run.
@@ -178,13 +187,22 @@ impl Process {
         Ok(process)
     }
 
-    fn new(id: Tid, threads: BTreeMap<Tid, Thread>, memory: Memory, settings: Settings) -> Self {
+    pub(crate) fn new(
+        id: Tid,
+        threads: BTreeMap<Tid, Thread>,
+        memory: Memory,
+        settings: Settings,
+    ) -> Self {
         Self {
+            settings,
             id,
             follower: Follower::new(settings.follow_cpu),
             memory,
             threads,
-            unborn: BTreeMap::new(),
+            reports: Reports::default(),
+            debugged_children: BTreeSet::new(),
+            born: Vec::new(),
+            endings: VecDeque::new(),
             gone: Vec::new(),
             ready: VecDeque::new(),
             breakpoints: BTreeMap::new(),
@@ -223,6 +241,7 @@ impl Process {
 
     /// Chooses the registers of a register block.
     pub fn set_registers(&mut self, set: X86Registers) {
+        self.settings.registers = set;
         self.collecting.block = RegisterPlan::new(set);
     }
 
@@ -247,8 +266,11 @@ impl Process {
         }
         send_kill(self.id);
         while self.ended.is_none() {
-            match wait_any() {
-                Ok((thread, status)) => self.note(thread, status),
+            match self.wait() {
+                Ok((thread, status)) if self.threads.contains_key(&thread) => {
+                    self.note(thread, status);
+                }
+                Ok((thread, status)) => unclaimed::keep(thread, status),
                 Err(nix::errno::Errno::EINTR) => {}
                 Err(_) => break,
             }
@@ -276,7 +298,7 @@ impl Process {
         self.place_loader_hook();
     }
 
-    fn place_loader_hook(&mut self) {
+    pub(crate) fn place_loader_hook(&mut self) {
         if let Some(hook) = self.loader.hook() {
             // Without it, libraries are loaded unnoticed; the program is none the worse for it.
             let _ = self.insert_breakpoint(hook, Purpose::Loader);
@@ -297,13 +319,21 @@ impl Process {
             .map_or(self.id, |thread| thread.id)
     }
 
+    /// Waits for what a thread tells, of this process or another one.
+    pub(crate) fn wait(&self) -> Result<(Tid, Status), nix::errno::Errno> {
+        match unclaimed::take(|id| self.threads.contains_key(&id)) {
+            Some(told) => Ok(told),
+            None => wait_any(),
+        }
+    }
+
     /// What the kernel needs to touch a thread, if it stands.
     pub(crate) fn stopped(&self, thread: Tid) -> Option<&Stopped> {
         self.threads.get(&thread)?.stopped()
     }
 }
 
-fn send_kill(process: Tid) {
+pub(crate) fn send_kill(process: Tid) {
     use nix::sys::signal::{Signal, kill};
     let _ = kill(nix::unistd::Pid::from_raw(process), Signal::SIGKILL);
 }

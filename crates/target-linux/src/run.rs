@@ -11,7 +11,8 @@ use crate::event::Event;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_any};
 use crate::standing::Standing;
-use crate::thread::{Pending, State, Thread};
+use crate::thread::{News, Pending, State, Thread};
+use crate::unclaimed;
 
 impl Process {
     /// Runs the program until something happens that is more than a hit. The handler is told of every hit, by
@@ -36,31 +37,13 @@ impl Process {
     }
 
     pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
-        let idle: Vec<Tid> = self.threads.keys().copied().collect();
-        for id in idle {
-            if self
-                .threads
-                .get(&id)
-                .is_some_and(Thread::has_something_to_tell)
-            {
-                self.ready.push_back(id);
-            } else {
-                self.go_on(id, 0)?;
-            }
-        }
+        self.start_idle()?;
         loop {
-            self.tell_gone(handler);
-            if let Some(ended) = self.ended {
-                return Ok(ended);
+            if let Some((_, event)) = self.next_event(handler)? {
+                return Ok(event);
             }
             if self.request.take() {
                 return Ok(Event::Interrupted);
-            }
-            if let Some(id) = self.ready.pop_front() {
-                if let Some(event) = self.act(id, handler)? {
-                    return Ok(event);
-                }
-                continue;
             }
             let (id, status) = match wait_any() {
                 Ok(told) => told,
@@ -74,6 +57,57 @@ impl Process {
         }
     }
 
+    /// Lets every thread go on that stands and is not held. One that has something to tell does so first.
+    pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
+        let idle: Vec<Tid> = self.threads.keys().copied().collect();
+        for id in idle {
+            if self
+                .threads
+                .get(&id)
+                .is_some_and(Thread::has_something_to_tell)
+            {
+                self.ready.push_back(id);
+            } else {
+                self.go_on(id, 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Acts on what has been told already, up to an event, with the process that it is about.
+    pub(crate) fn next_event(
+        &mut self,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<(Tid, Event)>, Error> {
+        loop {
+            self.tell_gone(handler);
+            if let Some(told) = self.endings.pop_front() {
+                return Ok(Some(told));
+            }
+            if let Some(ended) = self.ended {
+                return Ok(Some((self.id, ended)));
+            }
+            let (id, event) = if let Some(id) = self.ready.pop_front() {
+                (id, self.act(id, handler)?)
+            } else if let Some((id, status)) = unclaimed::take(|id| self.threads.contains_key(&id))
+            {
+                (id, self.told(id, status, handler)?)
+            } else {
+                return Ok(None);
+            };
+            if let Some(event) = event {
+                return Ok(Some((self.process_of(id), event)));
+            }
+        }
+    }
+
+    /// The process that a thread belongs to.
+    pub(crate) fn process_of(&self, id: Tid) -> Tid {
+        self.threads
+            .get(&id)
+            .map_or(self.id, |thread| thread.process)
+    }
+
     pub(crate) fn tell_gone(&mut self, handler: &mut dyn HitHandler) {
         for thread in self.gone.drain(..) {
             handler.thread_ended(thread_id(thread));
@@ -81,14 +115,14 @@ impl Process {
     }
 
     /// Acts on what a wait has told.
-    fn told(
+    pub(crate) fn told(
         &mut self,
         id: Tid,
         status: Status,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         if !self.threads.contains_key(&id) {
-            self.note_unborn(id, status);
+            unclaimed::keep(id, status);
             return Ok(None);
         }
         if status == Status::Signal(libc::SIGTRAP)
@@ -131,10 +165,25 @@ impl Process {
         if thread.held || !matches!(thread.state, State::Stopped(_)) {
             return Ok(None);
         }
-        if std::mem::take(&mut thread.exec) {
-            return Ok(Some(Event::Exec));
+        let asked = thread.news.is_some() || thread.stop_wanted;
+        if asked && thread.mid_call && !thread.waits_for_vfork() && thread.pending.is_none() {
+            // On to the end of the system call, where its registers are its own.
+            let how = if thread.steps_call {
+                Resume::ToSystemCall
+            } else {
+                Resume::Continue
+            };
+            thread.interrupt_next();
+            thread.go_on(how, 0);
+            return Ok(None);
+        }
+        if let Some(news) = thread.news.take() {
+            return Ok(Some(told_news(id, news)));
         }
         match thread.pending.take() {
+            None if std::mem::take(&mut thread.stop_wanted) => {
+                Ok(Some(stopped(id, StopCause::Asked)))
+            }
             None => {
                 self.go_on(id, 0)?;
                 Ok(None)
@@ -202,6 +251,10 @@ impl Process {
             Resume::Continue
         };
         if let Some(thread) = self.threads.get_mut(&id) {
+            if thread.stop_wanted {
+                // Whatever it has stopped for has answered the request.
+                thread.interrupt_next();
+            }
             self.follower.wake(id, || thread.go_on(how, signal));
         }
         Ok(())
@@ -299,4 +352,15 @@ impl Process {
         }
         event
     }
+}
+
+fn told_news(id: Tid, news: News) -> Event {
+    let cause = match news {
+        News::Exec => return Event::Exec,
+        News::Forked(child) => StopCause::Forked(thread_id(child)),
+        News::Vforked(child) => StopCause::Vforked(thread_id(child)),
+        News::VforkDone => StopCause::VforkDone,
+        News::Created => StopCause::Created,
+    };
+    stopped(id, cause)
 }

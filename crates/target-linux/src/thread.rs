@@ -54,8 +54,12 @@ pub(crate) struct Thread {
     pub(crate) restarts_call: Option<u32>,
     /// It is about to end; no stop is to be expected.
     pub(crate) exiting: bool,
-    /// It has become another program, and nobody has been told.
-    pub(crate) exec: bool,
+    /// What has become of it and nobody has been told.
+    pub(crate) news: Option<News>,
+    /// It stands in the middle of a system call, where not all its registers are its own.
+    pub(crate) mid_call: bool,
+    /// A debugger has asked for it to stop while others run.
+    pub(crate) stop_wanted: bool,
     pub(crate) cpu: CpuSource,
 }
 
@@ -64,6 +68,21 @@ pub(crate) struct Thread {
 pub(crate) enum State {
     Running(Running),
     Stopped(Stopped),
+}
+
+/// What becomes of threads that a debugger may want to know of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum News {
+    /// It has become another program.
+    Exec,
+    /// It has made a process with a copy of its memory.
+    Forked(Tid),
+    /// It has made a process that shares its memory, and waits for it.
+    Vforked(Tid),
+    /// The process that shared its memory has left it.
+    VforkDone,
+    /// It has just been made.
+    Created,
 }
 
 /// What a thread has stopped for.
@@ -102,7 +121,9 @@ impl Thread {
             enters_call: false,
             restarts_call: None,
             exiting: false,
-            exec: false,
+            news: None,
+            mid_call: false,
+            stop_wanted: false,
             cpu: CpuSource::default(),
         }
     }
@@ -116,7 +137,12 @@ impl Thread {
 
     /// Whether it has stopped for something that nobody has acted upon.
     pub(crate) fn has_something_to_tell(&self) -> bool {
-        self.exec || self.pending.is_some()
+        self.news.is_some() || self.pending.is_some() || self.stop_wanted
+    }
+
+    /// Whether it stands where it would begin to wait for its child, which nobody has been told of.
+    pub(crate) fn waits_for_vfork(&self) -> bool {
+        self.in_vfork && matches!(self.news, Some(News::Vforked(_)))
     }
 
     /// Whether it executes one instruction at a time, for whatever reason.
@@ -134,6 +160,7 @@ impl Thread {
         self.group_stopped = false;
         self.enters_call = false;
         self.takes_signal = false;
+        self.mid_call = false;
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         self.state = match state {
             State::Running(running) => State::Stopped(running.stopped()),

@@ -55,7 +55,7 @@ struct Piece {
 }
 
 /// What the debug registers of every thread of the process should hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct DebugRegisters {
     wanted: BTreeSet<(Watch, u64, u64)>,
     places: [Option<Piece>; PLACES],

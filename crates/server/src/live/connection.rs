@@ -1,7 +1,9 @@
 //! A client whose bytes are read by a thread of their own, so that an interrupt is seen while the program runs.
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 
 use tracewire_target_linux::Interrupter;
@@ -15,6 +17,26 @@ const READ: usize = 0x10000;
 
 /// The byte that asks for the program to be stopped, outside of packets.
 const INTERRUPT: u8 = 3;
+
+/// What of a client's doings breaks a wait for the program.
+#[derive(Debug, Default)]
+pub(super) struct Attention {
+    /// Whatever it sends.
+    everything: AtomicBool,
+    /// It has asked for the program to be stopped, or has gone.
+    stop: AtomicBool,
+}
+
+impl Attention {
+    pub(super) fn want_everything(&self, wanted: bool) {
+        self.everything.store(wanted, Ordering::SeqCst);
+    }
+
+    /// Whether the client wants the program stopped; the wish is granted by this.
+    pub(super) fn stop_is_wanted(&self) -> bool {
+        self.stop.swap(false, Ordering::SeqCst)
+    }
+}
 
 /// One client.
 #[derive(Debug)]
@@ -31,12 +53,16 @@ impl Client {
     ///
     /// # Errors
     /// When the connection cannot be shared with another thread, or there is no thread to be had.
-    pub(super) fn new(transport: Transport, interrupter: Interrupter) -> io::Result<Self> {
+    pub(super) fn new(
+        transport: Transport,
+        interrupter: Interrupter,
+        attention: Arc<Attention>,
+    ) -> io::Result<Self> {
         let mut reader = transport.duplicate()?;
         let (sender, input) = sync_channel(WAITING);
         let thread = std::thread::Builder::new()
             .name("client".to_owned())
-            .spawn(move || read(&mut reader, &sender, &interrupter))?;
+            .spawn(move || read(&mut reader, &sender, &interrupter, &attention))?;
         // A read of standard input cannot be broken off.
         let reader = (!matches!(transport, Transport::Stdio)).then_some(thread);
         Ok(Self {
@@ -53,6 +79,7 @@ fn read(
     transport: &mut Transport,
     sender: &SyncSender<io::Result<Vec<u8>>>,
     interrupter: &Interrupter,
+    attention: &Attention,
 ) {
     let mut in_packet = false;
     let mut buffer = vec![0; READ];
@@ -62,6 +89,7 @@ fn read(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 let _ = sender.send(Err(error));
+                attention.stop.store(true, Ordering::SeqCst);
                 interrupter.interrupt();
                 return;
             }
@@ -81,11 +109,29 @@ fn read(
             return;
         }
         if wanted {
+            attention.stop.store(true, Ordering::SeqCst);
+        }
+        if wanted || attention.everything.load(Ordering::SeqCst) {
             interrupter.interrupt();
         }
         if gone {
             return;
         }
+    }
+}
+
+impl Client {
+    /// Whether something can be read without waiting for it.
+    pub(super) fn has_sent(&mut self) -> bool {
+        if self.rest.is_empty() {
+            match self.input.as_ref().map(Receiver::try_recv) {
+                Some(Ok(Ok(read))) if !read.is_empty() => self.rest = read,
+                Some(Err(TryRecvError::Empty)) => return false,
+                // Its end, which is there to be read for good.
+                _ => self.input = None,
+            }
+        }
+        true
     }
 }
 

@@ -1,13 +1,19 @@
-//! A live program, to GDB: what gdbserver does, on x86-64 Linux.
+//! Live programs, to GDB: what gdbserver does, on x86-64 Linux.
 //!
-//! A [`LiveProgram`] is a process and a trace experiment on it, which outlive any client; [`serve`] lets one client after
-//! the other at them. All threads stop when one does (GDB's all-stop mode). While the program runs, a thread of its
-//! own reads what the client sends, and an interrupt, or the client's going away, stops the program.
+//! A [`LiveProgram`] is the processes that are debugged and a trace experiment on one of them, which outlive any client;
+//! [`serve`] lets one client after the other at them. In all-stop mode all threads stop when one does, and nothing is
+//! answered while they run. In non-stop mode each stops for itself, and everything is answered meanwhile. A thread of its
+//! own reads what the client sends: what is to be heard at once breaks the wait for the programs.
+//!
+//! Processes are told of as they fork, vfork and exec, where the client can take it.
 
 mod breakpoints;
 mod connection;
 mod files;
+mod inferiors;
+mod non_stop;
 mod objects;
+mod processes;
 mod program;
 mod run;
 mod signals;
@@ -20,15 +26,15 @@ pub use crate::trace::SaveFolder;
 pub use program::LiveProgram;
 
 use crate::log::SessionLog;
-use crate::session::{Ended, run as run_session};
+use crate::session::{Ended, run_on};
 use crate::trace::{self, buffer};
 use crate::transport::{Listener, Transport};
 use breakpoints::Words;
 use connection::Client;
 
-/// Serves a live program to one client after the other, until the program has ended or a client has detached from it
-/// or killed it; with `once`, to the first one only. When a client goes away without a word, the program stands and
-/// waits for the next.
+/// Serves live programs to one client after the other, until none is left or a client has detached from the last or
+/// killed it; with `once`, to the first one only. When a client goes away without a word, what stands goes on standing and
+/// waits for the next client; what runs, in non-stop mode, goes on running.
 ///
 /// A client that detaches while a trace run is on that is to go on (`set disconnected-tracing on`) leaves the program
 /// running and traced; the next one stops it and finds the frames.
@@ -44,30 +50,36 @@ pub fn serve(
     if listener.is_stdio() {
         program.words = Words::Errors;
     }
-    let mut unattended = false;
+    // Whether programs run without a client, and whether nothing is to stop them.
+    let mut unattended: Option<bool> = None;
     loop {
-        let transport = if unattended {
-            accept_while_running(listener, program)?
-        } else {
-            listener.accept()?
+        let transport = match unattended {
+            Some(passing) => accept_while_running(listener, program, passing)?,
+            None => listener.accept()?,
         };
         program.begin_session();
         let ended = {
-            let mut client = Client::new(transport, program.interrupter())?;
-            run_session(&mut client, program, log)
+            let mut client =
+                Client::new(transport, program.interrupter(), program.attention.clone())?;
+            run_on(&mut client, Client::has_sent, program, log)
         };
-        program.end_session();
+        let runs = program.end_session();
         // What one client's connection comes to is no matter of the next one's.
         let left = matches!(ended, Ok(Ended::Left));
-        unattended = left && program.traces_on();
-        if program.is_gone() || once || listener.is_stdio() || left && !unattended {
+        let traced = left && program.traces_on();
+        unattended = (traced || runs).then_some(traced);
+        if program.is_gone() || once || listener.is_stdio() || left && !traced {
             return Ok(());
         }
     }
 }
 
-/// Lets the program run, and be traced, until there is a client.
-fn accept_while_running(listener: &Listener, program: &mut LiveProgram) -> io::Result<Transport> {
+/// Lets the programs run until there is a client.
+fn accept_while_running(
+    listener: &Listener,
+    program: &mut LiveProgram,
+    passing: bool,
+) -> io::Result<Transport> {
     let interrupter = program.interrupter();
     std::thread::scope(|scope| {
         let accepting = scope.spawn(|| {
@@ -75,7 +87,7 @@ fn accept_while_running(listener: &Listener, program: &mut LiveProgram) -> io::R
             interrupter.interrupt();
             accepted
         });
-        program.run_unattended();
+        program.run_unattended(passing);
         accepting
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("accepting clients has failed")))

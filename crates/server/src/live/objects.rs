@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer};
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::ThreadId;
 
 use super::program::LiveProgram;
 use crate::session::PACKET_SIZE;
@@ -15,20 +14,22 @@ impl LiveProgram {
             return Reply::Unsupported;
         };
         let failed = || Reply::Error(Failure::Number(1));
+        let current = self.inferiors.current().unwrap_or(0);
+        let named = u32::from_str_radix(&window.annex, 16).unwrap_or(current);
         let object = match window.object {
             Object::Features if window.annex == "target.xml" => {
                 Some(self.registers.target_xml_64().into_bytes())
             }
             Object::Features => None,
-            Object::AuxiliaryVector => std::fs::read(format!("/proc/{}/auxv", self.id)).ok(),
-            Object::ExecFile => std::fs::read_link(format!("/proc/{}/exe", self.id))
+            Object::AuxiliaryVector => std::fs::read(format!("/proc/{current}/auxv")).ok(),
+            Object::ExecFile => std::fs::read_link(format!("/proc/{named}/exe"))
                 .ok()
                 .map(|path| path.into_os_string().into_encoded_bytes()),
             Object::Threads => Some(self.threads().into_bytes()),
             Object::SignalInfo => {
                 let thread = self.thread();
-                self.process
-                    .as_ref()
+                self.inferiors
+                    .process()
                     .and_then(|process| process.signal_info(thread))
             }
             Object::TraceframeInfo => match self.frame_info() {
@@ -46,23 +47,18 @@ impl LiveProgram {
 
     /// The threads, with names and cpus.
     fn threads(&mut self) -> String {
-        let threads: Vec<ThreadId> = self
-            .process
-            .iter()
-            .flat_map(|process| process.own_threads())
-            .collect();
         let mut text = String::from("<threads>\n");
-        for thread in threads {
+        for (process, thread) in self.inferiors.threads() {
             let core = self
-                .process
-                .as_mut()
+                .inferiors
+                .of_mut(process)
                 .map_or(0, |process| process.cpu_of(thread));
             let id = if self.client.multiprocess {
-                format!("p{:x}.{:x}", self.id, thread.0)
+                format!("p{process:x}.{:x}", thread.0)
             } else {
                 format!("{:x}", thread.0)
             };
-            let name = std::fs::read(format!("/proc/{}/task/{}/comm", self.id, thread.0))
+            let name = std::fs::read(format!("/proc/{process}/task/{}/comm", thread.0))
                 .unwrap_or_default();
             let name = String::from_utf8_lossy(name.trim_ascii_end()).into_owned();
             // Writing to a string does not fail.

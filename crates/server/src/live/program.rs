@@ -1,47 +1,48 @@
 //! The program and the session with it: which request is answered by what.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use tracewire_experiment::MemoryRead;
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::memory::MemoryRequest;
-use tracewire_packets::family::process::ProcessRequest;
 use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
 use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
-use tracewire_packets::family::stop::StopReply;
 use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::TransferRequest;
 use tracewire_packets::{
-    Failure, HexBytes, Numbers, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
+    Failure, Notification, Numbers, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
 };
 use tracewire_target_linux::{CaughtCalls, Interrupter, Process};
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
 
 use super::breakpoints::{Programs, Words};
+use super::connection::Attention;
 use super::files::Files;
+use super::inferiors::Inferiors;
+use super::non_stop::NonStop;
+use super::run::Told;
 use super::signals;
 use super::trace::{SaveFolder, Trace};
 use crate::session::{Answer, PACKET_SIZE, Responder};
 
-/// A process that is debugged, and a trace experiment on it.
+/// The processes that are debugged, and a trace experiment on one of them.
 #[derive(Debug)]
 pub struct LiveProgram {
-    /// None once it has been let go or killed.
-    pub(super) process: Option<Process>,
-    pub(super) id: u32,
-    attached: bool,
+    pub(super) inferiors: Inferiors,
     pub(super) registers: X86Registers,
-    pub(super) interrupter: Interrupter,
-    /// Whose registers are meant (`Hg`).
-    pub(super) selected: Option<ThreadId>,
-    /// Who goes on when no `vCont` says so (`Hc`).
-    pub(super) resumed: ThreadSelector,
-    /// Why the program stands.
-    pub(super) stop: StopReply,
+    /// What was told of threads that stand since.
+    pub(super) told: BTreeMap<ThreadId, Told>,
+    /// The thread that was last told of.
+    pub(super) last: Option<ThreadId>,
     pub(super) client: ClientFeatures,
     files: Files,
     pub(super) trace: Trace,
     pub(super) programs: Programs,
     /// Where the words of breakpoint commands go.
     pub(super) words: Words,
+    pub(super) non_stop: NonStop,
+    pub(super) attention: Arc<Attention>,
 }
 
 /// What the client can take.
@@ -51,6 +52,7 @@ pub(super) struct ClientFeatures {
     pub(super) software_breakpoints: bool,
     pub(super) hardware_breakpoints: bool,
     pub(super) exec_events: bool,
+    pub(super) none_resumed: bool,
 }
 
 /// The registers that every stop tells of: `rbp`, `rsp` and `rip`.
@@ -58,50 +60,44 @@ pub(super) const EXPEDITED: [RegisterNumber; 3] =
     [RegisterNumber(6), RegisterNumber(7), RegisterNumber(16)];
 
 impl LiveProgram {
-    /// Takes a process that stands still, and says whether it was attached to: a client that goes lets such a one go,
-    /// and kills one that was started for it.
+    /// Nothing to debug yet; and where clients may have traces saved.
     #[must_use]
-    pub fn new(mut process: Process, attached: bool, save: Option<SaveFolder>) -> Self {
+    pub fn new(save: Option<SaveFolder>) -> Self {
         let registers = Process::machine_registers();
-        process.set_registers(registers);
-        // Until the client says otherwise, it is told of every signal.
-        process.pass_signals([]);
-        let id = process.id().0;
-        let mut program = Self {
-            id,
-            attached,
+        Self {
+            inferiors: Inferiors::new(registers),
             registers,
-            interrupter: process.interrupter(),
-            selected: None,
-            resumed: ThreadSelector::ANY,
-            stop: StopReply::Signal(Signal(0)),
+            told: BTreeMap::new(),
+            last: None,
             client: ClientFeatures::default(),
             files: Files::default(),
             trace: Trace::new(registers, save),
             programs: Programs::default(),
             words: Words::default(),
-            process: Some(process),
-        };
-        let thread = program.any_thread();
-        let signal = if attached { Signal(0) } else { Signal::TRAP };
-        program.stop = program.stopped(thread, signal, Vec::new());
-        program
+            non_stop: NonStop::default(),
+            attention: Arc::default(),
+        }
     }
 
-    /// The process's number.
-    #[must_use]
-    pub const fn id(&self) -> u32 {
-        self.id
+    /// Takes a process that stands still, and says whether it was attached to: a client that goes lets such a one go,
+    /// and kills one that was started for it.
+    pub fn add(&mut self, process: Process, attached: bool) {
+        self.inferiors.add(process, attached);
+        if let Some(thread) = self.inferiors.thread() {
+            let signal = if attached { Signal(0) } else { Signal::TRAP };
+            self.told.insert(thread, Told::signal(signal));
+            self.last = Some(thread);
+        }
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
-        self.interrupter.clone()
+        self.inferiors.tracees.interrupter()
     }
 
     /// Whether there is nothing left to serve.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        self.process.as_ref().is_none_or(Process::has_ended)
+        self.inferiors.is_empty()
     }
 
     /// Whether the program is traced on, or prints on, without a client.
@@ -110,21 +106,25 @@ impl LiveProgram {
     }
 
     pub(super) fn begin_session(&mut self) {
-        if let Some(process) = &self.process {
-            process.forget_interruption();
-        }
+        self.set_non_stop(false);
+        // What ran without a client stands for the new one.
+        self.stand();
+        self.attention.stop_is_wanted();
+        self.inferiors.begin_session();
         self.client = ClientFeatures::default();
-        self.selected = None;
-        self.resumed = ThreadSelector::ANY;
         self.files = Files::default();
         self.trace.selected = None;
     }
 
-    pub(super) fn end_session(&mut self) {
+    /// The client has gone; whether something runs on.
+    pub(super) fn end_session(&mut self) -> bool {
         self.files = Files::default();
-        if let Some(process) = &mut self.process {
-            self.trace.client_gone(process);
+        let trace = &mut self.trace;
+        if let Some(process) = self.inferiors.traced_mut() {
+            // What cannot be stopped now is stopped when it stands.
+            let _ = process.at_rest(|process| trace.client_gone(process));
         }
+        self.non_stop.on && self.inferiors.tracees.any_runs()
     }
 
     /// Lets go what was attached to, and kills what was started.
@@ -133,77 +133,49 @@ impl LiveProgram {
     }
 
     fn end(&mut self) {
-        match self.process.take() {
-            Some(process) if self.attached => {
+        for process in self.inferiors.ids() {
+            if self.inferiors.was_attached(process) == Some(true) {
                 // It may have ended; there is nobody to tell of anything else.
-                let _ = process.detach();
+                let _ = self.let_process_go(process);
+            } else {
+                self.kill(process);
             }
-            Some(process) => process.kill(),
-            None => {}
         }
     }
 
-    pub(super) fn any_thread(&self) -> ThreadId {
-        let own = ThreadId(self.id);
-        self.process
-            .as_ref()
-            .and_then(|process| process.own_threads().next())
-            .unwrap_or(own)
-    }
-
-    /// The thread that registers are read from.
+    /// The thread that registers are read from; 0 when there is none.
     pub(super) fn thread(&self) -> ThreadId {
-        self.selected
-            .filter(|thread| self.is_alive(*thread))
-            .unwrap_or_else(|| self.any_thread())
+        self.inferiors.thread().unwrap_or(ThreadId(0))
     }
 
-    fn is_alive(&self, thread: ThreadId) -> bool {
-        self.process
-            .as_ref()
-            .is_some_and(|process| process.own_threads().any(|own| own == thread))
-    }
-
-    pub(super) fn selector(&self, thread: ThreadId) -> ThreadSelector {
+    pub(super) fn selector(&self, process: u32, thread: ThreadId) -> ThreadSelector {
         ThreadSelector {
-            process: self.client.multiprocess.then_some(Which::One(self.id)),
+            process: self.client.multiprocess.then_some(Which::One(process)),
             thread: Which::One(thread.0),
         }
     }
 
     fn thread_request(&mut self, request: &ThreadRequest) -> Reply {
-        let meant = |selector: &ThreadSelector| match selector.thread {
-            Which::One(thread) => Some(ThreadId(thread)),
-            Which::Any | Which::All => None,
-        };
         match request {
             ThreadRequest::SelectForResuming { thread } => {
-                self.resumed = *thread;
+                self.inferiors.resumed = *thread;
                 Reply::Ok
             }
-            ThreadRequest::Select { thread } => match meant(thread) {
-                Some(thread) if !self.is_alive(thread) => Reply::Error(Failure::Number(1)),
-                thread => {
-                    self.selected = thread;
-                    Reply::Ok
+            ThreadRequest::Select { thread } => done(self.inferiors.select_named(thread)),
+            ThreadRequest::IsAlive { thread } => done(self.inferiors.find(thread).is_some()),
+            ThreadRequest::Current => match (self.inferiors.current(), self.inferiors.thread()) {
+                (Some(process), Some(thread)) => {
+                    Reply::CurrentThread(self.selector(process, thread))
                 }
+                _ => Reply::Error(Failure::Number(1)),
             },
-            ThreadRequest::IsAlive { thread } => {
-                if meant(thread).is_some_and(|thread| self.is_alive(thread)) {
-                    Reply::Ok
-                } else {
-                    Reply::Error(Failure::Number(1))
-                }
-            }
-            ThreadRequest::Current => Reply::CurrentThread(self.selector(self.thread())),
             ThreadRequest::FirstThreads => {
-                let threads: Vec<ThreadSelector> = match &self.process {
-                    Some(process) => process
-                        .own_threads()
-                        .map(|thread| self.selector(thread))
-                        .collect(),
-                    None => Vec::new(),
-                };
+                let threads: Vec<ThreadSelector> = self
+                    .inferiors
+                    .threads()
+                    .into_iter()
+                    .map(|(process, thread)| self.selector(process, thread))
+                    .collect();
                 if threads.is_empty() {
                     Reply::End
                 } else {
@@ -217,7 +189,11 @@ impl LiveProgram {
 
     /// Memory of the program, as far as it can be read.
     pub(super) fn live_memory(&mut self, address: Address, length: usize) -> Vec<u8> {
-        let Some(process) = self.process.as_mut().filter(|process| !process.has_ended()) else {
+        let Some(process) = self
+            .inferiors
+            .process_mut()
+            .filter(|process| !process.has_ended())
+        else {
             return Vec::new();
         };
         let mut piece = [MemoryRead {
@@ -268,8 +244,8 @@ impl LiveProgram {
             return Reply::Error(Failure::text("A trace frame cannot be written to"));
         }
         let written = self
-            .process
-            .as_mut()
+            .inferiors
+            .process_mut()
             .is_some_and(|process| process.write_memory(address, bytes).is_ok());
         done(written)
     }
@@ -280,7 +256,7 @@ impl LiveProgram {
             return self.frame_registers();
         }
         let thread = self.thread();
-        let block = self.process.as_mut()?.register_block(thread)?;
+        let block = self.inferiors.process_mut()?.register_block(thread)?;
         Some(RegisterBytes::known(&block))
     }
 
@@ -290,8 +266,8 @@ impl LiveProgram {
             RegisterRequest::ReadAll => self.all_registers().map_or_else(failed, Reply::Registers),
             RegisterRequest::Read { register } => {
                 let Some((start, size)) = self
-                    .process
-                    .as_ref()
+                    .inferiors
+                    .process()
                     .and_then(|process| process.register_place(*register))
                 else {
                     return failed();
@@ -308,8 +284,8 @@ impl LiveProgram {
             RegisterRequest::WriteAll { bytes } => done(self.set_registers(0, &bytes.0)),
             RegisterRequest::Write { register, bytes } => {
                 let place = self
-                    .process
-                    .as_ref()
+                    .inferiors
+                    .process()
                     .and_then(|process| process.register_place(*register));
                 match place {
                     Some((start, size)) if size == bytes.0.len() => {
@@ -323,7 +299,7 @@ impl LiveProgram {
 
     fn set_registers(&mut self, start: usize, bytes: &[u8]) -> bool {
         let thread = self.thread();
-        let Some(process) = &mut self.process else {
+        let Some(process) = self.inferiors.process_mut() else {
             return false;
         };
         let Some(mut block) = process.register_block(thread) else {
@@ -335,92 +311,46 @@ impl LiveProgram {
         process.set_register_block(thread, &block).is_some()
     }
 
-    fn process_request(&mut self, request: &ProcessRequest) -> Answer {
-        match request {
-            ProcessRequest::WhyStopped => Reply::Stop(self.stop.clone()).into(),
-            ProcessRequest::Attached { .. } => Reply::Attached(self.attached).into(),
-            ProcessRequest::Detach { process } => {
-                if process.is_some_and(|process| process != self.id) {
-                    return Reply::Error(Failure::Number(1)).into();
-                }
-                if self.traces_on() {
-                    return Answer::Last(Reply::Ok);
-                }
-                self.trace.stop_for_good(self.process.as_mut());
-                match self.process.take().map(Process::detach) {
-                    None | Some(Ok(())) => Answer::Last(Reply::Ok),
-                    Some(Err(error)) => {
-                        Answer::Last(Reply::Error(Failure::text(&error.to_string())))
-                    }
-                }
-            }
-            ProcessRequest::KillOne { process } => {
-                if *process != self.id {
-                    return Reply::Error(Failure::Number(1)).into();
-                }
-                if let Some(process) = self.process.take() {
-                    process.kill();
-                }
-                Answer::Last(Reply::Ok)
-            }
-            ProcessRequest::Kill => {
-                if let Some(process) = self.process.take() {
-                    process.kill();
-                }
-                Answer::End
-            }
-            ProcessRequest::Symbol { .. } => Reply::Ok.into(),
-            ProcessRequest::Monitor { command } => monitor(command),
-            _ => Reply::Unsupported.into(),
-        }
-    }
-
     fn setting(&mut self, request: &SettingRequest) -> Reply {
         match request {
             SettingRequest::PassSignals {
                 signals: Numbers { list, .. },
             } => {
-                if let Some(process) = &mut self.process {
-                    process.pass_signals(signals::named(list));
-                }
+                self.inferiors
+                    .set(|wishes| wishes.passed = Some(signals::named(list).collect()));
                 Reply::Ok
             }
             SettingRequest::ProgramSignals {
                 signals: Numbers { list, .. },
             } => {
-                if let Some(process) = &mut self.process {
-                    process.program_signals(signals::named(list));
-                }
+                self.inferiors
+                    .set(|wishes| wishes.wanted = Some(signals::named(list).collect()));
                 Reply::Ok
             }
             SettingRequest::CatchSyscalls { what } => {
-                if let Some(process) = &mut self.process {
-                    process.catch_system_calls(match what {
-                        CaughtSyscalls::None => CaughtCalls::None,
-                        CaughtSyscalls::All => CaughtCalls::All,
-                        CaughtSyscalls::These(numbers) => {
-                            CaughtCalls::These(numbers.iter().copied().collect())
-                        }
-                    });
+                let caught = match what {
+                    CaughtSyscalls::None => CaughtCalls::None,
+                    CaughtSyscalls::All => CaughtCalls::All,
+                    CaughtSyscalls::These(numbers) => {
+                        CaughtCalls::These(numbers.iter().copied().collect())
+                    }
+                };
+                if let Some(process) = self.inferiors.process_mut() {
+                    process.catch_system_calls(caught);
                 }
                 Reply::Ok
             }
-            SettingRequest::NonStop { on: false } => Reply::Ok,
+            SettingRequest::NonStop { on } => {
+                self.set_non_stop(*on);
+                Reply::Ok
+            }
+            SettingRequest::ThreadEvents { on } => {
+                self.inferiors.set(|wishes| wishes.reports.threads = *on);
+                Reply::Ok
+            }
             _ => Reply::Unsupported,
         }
     }
-}
-
-const HELP: &str = "monitor exit -- End the server, and the program unless it was attached to\n\
-                    monitor help -- This text\n";
-
-fn monitor(HexBytes(command): &HexBytes) -> Answer {
-    let text = match command.trim_ascii() {
-        b"exit" => return Answer::Last(Reply::Ok),
-        b"help" => HELP.to_owned(),
-        _ => format!("Unknown monitor command.\n{HELP}"),
-    };
-    Answer::Output(text, Reply::Ok)
 }
 
 pub(super) fn done(yes: bool) -> Reply {
@@ -438,7 +368,12 @@ impl Responder for LiveProgram {
             software_breakpoints: client.supports("swbreak"),
             hardware_breakpoints: client.supports("hwbreak"),
             exec_events: client.supports("exec-events"),
+            none_resumed: client.supports("no-resumed"),
         };
+        self.inferiors.set(|wishes| {
+            wishes.reports.forks = client.supports("fork-events");
+            wishes.reports.vforks = client.supports("vfork-events");
+        });
         let mut features = FeatureList::default();
         for feature in [
             "QPassSignals",
@@ -450,7 +385,13 @@ impl Responder for LiveProgram {
             "qXfer:exec-file:read",
             "qXfer:traceframe-info:read",
             "multiprocess",
+            "fork-events",
+            "vfork-events",
             "exec-events",
+            "QThreadEvents",
+            "QNonStop",
+            "vCont",
+            "no-resumed",
             "swbreak",
             "hwbreak",
             "ConditionalBreakpoints",
@@ -472,13 +413,20 @@ impl Responder for LiveProgram {
         features
     }
 
+    fn unasked(&mut self) -> Option<Notification> {
+        self.await_news()
+    }
+
     fn respond(&mut self, request: &Request) -> Answer {
         match request {
             Request::Memory(request) => self.memory_request(request).into(),
             Request::Register(request) => self.register_request(request).into(),
             Request::Resume(request) => self.resume_request(request).into(),
-            Request::Breakpoint(request) => match &mut self.process {
-                Some(process) => self.programs.respond(process, request).into(),
+            Request::Breakpoint(request) => match self.inferiors.process_mut() {
+                Some(process) => process
+                    .at_rest(|process| self.programs.respond(process, request))
+                    .unwrap_or(Reply::Error(Failure::Number(1)))
+                    .into(),
                 None => Reply::Error(Failure::Number(1)).into(),
             },
             Request::Trace(request) => self.trace_request(request).into(),

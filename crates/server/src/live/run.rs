@@ -1,10 +1,10 @@
-//! Letting the program run, and saying why it stopped.
+//! Letting programs run, and saying why they stopped.
 
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
 use tracewire_packets::{Failure, HexBytes, Reply, Signal};
-use tracewire_target_linux::{Error, Event, Resumption, Stop, StopCause, Watch};
+use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
 use tracewire_tracefile::{Address, ThreadId};
 
 use super::breakpoints::Handler;
@@ -14,21 +14,47 @@ use super::signals;
 /// What the letters after `vCont?` say: all that is here.
 const ACTIONS: &[u8] = b"cCsStr";
 
+/// What is told of a thread's stop, apart from what can be asked of the thread itself.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) signal: Signal,
+    pub(super) fields: Vec<StopField>,
+}
+
+impl Told {
+    pub(super) const fn signal(signal: Signal) -> Self {
+        Self {
+            signal,
+            fields: Vec::new(),
+        }
+    }
+}
+
+/// What has happened, in the client's terms.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A thread of a process has stopped; what is told of it stands in [`LiveProgram::told`].
+    Thread(u32, ThreadId),
+    /// A process or a thread is no more, or nothing runs.
+    Other(StopReply),
+}
+
 impl LiveProgram {
     pub(super) fn resume_request(&mut self, request: &ResumeRequest) -> Reply {
-        let (resumed, id) = (self.resumed, self.id);
+        let resumed = self.inferiors.resumed;
         let one = |kind| {
-            move |thread: ThreadId| {
+            move |process, thread: ThreadId| {
                 // `Hc` says who; the others run.
-                let chosen = resumed.matches(id, thread.0);
+                let chosen = resumed.matches(process, thread.0);
                 Some(if chosen { kind } else { ResumeKind::Continue })
             }
         };
         match request {
             ResumeRequest::Supported => Reply::ResumeActions(ACTIONS.to_vec()),
-            ResumeRequest::Continue { actions } => self.run(|thread| {
+            ResumeRequest::Continue { actions } if self.non_stop.on => self.act(actions),
+            ResumeRequest::Continue { actions } => self.run(|process, thread| {
                 actions
-                    .of(id, thread.0)
+                    .of(process, thread.0)
                     .filter(|kind| *kind != ResumeKind::Stop)
             }),
             ResumeRequest::ContinueFrom { address: None } => self.run(one(ResumeKind::Continue)),
@@ -41,89 +67,211 @@ impl LiveProgram {
                 signal,
                 address: None,
             } => self.run(one(ResumeKind::StepWithSignal(*signal))),
-            // All threads stop as soon as one does, so nothing runs that could be interrupted.
-            ResumeRequest::Interrupt => Reply::Ok,
+            ResumeRequest::Interrupt => {
+                self.interrupt_current();
+                Reply::Ok
+            }
             _ => Reply::Unsupported,
         }
     }
 
-    fn run(&mut self, what: impl Fn(ThreadId) -> Option<ResumeKind>) -> Reply {
-        match self.run_to_event(what) {
-            Some(Ok(event)) => {
-                self.stop = self.told(event);
-                Reply::Stop(self.stop.clone())
+    /// Lets the programs run until there is something to tell, with all of them standing then.
+    fn run(&mut self, what: impl Fn(u32, ThreadId) -> Option<ResumeKind>) -> Reply {
+        if self.inferiors.is_empty() {
+            return Reply::Error(Failure::Number(1));
+        }
+        let news = self.resume(what).and_then(|()| {
+            loop {
+                match self.await_event()? {
+                    // The client has sent something that can wait.
+                    Happened::Interrupted if !self.attention.stop_is_wanted() => {}
+                    happened => {
+                        self.stand();
+                        break Ok(self.news(happened));
+                    }
+                }
             }
-            Some(Err(error)) => Reply::Error(Failure::text(&error.to_string())),
-            None => Reply::Error(Failure::Number(1)),
+        });
+        match news {
+            Ok(News::Thread(process, thread)) => {
+                self.inferiors.select(process, thread);
+                self.last = Some(thread);
+                Reply::Stop(self.stopped(process, thread))
+            }
+            Ok(News::Other(StopReply::NoneResumed)) if !self.client.none_resumed => {
+                Reply::Error(Failure::text("No unwaited-for children left."))
+            }
+            Ok(News::Other(reply)) => Reply::Stop(reply),
+            Err(error) => Reply::Error(Failure::text(&error.to_string())),
         }
     }
 
-    /// Lets the program run without a client, tracing, until there is one or the program has ended.
-    pub(super) fn run_unattended(&mut self) {
+    /// Lets the programs run without a client until there is one, or nothing is left that runs. With `passing`, nothing
+    /// that happens stops anything; otherwise what stops, stands.
+    pub(super) fn run_unattended(&mut self, passing: bool) {
         let mut passed: Option<(ThreadId, Signal)> = None;
-        while let Some(Ok(event)) = self.run_to_event(|thread| match passed {
-            Some((to, signal)) if to == thread => Some(ResumeKind::ContinueWithSignal(signal)),
-            _ => Some(ResumeKind::Continue),
-        }) {
-            self.stop = self.told(event);
-            passed = match event {
-                Event::Stopped(Stop {
-                    thread,
-                    cause: StopCause::Signal(signal),
-                }) => Some((thread, signals::from_linux(signal))),
-                Event::Stopped(_) | Event::Exec => None,
-                _ => return,
-            };
+        if passing {
+            // An error shows when the next client asks for anything.
+            let _ = self.resume(|_, _| Some(ResumeKind::Continue));
+        }
+        while let Ok(Happened::In(process, event)) = self.await_event() {
+            self.hold(process, event);
+            if passing && let Event::Stopped(stop) = event {
+                if let StopCause::Signal(signal) = stop.cause {
+                    passed = Some((stop.thread, signals::from_linux(signal)));
+                }
+                if let StopCause::Forked(child) | StopCause::Vforked(child) = stop.cause {
+                    let _ = self.let_process_go(child.0);
+                }
+            }
+            self.news(Happened::In(process, event));
+            let passed = passed.take();
+            if passing {
+                let _ = self.resume(|_, thread| match passed {
+                    Some((to, signal)) if to == thread => {
+                        Some(ResumeKind::ContinueWithSignal(signal))
+                    }
+                    _ => Some(ResumeKind::Continue),
+                });
+            }
+            if self.inferiors.is_empty() {
+                return;
+            }
         }
     }
 
-    /// None when there is no program.
-    fn run_to_event(
+    /// Lets threads go on that stand.
+    pub(super) fn resume(
         &mut self,
-        what: impl Fn(ThreadId) -> Option<ResumeKind>,
-    ) -> Option<Result<Event, Error>> {
-        let mut process = self.process.take()?;
-        let mut handler = Handler {
-            experiment: &mut self.trace.experiment,
-            programs: &self.programs,
-            words: self.words,
-        };
-        let mut event = process.resume(&mut handler, |thread| what(thread).map(resumption));
-        // A trace run that has ended by itself is none of GDB's business until it asks.
-        while let Ok(Event::RunEnded) = event {
-            self.trace.take_out(&mut process);
+        what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
+    ) -> Result<(), Error> {
+        let told = &mut self.told;
+        for process in self.inferiors.tracees.iter_mut() {
+            process.resume(|process, thread| {
+                let kind = what(process.0, thread)?;
+                told.remove(&thread);
+                Some(resumption(kind))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until something happens that a client is to be told of, or it sends something.
+    pub(super) fn await_event(&mut self) -> Result<Happened, Error> {
+        loop {
             let mut handler = Handler {
                 experiment: &mut self.trace.experiment,
                 programs: &self.programs,
                 words: self.words,
             };
-            event = process.resume_again(&mut handler);
-        }
-        match event {
-            Ok(Event::Exited(_) | Event::Killed { .. }) => self
-                .trace
-                .program_gone(&mut process, "the program has ended"),
-            Ok(Event::Exec) => {
-                self.programs.clear();
-                self.trace
-                    .program_gone(&mut process, "the program has become another one");
+            let happened = self.inferiors.tracees.wait(&mut handler)?;
+            let Happened::In(process, event) = happened else {
+                return Ok(happened);
+            };
+            match event {
+                // A trace run that has ended by itself is none of GDB's business until it asks.
+                Event::RunEnded => self.take_out()?,
+                Event::LibrariesChanged => {}
+                Event::Stopped(Stop {
+                    cause: StopCause::Forked(child) | StopCause::Vforked(child),
+                    ..
+                }) => {
+                    self.inferiors.adopt(child, process.0);
+                    return Ok(happened);
+                }
+                _ => return Ok(happened),
             }
-            _ => self.trace.take_out(&mut process),
+            if let Some(process) = self.inferiors.of_mut(process.0) {
+                process.resume(|_, _| None)?;
+            }
         }
-        self.process = Some(process);
-        Some(event)
     }
 
-    fn told(&mut self, event: Event) -> StopReply {
+    /// Takes out of the program what a run that has ended left in it.
+    fn take_out(&mut self) -> Result<(), Error> {
+        let trace = &mut self.trace;
+        match self.inferiors.traced_mut() {
+            Some(process) if !trace.experiment.is_running() => {
+                process.at_rest(|process| trace.take_out(process))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Brings everything to a stand.
+    pub(super) fn stand(&mut self) {
+        // A process that is gone tells of it when it is run again.
+        let _ = self.inferiors.tracees.stand(&mut self.trace.experiment);
+        let _ = self.take_out();
+    }
+
+    /// Has the thread stand that something has happened to, while others run.
+    pub(super) fn hold(&mut self, process: ThreadId, event: Event) {
+        let thread = match event {
+            Event::Stopped(Stop { thread, .. }) => thread,
+            // Only its first thread has lived through it.
+            Event::Exec => process,
+            _ => return,
+        };
+        if let Some(process) = self.inferiors.of_mut(process.0) {
+            process.hold(thread);
+        }
+    }
+
+    /// What has happened, as the client is told of it.
+    pub(super) fn news(&mut self, happened: Happened) -> News {
+        let (process, event) = match happened {
+            Happened::In(process, event) => (process.0, event),
+            // GDB's user thinks of an interrupt as the first thread's.
+            Happened::Interrupted => match self.inferiors.threads().first().copied() {
+                Some((process, thread)) => {
+                    self.told.insert(thread, Told::signal(Signal::INTERRUPT));
+                    return News::Thread(process, thread);
+                }
+                None => return News::Other(StopReply::NoneResumed),
+            },
+            Happened::NothingRuns => return News::Other(StopReply::NoneResumed),
+        };
+        let shown = self.client.multiprocess.then_some(process);
         match event {
-            Event::Exited(status) => StopReply::Exited {
-                status: status.cast_unsigned(),
-                process: self.client.multiprocess.then_some(self.id),
-            },
-            Event::Killed { signal, .. } => StopReply::Killed {
-                signal: signals::from_linux(signal),
-                process: self.client.multiprocess.then_some(self.id),
-            },
+            Event::Exited(status) => {
+                self.gone(process);
+                News::Other(StopReply::Exited {
+                    status: status.cast_unsigned(),
+                    process: shown,
+                })
+            }
+            Event::Killed { signal, .. } => {
+                self.gone(process);
+                News::Other(StopReply::Killed {
+                    signal: signals::from_linux(signal),
+                    process: shown,
+                })
+            }
+            Event::ThreadExited(thread, status) => {
+                self.told.remove(&thread);
+                News::Other(StopReply::ThreadExited {
+                    status: u64::from(status.cast_unsigned()),
+                    thread: self.selector(process, thread),
+                })
+            }
+            Event::Exec => {
+                self.programs.clear();
+                if self.inferiors.traced() == Some(process)
+                    && let Some(traced) = self.inferiors.traced_mut()
+                {
+                    self.trace
+                        .program_gone(traced, "the program has become another one");
+                }
+                let file = std::fs::read_link(format!("/proc/{process}/exe"))
+                    .map(|path| path.into_os_string().into_encoded_bytes())
+                    .unwrap_or_default();
+                let fields = self
+                    .client
+                    .exec_events
+                    .then_some(StopField::Exec(HexBytes(file)));
+                self.thread_stopped(process, ThreadId(process), Signal::TRAP, fields)
+            }
             Event::Stopped(Stop { thread, cause }) => {
                 let (signal, field) = match cause {
                     StopCause::Breakpoint => (
@@ -153,40 +301,83 @@ impl LiveProgram {
                     }
                     StopCause::Step => (Signal::TRAP, None),
                     StopCause::Signal(signal) => (signals::from_linux(signal), None),
+                    StopCause::Asked => (Signal(0), None),
+                    StopCause::Forked(child) => (
+                        Signal::TRAP,
+                        Some(StopField::Fork(self.selector(child.0, child))),
+                    ),
+                    StopCause::Vforked(child) => (
+                        Signal::TRAP,
+                        Some(StopField::Vfork(self.selector(child.0, child))),
+                    ),
+                    StopCause::VforkDone => (Signal::TRAP, Some(StopField::VforkDone)),
+                    StopCause::Created => (Signal::TRAP, Some(StopField::Create)),
                 };
-                self.stopped(thread, signal, field.into_iter().collect())
+                self.thread_stopped(process, thread, signal, field)
             }
-            Event::Exec => {
-                let file = std::fs::read_link(format!("/proc/{}/exe", self.id))
-                    .map(|path| path.into_os_string().into_encoded_bytes())
-                    .unwrap_or_default();
-                let fields = self
-                    .client
-                    .exec_events
-                    .then_some(StopField::Exec(HexBytes(file)));
-                self.stopped(
-                    ThreadId(self.id),
-                    Signal::TRAP,
-                    fields.into_iter().collect(),
-                )
-            }
-            // Only an interrupt is left, of which GDB's user thinks as the first thread's.
-            _ => {
-                let thread = self.any_thread();
-                self.stopped(thread, Signal::INTERRUPT, Vec::new())
-            }
+            // Nothing else is told by a wait.
+            _ => News::Other(StopReply::NoneResumed),
         }
     }
 
-    /// A thread has stopped; its registers that are most wanted are told with it. It is selected from now on.
-    pub(super) fn stopped(
+    fn thread_stopped(
         &mut self,
+        process: u32,
         thread: ThreadId,
         signal: Signal,
-        mut fields: Vec<StopField>,
-    ) -> StopReply {
-        self.selected = Some(thread);
-        if let Some(process) = &mut self.process {
+        field: Option<StopField>,
+    ) -> News {
+        let fields = field.into_iter().collect();
+        self.told.insert(thread, Told { signal, fields });
+        News::Thread(process, thread)
+    }
+
+    /// A process has ended.
+    fn gone(&mut self, process: u32) {
+        let traced = self.inferiors.traced() == Some(process);
+        if let Some(mut process) = self.inferiors.remove(process)
+            && traced
+        {
+            self.trace
+                .program_gone(&mut process, "the program has ended");
+        }
+        let alive = self.inferiors.threads();
+        self.told
+            .retain(|told, _| alive.iter().any(|(_, thread)| thread == told));
+    }
+
+    /// Why the program stands; in non-stop mode, the first of the threads that stand.
+    pub(super) fn why_stopped(&mut self) -> Reply {
+        if self.non_stop.on {
+            return self.all_stops();
+        }
+        let threads = self.inferiors.threads();
+        let last = threads
+            .iter()
+            .find(|(_, thread)| Some(*thread) == self.last)
+            .or_else(|| threads.first());
+        match last {
+            Some((process, thread)) => {
+                self.inferiors.select(*process, *thread);
+                Reply::Stop(self.stopped(*process, *thread))
+            }
+            None => Reply::Stop(StopReply::Exited {
+                status: 0,
+                process: None,
+            }),
+        }
+    }
+
+    /// A thread that stands, with what was told of it, and its registers that are most wanted.
+    pub(super) fn stopped(&mut self, process: u32, thread: ThreadId) -> StopReply {
+        let Told { signal, mut fields } = self
+            .told
+            .entry(thread)
+            .or_insert(Told::signal(Signal(0)))
+            .clone();
+        let selector = self.selector(process, thread);
+        let mut core = 0;
+        if let Some(process) = self.inferiors.of_mut(process) {
             let block = process.register_block(thread).unwrap_or_default();
             for register in EXPEDITED {
                 if let Some((start, size)) = process.register_place(register)
@@ -198,18 +389,15 @@ impl LiveProgram {
                     });
                 }
             }
-            fields.push(StopField::Thread(self.selector(thread)));
-            let core = self
-                .process
-                .as_mut()
-                .map_or(0, |process| process.cpu_of(thread));
-            fields.push(StopField::Core(core));
+            core = process.cpu_of(thread);
         }
+        fields.push(StopField::Thread(selector));
+        fields.push(StopField::Core(core));
         StopReply::Stopped { signal, fields }
     }
 }
 
-fn resumption(kind: ResumeKind) -> Resumption {
+pub(super) fn resumption(kind: ResumeKind) -> Resumption {
     let linux = |signal| signals::to_linux(signal).unwrap_or(0);
     match kind {
         ResumeKind::Continue | ResumeKind::Stop => Resumption::Continue(0),

@@ -2,26 +2,42 @@
 
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
+use tracewire_target_linux::Process;
 use tracewire_tracefile::{Status, StopReason, VariableNumber};
 
 use super::buffer::DEFAULT_SIZE;
 use super::program::{LiveProgram, done};
-use super::trace::now;
+use super::trace::{Trace, now};
 
 impl LiveProgram {
     pub(super) fn trace_request(&mut self, request: &TraceRequest) -> Reply {
+        if matches!(request, TraceRequest::Start) {
+            self.inferiors.trace_current();
+        }
+        // What goes into the program or comes out of it needs all its threads to stand.
+        let touches = self.trace.experiment.is_running()
+            && matches!(
+                request,
+                TraceRequest::Initialize
+                    | TraceRequest::Define { .. }
+                    | TraceRequest::Actions { .. }
+                    | TraceRequest::Source { .. }
+                    | TraceRequest::Enable { .. }
+                    | TraceRequest::Disable { .. }
+                    | TraceRequest::Stop
+            )
+            || matches!(request, TraceRequest::Start);
         let trace = &mut self.trace;
-        let process = self.process.as_mut();
+        let reply = match self.inferiors.traced_mut() {
+            Some(process) if touches => process
+                .at_rest(|process| change(trace, Some(process), request))
+                .unwrap_or_else(|error| Some(Reply::Error(Failure::text(&error.to_string())))),
+            process => change(trace, process, request),
+        };
+        if let Some(reply) = reply {
+            return reply;
+        }
         match request {
-            TraceRequest::Initialize => {
-                trace.definitions.clear();
-                trace.read_only.clear();
-                trace.selected = None;
-                done(process.is_none_or(|process| trace.experiment.clear(process, now()).is_ok()))
-            }
-            TraceRequest::Define { definition } => trace.define(definition, process),
-            TraceRequest::Actions { actions } => trace.actions(actions, process),
-            TraceRequest::Source { source } => trace.source(source, process),
             TraceRequest::Variable { variable } => {
                 trace.experiment.define_variable(variable.clone());
                 Reply::Ok
@@ -30,25 +46,6 @@ impl LiveProgram {
                 trace.read_only.clone_from(&ranges.0);
                 self.add_loaded_ranges();
                 Reply::Ok
-            }
-            TraceRequest::Enable { number, address } => {
-                trace.set_enabled(*number, *address, true, process)
-            }
-            TraceRequest::Disable { number, address } => {
-                trace.set_enabled(*number, *address, false, process)
-            }
-            TraceRequest::Start => match process {
-                Some(process) => trace.start(process),
-                None => Reply::Error(Failure::text("there is no program")),
-            },
-            TraceRequest::Stop => {
-                let stopped = process.is_none_or(|process| {
-                    let stopped = trace
-                        .experiment
-                        .stop(process, StopReason::Command, None, now());
-                    stopped.is_ok()
-                });
-                done(stopped)
             }
             TraceRequest::Disconnected { on } => {
                 trace.disconnected = *on;
@@ -102,9 +99,8 @@ impl LiveProgram {
             | TraceRequest::MarkersAt { .. } => Reply::End,
             TraceRequest::Buffer { offset, length } => trace.buffer(*offset, *length),
             TraceRequest::MinimumFastLength => Reply::Length(1),
-            TraceRequest::Relocated { .. } | TraceRequest::RelocationFailed { .. } => {
-                Reply::Unsupported
-            }
+            // Those that change the program have been answered.
+            _ => Reply::Unsupported,
         }
     }
 
@@ -116,4 +112,43 @@ impl LiveProgram {
         };
         Reply::VariableValue(value)
     }
+}
+
+/// Requests that may change the program: their replies, none for other requests.
+fn change(
+    trace: &mut Trace,
+    process: Option<&mut Process>,
+    request: &TraceRequest,
+) -> Option<Reply> {
+    Some(match request {
+        TraceRequest::Initialize => {
+            trace.definitions.clear();
+            trace.read_only.clear();
+            trace.selected = None;
+            done(process.is_none_or(|process| trace.experiment.clear(process, now()).is_ok()))
+        }
+        TraceRequest::Define { definition } => trace.define(definition, process),
+        TraceRequest::Actions { actions } => trace.actions(actions, process),
+        TraceRequest::Source { source } => trace.source(source, process),
+        TraceRequest::Enable { number, address } => {
+            trace.set_enabled(*number, *address, true, process)
+        }
+        TraceRequest::Disable { number, address } => {
+            trace.set_enabled(*number, *address, false, process)
+        }
+        TraceRequest::Start => match process {
+            Some(process) => trace.start(process),
+            None => Reply::Error(Failure::text("there is no program")),
+        },
+        TraceRequest::Stop => {
+            let stopped = process.is_none_or(|process| {
+                let stopped = trace
+                    .experiment
+                    .stop(process, StopReason::Command, None, now());
+                stopped.is_ok()
+            });
+            done(stopped)
+        }
+        _ => return None,
+    })
 }

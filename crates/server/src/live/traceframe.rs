@@ -35,8 +35,8 @@ impl LiveProgram {
     /// are meant to be where they were loaded.
     pub(super) fn add_loaded_ranges(&mut self) {
         let modules = self
-            .process
-            .as_ref()
+            .inferiors
+            .traced_mut()
             .and_then(|process| process.modules().ok())
             .unwrap_or_default();
         let Some(program) = modules.first().filter(|program| program.load_bias != 0) else {

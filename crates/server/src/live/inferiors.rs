@@ -1,0 +1,204 @@
+//! The processes that a client debugs, and which of them it means.
+
+use std::collections::BTreeMap;
+
+use tracewire_packets::{ThreadSelector, Which};
+use tracewire_target_linux::{Process, Reports, Tracees};
+use tracewire_tracefile::{ThreadId, X86Registers};
+
+/// The processes, the one that is selected and the one that is traced.
+#[derive(Debug)]
+pub(super) struct Inferiors {
+    pub(super) tracees: Tracees,
+    /// The processes that the client is told of, each with whether it was attached to.
+    known: BTreeMap<u32, bool>,
+    registers: X86Registers,
+    /// Whose registers and memory are meant (`Hg`): a process and a thread of it.
+    selected: Option<(u32, ThreadId)>,
+    /// Who goes on when no `vCont` says so (`Hc`).
+    pub(super) resumed: ThreadSelector,
+    /// The process that the tracepoints are in.
+    traced: Option<u32>,
+    wishes: Wishes,
+}
+
+/// What the client wants of every process.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    /// Signals that it is not told of.
+    pub(super) passed: Option<Vec<i32>>,
+    /// Signals that the program is to have at all.
+    pub(super) wanted: Option<Vec<i32>>,
+    pub(super) reports: Reports,
+}
+
+impl Wishes {
+    fn apply(&self, process: &mut Process) {
+        // Until the client says otherwise, it is told of every signal.
+        process.pass_signals(self.passed.iter().flatten().copied());
+        if let Some(wanted) = &self.wanted {
+            process.program_signals(wanted.iter().copied());
+        }
+        process.set_reports(self.reports);
+    }
+}
+
+impl Inferiors {
+    pub(super) fn new(registers: X86Registers) -> Self {
+        Self {
+            tracees: Tracees::default(),
+            known: BTreeMap::new(),
+            registers,
+            selected: None,
+            resumed: ThreadSelector::ANY,
+            traced: None,
+            wishes: Wishes::default(),
+        }
+    }
+
+    /// Takes a process that stands still, and selects it.
+    pub(super) fn add(&mut self, mut process: Process, attached: bool) {
+        process.set_registers(self.registers);
+        self.wishes.apply(&mut process);
+        process.hold_all();
+        let id = process.id();
+        let thread = process
+            .debugged_threads()
+            .next()
+            .map_or(id, |(_, thread)| thread);
+        self.known.insert(id.0, attached);
+        self.tracees.add(process);
+        self.selected = Some((id.0, thread));
+    }
+
+    /// A child that its parent has told of is one of them from now on.
+    pub(super) fn adopt(&mut self, child: ThreadId, parent: u32) {
+        let attached = self.known.get(&parent).copied().unwrap_or(false);
+        self.known.insert(child.0, attached);
+    }
+
+    /// Forgets a process. What is given has no other process's threads in it any more.
+    pub(super) fn remove(&mut self, process: u32) -> Option<Process> {
+        self.known.remove(&process);
+        self.traced.take_if(|traced| *traced == process);
+        self.selected.take_if(|(selected, _)| *selected == process);
+        self.tracees.remove(ThreadId(process))
+    }
+
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.known.keys().copied().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// Whether the process was attached to; none when it is not known.
+    pub(super) fn was_attached(&self, process: u32) -> Option<bool> {
+        self.known.get(&process).copied()
+    }
+
+    /// The process that is meant when none is named.
+    pub(super) fn current(&self) -> Option<u32> {
+        self.selected
+            .map(|(process, _)| process)
+            .filter(|process| self.known.contains_key(process))
+            .or_else(|| self.known.keys().next().copied())
+    }
+
+    /// The process that is meant; for a child by vfork, the one whose memory it shares.
+    pub(super) fn process(&self) -> Option<&Process> {
+        self.of(self.current()?)
+    }
+
+    /// As [`process`](Self::process), to be changed.
+    pub(super) fn process_mut(&mut self) -> Option<&mut Process> {
+        let current = self.current()?;
+        self.of_mut(current)
+    }
+
+    pub(super) fn of(&self, process: u32) -> Option<&Process> {
+        self.tracees.get(ThreadId(process))
+    }
+
+    pub(super) fn of_mut(&mut self, process: u32) -> Option<&mut Process> {
+        self.tracees.get_mut(ThreadId(process))
+    }
+
+    /// The process that tracepoints are in, or would be put into.
+    pub(super) fn traced(&self) -> Option<u32> {
+        self.traced
+            .filter(|process| self.known.contains_key(process))
+            .or_else(|| self.current())
+    }
+
+    pub(super) fn traced_mut(&mut self) -> Option<&mut Process> {
+        let traced = self.traced()?;
+        self.of_mut(traced)
+    }
+
+    /// From now on tracepoints mean the selected process.
+    pub(super) fn trace_current(&mut self) {
+        self.traced = self.current();
+    }
+
+    /// The threads that are alive, each with its process.
+    pub(super) fn threads(&self) -> Vec<(u32, ThreadId)> {
+        self.tracees
+            .threads()
+            .map(|(process, thread)| (process.0, thread))
+            .collect()
+    }
+
+    /// The thread that registers are read from.
+    pub(super) fn thread(&self) -> Option<ThreadId> {
+        let current = self.current()?;
+        let threads = self.threads();
+        let mut own = threads.iter().filter(|(process, _)| *process == current);
+        match self.selected {
+            Some(selected) if threads.contains(&selected) => Some(selected.1),
+            _ => own.next().map(|(_, thread)| *thread),
+        }
+    }
+
+    /// The first thread that is meant; none when there is no such.
+    pub(super) fn find(&self, selector: &ThreadSelector) -> Option<(u32, ThreadId)> {
+        self.threads()
+            .into_iter()
+            .find(|(process, thread)| selector.matches(*process, thread.0))
+    }
+
+    pub(super) fn select(&mut self, process: u32, thread: ThreadId) {
+        self.selected = Some((process, thread));
+    }
+
+    /// Selects whom `Hg` names; whether there is such a thread.
+    pub(super) fn select_named(&mut self, selector: &ThreadSelector) -> bool {
+        if selector.thread == Which::Any && selector.process.is_none_or(|which| which == Which::Any)
+        {
+            // Any will do: the one that is selected already, if it is alive.
+            return true;
+        }
+        let found = self.find(selector);
+        if let Some((process, thread)) = found {
+            self.select(process, thread);
+        }
+        found.is_some()
+    }
+
+    /// Changes what the client wants of every process.
+    pub(super) fn set(&mut self, change: impl FnOnce(&mut Wishes)) {
+        change(&mut self.wishes);
+        for process in self.tracees.iter_mut() {
+            self.wishes.apply(process);
+        }
+    }
+
+    /// A client begins: it has selected nothing yet.
+    pub(super) fn begin_session(&mut self) {
+        self.tracees.forget_interruption();
+        self.selected = None;
+        self.resumed = ThreadSelector::ANY;
+        self.set(|wishes| wishes.reports = Reports::default());
+    }
+}

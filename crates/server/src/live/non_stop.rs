@@ -1,0 +1,161 @@
+//! Non-stop mode: threads stop one by one while others run, and are told of by notifications.
+
+use std::collections::VecDeque;
+
+use tracewire_packets::family::resume::{ResumeActions, ResumeKind};
+use tracewire_packets::family::stop::StopReply;
+use tracewire_packets::{Failure, Notification, Reply};
+use tracewire_target_linux::Happened;
+use tracewire_tracefile::ThreadId;
+
+use super::program::LiveProgram;
+use super::run::News;
+
+/// Whether the mode is on, and what the client has not taken note of yet.
+#[derive(Debug, Default)]
+pub(super) struct NonStop {
+    pub(super) on: bool,
+    queue: VecDeque<News>,
+    /// The first of the queue has been told, and the client has yet to ask for the next.
+    outstanding: bool,
+}
+
+impl NonStop {
+    /// Whether the client has yet to be told, or to take note, of a thread's stop.
+    fn is_queued(&self, thread: ThreadId) -> bool {
+        self.queue
+            .iter()
+            .any(|news| matches!(news, News::Thread(_, queued) if *queued == thread))
+    }
+
+    /// Forgets what was to be told of a process. What has been told stays until the client takes note of it.
+    pub(super) fn forget(&mut self, process: u32) {
+        let mut kept = self.outstanding;
+        self.queue.retain(|news| {
+            std::mem::take(&mut kept) || !matches!(news, News::Thread(of, _) if *of == process)
+        });
+    }
+}
+
+impl LiveProgram {
+    pub(super) fn set_non_stop(&mut self, on: bool) {
+        if self.non_stop.on && !on {
+            self.stand();
+        }
+        self.non_stop = NonStop {
+            on,
+            ..NonStop::default()
+        };
+        self.attention.want_everything(on);
+        self.inferiors.tracees.forget_interruption();
+    }
+
+    /// `vCont`: each thread does what is said of it, and others what they did.
+    pub(super) fn act(&mut self, actions: &ResumeActions) -> Reply {
+        for (process, thread) in self.inferiors.threads() {
+            if actions.of(process, thread.0) == Some(ResumeKind::Stop)
+                && let Some(process) = self.inferiors.of_mut(process)
+            {
+                process.stop_thread(thread);
+            }
+        }
+        // What the client does not know to stand it cannot mean.
+        let queued: Vec<ThreadId> = self
+            .inferiors
+            .threads()
+            .into_iter()
+            .map(|(_, thread)| thread)
+            .filter(|thread| self.non_stop.is_queued(*thread))
+            .collect();
+        let resumed = self.resume(|process, thread| {
+            actions
+                .of(process, thread.0)
+                .filter(|kind| *kind != ResumeKind::Stop && !queued.contains(&thread))
+        });
+        match resumed {
+            Ok(()) => Reply::Ok,
+            Err(error) => Reply::Error(Failure::text(&error.to_string())),
+        }
+    }
+
+    /// `?`: tells of every thread that stands, from the first on.
+    pub(super) fn all_stops(&mut self) -> Reply {
+        let standing = self
+            .inferiors
+            .threads()
+            .into_iter()
+            .filter(|(process, thread)| {
+                self.inferiors
+                    .of(*process)
+                    .is_some_and(|process| process.is_held(*thread))
+            })
+            .map(|(process, thread)| News::Thread(process, thread))
+            .collect();
+        self.non_stop.queue = standing;
+        self.told_next()
+    }
+
+    /// `vStopped`: the client knows of the last one.
+    pub(super) fn next_stop(&mut self) -> Reply {
+        if self.non_stop.outstanding {
+            self.non_stop.queue.pop_front();
+        }
+        self.told_next()
+    }
+
+    fn told_next(&mut self) -> Reply {
+        let next = self.first_in_queue();
+        self.non_stop.outstanding = next.is_some();
+        next.map_or(Reply::Ok, Reply::Stop)
+    }
+
+    fn first_in_queue(&mut self) -> Option<StopReply> {
+        match self.non_stop.queue.front()? {
+            News::Other(reply) => Some(reply.clone()),
+            News::Thread(process, thread) => {
+                let (process, thread) = (*process, *thread);
+                Some(self.stopped(process, thread))
+            }
+        }
+    }
+
+    /// Waits for something that the client is to be told of; none once it has sent something, or nothing runs.
+    pub(super) fn await_news(&mut self) -> Option<Notification> {
+        while self.non_stop.on {
+            if !self.non_stop.outstanding
+                && let Some(reply) = self.first_in_queue()
+            {
+                self.non_stop.outstanding = true;
+                return Some(Notification::Stop(reply));
+            }
+            if !self.inferiors.tracees.any_runs() {
+                return None;
+            }
+            match self.await_event() {
+                Ok(Happened::Interrupted) => {
+                    if self.attention.stop_is_wanted() {
+                        self.interrupt_current();
+                    }
+                    return None;
+                }
+                Ok(Happened::NothingRuns) if !self.client.none_resumed => return None,
+                Ok(happened) => {
+                    if let Happened::In(process, event) = happened {
+                        self.hold(process, event);
+                    }
+                    let news = self.news(happened);
+                    self.non_stop.queue.push_back(news);
+                }
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Sends the selected process what the terminal's interrupt key does.
+    pub(super) fn interrupt_current(&mut self) {
+        if let Some(process) = self.inferiors.process() {
+            process.interrupt();
+        }
+    }
+}

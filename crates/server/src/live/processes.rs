@@ -1,0 +1,116 @@
+//! Processes that begin and end at the client's word.
+
+use tracewire_packets::family::process::ProcessRequest;
+use tracewire_packets::{Failure, HexBytes, Reply};
+use tracewire_target_linux::Error;
+use tracewire_tracefile::ThreadId;
+
+use super::program::LiveProgram;
+use crate::session::Answer;
+
+impl LiveProgram {
+    pub(super) fn process_request(&mut self, request: &ProcessRequest) -> Answer {
+        match request {
+            ProcessRequest::WhyStopped => self.why_stopped().into(),
+            ProcessRequest::NextStop => self.next_stop().into(),
+            ProcessRequest::Attached { process } => {
+                let process = process.or_else(|| self.inferiors.current());
+                process
+                    .and_then(|process| self.inferiors.was_attached(process))
+                    .map_or(Reply::Error(Failure::Number(1)), Reply::Attached)
+                    .into()
+            }
+            ProcessRequest::Detach { process } => {
+                let process = process.or_else(|| self.inferiors.current());
+                match process.filter(|process| self.inferiors.was_attached(*process).is_some()) {
+                    Some(process) => self.detach(process),
+                    None => Reply::Error(Failure::Number(1)).into(),
+                }
+            }
+            ProcessRequest::KillOne { process } => {
+                if self.inferiors.was_attached(*process).is_none() {
+                    return Reply::Error(Failure::Number(1)).into();
+                }
+                self.kill(*process);
+                self.last_or_not(Reply::Ok)
+            }
+            ProcessRequest::Kill => {
+                for process in self.inferiors.ids() {
+                    self.kill(process);
+                }
+                Answer::End
+            }
+            ProcessRequest::Symbol { .. } => Reply::Ok.into(),
+            ProcessRequest::Monitor { command } => monitor(command),
+            _ => Reply::Unsupported.into(),
+        }
+    }
+
+    /// The reply is the last one where the server has nothing left to do.
+    fn last_or_not(&self, reply: Reply) -> Answer {
+        if self.inferiors.is_empty() {
+            Answer::Last(reply)
+        } else {
+            Answer::Reply(reply)
+        }
+    }
+
+    fn detach(&mut self, id: u32) -> Answer {
+        if self.traces_on() && self.inferiors.traced() == Some(id) {
+            return Answer::Last(Reply::Ok);
+        }
+        match self.let_process_go(id) {
+            Ok(()) => self.last_or_not(Reply::Ok),
+            Err(error) => self.last_or_not(Reply::Error(Failure::text(&error.to_string()))),
+        }
+    }
+
+    /// Lets a process go its own way.
+    pub(super) fn let_process_go(&mut self, id: u32) -> Result<(), Error> {
+        self.non_stop.forget(id);
+        if self.inferiors.traced() == Some(id) {
+            self.trace.stop_for_good(self.inferiors.traced_mut());
+        }
+        let shared = self
+            .inferiors
+            .of_mut(id)
+            .filter(|process| process.id().0 != id)
+            .map(|process| process.let_child_go(ThreadId(id)));
+        match (shared, self.inferiors.remove(id)) {
+            (Some(result), _) => result,
+            (None, Some(process)) => process.detach(),
+            (None, None) => Ok(()),
+        }
+    }
+
+    pub(super) fn kill(&mut self, id: u32) {
+        self.non_stop.forget(id);
+        if let Some(process) = self
+            .inferiors
+            .of_mut(id)
+            .filter(|process| process.id().0 != id)
+        {
+            process.kill_child(ThreadId(id));
+        }
+        let traced = self.inferiors.traced() == Some(id);
+        if let Some(mut process) = self.inferiors.remove(id) {
+            if traced {
+                self.trace
+                    .program_gone(&mut process, "the program was killed");
+            }
+            process.kill();
+        }
+    }
+}
+
+const HELP: &str = "monitor exit -- End the server, and the program unless it was attached to\n\
+                    monitor help -- This text\n";
+
+fn monitor(HexBytes(command): &HexBytes) -> Answer {
+    let text = match command.trim_ascii() {
+        b"exit" => return Answer::Last(Reply::Ok),
+        b"help" => HELP.to_owned(),
+        _ => format!("Unknown monitor command.\n{HELP}"),
+    };
+    Answer::Output(text, Reply::Ok)
+}
