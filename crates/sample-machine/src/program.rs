@@ -133,7 +133,7 @@ fn assemble(options: &Options) -> Program {
     let mask = (options.footprint - 1) & !3;
     code.put(I::LoadUpper(S3, (mask >> 16) as u16));
     code.put(or(S3, S3, mask as u16));
-    // Knuth's multiplier for random numbers of 32 bits, all but its last bits.
+    // The multiplier of Numerical Recipes' random numbers of 32 bits.
     code.put(I::LoadUpper(S5, 0x0019));
     code.put(or(S5, S5, 0x660d));
     code.put(I::LoadUpper(S2, (options.seed >> 16) as u16));
