@@ -11,6 +11,8 @@ use crate::slots::{PAGE_SIZE, free_page};
 /// The instruction of a breakpoint.
 const INT3: u8 = 0xcc;
 
+const NOT_EXECUTABLE: &str = "the memory there is not executable";
+
 /// A breakpoint of ours.
 #[derive(Debug)]
 pub(crate) struct Breakpoint {
@@ -49,6 +51,17 @@ impl Target for Process {
     }
 
     fn remove(&mut self, address: Address) -> Result<(), TargetError> {
+        let written = self.take_jump_out(address.0);
+        if let Err(error) = written
+            && self.is_mapped(address.0)
+        {
+            return Err(TargetError::System {
+                call: "write(/proc/PID/mem)",
+                thread: self.id(),
+                reason: error.to_string(),
+            });
+        }
+        self.forget_jumps(|site| site == address.0);
         self.remove_breakpoint(address.0, Purpose::Tracepoint)
     }
 }
@@ -70,26 +83,12 @@ impl Process {
         if self.ended.is_some() {
             return Err(refuse("the process has ended".to_owned()));
         }
-        let thread = self.any_thread();
-        let mappings = maps::mappings(thread)
-            .map_err(|error| refuse(format!("the process's mappings cannot be read: {error}")))?;
-        let mapping = mappings
-            .iter()
-            .find(|mapping| (mapping.start..mapping.end).contains(&site));
-        let executable = mapping.is_some_and(|mapping| mapping.executable);
-        match mapping {
-            None => return Err(refuse("no memory is mapped there".to_owned())),
+        let executable = match self.check_code(site) {
+            Ok(()) => true,
             // A debugger lets functions that it calls return to the stack, and takes the fault there for a breakpoint.
-            Some(mapping) if !mapping.executable && purpose != Purpose::Debugger => {
-                return Err(refuse("the memory there is not executable".to_owned()));
-            }
-            Some(_) => {}
-        }
-        if runs_x86_64(thread) == Some(false) {
-            return Err(refuse(
-                "the process runs a program that is not x86-64".to_owned(),
-            ));
-        }
+            Err(NOT_EXECUTABLE) if purpose == Purpose::Debugger => false,
+            Err(reason) => return Err(refuse(reason.to_owned())),
+        };
         let mut bytes = [0; MAX_INSTRUCTION];
         let length = self.memory.read(site, &mut bytes);
         let displaced = Displaced::decode(bytes.get(..length).unwrap_or_default(), site);
@@ -105,7 +104,9 @@ impl Process {
                     .to_owned(),
             ));
         }
+        let lifted = self.lift(site..site + 1);
         if let Err(error) = self.memory.cover(site, INT3) {
+            self.put_back(lifted);
             if let Means::Slot(slot, _) = means {
                 self.slots.give_back(slot);
             }
@@ -124,6 +125,7 @@ impl Process {
         };
         breakpoint.serve(purpose, true);
         self.breakpoints.insert(site, breakpoint);
+        self.put_back(lifted);
         Ok(())
     }
 
@@ -140,14 +142,12 @@ impl Process {
             return Ok(());
         }
         self.settle_all();
-        if let Err(error) = self.memory.uncover(site)
-            && self.ended.is_none()
-            && maps::mappings(self.any_thread()).is_ok_and(|mappings| {
-                mappings
-                    .iter()
-                    .any(|mapping| (mapping.start..mapping.end).contains(&site))
-            })
+        let lifted = self.lift(site..site + 1);
+        let uncovered = self.memory.uncover(site);
+        if let Err(error) = uncovered
+            && self.is_mapped(site)
         {
+            self.put_back(lifted);
             return Err(TargetError::System {
                 call: "write(/proc/PID/mem)",
                 thread: self.id(),
@@ -163,7 +163,36 @@ impl Process {
         {
             self.slots.give_back(slot);
         }
+        self.put_back(lifted);
         Ok(())
+    }
+
+    /// Whether there is code that this machine executes at an address, and if not, why.
+    pub(crate) fn check_code(&mut self, address: u64) -> Result<(), &'static str> {
+        let thread = self.any_thread();
+        let mappings =
+            maps::mappings(thread).map_err(|_| "the process's mappings cannot be read")?;
+        let mapping = mappings
+            .iter()
+            .find(|mapping| (mapping.start..mapping.end).contains(&address));
+        match mapping {
+            None => Err("no memory is mapped there"),
+            Some(mapping) if !mapping.executable => Err(NOT_EXECUTABLE),
+            Some(_) if runs_x86_64(thread) == Some(false) => {
+                Err("the process runs a program that is not x86-64")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Whether there is memory at an address, of a process that has not ended.
+    fn is_mapped(&self, address: u64) -> bool {
+        self.ended.is_none()
+            && maps::mappings(self.any_thread()).is_ok_and(|mappings| {
+                mappings
+                    .iter()
+                    .any(|mapping| (mapping.start..mapping.end).contains(&address))
+            })
     }
 
     /// Makes a copy of the instruction in the process, if there is a place for it.

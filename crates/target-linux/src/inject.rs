@@ -52,7 +52,7 @@ impl Process {
     }
 
     /// Makes a system call through a thread at rest; `None` if no thread may.
-    fn system_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
+    pub(crate) fn system_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
         let thread = self.volunteer()?;
         let gate = self.gate()?;
         let held = self.threads.get_mut(&thread)?.pending.take();
@@ -129,7 +129,7 @@ impl Process {
     }
 
     /// A thread that may make system calls for us and has nothing to lose by it.
-    fn volunteer(&mut self) -> Option<Tid> {
+    pub(crate) fn volunteer(&mut self) -> Option<Tid> {
         let thread = self
             .threads
             .values()

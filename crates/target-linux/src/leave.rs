@@ -4,6 +4,7 @@ use tracewire_jump_pad::relocate::Place;
 
 use crate::breakpoint::Means;
 use crate::error::Error;
+use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
@@ -36,6 +37,7 @@ impl Process {
         for page in pages {
             self.unmap_page(page, PAGE_SIZE);
         }
+        self.leave_pads();
         for thread in std::mem::take(&mut self.threads).into_values() {
             let signal = match &thread.pending {
                 Some(Pending::Signal(info)) if self.is_wanted(&thread, info.si_signo) => {
@@ -56,6 +58,7 @@ impl Process {
     /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
     /// breakpoints is kept, for a thread that has yet to get out of a slot.
     pub(crate) fn take_everything_out(&mut self) {
+        self.take_all_jumps_out();
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
         for site in &sites {
@@ -76,12 +79,23 @@ impl Process {
     /// Takes one thread that stands out of code of ours.
     pub(crate) fn settle_one(&mut self, thread: Tid) {
         self.surface_trap(thread);
+        self.absorb(thread);
         self.settle(thread);
+        self.leave_pad(thread);
     }
 
     /// A thread may have run into a breakpoint and been stopped for something else before it could tell: has it
     /// tell now, without letting it execute anything.
     fn surface_trap(&mut self, id: Tid) {
+        self.surface(id, bit(libc::SIGTRAP));
+    }
+
+    /// The same for any fault.
+    pub(crate) fn surface_fault(&mut self, id: Tid) {
+        self.surface(id, !ALL_BUT_FAULTS);
+    }
+
+    fn surface(&mut self, id: Tid, signals: u64) {
         let Some(thread) = self
             .threads
             .get(&id)
@@ -92,7 +106,7 @@ impl Process {
         let Some(stopped) = thread.stopped() else {
             return;
         };
-        if !stopped.trap_waits().unwrap_or(false) {
+        if !stopped.fault_waits(signals).unwrap_or(false) {
             return;
         }
         let mut rejoin = thread.group_stopped;
@@ -187,7 +201,9 @@ impl Process {
 
     /// The program's own address for one in a slot; `None` for any other address.
     pub(crate) fn true_address(&self, address: u64) -> Option<u64> {
-        let (site, offset) = self.slots.site_of(address)?;
+        let Some((site, offset)) = self.slots.site_of(address) else {
+            return self.true_pad_address(address);
+        };
         Some(match self.place(site, offset)? {
             Place::At(address) => address,
             Place::Before | Place::Pushed => site,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use tracewire_experiment::MemoryRead;
@@ -134,6 +135,11 @@ impl Memory {
         filled
     }
 
+    /// Reads as many of the bytes as there are, ours where they stand, and tells how many.
+    pub(crate) fn read_present(&self, address: u64, bytes: &mut [u8]) -> usize {
+        self.read_forced(address, bytes)
+    }
+
     /// Reads exactly `N` bytes.
     pub(crate) fn read_array<const N: usize>(&self, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
@@ -200,6 +206,28 @@ impl Memory {
         Ok(original)
     }
 
+    /// Puts bytes of ours over the program's, with one write; none of them is covered yet.
+    pub(crate) fn cover_all(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut original = vec![0; bytes.len()];
+        if self.read(address, &mut original) < original.len() {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        self.write(address, bytes)?;
+        self.displaced.extend((address..).zip(original));
+        Ok(())
+    }
+
+    /// Gives covered bytes back, with one write.
+    pub(crate) fn uncover_all(&mut self, addresses: Range<u64>) -> io::Result<()> {
+        let covered = self.displaced.range(addresses.clone());
+        let original: Vec<u8> = covered.map(|(_, byte)| *byte).collect();
+        self.write(addresses.start, &original)?;
+        for address in addresses {
+            self.displaced.remove(&address);
+        }
+        Ok(())
+    }
+
     /// Gives a covered byte back.
     pub(crate) fn uncover(&mut self, address: u64) -> io::Result<()> {
         if let Some(original) = self.displaced.get(&address) {
@@ -222,10 +250,15 @@ impl Memory {
         let file = OpenOptions::new()
             .write(true)
             .open(format!("/proc/{copy}/mem"))?;
+        let mut run: (u64, Vec<u8>) = (0, Vec::new());
         for (address, original) in &self.displaced {
-            file.write_all_at(&[*original], *address)?;
+            if *address != run.0 + run.1.len() as u64 {
+                file.write_all_at(&run.1, run.0)?;
+                run = (*address, Vec::new());
+            }
+            run.1.push(*original);
         }
-        Ok(())
+        file.write_all_at(&run.1, run.0)
     }
 
     /// Reads through `/proc`, which also reads what the program itself may not.

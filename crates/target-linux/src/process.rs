@@ -18,6 +18,7 @@ use crate::calls::CaughtCalls;
 use crate::clock::Clock;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
+use crate::fast::Fast;
 use crate::interrupt::{Interrupter, Request};
 use crate::loader::Loader;
 use crate::maps;
@@ -82,6 +83,7 @@ pub struct Process {
     /// Where breakpoints have been: a trap may still be told of them.
     pub(crate) removed: BTreeSet<u64>,
     pub(crate) slots: Slots,
+    pub(crate) fast: Fast,
     /// A system call instruction of the program's, once it has been looked for.
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
@@ -208,6 +210,7 @@ impl Process {
             breakpoints: BTreeMap::new(),
             removed: BTreeSet::new(),
             slots: Slots::default(),
+            fast: Fast::default(),
             gate: None,
             loader: Loader::default(),
             collecting: Collecting {
@@ -282,6 +285,7 @@ impl Process {
         self.breakpoints.clear();
         self.removed.clear();
         self.slots = Slots::default();
+        self.fast = Fast::default();
         self.gate = None;
         self.loader = Loader::default();
         self.ready.clear();

@@ -10,6 +10,8 @@ use std::mem::{MaybeUninit, size_of};
 use libc::{c_int, c_long, c_uint, c_void};
 use nix::errno::Errno;
 
+use crate::inject::bit;
+
 /// A thread's number in the kernel.
 pub(crate) type Tid = libc::pid_t;
 
@@ -254,8 +256,8 @@ impl Stopped {
         Ok(())
     }
 
-    /// Whether a `SIGTRAP` waits in the thread's own queue: a trap it has run into but not yet told of.
-    pub(crate) fn trap_waits(&self) -> Result<bool, Errno> {
+    /// Whether one of these signals waits in the thread's own queue: a trap or fault it has run into but not yet told of.
+    pub(crate) fn fault_waits(&self, signals: u64) -> Result<bool, Errno> {
         // No thread has more signals queued for itself than a few; 64 is plenty for the first of them.
         const COUNT: usize = 64;
         let mut arguments = libc::ptrace_peeksiginfo_args {
@@ -274,7 +276,7 @@ impl Stopped {
         Ok(queue
             .iter()
             .take(usize::try_from(filled).unwrap_or(0))
-            .any(|info| info.si_signo == libc::SIGTRAP && info.si_code > 0))
+            .any(|info| signals & bit(info.si_signo) != 0 && info.si_code > 0))
     }
 
     /// Where the thread's `struct rseq` is, if it has registered one.

@@ -37,6 +37,7 @@ impl Process {
     }
 
     pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
+        self.fast.forget_room();
         self.start_idle()?;
         loop {
             if let Some((_, event)) = self.next_event(handler)? {
@@ -226,7 +227,7 @@ impl Process {
                         .map(|registers| (site, registers.rsp));
                     site
                 }
-                None => site,
+                None => self.fast.past(site).unwrap_or(site),
             };
             // A thread that is gone tells of it by its exit.
             let _ = stopped.set_instruction_pointer(target);
@@ -316,13 +317,15 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Option<Event> {
         registers.rip = site;
-        let (tracepoint, debugger, loader) = self.breakpoints.get(&site).map(|breakpoint| {
-            (
+        let (tracepoint, debugger, loader) = match self.breakpoints.get(&site) {
+            Some(breakpoint) => (
                 breakpoint.tracepoint,
                 breakpoint.debugger,
                 breakpoint.loader,
-            )
-        })?;
+            ),
+            None if self.fast.has_jump(site) => (true, false, false),
+            None => return None,
+        };
         let thread = self.threads.get_mut(&id)?;
         thread.at = Some(site);
         thread.stepped_from = site;

@@ -7,6 +7,7 @@ use tracewire_jump_pad::relocate::Place;
 use crate::debug::{StopCause, stopped};
 use crate::error::Error;
 use crate::event::Event;
+use crate::fast::PadStep;
 use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::leave::undo;
 use crate::maps::ThreadStatus;
@@ -38,7 +39,7 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
 const TRAP_FLAG: u64 = 0x100;
 
 /// Whether an instruction has caused the signal.
-fn is_fault(info: &siginfo_t) -> bool {
+pub(crate) fn is_fault(info: &siginfo_t) -> bool {
     info.si_code > 0 && bit(info.si_signo) & ALL_BUT_FAULTS == 0
 }
 
@@ -57,6 +58,10 @@ impl Process {
             // Gone; its exit will be told.
             return Ok(None);
         };
+        if self.is_fault_of_ours(id, &info) {
+            self.go_on(id, 0)?;
+            return Ok(None);
+        }
         let approved = self.threads.get(&id).is_some_and(|thread| thread.approved);
         if info.si_signo == libc::SIGTRAP && info.si_code > 0 && !approved {
             let stepping = self.threads.get(&id).is_some_and(Thread::steps);
@@ -160,6 +165,11 @@ impl Process {
                 let _ = stopped.set_instruction_pointer(address);
             }
         }
+        match self.step_in_pad(id, &mut registers, handler)? {
+            PadStep::Outside => {}
+            PadStep::GoesOn => return Ok(None),
+            PadStep::Arrived(event) => return Ok(event),
+        }
         self.clear_pushed_trap_flag(id, &registers);
         let mut event = None;
         if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
@@ -175,7 +185,7 @@ impl Process {
         if !arrives || step.is_none() && event.is_some() {
             return Ok(step.or(event));
         }
-        if self.breakpoints.contains_key(&registers.rip) {
+        if self.breakpoints.contains_key(&registers.rip) || self.fast.has_jump(registers.rip) {
             event = self.arrive(id, registers.rip, registers, handler);
         }
         // A debugger finds out by itself what is where its step has led.
@@ -266,6 +276,9 @@ impl Process {
             }
             return Ok(event);
         }
+        if self.ready_for_signal(id, &mut info, registers).is_none() {
+            return Ok(None);
+        }
         if self.is_reported(id, &info)
             && let Some(thread) = self.threads.get_mut(&id)
         {
@@ -320,7 +333,7 @@ impl Process {
 
     /// Whether the signal will end the process with a core dump, which should show the program as it is.
     fn would_dump_core(&self, id: Tid, info: &siginfo_t) -> bool {
-        if self.breakpoints.is_empty() {
+        if self.breakpoints.is_empty() && !self.fast.has_jumps() {
             return false;
         }
         ThreadStatus::read(id).is_ok_and(|status| {
@@ -331,7 +344,7 @@ impl Process {
 }
 
 /// Some signals name the instruction that caused them.
-fn name_site(info: &mut siginfo_t, in_slot: u64, site: u64) {
+pub(crate) fn name_site(info: &mut siginfo_t, in_slot: u64, site: u64) {
     // SAFETY: a fault's siginfo holds an address; it is plain data in any case.
     let address = unsafe { info.si_addr() } as u64;
     if address == in_slot {

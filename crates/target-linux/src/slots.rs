@@ -15,7 +15,7 @@ const REACH: u64 = 0x7fff_0000;
 /// The lowest address that programs may usually map (`vm.mmap_min_addr`).
 const LOWEST: u64 = 0x1_0000;
 /// What is left free below the main stack.
-const STACK_ROOM: u64 = 1 << 30;
+pub(crate) const STACK_ROOM: u64 = 1 << 30;
 /// The first address that no program has.
 const HIGHEST: u64 = 0x7fff_ffff_f000;
 

@@ -28,6 +28,10 @@ impl ByteRule {
             Self::NoInstruction => NOT_INSTRUCTIONS.contains(&byte),
         }
     }
+
+    fn admitted(self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(move |byte| self.admits(*byte))
+    }
 }
 
 /// What is asked of the four bytes of a displacement, lowest first, and where it counts from.
@@ -99,18 +103,20 @@ impl Pattern {
     /// Ranges in which all that fit lie, the nearest first: each is of one value of the bytes above the lowest two.
     pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         const WINDOW: i64 = 1 << 16;
-        const COUNT: i64 = 1 << 15;
-        (0..COUNT).flat_map(move |number| {
-            [number, -number - 1].into_iter().filter_map(move |upper| {
-                let [low, high, ..] = (upper as i32).to_le_bytes();
-                let [_, _, third, fourth] = self.rules;
-                if !third.admits(low) || !fourth.admits(high) {
-                    return None;
-                }
-                let start = self.from.checked_add_signed(upper * WINDOW)?;
-                let end = start.checked_add(WINDOW as u64)?;
-                (end <= HIGHEST).then_some(start..end)
+        let [_, _, third, fourth] = self.rules;
+        let mut uppers: Vec<i16> = fourth
+            .admitted()
+            .flat_map(|high| {
+                third
+                    .admitted()
+                    .map(move |low| i16::from_le_bytes([low, high]))
             })
+            .collect();
+        uppers.sort_unstable_by_key(|upper| if *upper < 0 { -1 - upper } else { *upper });
+        uppers.into_iter().filter_map(|upper| {
+            let start = self.from.checked_add_signed(i64::from(upper) * WINDOW)?;
+            let end = start.checked_add(WINDOW as u64)?;
+            (end <= HIGHEST).then_some(start..end)
         })
     }
 }

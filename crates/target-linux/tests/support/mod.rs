@@ -185,3 +185,14 @@ pub fn piece(address: u64, length: usize) -> MemoryRead {
         filled: 0,
     }
 }
+
+/// The size of a function, in bytes.
+pub fn size_of_symbol(file: &Path, name: &str) -> u64 {
+    let bytes = fs::read(file).unwrap();
+    let object = object::File::parse(bytes.as_slice()).unwrap();
+    object
+        .symbols()
+        .find(|symbol| symbol.name() == Ok(name) && symbol.size() != 0)
+        .unwrap_or_else(|| panic!("no symbol {name}"))
+        .size()
+}

@@ -1,0 +1,185 @@
+//! Putting jumps in, with those that share bytes with them.
+//!
+//! The displacement of a punned jump goes on into the instructions that follow, and these may get a jump or a breakpoint
+//! of their own, or lose it. So whoever is about to change a byte first *lifts* the jumps that read it, and puts them
+//! back afterwards: over the bytes that stand there then, by another way if need be, and as a trap if there is none. A
+//! jump that is lifted or put back changes bytes too, so that this goes on to lower addresses; it ends where nobody reads.
+//!
+//! Lower jumps are taken out first and put back last: at no moment is there a jump that leads anywhere but to its pad.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH};
+
+use super::place::{NoJump, Placement};
+use super::{Body, Pad, Patch};
+use crate::breakpoint::Purpose;
+use crate::process::Process;
+
+/// How far before a byte a jump that reads it can begin: the most prefixes, and the jump.
+const BEFORE: u64 = 2 * JUMP_LENGTH as u64;
+
+/// A jump that has been taken out for a moment.
+#[derive(Debug)]
+pub(crate) struct Lifted {
+    site: u64,
+    body: Body,
+}
+
+impl Lifted {
+    pub(super) const fn site(&self) -> u64 {
+        self.site
+    }
+}
+
+impl Process {
+    /// Puts a jump in, to a pad with this body. All threads stand.
+    pub(crate) fn insert_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
+        if self.fast.has_jump(site) {
+            self.take_jump_out(site)
+                .map_err(|error| NoJump::Write(error.to_string()))?;
+        }
+        if self.breakpoints.contains_key(&site) {
+            return Err(NoJump::Breakpoint);
+        }
+        self.absorb_all();
+        let lifted = self.lift(site..site + JUMP_LENGTH as u64);
+        let placed = self.put_jump(site, body);
+        self.put_back(lifted);
+        self.free_pads();
+        placed
+    }
+
+    /// Takes out the jumps that read any of these bytes, lower ones first. A jump behind the first byte is nobody who
+    /// reads: it is the one whose own bytes these are.
+    pub(crate) fn lift(&mut self, bytes: Range<u64>) -> Vec<Lifted> {
+        let mut sites = BTreeSet::new();
+        let mut changed = vec![bytes];
+        while let Some(bytes) = changed.pop() {
+            let before = bytes.start.saturating_sub(BEFORE)..=bytes.start;
+            for (site, patch) in self.fast.jumps.range(before) {
+                if overlap(&patch.jump.reads(), &bytes) && sites.insert(*site) {
+                    changed.push(patch.jump.writes());
+                }
+            }
+        }
+        sites
+            .into_iter()
+            .filter_map(|site| {
+                let body = self.fast.jumps.get(&site)?.body.clone();
+                self.erase_jump(site).ok()?;
+                Some(Lifted { site, body })
+            })
+            .collect()
+    }
+
+    /// Puts jumps back, higher ones first. Those that cannot be are traps from now on.
+    pub(crate) fn put_back(&mut self, lifted: Vec<Lifted>) {
+        for Lifted { site, body } in lifted.into_iter().rev() {
+            let placed = if self.breakpoints.contains_key(&site) {
+                Err(NoJump::Breakpoint)
+            } else {
+                self.put_jump(site, &body)
+            };
+            if let Err(why) = placed {
+                // A breakpoint changes one byte, which lower jumps that still stand may read.
+                let _ = self.insert_breakpoint(site, Purpose::Tracepoint);
+                self.fast.demoted.push((site, why.to_string()));
+            }
+        }
+    }
+
+    /// Makes the pad and writes the jump. No jump reads the bytes at the site.
+    fn put_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
+        let placement = self.place_jump(site, body.code.len())?;
+        let (pad, springboard) = (placement.pad, placement.springboard);
+        let written = self.write_jump(site, body, placement);
+        if written.is_err() {
+            self.fast.pads.remove(&pad);
+            self.fast.areas.forget_use(pad);
+            if let Some(springboard) = springboard {
+                self.fast.springboards.remove(&springboard);
+                self.fast.areas.forget_use(springboard);
+            }
+        }
+        written
+    }
+
+    fn write_jump(
+        &mut self,
+        site: u64,
+        body: &Body,
+        Placement {
+            jump,
+            pad,
+            springboard,
+        }: Placement,
+    ) -> Result<(), NoJump> {
+        let block = jump.block();
+        let copy = block.copy(pad + body.code.len() as u64)?;
+        let code = [body.code.as_slice(), &copy.code].concat();
+        let write = |error: std::io::Error| NoJump::Write(error.to_string());
+        self.memory.write(pad, &code).map_err(write)?;
+        if let Some(springboard) = springboard {
+            let distance = pad.wrapping_sub(springboard + JUMP_LENGTH as u64) as i32;
+            let [a, b, c, d] = distance.to_le_bytes();
+            self.memory
+                .write(springboard, &[0xe9, a, b, c, d])
+                .map_err(write)?;
+        }
+        let bytes = jump
+            .bytes(springboard.unwrap_or(pad))
+            .ok_or(NoJump::NoMemory)?;
+        let entry = Pad {
+            site,
+            springboard,
+            body: body.code.len() as u64,
+            faults: body.faults.clone(),
+            copy,
+            displaced: site..site + block.length() as u64,
+            restartable: block
+                .instructions()
+                .last()
+                .filter(|last| last.restartable)
+                .map(Displaced::address),
+            retired: false,
+        };
+        self.move_into(&jump, pad, &entry);
+        self.memory.cover_all(site, &bytes).map_err(write)?;
+        self.gate = None;
+        if let Some(springboard) = springboard {
+            self.fast.springboards.insert(springboard, pad);
+        }
+        self.fast.pads.insert(pad, entry);
+        self.fast.jumps.insert(
+            site,
+            Patch {
+                jump,
+                body: body.clone(),
+                pad,
+            },
+        );
+        Ok(())
+    }
+
+    /// Gives the bytes at a site back. Its pad stays for those inside.
+    pub(super) fn erase_jump(&mut self, site: u64) -> std::io::Result<()> {
+        let Some(patch) = self.fast.jumps.get(&site) else {
+            return Ok(());
+        };
+        let writes = patch.jump.writes();
+        self.memory.uncover_all(writes)?;
+        if let Some(patch) = self.fast.jumps.remove(&site)
+            && let Some(pad) = self.fast.pads.get_mut(&patch.pad)
+        {
+            pad.retired = true;
+        }
+        self.gate = None;
+        Ok(())
+    }
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}

@@ -1,0 +1,71 @@
+//! What a tracepoint is served by, and by what not.
+
+use tracewire_experiment::TargetError;
+use tracewire_jump_pad::relocate::Way;
+use tracewire_tracefile::Address;
+
+use super::Body;
+use crate::process::Process;
+
+/// How a tracepoint works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mechanism {
+    /// A jump into a pad, which the program runs by itself.
+    Jump(Way),
+    /// A breakpoint, and one stop a hit.
+    Trap,
+}
+
+impl Process {
+    /// Puts a jump in that leads to code of this process's own: `code` is entered at its first byte with all registers
+    /// as they are at `address`, and left behind its last with all as it was. Then the displaced instructions are
+    /// executed. `faults` are instructions of the code that may fault, and where to go on then, as offsets into it.
+    ///
+    /// A tracepoint that is there is replaced. [`Target::remove`](tracewire_experiment::Target::remove) takes it out.
+    ///
+    /// # Errors
+    /// When there can be no jump, with the reason; then a [`Target::insert`](tracewire_experiment::Target::insert) may
+    /// still do.
+    pub fn insert_pad(
+        &mut self,
+        address: Address,
+        code: &[u8],
+        faults: &[(u32, u32)],
+    ) -> Result<Mechanism, TargetError> {
+        let refuse = |reason: String| TargetError::CannotInsert { address, reason };
+        if self.has_ended() {
+            return Err(refuse("the process has ended".to_owned()));
+        }
+        self.check_code(address.0)
+            .map_err(|reason| refuse(reason.to_owned()))?;
+        let body = Body {
+            code: code.to_vec(),
+            faults: faults.to_vec(),
+        };
+        self.insert_jump(address.0, &body)
+            .map_err(|error| refuse(error.to_string()))?;
+        self.mechanism(address)
+            .ok_or_else(|| refuse("it was not put in".to_owned()))
+    }
+
+    /// What the tracepoint at an address is served by; `None` where there is none.
+    #[must_use]
+    pub fn mechanism(&self, address: Address) -> Option<Mechanism> {
+        if let Some(patch) = self.fast.jumps.get(&address.0) {
+            return Some(Mechanism::Jump(patch.jump.way()));
+        }
+        self.breakpoints
+            .get(&address.0)
+            .filter(|breakpoint| breakpoint.tracepoint)
+            .map(|_| Mechanism::Trap)
+    }
+
+    /// Tracepoints that were jumps and had to become traps since the last call, because another jump or breakpoint came
+    /// near, and why.
+    pub fn take_demoted(&mut self) -> Vec<(Address, String)> {
+        std::mem::take(&mut self.fast.demoted)
+            .into_iter()
+            .map(|(site, why)| (Address(site), why))
+            .collect()
+    }
+}

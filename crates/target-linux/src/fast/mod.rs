@@ -1,0 +1,170 @@
+//! Jump pads: tracepoints that the program serves by itself.
+//!
+//! At the site stands a jump, into code of ours in memory that we had the process map: the *pad*. It does what the
+//! tracepoint is there for, runs a copy of the displaced instructions, and jumps back. No stop, no system call.
+//!
+//! All of this happens while every thread stands still. A jump goes in with one write within a page, which the kernel
+//! does not leave half done even if we are killed: the program never runs with a part of a jump.
+
+mod areas;
+mod change;
+mod mechanism;
+mod place;
+mod remove;
+mod shared;
+mod signals;
+mod threads;
+
+pub(crate) use place::NoJump;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use crate::event::Event;
+use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
+
+use areas::Areas;
+pub use mechanism::Mechanism;
+use place::Room;
+pub use shared::{Ownership, SharedMemory};
+
+/// The jumps in a process, and the pads that they lead to.
+#[derive(Debug, Default)]
+pub(crate) struct Fast {
+    /// The jumps by their sites.
+    jumps: BTreeMap<u64, Patch>,
+    /// The pads by their starts, those included whose jump is out while a thread may still be inside.
+    pads: BTreeMap<u64, Pad>,
+    /// Jumps on the way from a site to its pad, by their addresses, and which pad that is.
+    springboards: BTreeMap<u64, u64>,
+    areas: Areas,
+    /// What is mapped where, as long as the process stands.
+    room: Option<Room>,
+    /// Where branches lead, by the mapping whose code they are in.
+    landings: BTreeMap<(u64, u64), BTreeSet<u64>>,
+    /// Sites whose jump has become a trap, and why.
+    demoted: Vec<(u64, String)>,
+    /// The address and the size of what is shared.
+    shared: Vec<(u64, u64)>,
+    /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
+    interrupted: bool,
+}
+
+/// What a pad does before the displaced instructions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Body {
+    /// Machine code for any address, entered at its first byte and left behind its last.
+    pub(crate) code: Vec<u8>,
+    /// Instructions that may fault, and where to go on then, as offsets into the code, rising.
+    pub(crate) faults: Vec<(u32, u32)>,
+}
+
+/// A jump at its site.
+#[derive(Debug)]
+struct Patch {
+    jump: Jump,
+    body: Body,
+    pad: u64,
+}
+
+/// A pad.
+#[derive(Debug)]
+struct Pad {
+    site: u64,
+    /// Where the jump at the site leads, if not to the pad itself.
+    springboard: Option<u64>,
+    /// The length of the body.
+    body: u64,
+    faults: Vec<(u32, u32)>,
+    copy: Copy,
+    /// The displaced instructions: their addresses.
+    displaced: Range<u64>,
+    /// The last of them, if it may wait in the kernel or repeat itself.
+    restartable: Option<u64>,
+    /// Its jump is out.
+    retired: bool,
+}
+
+impl Pad {
+    fn length(&self) -> u64 {
+        self.body + self.copy.code.len() as u64
+    }
+}
+
+/// Where a thread is that is in code of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Inside {
+    /// It has not done anything yet.
+    Entry { site: u64 },
+    /// In the body, this far.
+    Body { pad: u64, offset: u64 },
+    /// Among the displaced instructions.
+    Displaced { pad: u64, spot: Spot },
+}
+
+/// What a step in code of ours comes to.
+pub(crate) enum PadStep {
+    /// The thread is in the program.
+    Outside,
+    /// It has been let go for the next step.
+    GoesOn,
+    /// It has arrived at a site, which has been told.
+    Arrived(Option<Event>),
+}
+
+impl Fast {
+    /// What a thread at this address does in code of ours.
+    pub(crate) fn inside(&self, address: u64) -> Option<Inside> {
+        if let Some(pad) = self.springboards.get(&address) {
+            let site = self.pads.get(pad)?.site;
+            return Some(Inside::Entry { site });
+        }
+        let (start, pad) = self.pads.range(..=address).next_back()?;
+        let offset = address - start;
+        if offset >= pad.length() {
+            return None;
+        }
+        Some(match offset.checked_sub(pad.body) {
+            Some(offset) => Inside::Displaced {
+                pad: *start,
+                spot: pad.copy.place(offset),
+            },
+            None if offset == 0 => Inside::Entry { site: pad.site },
+            None => Inside::Body {
+                pad: *start,
+                offset,
+            },
+        })
+    }
+
+    /// Whether a jump stands at this address.
+    pub(crate) fn has_jump(&self, site: u64) -> bool {
+        self.jumps.contains_key(&site)
+    }
+
+    pub(crate) fn has_jumps(&self) -> bool {
+        !self.jumps.is_empty()
+    }
+
+    /// Where the displaced instructions run for a site.
+    pub(crate) fn past(&self, site: u64) -> Option<u64> {
+        let start = self.jumps.get(&site)?.pad;
+        Some(start + self.pads.get(&start)?.body)
+    }
+
+    /// Whether an address is within a jump, but not its first byte.
+    fn is_within_jump(&self, address: u64) -> bool {
+        self.jump_around(address).is_some()
+    }
+
+    /// The pad of the jump that an address is within, but not its first byte.
+    fn jump_around(&self, address: u64) -> Option<u64> {
+        let (site, patch) = self.jumps.range(..address).next_back()?;
+        (address < site + patch.jump.written() as u64).then_some(patch.pad)
+    }
+
+    /// What is known of where things are in memory is only good while the process stands.
+    pub(crate) fn forget_room(&mut self) {
+        self.room = None;
+    }
+}

@@ -1,0 +1,133 @@
+//! Taking jumps out, and giving the memory of pads back once nobody is in there.
+
+use super::Inside;
+use crate::process::Process;
+use crate::ptrace::Tid;
+use crate::thread::State;
+
+impl Process {
+    /// Takes the jump at a site out, if there is one. All threads stand.
+    pub(crate) fn take_jump_out(&mut self, site: u64) -> std::io::Result<()> {
+        let Some(patch) = self.fast.jumps.get(&site) else {
+            return Ok(());
+        };
+        let writes = patch.jump.writes();
+        self.absorb_all();
+        // The site itself is among those that read its bytes, and is not put back.
+        let mut lifted = self.lift(writes);
+        lifted.retain(|lifted| lifted.site() != site);
+        let erased = self.erase_jump(site);
+        self.put_back(lifted);
+        self.free_pads();
+        erased
+    }
+
+    /// Takes every jump out, lower ones first. The pads stay.
+    pub(crate) fn take_all_jumps_out(&mut self) {
+        self.absorb_all();
+        let sites: Vec<u64> = self.fast.jumps.keys().copied().collect();
+        for site in sites {
+            let _ = self.erase_jump(site);
+        }
+    }
+
+    /// Forgets jumps in memory that is gone.
+    pub(crate) fn forget_jumps(&mut self, is_gone: impl Fn(u64) -> bool) {
+        let gone: Vec<u64> = self
+            .fast
+            .jumps
+            .keys()
+            .copied()
+            .filter(|site| is_gone(*site))
+            .collect();
+        for site in gone {
+            if let Some(patch) = self.fast.jumps.remove(&site) {
+                for address in patch.jump.writes() {
+                    self.memory.forget(address);
+                }
+                if let Some(pad) = self.fast.pads.get_mut(&patch.pad) {
+                    pad.retired = true;
+                }
+            }
+        }
+    }
+
+    /// Gives back the memory of pads whose jump is out and that no thread is in or may come back to.
+    pub(super) fn free_pads(&mut self) {
+        if self.fast.interrupted || !self.fast.pads.values().any(|pad| pad.retired) {
+            return;
+        }
+        let mut occupied = Vec::new();
+        for thread in self.threads.values() {
+            let State::Stopped(stopped) = &thread.state else {
+                // It cannot be asked where it is.
+                return;
+            };
+            if let Ok(registers) = stopped.registers() {
+                match self.fast.inside(registers.rip) {
+                    Some(Inside::Entry { site }) => {
+                        occupied.extend(
+                            self.fast
+                                .pads
+                                .iter()
+                                .filter(|(_, pad)| pad.site == site)
+                                .map(|(start, _)| *start),
+                        );
+                    }
+                    Some(Inside::Body { pad, .. } | Inside::Displaced { pad, .. }) => {
+                        occupied.push(pad);
+                    }
+                    None => {}
+                }
+            }
+        }
+        let free: Vec<u64> = self
+            .fast
+            .pads
+            .iter()
+            .filter(|(start, pad)| pad.retired && !occupied.contains(start))
+            .map(|(start, _)| *start)
+            .collect();
+        for start in free {
+            let springboard = self
+                .fast
+                .pads
+                .remove(&start)
+                .and_then(|pad| pad.springboard);
+            if let Some(springboard) = springboard {
+                self.fast.springboards.remove(&springboard);
+            }
+            for start in [Some(start), springboard].into_iter().flatten() {
+                if let Some(area) = self.fast.areas.give_back(start) {
+                    self.unmap_page(area.start, area.end - area.start);
+                    self.fast.forget_room();
+                }
+            }
+        }
+    }
+
+    /// Unmaps all pads and the shared memory, now that no jump leads there, unless some thread may come back to
+    /// them: then they stay, and do no harm.
+    pub(crate) fn leave_pads(&mut self) {
+        for pad in self.fast.pads.values_mut() {
+            pad.retired = true;
+        }
+        self.free_pads();
+        if self.fast.pads.is_empty() {
+            let areas: Vec<_> = self.fast.areas.all().collect();
+            for area in areas {
+                self.unmap_page(area.start, area.end - area.start);
+            }
+            self.unmap_shared();
+        }
+    }
+
+    /// The threads that stand.
+    pub(super) fn standing(&self) -> Vec<Tid> {
+        self.threads
+            .values()
+            .filter(|thread| thread.stopped().is_some())
+            .map(|thread| thread.id)
+            .collect()
+    }
+}
