@@ -102,7 +102,7 @@ pub struct SharedSizes {
     pub cpus: u32,
     /// How many bytes of records a ring holds. Rounded up to a power of two, at most 1 GiB.
     pub ring_bytes: u64,
-    /// The longest frame that a pad makes, in bytes; at most a quarter of a ring.
+    /// The longest frame that a pad makes, in bytes: at most a quarter of a ring, and 65535.
     pub frame_limit: u32,
     /// How many tracepoint locations there may be.
     pub tracepoints: u32,
@@ -123,7 +123,7 @@ pub enum LayoutError {
     #[error("rings of {0} bytes: 4096 to 1073741824 are possible")]
     Ring(u64),
     /// A frame that does not fit a ring four times.
-    #[error("frames of up to {frame} bytes in rings of {ring}: a quarter is possible")]
+    #[error("frames of up to {frame} bytes in rings of {ring}: a quarter is possible, and 65535")]
     Frame {
         /// The frame's size, in bytes.
         frame: u32,
@@ -166,7 +166,8 @@ impl SharedLayout {
         // A mask then says the ring of a cpu, and the place of a position.
         sizes.cpus = sizes.cpus.next_power_of_two();
         sizes.ring_bytes = sizes.ring_bytes.next_power_of_two();
-        if u64::from(sizes.frame_limit) + record::FRAME > sizes.ring_bytes / 4 {
+        let longest = u64::from(sizes.frame_limit) + record::FRAME;
+        if longest > sizes.ring_bytes / 4 || sizes.frame_limit > u32::from(u16::MAX) {
             return Err(LayoutError::Frame {
                 frame: sizes.frame_limit,
                 ring: sizes.ring_bytes,

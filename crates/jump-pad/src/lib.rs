@@ -12,6 +12,8 @@ mod shared;
 pub use clock::counter;
 pub use compile::compile;
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
-pub use pad::{CannotCompile, Fault, Features, Pad, PadOptions, PadTracepoint, PadVariable};
+pub use pad::{
+    CannotCompile, Fault, FaultKind, Features, Pad, PadOptions, PadTracepoint, PadVariable,
+};
 pub use ring::{Drained, PadFrame, RingMemory, RingReader};
 pub use shared::{Losses, Orphaned, PadCounts, PadError, PadStop, Shared};

@@ -38,8 +38,12 @@ pub struct Features {
     pub rdpid: bool,
     /// `rdfsbase` is there, and the kernel allows it (bit 1 of `AT_HWCAP2`).
     pub fsgsbase: bool,
-    /// `xsaveopt` is there.
-    pub xsaveopt: bool,
+    /// `xgetbv` tells which state is in use (leaf 0xd of `cpuid`, subleaf 1, bit 2 of `eax`).
+    pub xgetbv1: bool,
+    /// The upper halves of `ymm` registers are there.
+    pub avx: bool,
+    /// `zmm` and mask registers are there.
+    pub avx512: bool,
 }
 
 /// What all pads of a run have in common.
@@ -72,7 +76,8 @@ pub struct Pad {
     pub code: Vec<u8>,
     /// Where it may fault, by rising offsets.
     pub faults: Vec<Fault>,
-    /// How many bytes of the program's stack it uses at most, the red zone included.
+    /// How many bytes of the program's stack it uses, the red zone included; where register blocks are collected, 528
+    /// more while the program's x87 unit is in use.
     pub stack: u32,
     /// What [`crate::PadError::site`] means.
     pub(crate) sites: Vec<ErrorSite>,
@@ -86,6 +91,17 @@ pub struct Fault {
     pub at: u32,
     /// Where to go on, as an offset in the code.
     pub resume: u32,
+    /// What could not be touched.
+    pub kind: FaultKind,
+}
+
+/// What an instruction of a pad could not touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A value that is wanted. The pad counts it itself.
+    Memory,
+    /// The program's stack, which is at its end. The hit makes no frame; the tracer is to count it as lost.
+    Stack,
 }
 
 impl Pad {

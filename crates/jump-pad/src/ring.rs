@@ -351,7 +351,7 @@ impl RingReader {
         let lengths = memory.load(at + record::RESERVED);
         let (reserved, length) = (lengths & u64::from(u32::MAX), lengths >> 32);
         let most = u64::from(self.layout.sizes.frame_limit) + record::FRAME;
-        // A program may write anywhere, here too.
+        // One that may give room back does not yet say where it ends. And a program may write anywhere, here too.
         if !reserved.is_multiple_of(8)
             || !(record::FRAME..=most.next_multiple_of(8)).contains(&reserved)
         {

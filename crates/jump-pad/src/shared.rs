@@ -272,6 +272,10 @@ impl Shared {
     /// Tells the pads which thread has this `fs` base. To be called for a new thread before it runs, unless its base is
     /// that of the thread that made it: it then still has to get one of its own, and until then counts as the other.
     pub fn set_thread(&self, fs_base: u64, thread: ThreadId) {
+        if fs_base == 0 {
+            // Not a base of its own.
+            return;
+        }
         let first = hash(fs_base);
         let slots =
             (0..threads::PROBES).map(|probe| threads::START + (first + probe) * threads::SLOT);

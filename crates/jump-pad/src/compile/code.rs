@@ -1,0 +1,294 @@
+//! The code that is being made: an assembler, the pad's room on the stack, where it may fault, what stands out of line.
+
+use std::collections::BTreeMap;
+
+use iced_x86::BlockEncoderOptions;
+use iced_x86::IcedError;
+use iced_x86::code_asm::*;
+
+use crate::layout::SharedLayout;
+use crate::pad::{CannotCompile, ErrorKind, ErrorSite, Fault, FaultKind, PadOptions};
+
+pub(super) type Made<T = ()> = Result<T, CannotCompile>;
+
+impl From<IcedError> for CannotCompile {
+    fn from(error: IcedError) -> Self {
+        Self::Encoding(error.to_string())
+    }
+}
+
+/// The bytes below the stack pointer that belong to the program.
+pub(super) const RED_ZONE: u32 = 128;
+
+/// The shared memory.
+pub(super) const SHARED: AsmRegister64 = rbx;
+/// Where the frame goes on.
+pub(super) const OUT: AsmRegister64 = rdi;
+/// The values of expressions; `rax`, `rcx`, `rdx` and `rsi` are free for whatever needs them.
+pub(super) const POOL: [Gpr; 3] = [Gpr(8), Gpr(9), Gpr(10)];
+
+/// A general register by GDB's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Gpr(pub(super) u8);
+
+impl Gpr {
+    pub(super) const RSP: Self = Self(7);
+
+    pub(super) fn wide(self) -> AsmRegister64 {
+        const ALL: [AsmRegister64; 16] = [
+            rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15,
+        ];
+        ALL.get(usize::from(self.0)).copied().unwrap_or(rax)
+    }
+
+    pub(super) fn half(self) -> AsmRegister32 {
+        const ALL: [AsmRegister32; 16] = [
+            eax, ebx, ecx, edx, esi, edi, ebp, esp, r8d, r9d, r10d, r11d, r12d, r13d, r14d, r15d,
+        ];
+        ALL.get(usize::from(self.0)).copied().unwrap_or(eax)
+    }
+
+    /// Whether pads use the register for themselves.
+    pub(super) const fn is_clobbered(self) -> bool {
+        self.0 <= 5 || (self.0 >= 8 && self.0 <= 11)
+    }
+}
+
+/// A place on the pad's part of the stack, eight bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Slot {
+    /// The program's value of a register. That of `rax` comes first, at the lowest address: when it can be written, the
+    /// rest can.
+    Saved(Gpr),
+    /// As `lahf` and `seto` put them into `ax`.
+    Flags,
+    /// As `pushf` has them.
+    WholeFlags,
+    Cpu,
+    Thread,
+    Microseconds,
+    /// The start of the record.
+    Record,
+    Ring,
+    Position,
+    /// The head behind the reservation.
+    Reserved,
+    /// How many hits came before, where there is a pass count.
+    Passes,
+    /// One more than the error's site; 0 if there is none.
+    Error,
+    ErrorDetail,
+    Steps,
+    Pieces,
+    /// For what lives for a few instructions.
+    Scratch(u8),
+    /// A cell of an expression at a place where paths meet.
+    Join(u16),
+    /// A cell for which no register was left.
+    Spill(u16),
+}
+
+/// How memory of the program is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// By itself; the tracer takes care of faults.
+    Direct,
+    /// By the kernel, since there is no tracer.
+    Kernel,
+}
+
+/// A label that can be placed anywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Label(usize);
+
+type Later<'o> = Box<dyn FnOnce(&mut Code<'o>) -> Made + 'o>;
+
+pub(super) struct Code<'o> {
+    pub(super) asm: CodeAssembler,
+    pub(super) options: &'o PadOptions<'o>,
+    pub(super) site: u64,
+    pub(super) mode: Mode,
+    pub(super) sites: Vec<ErrorSite>,
+    /// Where each slot is. Known from the first of two passes.
+    slots: BTreeMap<Slot, u32>,
+    labels: Vec<CodeLabel>,
+    /// Instruction, where to go on, why.
+    faults: Vec<(usize, Label, FaultKind)>,
+    later: Vec<(Mode, Later<'o>)>,
+    /// More of the stack that is used at times, below the slots.
+    pub(super) deeper: u32,
+}
+
+/// The assembled code.
+pub(super) struct Assembled {
+    pub(super) bytes: Vec<u8>,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl<'o> Code<'o> {
+    pub(super) fn new(
+        options: &'o PadOptions<'o>,
+        site: u64,
+        slots: BTreeMap<Slot, u32>,
+    ) -> Made<Self> {
+        Ok(Self {
+            asm: CodeAssembler::new(64)?,
+            options,
+            site,
+            mode: Mode::Direct,
+            sites: Vec::new(),
+            slots,
+            labels: Vec::new(),
+            faults: Vec::new(),
+            later: Vec::new(),
+            deeper: 0,
+        })
+    }
+
+    pub(super) fn layout(&self) -> &'o SharedLayout {
+        self.options.layout
+    }
+
+    /// The slots that were used, without gaps.
+    pub(super) fn packed_slots(&self) -> BTreeMap<Slot, u32> {
+        let places = (0..).step_by(8);
+        self.slots.keys().copied().zip(places).collect()
+    }
+
+    /// The registers that have been saved.
+    pub(super) fn saved(&self) -> Vec<Gpr> {
+        let saved = self.slots.keys().filter_map(|slot| match slot {
+            Slot::Saved(register) => Some(*register),
+            _ => None,
+        });
+        saved.collect()
+    }
+
+    /// How far the stack pointer is moved, but for the red zone.
+    pub(super) fn room(&self) -> u32 {
+        self.slots.values().max().map_or(8, |last| last + 8)
+    }
+
+    fn place_of(&mut self, slot: Slot) -> u32 {
+        let next = self.room();
+        *self.slots.entry(slot).or_insert(next)
+    }
+
+    pub(super) fn slot(&mut self, slot: Slot) -> AsmMemoryOperand {
+        qword_ptr(rsp + self.place_of(slot))
+    }
+
+    /// A slot while the stack pointer is `moved` bytes lower than usual.
+    pub(super) fn slot_below(&mut self, slot: Slot, moved: u32) -> AsmMemoryOperand {
+        qword_ptr(rsp + (self.place_of(slot) + moved))
+    }
+
+    /// Says that the code changes a register.
+    pub(super) fn uses(&mut self, registers: &[AsmRegister64]) {
+        for register in registers {
+            if let Some(number) = (0..16).map(Gpr).find(|gpr| gpr.wide() == *register) {
+                self.place_of(Slot::Saved(number));
+            }
+        }
+    }
+
+    /// Says that the program's value of a register is needed later.
+    pub(super) fn uses_program(&mut self, register: Gpr) {
+        if register.is_clobbered() {
+            self.place_of(Slot::Saved(register));
+        }
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.slots.contains_key(&slot)
+    }
+
+    pub(super) fn shared(&self, offset: u64) -> AsmMemoryOperand {
+        // The layout has no offset from 2 GiB on.
+        SHARED + offset as i64
+    }
+
+    pub(super) fn label(&mut self) -> Label {
+        let label = self.asm.create_label();
+        self.labels.push(label);
+        Label(self.labels.len() - 1)
+    }
+
+    /// For a jump.
+    pub(super) fn to(&self, label: Label) -> CodeLabel {
+        self.labels.get(label.0).copied().unwrap_or_default()
+    }
+
+    pub(super) fn place(&mut self, label: Label) -> Made {
+        if let Some(label) = self.labels.get_mut(label.0) {
+            self.asm.set_label(label)?;
+        }
+        // An instruction can have one label only.
+        Ok(self.asm.zero_bytes()?)
+    }
+
+    /// The next instruction may fault; the thread then goes on at the label.
+    pub(super) fn may_fault(&mut self, resume: Label) {
+        self.may_fault_for(resume, FaultKind::Memory);
+    }
+
+    pub(super) fn may_fault_for(&mut self, resume: Label, kind: FaultKind) {
+        let next = self.asm.instructions().len();
+        self.faults.push((next, resume, kind));
+    }
+
+    /// Code that is seldom run, to stand behind all else.
+    pub(super) fn later(&mut self, code: impl FnOnce(&mut Code<'o>) -> Made + 'o) {
+        self.later.push((self.mode, Box::new(code)));
+    }
+
+    pub(super) fn emit_later(&mut self) -> Made {
+        while !self.later.is_empty() {
+            for (mode, code) in std::mem::take(&mut self.later) {
+                self.mode = mode;
+                code(self)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn site(&mut self, condition: bool, kind: ErrorKind) -> u32 {
+        self.sites.push(ErrorSite { condition, kind });
+        self.sites.len() as u32 - 1
+    }
+
+    /// Puts a number into a register by the shortest instruction. Flags stay.
+    pub(super) fn number(&mut self, register: Gpr, number: u64) -> Made {
+        if let Ok(small) = u32::try_from(number) {
+            self.asm.mov(register.half(), small)?;
+        } else if let Ok(signed) = i32::try_from(number.cast_signed()) {
+            self.asm.mov(register.wide(), i64::from(signed))?;
+        } else {
+            self.asm.mov(register.wide(), number)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn assemble(&mut self, place: u64) -> Made<Assembled> {
+        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+        let result = self.asm.assemble_options(place, options)?;
+        let offsets = &result.inner.new_instruction_offsets;
+        let missing = || CannotCompile::Encoding("an instruction has no offset".to_owned());
+        let mut faults = Vec::with_capacity(self.faults.len());
+        for (instruction, label, kind) in &self.faults {
+            let at = *offsets.get(*instruction).ok_or_else(missing)?;
+            let label = self.labels.get(label.0).ok_or_else(missing)?;
+            let resume = result.label_ip(label)?.wrapping_sub(place);
+            faults.push(Fault {
+                at,
+                resume: u32::try_from(resume).map_err(|_| missing())?,
+                kind: *kind,
+            });
+        }
+        faults.sort_by_key(|fault| fault.at);
+        Ok(Assembled {
+            bytes: result.inner.code_buffer,
+            faults,
+        })
+    }
+}

@@ -1,0 +1,340 @@
+//! A frame: room reserved, filled, told to be whole.
+
+use iced_x86::code_asm::*;
+use tracewire_tracefile::VariableNumber;
+
+use super::code::{Code, Gpr, Label, Made, OUT, SHARED, Slot};
+use super::plan::Bound;
+use crate::layout::{WhenFull, header, record, ring, tracepoint};
+use crate::shared::stop;
+
+/// A frame's tracepoint number and size, before its blocks.
+pub(super) const FRAME_HEADER: u32 = 6;
+
+/// A variable's block.
+pub(super) const VARIABLE: u32 = 13;
+
+/// The bit of the reserved length that says that some of it may be given back.
+const MAY_SHRINK: u32 = 1;
+
+/// The frame that is being made, as far as the compiler knows it.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    /// The tracepoint's block.
+    pub(super) index: u32,
+    pub(super) block: u64,
+    /// How long the record may get, header included.
+    pub(super) reserved: u32,
+    /// So many bytes from `OUT` on have been written.
+    pub(super) at: u32,
+    /// Nobody knows how long it gets, so that room and pieces are counted as it is made.
+    pub(super) unbounded: bool,
+    /// It may well be shorter than its room.
+    pub(super) shrinks: bool,
+    /// Where to go when it gets too long.
+    pub(super) give_up: Label,
+    /// Where to go when there is no frame.
+    pub(super) next: Label,
+    /// Behind the expression that is being made.
+    pub(super) exit: Option<Label>,
+    /// How much it may hold, as far as it has been made.
+    pub(super) bound: Bound,
+}
+
+/// What the parts of a tracepoint need to know of the hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Needs {
+    pub(super) time: bool,
+    pub(super) thread: bool,
+    pub(super) cpu: bool,
+}
+
+impl<'o> Code<'o> {
+    /// Moves `OUT` behind what was written.
+    pub(super) fn flush(&mut self, frame: &mut Frame) -> Made {
+        if frame.at > 0 {
+            self.asm.add(OUT, frame.at as i32)?;
+            frame.at = 0;
+        }
+        Ok(())
+    }
+
+    /// Puts the number of the cpu into `eax`.
+    pub(super) fn cpu(&mut self) -> Made {
+        self.uses(&[rax]);
+        if self.options.features.rdpid {
+            self.asm.rdpid(rax)?;
+        } else {
+            // The kernel keeps it, for its vdso, in the limit of a segment.
+            self.asm.mov(eax, 0x7b)?;
+            self.asm.lsl(eax, eax)?;
+        }
+        // The node stands above.
+        self.asm.and(eax, 0xfff)?;
+        Ok(())
+    }
+
+    /// Reserves the record of a frame: `OUT` is its start then.
+    pub(super) fn reserve(&mut self, frame: &Frame, keep_cpu: bool) -> Made {
+        self.uses(&[rax, rcx, rdx, rsi, rdi]);
+        let sizes = self.layout().sizes;
+        let mask = self.layout().ring_mask() as i32;
+        let (again, lap, lapped, full) = (self.label(), self.label(), self.label(), self.label());
+        self.cpu()?;
+        if keep_cpu {
+            let cpu = self.slot(Slot::Cpu);
+            self.asm.mov(cpu, rax)?;
+        }
+        let rings = self.layout().rings as i64;
+        if sizes.cpus > 1 {
+            self.asm.and(eax, (sizes.cpus - 1) as i32)?;
+            self.asm
+                .imul_3(rax, rax, self.layout().ring_stride as i32)?;
+            self.asm.lea(rcx, SHARED + rax + rings)?;
+        } else {
+            self.asm.lea(rcx, SHARED + rings)?;
+        }
+        let size = frame.reserved;
+        self.place(again)?;
+        self.asm.mov(rax, qword_ptr(rcx + ring::HEAD))?;
+        self.asm.mov(edi, eax)?;
+        self.asm.and(edi, mask)?;
+        self.asm.lea(esi, dword_ptr(rdi + size))?;
+        self.asm.lea(rdx, rax + size)?;
+        self.asm.cmp(esi, sizes.ring_bytes as i32)?;
+        self.asm.jae(self.to(lap))?;
+        self.place(lapped)?;
+        self.asm.mov(rsi, rdx)?;
+        self.asm.sub(rsi, qword_ptr(rcx + ring::TAIL))?;
+        self.asm.cmp(rsi, sizes.ring_bytes as i32)?;
+        self.asm.ja(self.to(full))?;
+        self.asm.lock().cmpxchg(qword_ptr(rcx + ring::HEAD), rdx)?;
+        self.asm.jne(self.to(again))?;
+
+        self.asm.lea(rdi, rcx + rdi + ring::DATA)?;
+        let may_shrink = if frame.shrinks { MAY_SHRINK } else { 0 };
+        self.asm.mov(
+            dword_ptr(rdi + record::RESERVED),
+            (size | may_shrink) as i32,
+        )?;
+        if frame.shrinks {
+            for (slot, register) in [(Slot::Position, rax), (Slot::Reserved, rdx)] {
+                let slot = self.slot(slot);
+                self.asm.mov(slot, register)?;
+            }
+        }
+        for (slot, register) in [(Slot::Ring, rcx), (Slot::Record, rdi)] {
+            let slot = self.slot(slot);
+            self.asm.mov(slot, register)?;
+        }
+        self.asm.mov(rdx, !self.layout().salt)?;
+        self.asm.xor(rax, rdx)?;
+        self.asm.mov(qword_ptr(rdi + record::STATE), rax)?;
+
+        let (next, index) = (frame.next, frame.index);
+        self.later(move |code| {
+            code.place(lap)?;
+            code.asm.mov(rdx, rax)?;
+            code.asm.or(rdx, mask)?;
+            code.asm.inc(rdx)?;
+            code.asm.jmp(code.to(lapped))?;
+            code.place(full)?;
+            code.no_room(again, next, index)
+        });
+        Ok(())
+    }
+
+    /// What to do when a ring is full, whose start is in `rcx`.
+    fn no_room(&mut self, again: Label, next: Label, index: u32) -> Made {
+        let sizes = self.layout().sizes;
+        let lost = self.label();
+        if sizes.when_full == WhenFull::Overwrite {
+            self.drop_oldest(again, lost)?;
+        }
+        self.place(lost)?;
+        self.asm.lock().inc(qword_ptr(rcx + ring::LOST))?;
+        if sizes.when_full == WhenFull::Stop {
+            self.stop_run(stop::FULL, index)?;
+        }
+        self.asm.jmp(self.to(next))?;
+        Ok(())
+    }
+
+    /// Frees the oldest record, if it is whole and nothing is strange about it.
+    fn drop_oldest(&mut self, again: Label, lost: Label) -> Made {
+        let ring_bytes = self.layout().sizes.ring_bytes as i32;
+        let mask = self.layout().ring_mask() as i32;
+        let longest = (self.layout().sizes.frame_limit + 7) & !7;
+        let (lap, free) = (self.label(), self.label());
+        self.asm.mov(rax, qword_ptr(rcx + ring::TAIL))?;
+        self.asm.mov(edi, eax)?;
+        self.asm.and(edi, mask)?;
+        self.asm.lea(rsi, rcx + rdi + ring::DATA)?;
+        self.asm.mov(rdx, self.layout().salt)?;
+        self.asm.xor(rdx, rax)?;
+        self.asm.cmp(qword_ptr(rsi + record::STATE), rdx)?;
+        self.asm.jne(self.to(lost))?;
+        self.asm.mov(esi, dword_ptr(rsi + record::RESERVED))?;
+        self.asm.lea(edx, dword_ptr(rsi - record::FRAME))?;
+        self.asm.cmp(edx, longest as i32)?;
+        self.asm.ja(self.to(lost))?;
+        self.asm.lea(edx, dword_ptr(rdi + rsi))?;
+        self.asm.cmp(edx, ring_bytes)?;
+        self.asm.lea(rdx, rax + rsi)?;
+        self.asm.jb(self.to(free))?;
+        self.place(lap)?;
+        self.asm.mov(rdx, rax)?;
+        self.asm.or(rdx, mask)?;
+        self.asm.inc(rdx)?;
+        self.place(free)?;
+        self.asm.lock().cmpxchg(qword_ptr(rcx + ring::TAIL), rdx)?;
+        self.asm.jne(self.to(again))?;
+        self.asm.lock().inc(qword_ptr(rcx + ring::DROPPED))?;
+        self.asm.jmp(self.to(again))?;
+        Ok(())
+    }
+
+    /// Ends the run for all pads, if nobody has yet. Changes `rax` and `rdx`.
+    pub(super) fn stop_run(&mut self, reason: u32, index: u32) -> Made {
+        self.asm.xor(eax, eax)?;
+        self.asm.mov(edx, reason | index << 8)?;
+        let word = dword_ptr(SHARED + header::STOP);
+        self.asm.lock().cmpxchg(word, edx)?;
+        Ok(())
+    }
+
+    /// Writes the rest of the record's header, when the record is reserved.
+    pub(super) fn begin_record(&mut self, frame: &Frame, stamp: u32, needs: Needs) -> Made {
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)?;
+        self.asm.mov(qword_ptr(OUT + record::TIME), rax)?;
+        if needs.time {
+            self.microseconds()?;
+        }
+        self.asm
+            .mov(dword_ptr(OUT + record::TRACEPOINT), frame.index as i32)?;
+        self.asm.mov(dword_ptr(OUT + record::STAMP), stamp as i32)?;
+        if needs.thread {
+            self.thread()?;
+        }
+        Ok(())
+    }
+
+    /// Makes a counter in `rax` the time of the hit.
+    pub(super) fn microseconds(&mut self) -> Made {
+        let time = self.slot(Slot::Microseconds);
+        self.asm.sub(rax, qword_ptr(SHARED + header::CLOCK_BASE))?;
+        self.asm.mul(qword_ptr(SHARED + header::CLOCK_RATE))?;
+        self.asm.add(rdx, qword_ptr(SHARED + header::CLOCK_START))?;
+        self.asm.mov(time, rdx)?;
+        Ok(())
+    }
+
+    /// Writes a variable's block with the value in a register at `OUT + at`.
+    pub(super) fn variable_block(
+        &mut self,
+        at: u32,
+        number: VariableNumber,
+        value: AsmRegister64,
+    ) -> Made {
+        let number = number.0;
+        if let 0..0x80_0000 = number {
+            // The letter and the number are one number; the value overwrites what is too much.
+            let word = number << 8 | i32::from(b'V');
+            self.asm.mov(qword_ptr(OUT + at), word)?;
+        } else {
+            self.asm.mov(byte_ptr(OUT + at), i32::from(b'V'))?;
+            self.asm.mov(dword_ptr(OUT + (at + 1)), number)?;
+        }
+        self.asm.mov(qword_ptr(OUT + (at + 5)), value)?;
+        Ok(())
+    }
+
+    /// Tells the frame to be whole.
+    pub(super) fn commit(&mut self, frame: &Frame) -> Made {
+        let start = self.slot(Slot::Record);
+        self.asm.mov(rax, start)?;
+        let before = record::FRAME as i64 - i64::from(frame.at);
+        self.asm.lea(rdx, OUT - before)?;
+        self.asm.sub(rdx, rax)?;
+        self.asm.lea(ecx, dword_ptr(rdx - FRAME_HEADER))?;
+        self.asm
+            .mov(dword_ptr(rax + (record::FRAME as u32 + 2)), ecx)?;
+        self.asm.mov(dword_ptr(rax + record::LENGTH), edx)?;
+        if frame.shrinks {
+            self.shrink(frame)?;
+        }
+        self.asm.not(qword_ptr(rax + record::STATE))?;
+        Ok(())
+    }
+
+    /// Gives back what the record in `rax`, whose frame has `edx` bytes, did not need.
+    fn shrink(&mut self, frame: &Frame) -> Made {
+        let sizes = self.layout().sizes;
+        let mask = self.layout().ring_mask() as i32;
+        let (lap, lapped, kept) = (self.label(), self.label(), self.label());
+        let (position, reserved, ring) = (
+            self.slot(Slot::Position),
+            self.slot(Slot::Reserved),
+            self.slot(Slot::Ring),
+        );
+        self.asm.mov(rdi, rax)?;
+        self.asm.add(edx, (record::FRAME + 7) as i32)?;
+        self.asm.and(edx, -8)?;
+        self.asm.mov(rsi, position)?;
+        self.asm.mov(ecx, esi)?;
+        self.asm.and(ecx, mask)?;
+        self.asm.add(ecx, edx)?;
+        self.asm.cmp(ecx, sizes.ring_bytes as i32)?;
+        self.asm.lea(rcx, rsi + rdx)?;
+        self.asm.jae(self.to(lap))?;
+        self.place(lapped)?;
+        self.asm.mov(rax, reserved)?;
+        self.asm.mov(rsi, ring)?;
+        // Nobody may have reserved behind this record.
+        self.asm.lock().cmpxchg(qword_ptr(rsi + ring::HEAD), rcx)?;
+        self.asm.mov(eax, frame.reserved)?;
+        self.asm.cmovne(edx, eax)?;
+        self.place(kept)?;
+        self.asm.mov(dword_ptr(rdi + record::RESERVED), edx)?;
+        self.asm.mov(rax, rdi)?;
+        self.later(move |code| {
+            code.place(lap)?;
+            code.asm.mov(rcx, rsi)?;
+            code.asm.or(rcx, mask)?;
+            code.asm.inc(rcx)?;
+            code.asm.jmp(code.to(lapped))?;
+            Ok(())
+        });
+        Ok(())
+    }
+
+    /// Makes the record one of no frame, for it would be too long.
+    pub(super) fn give_up(&mut self, frame: &Frame) -> Made {
+        let (start, ring) = (self.slot(Slot::Record), self.slot(Slot::Ring));
+        self.asm.mov(rax, start)?;
+        self.asm.mov(dword_ptr(rax + record::LENGTH), 0)?;
+        self.asm
+            .mov(dword_ptr(rax + record::RESERVED), frame.reserved as i32)?;
+        self.asm.not(qword_ptr(rax + record::STATE))?;
+        self.asm.mov(rax, ring)?;
+        self.asm.lock().inc(qword_ptr(rax + ring::TOO_LONG))?;
+        self.asm.jmp(self.to(frame.next))?;
+        Ok(())
+    }
+
+    /// Counts a hit for the pass count; goes to `frame.next` where it has been met before.
+    pub(super) fn count_pass(&mut self, block: u64, limit: u64, next: Label) -> Made {
+        let passes = self.slot(Slot::Passes);
+        self.uses(&[rax, rcx]);
+        self.asm.mov(eax, 1)?;
+        let count = qword_ptr(SHARED + (block + tracepoint::PASSES) as i64);
+        self.asm.lock().xadd(count, rax)?;
+        self.asm.mov(passes, rax)?;
+        self.number(Gpr(2), limit)?;
+        self.asm.cmp(rax, rcx)?;
+        self.asm.jae(self.to(next))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,363 @@
+//! A whole pad: in, the tracepoints, out.
+
+use iced_x86::code_asm::*;
+
+use super::code::{Code, Gpr, Label, Made, Mode, OUT, RED_ZONE, SHARED, Slot};
+use super::expression::Purpose;
+use super::frame::{FRAME_HEADER, Frame, VARIABLE};
+use super::memory::Length;
+use super::plan::{Bound, Planned, PlannedAction};
+use super::registers::{Value, value};
+use crate::layout::{header, record, tracepoint};
+use crate::pad::{ErrorKind, FaultKind};
+use crate::shared::stop;
+
+/// Of a robust futex: the owner has died, and who owns it.
+const OWNER: u32 = 0x3fff_ffff;
+const WAITERS: u32 = 0x8000_0000;
+
+impl<'o> Code<'o> {
+    /// Makes the pad. What frames can hold is given for each tracepoint.
+    pub(super) fn pad(&mut self, tracepoints: &'o [Planned]) -> Made<Vec<Bound>> {
+        let (finish, orphan, no_stack, end) =
+            (self.label(), self.label(), self.label(), self.label());
+        self.enter(no_stack)?;
+        self.asm.cmp(dword_ptr(SHARED + header::STOP), 0)?;
+        self.asm.jne(self.to(finish))?;
+        // A tracer holds the futex while it lives.
+        self.asm.mov(eax, dword_ptr(SHARED + header::OWNER))?;
+        self.asm.and(eax, !WAITERS as i32)?;
+        self.asm.dec(eax)?;
+        self.asm.cmp(eax, OWNER as i32)?;
+        self.asm.jae(self.to(orphan))?;
+        let bounds = self.tracepoints(tracepoints, finish)?;
+        self.asm.jmp(self.to(finish))?;
+
+        self.emit_later()?;
+        self.place(no_stack)?;
+        let room = RED_ZONE + self.room();
+        self.asm.lea(rsp, rsp + room)?;
+        self.asm.jmp(self.to(end))?;
+
+        self.mode = Mode::Kernel;
+        self.place(orphan)?;
+        self.asm.cmp(dword_ptr(SHARED + header::ORPHAN), 0)?;
+        self.asm.je(self.to(finish))?;
+        self.ask_for_thread()?;
+        let thread = self.slot(Slot::Thread);
+        self.asm.mov(thread, rax)?;
+        self.tracepoints(tracepoints, finish)?;
+        self.asm.jmp(self.to(finish))?;
+        self.emit_later()?;
+
+        self.place(finish)?;
+        self.leave()?;
+        self.place(end)?;
+        Ok(bounds)
+    }
+
+    fn enter(&mut self, no_stack: Label) -> Made {
+        self.uses(&[rax, SHARED]);
+        let down = RED_ZONE + self.room();
+        self.asm.lea(rsp, rsp - down)?;
+        // What is touched first is what lies deepest: when that can be, all can.
+        if self.deeper > 0 {
+            self.may_fault_for(no_stack, FaultKind::Stack);
+            self.asm.mov(qword_ptr(rsp - self.deeper), rax)?;
+        }
+        let first = self.slot(Slot::Saved(Gpr(0)));
+        self.may_fault_for(no_stack, FaultKind::Stack);
+        self.asm.mov(first, rax)?;
+        if self.has(Slot::WholeFlags) {
+            let whole = self.slot(Slot::WholeFlags);
+            self.asm.pushfq()?;
+            self.asm.pop(whole)?;
+        }
+        let flags = self.slot(Slot::Flags);
+        self.asm.lahf()?;
+        self.asm.seto(al)?;
+        self.asm.mov(flags, rax)?;
+        for register in self.saved().into_iter().filter(|register| register.0 != 0) {
+            let slot = self.slot(Slot::Saved(register));
+            self.asm.mov(slot, register.wide())?;
+        }
+        self.number(Gpr(1), self.options.shared.0)
+    }
+
+    fn leave(&mut self) -> Made {
+        let flags = self.slot(Slot::Flags);
+        self.asm.mov(rax, flags)?;
+        // Overflows when `seto` has seen an overflow.
+        self.asm.add(al, 0x7f)?;
+        self.asm.sahf()?;
+        for register in self.saved() {
+            let slot = self.slot(Slot::Saved(register));
+            self.asm.mov(register.wide(), slot)?;
+        }
+        let up = RED_ZONE + self.room();
+        self.asm.lea(rsp, rsp + up)?;
+        Ok(())
+    }
+
+    fn tracepoints(&mut self, tracepoints: &'o [Planned], finish: Label) -> Made<Vec<Bound>> {
+        tracepoints
+            .iter()
+            .map(|tracepoint| self.tracepoint(tracepoint, finish))
+            .collect()
+    }
+
+    fn tracepoint(&mut self, planned: &'o Planned, finish: Label) -> Made<Bound> {
+        let (next, failed) = (self.label(), self.label());
+        let index = planned.index;
+        let enabled = SHARED + (planned.block + tracepoint::ENABLED) as i64;
+        self.asm.cmp(dword_ptr(enabled), 0)?;
+        self.asm.je(self.to(next))?;
+        if let Some(condition) = &planned.condition {
+            self.condition_needs(planned)?;
+            let yes = self.label();
+            let purpose = Purpose::Condition {
+                yes,
+                no: next,
+                failed,
+            };
+            self.expression(condition, purpose)?;
+            self.place(yes)?;
+            self.later(move |code| {
+                code.place(failed)?;
+                code.report(index, finish)
+            });
+        }
+        if planned.pass_count > 0 {
+            self.count_pass(planned.block, planned.pass_count, next)?;
+        }
+        let bound = self.frame(planned, next, finish)?;
+        if planned.pass_count > 0 {
+            let met = self.label();
+            let passes = self.slot(Slot::Passes);
+            self.number(Gpr(0), planned.pass_count - 1)?;
+            self.asm.cmp(passes, rax)?;
+            self.asm.je(self.to(met))?;
+            self.later(move |code| {
+                code.place(met)?;
+                code.stop_run(stop::PASS_COUNT, index)?;
+                code.asm.jmp(code.to(finish))?;
+                Ok(())
+            });
+        }
+        self.place(next)?;
+        Ok(bound)
+    }
+
+    fn condition_needs(&mut self, planned: &Planned) -> Made {
+        let needs = planned.condition_needs;
+        if needs.cpu {
+            self.cpu()?;
+            let cpu = self.slot(Slot::Cpu);
+            self.asm.mov(cpu, rax)?;
+        }
+        if needs.thread {
+            self.thread()?;
+        }
+        if needs.time {
+            self.uses(&[rax, rdx]);
+            self.asm.rdtsc()?;
+            self.asm.shl(rdx, 32)?;
+            self.asm.or(rax, rdx)?;
+            self.microseconds()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the frame of a hit.
+    fn frame(&mut self, planned: &'o Planned, next: Label, finish: Label) -> Made<Bound> {
+        let give_up = self.label();
+        let mut frame = Frame {
+            index: planned.index,
+            block: planned.block,
+            reserved: planned.reserved,
+            at: record::FRAME as u32,
+            unbounded: planned.unbounded,
+            shrinks: planned.shrinks,
+            give_up,
+            next,
+            exit: None,
+            bound: Bound::default(),
+        };
+        let needs = planned.frame_needs;
+        self.reserve(&frame, needs.cpu)?;
+        let stamp = self.stamp_offset(planned);
+        self.begin_record(&frame, stamp, needs)?;
+        self.asm
+            .mov(word_ptr(OUT + frame.at), i32::from(planned.number))?;
+        frame.at += FRAME_HEADER;
+        if planned.registers {
+            self.asm.mov(byte_ptr(OUT + frame.at), i32::from(b'R'))?;
+            frame.at += 1 + self.register_block(frame.at + 1, give_up)?;
+        }
+        if let Some(numbers) = self.options.stamp {
+            for (number, slot) in
+                numbers
+                    .into_iter()
+                    .zip([Slot::Microseconds, Slot::Thread, Slot::Cpu])
+            {
+                let value = self.slot(slot);
+                self.asm.mov(rax, value)?;
+                self.variable_block(frame.at, number, rax)?;
+                frame.at += VARIABLE;
+            }
+        }
+        let can_fail = self.can_fail(planned);
+        if can_fail {
+            let error = self.slot(Slot::Error);
+            self.asm.mov(error, 0)?;
+        }
+        self.actions(planned, &mut frame)?;
+        self.commit(&frame)?;
+        let index = planned.index;
+        if can_fail {
+            let failed = self.label();
+            let error = self.slot(Slot::Error);
+            self.asm.cmp(error, 0)?;
+            self.asm.jne(self.to(failed))?;
+            self.later(move |code| {
+                code.place(failed)?;
+                code.report(index, finish)
+            });
+        }
+        let bound = frame.bound;
+        self.later(move |code| {
+            code.place(give_up)?;
+            code.give_up(&frame)
+        });
+        Ok(bound)
+    }
+
+    fn can_fail(&self, planned: &Planned) -> bool {
+        planned.actions.iter().any(|action| match action {
+            PlannedAction::Expression(_) => true,
+            PlannedAction::Memory { base, .. } => base.is_some(),
+        })
+    }
+
+    /// Where `$trace_timestamp` stands in the frame; 0 if it does not.
+    fn stamp_offset(&self, planned: &Planned) -> u32 {
+        let registers = if planned.registers {
+            1 + self.options.registers.layout_64().size()
+        } else {
+            0
+        };
+        self.options
+            .stamp
+            .map_or(0, |_| FRAME_HEADER + registers + 5)
+    }
+
+    fn actions(&mut self, planned: &'o Planned, frame: &mut Frame) -> Made {
+        if planned.unbounded {
+            // What needs no evaluation is counted first.
+            let pieces = self.slot(Slot::Pieces);
+            let memory = planned
+                .actions
+                .iter()
+                .filter(|action| matches!(action, PlannedAction::Memory { .. }));
+            self.asm.mov(pieces, memory.count() as i32)?;
+        }
+        for action in &planned.actions {
+            frame.exit = None;
+            match action {
+                PlannedAction::Memory {
+                    base,
+                    offset,
+                    length,
+                } => self.memory_action(frame, base.map(|base| base.0), *offset, *length)?,
+                PlannedAction::Expression(program) => {
+                    let before = frame.bound;
+                    self.expression(program, Purpose::Action(frame))?;
+                    let collects = frame.bound.bytes > before.bytes;
+                    // What cannot be read is a piece too.
+                    frame.bound.pieces += 1;
+                    frame.bound.varies |= collects && has_jumps(program);
+                    frame.bound.unbounded |= program.has_loops() && collects;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn memory_action(
+        &mut self,
+        frame: &mut Frame,
+        base: Option<u16>,
+        offset: u64,
+        length: u32,
+    ) -> Made {
+        self.uses(&[r11]);
+        let Some(base) = base else {
+            self.number(Gpr(11), offset)?;
+            return self.memory_piece(frame, r11, Length::Known(length));
+        };
+        let address = match value(base) {
+            Value::General(general) => {
+                self.uses_program(general);
+                self.program_register(general, r11)?;
+                r11
+            }
+            Value::Other(source) => {
+                self.other_register(source, base, Gpr(11))?;
+                r11
+            }
+            Value::None => {
+                // The action fails at every hit.
+                let skip = self.label();
+                let register = tracewire_tracefile::RegisterNumber(base);
+                let site = self.site(false, ErrorKind::Register(register));
+                self.flush(frame)?;
+                self.action_error(site, 0, skip)?;
+                return self.place(skip);
+            }
+        };
+        if offset != 0 {
+            match i32::try_from(offset.cast_signed()) {
+                Ok(small) => self.asm.add(address, small)?,
+                Err(_) => {
+                    self.uses(&[rax]);
+                    self.number(Gpr(0), offset)?;
+                    self.asm.add(address, rax)?;
+                }
+            }
+        }
+        self.memory_piece(frame, address, Length::Known(length))
+    }
+
+    /// Ends the run with the error in the slots.
+    fn report(&mut self, index: u32, finish: Label) -> Made {
+        let (error, detail) = (self.slot(Slot::Error), self.slot(Slot::ErrorDetail));
+        self.uses(&[rax, rdx]);
+        self.asm.xor(eax, eax)?;
+        self.asm.mov(edx, 1)?;
+        self.asm
+            .lock()
+            .cmpxchg(qword_ptr(SHARED + header::ERROR), rdx)?;
+        self.asm.jne(self.to(finish))?;
+        self.asm.mov(rax, error)?;
+        self.asm.dec(rax)?;
+        self.asm.mov(qword_ptr(SHARED + header::ERROR_SITE), rax)?;
+        self.asm.mov(rax, detail)?;
+        self.asm
+            .mov(qword_ptr(SHARED + header::ERROR_DETAIL), rax)?;
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)?;
+        self.asm.mov(qword_ptr(SHARED + header::ERROR_TIME), rax)?;
+        self.stop_run(stop::ERROR, index)?;
+        self.asm.jmp(self.to(finish))?;
+        Ok(())
+    }
+}
+
+/// Whether a way through the program can pass some of it by.
+fn has_jumps(program: &tracewire_agent_expr::Verified) -> bool {
+    super::expression::decode(program).iter().any(|each| {
+        use tracewire_agent_expr::Opcode::{Goto, IfGoto};
+        matches!(each.opcode, Goto | IfGoto)
+    })
+}

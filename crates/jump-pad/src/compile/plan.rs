@@ -1,0 +1,188 @@
+//! A tracepoint, checked and taken apart.
+
+use tracewire_agent_expr::{Verified, verify};
+use tracewire_tracefile::{Action, RegisterNumber};
+
+use super::code::Made;
+use super::frame::{FRAME_HEADER, Needs, VARIABLE};
+use super::memory::PIECES;
+use crate::layout::record;
+use crate::pad::{CannotCompile, PadOptions, PadTracepoint, PadVariable};
+
+pub(super) enum PlannedAction {
+    Memory {
+        base: Option<RegisterNumber>,
+        offset: u64,
+        length: u32,
+    },
+    Expression(Verified),
+}
+
+pub(super) struct Planned {
+    /// Its number in the shared memory, and where its block is there.
+    pub(super) index: u32,
+    pub(super) block: u64,
+    pub(super) number: u16,
+    pub(super) pass_count: u64,
+    pub(super) condition: Option<Verified>,
+    pub(super) registers: bool,
+    pub(super) actions: Vec<PlannedAction>,
+    pub(super) condition_needs: Needs,
+    pub(super) frame_needs: Needs,
+    /// How long its record gets at most.
+    pub(super) reserved: u32,
+    pub(super) shrinks: bool,
+    pub(super) unbounded: bool,
+}
+
+/// What a first pass has found of a tracepoint's frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Bound {
+    /// The bytes of the blocks that actions make.
+    pub(super) bytes: u64,
+    pub(super) pieces: u64,
+    /// Not even the most of it is known.
+    pub(super) unbounded: bool,
+    /// It is often less.
+    pub(super) varies: bool,
+}
+
+fn needs(program: &Verified, options: &PadOptions<'_>, needs: &mut Needs) -> Made {
+    for number in program
+        .variables_read()
+        .iter()
+        .chain(program.variables_collected())
+        .chain(program.variables_set())
+    {
+        let number = tracewire_tracefile::VariableNumber(i32::from(*number));
+        match options.variables.get(&number) {
+            Some(PadVariable::Timestamp) => needs.time = true,
+            Some(PadVariable::Thread) => needs.thread = true,
+            Some(PadVariable::Cpu) => needs.cpu = true,
+            Some(PadVariable::Slot(_)) => {}
+            None => return Err(CannotCompile::Variable(number)),
+        }
+    }
+    Ok(())
+}
+
+fn check(code: &[u8]) -> Made<Verified> {
+    let program = verify(code)?;
+    if program.prints() {
+        return Err(CannotCompile::Prints);
+    }
+    Ok(program)
+}
+
+impl Planned {
+    pub(super) fn new(tracepoint: &PadTracepoint<'_>, options: &PadOptions<'_>) -> Made<Self> {
+        let definition = tracepoint.definition;
+        if definition.step_count > 0 {
+            return Err(CannotCompile::Steps);
+        }
+        let number = definition.number.0;
+        let number = u16::try_from(number)
+            .ok()
+            .filter(|number| (1..=i16::MAX as u16).contains(number))
+            .ok_or(CannotCompile::Number(number))?;
+        let block = options
+            .layout
+            .tracepoint(tracepoint.index)
+            .ok_or(CannotCompile::Block(tracepoint.index))?;
+        let condition = definition.condition.as_deref().map(check).transpose()?;
+        let mut condition_needs = Needs::default();
+        if let Some(condition) = &condition {
+            if !condition.has_result() {
+                return Err(CannotCompile::NoResult);
+            }
+            needs(condition, options, &mut condition_needs)?;
+        }
+        let stamp = options.stamp.is_some();
+        let mut frame_needs = Needs {
+            time: stamp,
+            thread: stamp,
+            cpu: stamp,
+        };
+        let mut registers = options.always_registers;
+        let mut actions = Vec::new();
+        for action in &definition.actions {
+            match action {
+                Action::Registers(_) => registers = true,
+                &Action::Memory {
+                    base,
+                    offset,
+                    length,
+                } => {
+                    let limit = options.layout.sizes.frame_limit;
+                    let length = u32::try_from(length)
+                        .ok()
+                        .filter(|length| *length <= limit)
+                        .ok_or(CannotCompile::Frame {
+                            needed: length,
+                            limit,
+                        })?;
+                    actions.push(PlannedAction::Memory {
+                        base,
+                        offset,
+                        length,
+                    });
+                }
+                Action::Expression(code) => {
+                    let program = check(code)?;
+                    needs(&program, options, &mut frame_needs)?;
+                    actions.push(PlannedAction::Expression(program));
+                }
+                Action::StaticData => return Err(CannotCompile::StaticData),
+            }
+        }
+        Ok(Self {
+            index: tracepoint.index,
+            block,
+            number,
+            pass_count: definition.pass_count,
+            condition,
+            registers,
+            actions,
+            condition_needs,
+            frame_needs,
+            reserved: longest(options),
+            shrinks: false,
+            unbounded: false,
+        })
+    }
+
+    /// Takes over what the first pass has found.
+    pub(super) fn settle(&mut self, bound: Bound, options: &PadOptions<'_>) -> Made {
+        let limit = options.layout.sizes.frame_limit;
+        if !bound.unbounded && bound.pieces > u64::from(PIECES) {
+            return Err(CannotCompile::Pieces);
+        }
+        let needed = bound.bytes + u64::from(self.fixed_bytes(options));
+        if needed > u64::from(limit) {
+            return Err(CannotCompile::Frame { needed, limit });
+        }
+        self.unbounded = bound.unbounded;
+        self.shrinks = bound.varies || bound.unbounded;
+        if !bound.unbounded {
+            // At most a frame limit, which has 16 bits.
+            self.reserved = (record::FRAME as u32 + needed as u32).next_multiple_of(8);
+        }
+        Ok(())
+    }
+
+    /// What stands in every frame.
+    fn fixed_bytes(&self, options: &PadOptions<'_>) -> u32 {
+        let registers = if self.registers {
+            1 + options.registers.layout_64().size()
+        } else {
+            0
+        };
+        let stamp = options.stamp.map_or(0, |_| 3 * VARIABLE);
+        FRAME_HEADER + registers + stamp
+    }
+}
+
+/// The longest record.
+fn longest(options: &PadOptions<'_>) -> u32 {
+    (record::FRAME as u32 + options.layout.sizes.frame_limit) & !7
+}
