@@ -1,6 +1,7 @@
 //! Execution traces: what a processor did, instruction by instruction.
 #![deny(missing_docs)]
 
+pub mod machine;
 pub mod record;
 pub mod text;
 mod value;

@@ -1,0 +1,240 @@
+//! The tables of machines: GDB takes every description, every name finds its register, and traces tell their machine.
+
+use std::process::Command;
+
+use tracewire_exec_trace::machine::{Machine, Rest, guess, of_elf};
+use tracewire_exec_trace::text::Format;
+use tracewire_sample_machine::{Options, Program, Trace};
+use tracewire_tracefile::Architecture;
+
+#[test]
+fn gdb_takes_every_target_description() {
+    let folder = tempfile::tempdir().unwrap();
+    for architecture in Architecture::ALL {
+        let machine = Machine::of(*architecture);
+        let path = folder.path().join(format!("{architecture}.xml"));
+        std::fs::write(&path, machine.target_xml()).unwrap();
+        let said = Command::new("gdb-multiarch")
+            .args(["-nx", "-batch"])
+            .args(["-ex", &format!("set endian {}", machine.byte_order())])
+            .args(["-ex", &format!("set tdesc filename {}", path.display())])
+            .args(["-ex", "show architecture", "-ex", "maint print registers"])
+            .output()
+            .unwrap();
+        let complaints = String::from_utf8_lossy(&said.stderr).to_lowercase();
+        if complaints.contains("unknown architecture") || complaints.contains("not recognized") {
+            eprintln!("{architecture}: this GDB does not know it: {complaints}");
+            assert_eq!(*architecture, Architecture::Nios2, "{complaints}");
+            continue;
+        }
+        assert!(
+            !complaints.contains("warning") && !complaints.contains("error"),
+            "{architecture}: {complaints}"
+        );
+        let said = String::from_utf8_lossy(&said.stdout);
+        assert!(said.contains("(currently \""), "{architecture}: {said}");
+        let known: Vec<&str> = said
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        for register in machine.layout().registers() {
+            // GDB has names of its own for what the description numbers.
+            let renamed = matches!(
+                architecture,
+                Architecture::Mips
+                    | Architecture::MipsLittle
+                    | Architecture::Mips64
+                    | Architecture::Mips64Little
+            );
+            assert!(
+                renamed || known.contains(&register.name.as_str()),
+                "{architecture}: {} is not among {known:?}",
+                register.name
+            );
+        }
+    }
+}
+
+#[test]
+fn names_find_registers() {
+    use Architecture::{
+        Aarch64, Arm, I386, Mips, Mips64, Nios2, PowerPc, Riscv32, Riscv64, X86_64,
+    };
+    // Machine, name, register, lowest bit, bits, rest.
+    for (architecture, name, register, bit, bits, rest) in [
+        (Mips, "t0", "r8", 0, 32, Rest::Zero),
+        (Mips, "r8", "r8", 0, 32, Rest::Zero),
+        (Mips, "$sp", "r29", 0, 32, Rest::Zero),
+        (Mips, "$29", "r29", 0, 32, Rest::Zero),
+        (Mips, "s8", "r30", 0, 32, Rest::Zero),
+        (Mips, "hi", "hi", 0, 32, Rest::Zero),
+        (Mips64, "a4", "r8", 0, 64, Rest::Zero),
+        (Riscv64, "t0", "t0", 0, 64, Rest::Zero),
+        (Riscv64, "x5", "t0", 0, 64, Rest::Zero),
+        (Riscv32, "s0", "fp", 0, 32, Rest::Zero),
+        (Riscv32, "x8", "fp", 0, 32, Rest::Zero),
+        (Riscv64, "f10", "fa0", 0, 64, Rest::Zero),
+        (Riscv64, "f27", "fs11", 0, 64, Rest::Zero),
+        (Riscv64, "f28", "ft8", 0, 64, Rest::Zero),
+        (Arm, "R13", "sp", 0, 32, Rest::Zero),
+        (Arm, "SP_SVC", "sp", 0, 32, Rest::Zero),
+        (Arm, "r14_irq", "lr", 0, 32, Rest::Zero),
+        (Arm, "R1 (USR)", "r1", 0, 32, Rest::Zero),
+        (Arm, "ip", "r12", 0, 32, Rest::Zero),
+        (Arm, "s3", "d1", 32, 32, Rest::Kept),
+        (Aarch64, "W3", "x3", 0, 32, Rest::Zero),
+        (Aarch64, "LR", "x30", 0, 64, Rest::Zero),
+        (Aarch64, "SP_EL1", "sp", 0, 64, Rest::Zero),
+        (Aarch64, "D7", "v7", 0, 64, Rest::Zero),
+        (Aarch64, "Q7", "v7", 0, 128, Rest::Zero),
+        (X86_64, "%eax", "rax", 0, 32, Rest::Zero),
+        (X86_64, "ah", "rax", 8, 8, Rest::Kept),
+        (X86_64, "sil", "rsi", 0, 8, Rest::Kept),
+        (X86_64, "r9w", "r9", 0, 16, Rest::Kept),
+        (X86_64, "rflags", "eflags", 0, 32, Rest::Zero),
+        (I386, "bx", "ebx", 0, 16, Rest::Kept),
+        (PowerPc, "gpr31", "r31", 0, 32, Rest::Zero),
+        (PowerPc, "cr0", "cr", 28, 4, Rest::Kept),
+        (PowerPc, "cr7", "cr", 0, 4, Rest::Kept),
+        (Nios2, "r27", "sp", 0, 32, Rest::Zero),
+        (Nios2, "ctl4", "ipending", 0, 32, Rest::Zero),
+    ] {
+        let machine = Machine::of(architecture);
+        let parts = machine.locate(name.as_bytes());
+        let [part] = parts.unwrap_or_else(|| panic!("{architecture} {name}")) else {
+            panic!("{architecture} {name}: one part");
+        };
+        let found = machine.layout().by_number(part.register).unwrap();
+        assert_eq!(
+            (
+                found.name.as_str(),
+                part.register_bit,
+                part.bits,
+                part.rest,
+                part.value_bit
+            ),
+            (register, bit, bits, rest, 0),
+            "{architecture} {name}"
+        );
+    }
+    let quad = Machine::of(Arm).locate(b"q1").unwrap();
+    let names: Vec<_> = quad
+        .iter()
+        .map(|part| {
+            (
+                &Machine::of(Arm)
+                    .layout()
+                    .by_number(part.register)
+                    .unwrap()
+                    .name[..],
+                part.value_bit,
+            )
+        })
+        .collect();
+    assert_eq!(names, [("d2", 0), ("d3", 64)]);
+    assert_eq!(Machine::of(X86_64).locate(b"ymm3").unwrap().len(), 2);
+    assert!(Machine::of(Mips).locate(b"x5").is_none());
+    assert!(Machine::of(Mips).locate(b"\xff").is_none());
+}
+
+#[test]
+fn every_machine_has_the_registers_that_calls_need() {
+    for architecture in Architecture::ALL {
+        let machine = Machine::of(*architecture);
+        let name = |number| machine.layout().by_number(number).unwrap().name.clone();
+        let pointers = machine.pointer_size();
+        let stack = machine.layout().by_number(machine.stack_pointer()).unwrap();
+        assert_eq!(stack.size(), u32::from(pointers), "{architecture}");
+        assert_eq!(
+            machine.program_counter().size(),
+            u32::from(pointers),
+            "{architecture}"
+        );
+        let expected = match architecture {
+            Architecture::X86_64 => ("rsp", None),
+            Architecture::I386 => ("esp", None),
+            Architecture::Mips
+            | Architecture::MipsLittle
+            | Architecture::Mips64
+            | Architecture::Mips64Little => ("r29", Some("r31")),
+            Architecture::Aarch64 => ("sp", Some("x30")),
+            Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little => {
+                ("r1", Some("lr"))
+            }
+            Architecture::Arm | Architecture::ArmBig => ("sp", Some("lr")),
+            _ => ("sp", Some("ra")),
+        };
+        assert_eq!(name(machine.stack_pointer()), expected.0, "{architecture}");
+        assert_eq!(
+            machine.return_address().map(name).as_deref(),
+            expected.1,
+            "{architecture}"
+        );
+    }
+}
+
+#[test]
+fn the_sample_machine_is_recognised() {
+    for (big_endian, architecture) in [
+        (true, Architecture::Mips),
+        (false, Architecture::MipsLittle),
+    ] {
+        let options = Options {
+            big_endian,
+            ..Options::default()
+        };
+        let mut text = Vec::new();
+        Trace::new(&options).write(&mut text, 3_000_000).unwrap();
+        assert_eq!(guess(Format::Qemu4v, &text), Some(architecture));
+        assert_eq!(
+            of_elf(&Program::of(&options).elf(&options)),
+            Some(architecture)
+        );
+    }
+}
+
+#[test]
+fn traces_tell_their_machine() {
+    for (format, text, architecture) in [
+        (
+            Format::Tarmac,
+            "1 clk IT (1) 00008000 d2a00200 O EL3h_s : MOVZ X0, #16\n",
+            Some(Architecture::Aarch64),
+        ),
+        (
+            Format::Tarmac,
+            "1 clk IT (1) 00008000 e3a00001 A svc_s : MOV r0,#1\n",
+            Some(Architecture::Arm),
+        ),
+        (
+            Format::Tarmac,
+            "1 clk IT (1) 00008000 bf00 T16 thrd : NOP\n",
+            Some(Architecture::Arm),
+        ),
+        (
+            Format::Qemu4v,
+            "1 clk 0 IT (1) 00008000 00000537 A usr : lui a0,0x0\n1 clk R x10 0000000000000000\n",
+            Some(Architecture::Riscv64),
+        ),
+        (
+            Format::Qemu4v,
+            "1 clk 0 IT (1) 00008000 4881 A usr : li a7,0\n1 clk R a7 00000000\n",
+            Some(Architecture::Riscv32),
+        ),
+        (
+            Format::Qemu4v,
+            "1 clk 0 IT (1) 00008000 4889e5 A usr : mov rbp,rsp\n1 clk R rbp 00007fff00000000\n",
+            Some(Architecture::X86_64),
+        ),
+        (
+            Format::Qemu4v,
+            "1 clk 0 IT (1) 00008000 9421ffe0 A usr : stwu r1,-32(r1)\n1 clk R r1 00007f00\n",
+            Some(Architecture::PowerPc),
+        ),
+        (Format::Nios2V2, "", Some(Architecture::Nios2)),
+        (Format::Qemu4v, "", None),
+        (Format::Qemu4v, "1 clk R q 00\n", None),
+    ] {
+        assert_eq!(guess(format, text.as_bytes()), architecture, "{text}");
+    }
+}
