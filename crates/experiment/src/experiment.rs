@@ -97,6 +97,9 @@ pub struct Experiment<S> {
     pub(crate) condition: Evaluation,
     pub(crate) stepping: Stepping,
     pub(crate) created: u64,
+    /// Which bytes of the register blocks are known, from the frame of this number on, counted from the run's start; none
+    /// means all.
+    pub(crate) known_registers: Vec<(u64, Option<Vec<bool>>)>,
     pub(crate) running: bool,
     installed: BTreeSet<Address>,
     status: StatusFields,
@@ -118,6 +121,7 @@ impl<S: FrameStore> Experiment<S> {
             condition: Evaluation::new(),
             stepping: Stepping::default(),
             created: 0,
+            known_registers: Vec::new(),
             running: false,
             installed: BTreeSet::new(),
             status: StatusFields {
@@ -349,6 +353,7 @@ impl<S: FrameStore> Experiment<S> {
         self.variables.reset();
         self.stepping.clear();
         self.created = 0;
+        self.known_registers.clear();
         for tracepoint in &mut self.tracepoints {
             tracepoint.usage = TracepointUsage::default();
             tracepoint.missing = Missing::default();
@@ -434,6 +439,19 @@ impl<S: FrameStore> Experiment<S> {
             .map(|size| size.saturating_sub(self.store.used()));
         status.circular = Some(self.store.is_circular());
         status
+    }
+
+    /// Which bytes of the register block of a frame are known, of the frames that are kept the one of this number; none
+    /// where all of them are.
+    #[must_use]
+    pub fn known_registers(&self, frame: u64) -> Option<&[bool]> {
+        let dropped = self.created.saturating_sub(self.store.frames());
+        let number = dropped.saturating_add(frame);
+        let after = self
+            .known_registers
+            .partition_point(|(first, _)| *first <= number);
+        let (_, known) = self.known_registers.get(after.checked_sub(1)?)?;
+        known.as_deref()
     }
 
     /// The user's words for the run, `notes` and `user` of the status, and whether it goes on without a debugger.

@@ -169,6 +169,7 @@ impl<S: FrameStore> Experiment<S> {
         if (error.is_some() || missing.count > 0) && thread.register_block().is_err() {
             return Reached::Gone;
         }
+        self.note_known_registers(thread);
         match self.store.append(&self.frame) {
             Ok(()) => {}
             Err(StoreError::Full) => {
@@ -186,6 +187,17 @@ impl<S: FrameStore> Experiment<S> {
         match error {
             Some(error) => self.fail(index, error, thread),
             None => Reached::Frame,
+        }
+    }
+
+    /// Takes note of the registers that are known of the frame that is about to be kept, if they are not those of the one
+    /// before.
+    fn note_known_registers(&mut self, thread: &mut dyn StoppedThread) {
+        let known = thread.known_registers();
+        let last = self.known_registers.last();
+        if last.and_then(|(_, known)| known.as_deref()) != known {
+            let known = known.map(<[bool]>::to_vec);
+            self.known_registers.push((self.created, known));
         }
     }
 

@@ -37,6 +37,11 @@ pub trait StoppedThread {
     /// When the thread is gone, or the kernel refuses.
     fn register_block(&mut self) -> Result<&[u8], TargetError>;
 
+    /// Which bytes of the register block are known; none where all of them are. The others are 0 in the block.
+    fn known_registers(&mut self) -> Option<&[bool]> {
+        None
+    }
+
     /// Reads all the pieces in as few calls as can be, setting `filled` of each. What GDB would see: traps and
     /// jumps of ours never show.
     ///

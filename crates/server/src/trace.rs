@@ -2,6 +2,9 @@
 
 pub(crate) mod buffer;
 mod frame;
+mod requests;
+
+pub(crate) use requests::done;
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

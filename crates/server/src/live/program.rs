@@ -23,6 +23,7 @@ use super::inferiors::Inferiors;
 use super::non_stop::NonStop;
 use super::run::Told;
 use super::signals;
+pub(super) use super::trace::done;
 use super::trace::{SaveFolder, Trace};
 use crate::session::{Answer, PACKET_SIZE, Responder};
 
@@ -350,14 +351,6 @@ impl LiveProgram {
             }
             _ => Reply::Unsupported,
         }
-    }
-}
-
-pub(super) fn done(yes: bool) -> Reply {
-    if yes {
-        Reply::Ok
-    } else {
-        Reply::Error(Failure::Number(1))
     }
 }
 

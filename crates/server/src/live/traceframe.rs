@@ -1,22 +1,12 @@
 //! The selected trace frame, which answers for the program.
 
-use tracewire_packets::Reply;
 use tracewire_packets::family::register::RegisterBytes;
-use tracewire_packets::tracepoint::{FrameInfo, FrameSelection};
-use tracewire_tracefile::{Address, Frame};
+use tracewire_packets::tracepoint::FrameInfo;
+use tracewire_tracefile::Address;
 
 use super::program::LiveProgram;
 
 impl LiveProgram {
-    pub(super) fn select_frame(&mut self, selection: FrameSelection) -> Reply {
-        self.trace.select_frame(selection)
-    }
-
-    /// Something of the selected frame; none when there is no frame selected.
-    pub(super) fn selected_frame<T>(&mut self, what: impl FnOnce(&Frame<'_>) -> T) -> Option<T> {
-        self.trace.selected_frame(what)
-    }
-
     pub(super) fn frame_registers(&mut self) -> Option<RegisterBytes> {
         self.trace.frame_registers()
     }

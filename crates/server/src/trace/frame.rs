@@ -45,9 +45,17 @@ impl Trace {
     pub(crate) fn frame_registers(&mut self) -> Option<RegisterBytes> {
         let (size, order) = (self.machine.layout.size(), self.machine.byte_order);
         let counter = self.machine.layout.program_counter().cloned();
+        let known = self
+            .selected
+            .and_then(|number| self.experiment.known_registers(number.0))
+            .map(<[bool]>::to_vec);
         self.selected_frame(|frame| {
             if let Some(block) = frame.register_block() {
-                return RegisterBytes::known(block);
+                let mut bytes = RegisterBytes::known(block);
+                for (byte, known) in bytes.0.iter_mut().zip(known.iter().flatten()) {
+                    *byte = byte.filter(|_| *known);
+                }
+                return bytes;
             }
             let mut bytes = vec![None; size as usize];
             if let (Some(Address(place)), Some(register)) = (frame.program_counter(), counter) {

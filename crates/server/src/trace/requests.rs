@@ -1,0 +1,126 @@
+//! Which tracepoint packet is answered by what.
+
+use tracewire_experiment::Target;
+use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
+use tracewire_packets::{Failure, Reply};
+use tracewire_tracefile::{Status, StopReason, VariableNumber};
+
+use super::buffer::DEFAULT_SIZE;
+use super::{Trace, now};
+
+impl Trace {
+    /// Answers a request. Without a target nothing is put into a program, and no run can be started.
+    pub(crate) fn answer(
+        &mut self,
+        request: &TraceRequest,
+        target: Option<&mut impl Target>,
+    ) -> Reply {
+        match request {
+            TraceRequest::Initialize => {
+                self.definitions.clear();
+                self.read_only.clear();
+                self.selected = None;
+                done(target.is_none_or(|target| self.experiment.clear(target, now()).is_ok()))
+            }
+            TraceRequest::Define { definition } => self.define(definition, target),
+            TraceRequest::Actions { actions } => self.actions(actions, target),
+            TraceRequest::Source { source } => self.source(source, target),
+            TraceRequest::Variable { variable } => {
+                self.experiment.define_variable(variable.clone());
+                Reply::Ok
+            }
+            TraceRequest::ReadOnly { ranges } => {
+                self.read_only.clone_from(&ranges.0);
+                Reply::Ok
+            }
+            TraceRequest::Enable { number, address } => {
+                self.set_enabled(*number, *address, true, target)
+            }
+            TraceRequest::Disable { number, address } => {
+                self.set_enabled(*number, *address, false, target)
+            }
+            TraceRequest::Start => match target {
+                Some(target) => self.start(target),
+                None => Reply::Error(Failure::text("there is no program")),
+            },
+            TraceRequest::Stop => done(target.is_none_or(|target| {
+                self.experiment
+                    .stop(target, StopReason::Command, None, now())
+                    .is_ok()
+            })),
+            TraceRequest::Disconnected { on } => {
+                self.disconnected = *on;
+                Reply::Ok
+            }
+            TraceRequest::Circular { on } => {
+                self.circular = *on;
+                Reply::Ok
+            }
+            TraceRequest::BufferSize { size } => {
+                self.size = match size {
+                    BufferSize::Default => DEFAULT_SIZE,
+                    BufferSize::Bytes(bytes) => *bytes,
+                };
+                Reply::Ok
+            }
+            TraceRequest::Notes { notes } => self.notes(notes),
+            TraceRequest::Save { file } => self.save(file),
+            TraceRequest::SelectFrame { frame } => self.select_frame(*frame),
+            TraceRequest::Status => Reply::TraceStatus(Box::new(Status::from(self.status()))),
+            TraceRequest::Usage { number, address } => self
+                .experiment
+                .tracepoints()
+                .find(|tracepoint| tracepoint.definition().key() == (*number, *address))
+                .map_or(Reply::Unsupported, |tracepoint| {
+                    Reply::TracepointUsage(tracepoint.usage())
+                }),
+            TraceRequest::VariableValue { number } => self.variable_value(*number),
+            TraceRequest::FirstPiece => {
+                self.pieces = self
+                    .tracepoints()
+                    .iter()
+                    .flat_map(|tracepoint| tracepoint.definition.pieces(None, 0))
+                    .collect::<Vec<_>>()
+                    .into_iter();
+                self.pieces.next().map_or(Reply::End, Reply::Piece)
+            }
+            TraceRequest::MorePieces => self.pieces.next().map_or(Reply::End, Reply::Piece),
+            TraceRequest::FirstVariable => {
+                // The newest first, as gdbserver, which GDB turns round.
+                let mut variables = self.told_variables();
+                variables.reverse();
+                self.variables = variables.into_iter();
+                self.variables.next().map_or(Reply::End, Reply::Variable)
+            }
+            TraceRequest::MoreVariables => {
+                self.variables.next().map_or(Reply::End, Reply::Variable)
+            }
+            TraceRequest::FirstMarkers
+            | TraceRequest::MoreMarkers
+            | TraceRequest::MarkersAt { .. } => Reply::End,
+            TraceRequest::Buffer { offset, length } => self.buffer(*offset, *length),
+            TraceRequest::MinimumFastLength => Reply::Length(1),
+            TraceRequest::Relocated { .. } | TraceRequest::RelocationFailed { .. } => {
+                Reply::Unsupported
+            }
+        }
+    }
+
+    fn variable_value(&mut self, number: VariableNumber) -> Reply {
+        let value = match self.selected_frame(|frame| frame.variable(number)) {
+            Some(in_frame) => in_frame,
+            // A builtin one has a value only for a thread that is at a tracepoint.
+            None => self.experiment.variable(number),
+        };
+        Reply::VariableValue(value)
+    }
+}
+
+/// `OK`, or an error.
+pub(crate) fn done(done: bool) -> Reply {
+    if done {
+        Reply::Ok
+    } else {
+        Reply::Error(Failure::Number(1))
+    }
+}

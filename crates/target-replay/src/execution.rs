@@ -1,0 +1,119 @@
+//! What is asked of a recording.
+
+use tracewire_tracefile::{Address, RegisterLayout};
+
+use crate::machine::Machine;
+
+/// An instruction of the recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Executed {
+    /// Where it was.
+    pub address: Address,
+    /// How long it is, in bytes; 0 where the recording does not tell.
+    pub size: u8,
+    /// Which cpu executed it.
+    pub cpu: u32,
+    /// When, in microseconds where the recording counts a unit of time, else in its own unit.
+    pub time: u64,
+}
+
+/// Which accesses a watchpoint is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Watch {
+    /// Writes.
+    Write,
+    /// Reads.
+    Read,
+    /// Both.
+    Access,
+}
+
+/// A register block at an instant: the bytes of a `g` packet, of which any may be unknown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegisterBlock {
+    /// The bytes in target order, 0 where they are not known.
+    pub bytes: Vec<u8>,
+    /// Which bytes are known.
+    pub known: Vec<bool>,
+}
+
+impl RegisterBlock {
+    /// A block of which nothing is known.
+    #[must_use]
+    pub fn unknown(layout: &RegisterLayout) -> Self {
+        let size = layout.size() as usize;
+        Self {
+            bytes: vec![0; size],
+            known: vec![false; size],
+        }
+    }
+
+    /// The bytes from `start` on, where all of them are known.
+    #[must_use]
+    pub fn get(&self, start: usize, size: usize) -> Option<&[u8]> {
+        let end = start.checked_add(size)?;
+        let all = self.known.get(start..end)?.iter().all(|known| *known);
+        self.bytes.get(start..end).filter(|_| all)
+    }
+
+    /// Puts known bytes in.
+    pub fn set(&mut self, start: usize, bytes: &[u8]) {
+        let places = self.bytes.iter_mut().zip(&mut self.known).skip(start);
+        for ((byte, known), value) in places.zip(bytes) {
+            (*byte, *known) = (*value, true);
+        }
+    }
+}
+
+/// A recording that can be asked for any instant. Instructions are numbered from 0, all cpus together; the instant of a
+/// number is before that instruction is executed, and the one behind the last is the end.
+pub trait Execution {
+    /// The machine.
+    fn machine(&self) -> &Machine;
+
+    /// How many instructions there are.
+    fn instructions(&self) -> u64;
+
+    /// The cpus, by rising number.
+    fn cpus(&self) -> &[u32];
+
+    /// An instruction.
+    fn instruction(&self, number: u64) -> Option<Executed>;
+
+    /// The first instruction of a cpu from `from` on.
+    fn next_of(&self, cpu: u32, from: u64) -> Option<u64>;
+
+    /// The last instruction of a cpu before `before`.
+    fn last_of(&self, cpu: u32, before: u64) -> Option<u64>;
+
+    /// The first instruction at this very address from `from` on.
+    fn next_visit(&self, address: Address, from: u64) -> Option<u64>;
+
+    /// The last instruction at this very address before `before`.
+    fn last_visit(&self, address: Address, before: u64) -> Option<u64>;
+
+    /// The first instruction in `from..to` that accesses a byte of `length` from `address` on, and the first of these bytes
+    /// that it accesses.
+    fn next_access(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        range: std::ops::Range<u64>,
+    ) -> Option<(u64, Address)>;
+
+    /// The last such instruction of the range.
+    fn last_access(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        range: std::ops::Range<u64>,
+    ) -> Option<(u64, Address)>;
+
+    /// The registers of a cpu at an instant, but for the program counter.
+    fn registers(&self, cpu: u32, instant: u64) -> RegisterBlock;
+
+    /// Fills in what is known of memory at an instant.
+    fn memory(&self, cpu: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]);
+}

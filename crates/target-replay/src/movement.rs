@@ -1,0 +1,317 @@
+//! Running, stepping, both ways.
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use tracewire_experiment::{Hit, HitHandler};
+use tracewire_tracefile::{Address, ThreadId};
+
+use crate::execution::{Execution, Watch};
+use crate::moment::Moment;
+use crate::replay::{Direction, Replay, thread_of};
+
+/// Why the recording stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopCause {
+    /// As many instructions were executed as were asked for.
+    Step,
+    /// A breakpoint's instruction comes next.
+    Breakpoint,
+    /// Watched memory was accessed: at this address of the watched ones. Whether the instruction that does so comes next
+    /// or has just been executed, or unexecuted, is as GDB expects it of the machine.
+    Watchpoint(Watch, Address),
+    /// There is nothing before.
+    Begin,
+    /// There is nothing behind.
+    End,
+}
+
+/// A stop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// Whose it is.
+    pub thread: ThreadId,
+    /// Why.
+    pub cause: StopCause,
+}
+
+/// Where the recording may stop on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Candidate {
+    position: u64,
+    /// The instruction that is at a breakpoint, or that accesses memory.
+    number: u64,
+    cause: StopCause,
+}
+
+impl<E: Execution> Replay<E> {
+    /// Runs forward. The handler is told of tracepoints on the way, and asked at breakpoints.
+    pub fn run(&mut self, handler: &mut dyn HitHandler) -> Stop {
+        let end = self.execution.instructions();
+        self.forward(end, StopCause::End, None, handler)
+    }
+
+    /// Lets a thread execute one instruction; others execute theirs that come before it.
+    pub fn step(&mut self, thread: ThreadId, handler: &mut dyn HitHandler) -> Stop {
+        let cpu = self.cpu(thread);
+        match self.execution.next_of(cpu, self.position) {
+            Some(number) => {
+                let to = number.saturating_add(1);
+                self.forward(to, StopCause::Step, Some(thread), handler)
+            }
+            None => self.run(handler),
+        }
+    }
+
+    /// Lets a thread execute instructions until one lies outside a range of addresses.
+    pub fn step_range(
+        &mut self,
+        thread: ThreadId,
+        range: Range<Address>,
+        handler: &mut dyn HitHandler,
+    ) -> Stop {
+        let cpu = self.cpu(thread);
+        let machine = self.execution.machine();
+        let range = machine.address(range.start)..machine.address(range.end);
+        loop {
+            let stop = self.step(thread, handler);
+            let next = self.execution.next_of(cpu, self.position);
+            let inside = next
+                .and_then(|number| self.execution.instruction(number))
+                .is_some_and(|next| range.contains(&next.address));
+            if stop.cause != StopCause::Step || !inside {
+                return stop;
+            }
+            // A breakpoint in the range is for this thread, too.
+            if let Some(next) = next.and_then(|number| self.execution.instruction(number))
+                && self.breakpoints.contains(&next.address)
+            {
+                return stop;
+            }
+        }
+    }
+
+    /// Runs backward.
+    pub fn run_back(&mut self, handler: &mut dyn HitHandler) -> Stop {
+        self.backward(0, StopCause::Begin, None, handler)
+    }
+
+    /// Takes a thread's last instruction back, and what others executed since.
+    pub fn step_back(&mut self, thread: ThreadId, handler: &mut dyn HitHandler) -> Stop {
+        let cpu = self.cpu(thread);
+        match self.execution.last_of(cpu, self.position) {
+            Some(number) => self.backward(number, StopCause::Step, Some(thread), handler),
+            None => self.run_back(handler),
+        }
+    }
+
+    /// Moves forward to `to`, or to what stops it before.
+    fn forward(
+        &mut self,
+        to: u64,
+        otherwise: StopCause,
+        thread: Option<ThreadId>,
+        handler: &mut dyn HitHandler,
+    ) -> Stop {
+        let mut from = self.position;
+        let here = self.execution.instruction(from).map(|next| next.cpu);
+        if here.is_some() && (here == self.stopped || here == thread.map(|thread| self.cpu(thread)))
+        {
+            from += 1;
+        }
+        loop {
+            let found = self.next_stop(self.position, from, to);
+            let position = found.map_or(to, |found| found.position);
+            self.collect(position, handler);
+            self.position = position;
+            let Some(found) = found else {
+                return self.stand(to.checked_sub(1), thread, otherwise);
+            };
+            if found.cause == StopCause::Breakpoint && !self.asks(found.number, handler) {
+                from = found.number.saturating_add(1);
+                continue;
+            }
+            let stop = self.stand(Some(found.number), None, found.cause);
+            self.tell(&found, Direction::Forward);
+            return stop;
+        }
+    }
+
+    fn backward(
+        &mut self,
+        to: u64,
+        otherwise: StopCause,
+        thread: Option<ThreadId>,
+        handler: &mut dyn HitHandler,
+    ) -> Stop {
+        let mut before = self.position;
+        // What an experiment steps is over.
+        self.stepping.clear();
+        loop {
+            let found = self.last_stop(before, to);
+            self.position = found.map_or(to, |found| found.position);
+            let Some(found) = found else {
+                return self.stand(Some(to), thread, otherwise);
+            };
+            if found.cause == StopCause::Breakpoint && !self.asks(found.number, handler) {
+                before = found.number;
+                continue;
+            }
+            let stop = self.stand(Some(found.number), None, found.cause);
+            self.tell(&found, Direction::Backward);
+            return stop;
+        }
+    }
+
+    /// Stands where it is. Of nobody's stop the instruction says whose it is.
+    fn stand(&mut self, number: Option<u64>, thread: Option<ThreadId>, cause: StopCause) -> Stop {
+        self.told = None;
+        let of_number = || {
+            let executed = number.and_then(|number| self.execution.instruction(number));
+            executed.map_or_else(|| self.current_thread(), |executed| thread_of(executed.cpu))
+        };
+        let thread = thread.unwrap_or_else(of_number);
+        self.stopped = Some(self.cpu(thread));
+        Stop { thread, cause }
+    }
+
+    /// Remembers an access that is told before it is made: it is not told again.
+    fn tell(&mut self, found: &Candidate, direction: Direction) {
+        if matches!(found.cause, StopCause::Watchpoint(..))
+            && self.execution.machine().watches_before()
+        {
+            self.told = Some((found.number, direction));
+        }
+    }
+
+    /// Whether the debugger is to be told of a breakpoint.
+    fn asks(&self, number: u64, handler: &mut dyn HitHandler) -> bool {
+        let Some(executed) = self.execution.instruction(number) else {
+            return true;
+        };
+        let mut moment = Moment::new(&self.execution, number, executed);
+        handler.stops_at(executed.address, &mut moment)
+    }
+
+    /// The first stop on the way to `to`: breakpoints at instructions from `from` on, accesses from `accesses` on.
+    fn next_stop(&self, accesses: u64, from: u64, to: u64) -> Option<Candidate> {
+        let breakpoints = self.breakpoints.iter().filter_map(|address| {
+            let number = self.execution.next_visit(*address, from)?;
+            (number < to).then_some(Candidate {
+                position: number,
+                number,
+                cause: StopCause::Breakpoint,
+            })
+        });
+        let before = self.execution.machine().watches_before();
+        let start = match self.told {
+            Some((number, Direction::Forward)) if number == accesses => number + 1,
+            _ => accesses,
+        };
+        let watchpoints = self.watchpoints.iter().filter_map(|watchpoint| {
+            let (number, address) = self.execution.next_access(
+                watchpoint.watch,
+                watchpoint.address,
+                watchpoint.length,
+                start..to,
+            )?;
+            Some(Candidate {
+                position: if before { number } else { number + 1 },
+                number,
+                cause: StopCause::Watchpoint(watchpoint.watch, address),
+            })
+        });
+        // A watchpoint goes before a breakpoint at the same place, which GDB finds by itself.
+        watchpoints
+            .chain(breakpoints)
+            .min_by_key(|candidate| candidate.position)
+    }
+
+    /// The last stop on the way back to `to`.
+    fn last_stop(&self, before: u64, to: u64) -> Option<Candidate> {
+        let breakpoints = self.breakpoints.iter().filter_map(|address| {
+            let number = self.execution.last_visit(*address, before)?;
+            (number > to || number == to && to == 0).then_some(Candidate {
+                position: number,
+                number,
+                cause: StopCause::Breakpoint,
+            })
+        });
+        let stops_before = self.execution.machine().watches_before();
+        let end = match self.told {
+            Some((number, Direction::Backward)) if number + 1 == before => number,
+            _ => before,
+        };
+        let watchpoints = self.watchpoints.iter().filter_map(|watchpoint| {
+            let (number, address) = self.execution.last_access(
+                watchpoint.watch,
+                watchpoint.address,
+                watchpoint.length,
+                to..end,
+            )?;
+            Some(Candidate {
+                position: if stops_before { number + 1 } else { number },
+                number,
+                cause: StopCause::Watchpoint(watchpoint.watch, address),
+            })
+        });
+        breakpoints
+            .chain(watchpoints)
+            .max_by_key(|candidate| candidate.position)
+    }
+
+    /// Tells the handler of the tracepoints and steps among the instructions up to `to`, going from one to the next.
+    fn collect(&mut self, to: u64, handler: &mut dyn HitHandler) {
+        if self.tracepoints.is_empty() && self.stepping.is_empty() {
+            return;
+        }
+        let visit = |address: Address, from: u64| {
+            let number = self.execution.next_visit(address, from)?;
+            (number < to).then_some((std::cmp::Reverse(number), address))
+        };
+        let mut visits: BinaryHeap<_> = self
+            .tracepoints
+            .iter()
+            .filter_map(|address| visit(*address, self.position))
+            .collect();
+        let mut at = self.position;
+        loop {
+            let next = visits.peek().map(|(number, _)| number.0);
+            let steps = self.stepping.iter();
+            let step = steps
+                .filter_map(|cpu| self.execution.next_of(*cpu, at))
+                .filter(|number| *number < to)
+                .min();
+            let Some(number) = next.into_iter().chain(step).min() else {
+                return;
+            };
+            let Some(executed) = self.execution.instruction(number) else {
+                return;
+            };
+            let mut moment = Moment::new(&self.execution, number, executed);
+            let is_step = self.stepping.contains(&executed.cpu);
+            let is_visit = next == Some(number);
+            let hits = [
+                is_step.then_some(Hit::Step),
+                is_visit.then_some(Hit::Tracepoint(executed.address)),
+            ];
+            for hit in hits.into_iter().flatten() {
+                let outcome = handler.hit(hit, &mut moment);
+                if outcome.step {
+                    self.stepping.insert(executed.cpu);
+                } else {
+                    self.stepping.remove(&executed.cpu);
+                }
+                if outcome.run_ended {
+                    // The tracepoints are taken out by whoever put them in.
+                    self.stepping.clear();
+                    return;
+                }
+            }
+            at = number.saturating_add(1);
+            if is_visit && let Some((_, address)) = visits.pop() {
+                visits.extend(visit(address, at));
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A place in a recording, and what a debugger has set there.
+
+use std::collections::BTreeSet;
+
+use tracewire_experiment::{Target, TargetError};
+use tracewire_tracefile::{Address, ByteOrder, ThreadId};
+
+use crate::execution::{Execution, RegisterBlock, Watch};
+
+/// The thread that a cpu is to a debugger. Threads are numbered from 1.
+#[must_use]
+pub const fn thread_of(cpu: u32) -> ThreadId {
+    ThreadId(cpu.saturating_add(1))
+}
+
+const fn cpu_of(thread: ThreadId) -> u32 {
+    thread.0.saturating_sub(1)
+}
+
+/// Memory that is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Watchpoint {
+    pub(crate) watch: Watch,
+    pub(crate) address: Address,
+    pub(crate) length: u64,
+}
+
+/// Which way time runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// As it was recorded.
+    Forward,
+    /// Backwards.
+    Backward,
+}
+
+/// A recording, a place in it, and the breakpoints, watchpoints and tracepoints that are set.
+#[derive(Debug)]
+pub struct Replay<E> {
+    pub(crate) execution: E,
+    pub(crate) position: u64,
+    pub(crate) breakpoints: BTreeSet<Address>,
+    pub(crate) watchpoints: Vec<Watchpoint>,
+    pub(crate) tracepoints: BTreeSet<Address>,
+    /// The cpus that an experiment steps.
+    pub(crate) stepping: BTreeSet<u32>,
+    /// The cpu that was last said to have stopped: it does not stop again where it stands.
+    pub(crate) stopped: Option<u32>,
+    /// The access that was last told before it was made, or unmade.
+    pub(crate) told: Option<(u64, Direction)>,
+}
+
+impl<E: Execution> Replay<E> {
+    /// Stands at the beginning.
+    #[must_use]
+    pub fn new(execution: E) -> Self {
+        let mut replay = Self {
+            execution,
+            position: 0,
+            breakpoints: BTreeSet::new(),
+            watchpoints: Vec::new(),
+            tracepoints: BTreeSet::new(),
+            stepping: BTreeSet::new(),
+            stopped: None,
+            told: None,
+        };
+        replay.go_to(0);
+        replay
+    }
+
+    /// The recording.
+    #[must_use]
+    pub const fn execution(&self) -> &E {
+        &self.execution
+    }
+
+    /// The instruction that comes next; the number of instructions at the end.
+    #[must_use]
+    pub const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Goes to the instant before an instruction, or to the end where there are fewer.
+    pub fn go_to(&mut self, number: u64) {
+        self.position = number.min(self.execution.instructions());
+        self.told = None;
+        self.stepping.clear();
+        let next = self.execution.instruction(self.position);
+        self.stopped = next.map(|executed| executed.cpu);
+    }
+
+    /// The cpus as threads.
+    pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.execution.cpus().iter().copied().map(thread_of)
+    }
+
+    /// Whether there is such a thread.
+    #[must_use]
+    pub fn has_thread(&self, thread: ThreadId) -> bool {
+        thread.0 > 0 && self.execution.cpus().contains(&cpu_of(thread))
+    }
+
+    /// The thread whose instruction comes next; at the end, the one whose instruction was last.
+    #[must_use]
+    pub fn current_thread(&self) -> ThreadId {
+        let next = self.execution.instruction(self.position);
+        let last = || {
+            let last = self.position.checked_sub(1)?;
+            self.execution.instruction(last)
+        };
+        let first = || self.execution.cpus().first().copied().unwrap_or(0);
+        thread_of(
+            next.or_else(last)
+                .map_or_else(first, |executed| executed.cpu),
+        )
+    }
+
+    /// The address of the instruction that a thread executes next. One that executes none any more is taken to have
+    /// come to what lies behind its last one: a debugger must be told some place.
+    #[must_use]
+    pub fn program_counter(&self, thread: ThreadId) -> Option<Address> {
+        program_counter_at(&self.execution, cpu_of(thread), self.position)
+    }
+
+    /// All registers of a thread.
+    #[must_use]
+    pub fn registers(&self, thread: ThreadId) -> RegisterBlock {
+        let pc = self.program_counter(thread);
+        registers_at(&self.execution, cpu_of(thread), self.position, pc)
+    }
+
+    /// Fills in what is known of memory as a thread sees it.
+    pub fn memory(&self, thread: ThreadId, address: Address, bytes: &mut [Option<u8>]) {
+        let address = self.execution.machine().address(address);
+        self.execution
+            .memory(cpu_of(thread), self.position, address, bytes);
+    }
+
+    /// Lets the recording stop where an instruction of this address comes next.
+    pub fn insert_breakpoint(&mut self, address: Address) {
+        let address = self.execution.machine().address(address);
+        self.breakpoints.insert(address);
+    }
+
+    /// Takes a breakpoint away.
+    pub fn remove_breakpoint(&mut self, address: Address) {
+        let address = self.execution.machine().address(address);
+        self.breakpoints.remove(&address);
+    }
+
+    /// Lets the recording stop where memory is accessed.
+    pub fn insert_watchpoint(&mut self, watch: Watch, address: Address, length: u64) {
+        self.remove_watchpoint(watch, address, length);
+        self.watchpoints.push(Watchpoint {
+            watch,
+            address: self.execution.machine().address(address),
+            length,
+        });
+    }
+
+    /// Takes a watchpoint away.
+    pub fn remove_watchpoint(&mut self, watch: Watch, address: Address, length: u64) {
+        let watchpoint = Watchpoint {
+            watch,
+            address: self.execution.machine().address(address),
+            length,
+        };
+        self.watchpoints.retain(|known| *known != watchpoint);
+    }
+
+    pub(crate) fn cpu(&self, thread: ThreadId) -> u32 {
+        cpu_of(thread)
+    }
+}
+
+/// Tracepoints cost nothing where they are not hit: the experiment is run over the visits to their addresses.
+impl<E: Execution> Target for Replay<E> {
+    fn insert(&mut self, address: Address) -> Result<(), TargetError> {
+        self.tracepoints.insert(address);
+        Ok(())
+    }
+
+    fn remove(&mut self, address: Address) -> Result<(), TargetError> {
+        self.tracepoints.remove(&address);
+        Ok(())
+    }
+}
+
+fn program_counter_at(execution: &impl Execution, cpu: u32, instant: u64) -> Option<Address> {
+    let address = |number| execution.instruction(number);
+    if let Some(next) = execution.next_of(cpu, instant).and_then(address) {
+        return Some(next.address);
+    }
+    let last = execution.last_of(cpu, instant).and_then(address)?;
+    let behind = last.address.0.wrapping_add(u64::from(last.size));
+    Some(execution.machine().address(Address(behind)))
+}
+
+/// The registers of a cpu, with its program counter in them.
+pub(crate) fn registers_at(
+    execution: &impl Execution,
+    cpu: u32,
+    instant: u64,
+    pc: Option<Address>,
+) -> RegisterBlock {
+    let machine = execution.machine();
+    let mut block = execution.registers(cpu, instant);
+    if let (Some(Address(pc)), Some(register)) = (pc, machine.layout.program_counter()) {
+        let order = machine.byte_order();
+        let bytes = order.u64_bytes(pc);
+        let size = (register.size() as usize).min(bytes.len());
+        let bytes = match order {
+            ByteOrder::Little => bytes.get(..size),
+            ByteOrder::Big => bytes.get(bytes.len() - size..),
+        };
+        block.set(register.offset as usize, bytes.unwrap_or_default());
+    }
+    block
+}
