@@ -231,6 +231,16 @@ fn traces_tell_their_machine() {
             "1 clk 0 IT (1) 00008000 9421ffe0 A usr : stwu r1,-32(r1)\n1 clk R r1 00007f00\n",
             Some(Architecture::PowerPc),
         ),
+        (
+            Format::Qemu4v,
+            "1 clk 0 IT (1) 004003ec 88830004 A usr : lwl v1,4(a0)\n2 clk 0 IT (2) 004003f0 98830001 A usr : lwr v1,1(a0)\n3 clk R r3 00000000\n",
+            Some(Architecture::MipsLittle),
+        ),
+        (
+            Format::Qemu4v,
+            "1 clk 0 IT (1) 004003ec 88820001 A usr : lwl v0,1(a0)\n2 clk 0 IT (2) 004003f0 98820004 A usr : lwr v0,4(a0)\n3 clk R r3 00000000\n",
+            Some(Architecture::Mips),
+        ),
         (Format::Nios2V2, "", Some(Architecture::Nios2)),
         (Format::Qemu4v, "", None),
         (Format::Qemu4v, "1 clk R q 00\n", None),

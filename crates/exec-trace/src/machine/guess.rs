@@ -3,7 +3,7 @@
 //! Three things speak: the names of registers, the text of instructions, and their codes. Each line of the first
 //! mebibytes gives points to the machines that it fits and takes some from those that it cannot be of. The word size
 //! is that of the widest general register written; the byte order is the one under which fewer reads contradict
-//! earlier writes of another size.
+//! earlier writes of another size. On MIPS the pairs of instructions for unaligned words tell it too.
 
 use std::collections::HashMap;
 
@@ -62,6 +62,9 @@ struct Sample {
     memory: HashMap<u64, (u8, u8)>,
     /// How many bytes read contradict the little and the big order.
     contradictions: [u64; 2],
+    /// The same of MIPS's pairs of unaligned loads and stores; the first of a pair.
+    unaligned: [u64; 2],
+    left: Option<u128>,
 }
 
 impl Sample {
@@ -78,7 +81,12 @@ impl Sample {
         if *points <= 0 {
             return None;
         }
-        let order = match self.contradictions {
+        let mut contradictions = self.contradictions;
+        if family == Family::Mips {
+            contradictions[0] += self.unaligned[0];
+            contradictions[1] += self.unaligned[1];
+        }
+        let order = match contradictions {
             [little, big] if little < big => Some(ByteOrder::Little),
             [little, big] if big < little => Some(ByteOrder::Big),
             _ => None,
@@ -124,6 +132,25 @@ impl Sample {
             for family in [Family::Aarch64, Family::Mips, Family::Power] {
                 self.add(family, -4);
             }
+        }
+    }
+
+    /// `lwl` is for the more significant bytes: those at the higher addresses on a little-endian machine.
+    fn unaligned_pair(&mut self, opcode: u128) {
+        let Some(left) = self.left.take() else {
+            let is_left = matches!(opcode >> 26, 0x22 | 0x2a | 0x1a | 0x2c);
+            self.left = is_left.then_some(opcode);
+            return;
+        };
+        let right_of = match left >> 26 {
+            0x22 | 0x2a => (left >> 26) + 4,
+            _ => (left >> 26) + 1,
+        };
+        let is_pair = opcode >> 26 == right_of && opcode >> 16 & 0x3ff == left >> 16 & 0x3ff;
+        let offset = |opcode: u128| opcode as u16 as i16;
+        if is_pair {
+            let is_little = offset(left) > offset(opcode);
+            self.unaligned[usize::from(is_little)] += 1;
         }
     }
 
@@ -268,6 +295,7 @@ impl Sink for Sample {
         let opcode = instruction.opcode;
         if let Some(opcode) = opcode {
             self.opcode(opcode.value, opcode.digits);
+            self.unaligned_pair(opcode.value);
         }
         self.mnemonic(instruction.disassembly, opcode.map(|opcode| opcode.value));
     }
