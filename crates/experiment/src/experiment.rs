@@ -470,6 +470,16 @@ impl<S: FrameStore> Experiment<S> {
         self.store
     }
 
+    /// Says how large the target's register block is from now on: the program has become one for another machine. Frames
+    /// that were made before are discarded. Nothing changes during a run.
+    pub fn set_register_block_size(&mut self, size: u32) {
+        if !self.running && self.options.format.register_block_size != size {
+            self.options.format.register_block_size = size;
+            // A store that cannot be emptied is emptied at the next start.
+            let _ = self.store.clear();
+        }
+    }
+
     /// Takes another buffer, with whatever is in it, and gives back the old one. Not during a run.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tracewire_packets::log::{Direction, line};
@@ -12,6 +13,8 @@ use tracewire_packets::log::{Direction, line};
 #[derive(Debug)]
 pub struct SessionLog {
     sink: Option<Mutex<BufWriter<File>>>,
+    /// Whether packets are shown on standard error too.
+    shown: Arc<AtomicBool>,
     start: Instant,
 }
 
@@ -21,6 +24,7 @@ impl SessionLog {
     pub fn none() -> Self {
         Self {
             sink: None,
+            shown: Arc::default(),
             start: Instant::now(),
         }
     }
@@ -33,8 +37,14 @@ impl SessionLog {
         let sink = Some(Mutex::new(BufWriter::new(File::create(path)?)));
         Ok(Self {
             sink,
+            shown: Arc::default(),
             start: Instant::now(),
         })
+    }
+
+    /// What says whether packets are shown on standard error too.
+    pub(crate) fn shown(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shown)
     }
 
     /// Adds a packet. A log that cannot be written is given up in silence: it must not end the session.
@@ -44,13 +54,20 @@ impl SessionLog {
         payload: &[u8],
         meaning: impl FnOnce() -> String,
     ) {
-        let Some(sink) = &self.sink else { return };
+        let shown = self.shown.load(Ordering::Relaxed);
+        if self.sink.is_none() && !shown {
+            return;
+        }
         let text = line(
             self.start.elapsed().as_secs_f64(),
             direction,
             payload,
             &meaning(),
         );
+        if shown {
+            eprintln!("{text}");
+        }
+        let Some(sink) = &self.sink else { return };
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writeln!(sink, "{text}").and_then(|()| sink.flush());
     }

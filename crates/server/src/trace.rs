@@ -13,8 +13,8 @@ use tracewire_experiment::{Experiment, InstallError, Options, Registers, Target,
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
 use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber, Piece,
-    RegisterLayout, SourceKind, SourceStrings, Status, StatusFields, StopReason, TraceFile,
+    Address, Architecture, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber,
+    Piece, RegisterLayout, SourceKind, SourceStrings, Status, StatusFields, StopReason, TraceFile,
     TraceFileWriter, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
     VariableDefinition, X86Registers,
 };
@@ -53,11 +53,17 @@ pub(crate) struct TraceMachine {
     pub(crate) byte_order: ByteOrder,
 }
 
-impl From<X86Registers> for TraceMachine {
-    fn from(registers: X86Registers) -> Self {
+impl TraceMachine {
+    /// That of a live program on x86.
+    pub(crate) fn x86(registers: X86Registers, architecture: Architecture) -> Self {
+        let (layout, xml) = if architecture == Architecture::I386 {
+            (registers.layout_32(), registers.target_xml_32())
+        } else {
+            (registers.layout_64(), registers.target_xml_64())
+        };
         Self {
-            layout: registers.layout_64(),
-            xml: registers.target_xml_64(),
+            layout,
+            xml,
             byte_order: ByteOrder::Little,
         }
     }
@@ -85,8 +91,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    pub(crate) fn new(machine: impl Into<TraceMachine>, save: Option<SaveFolder>) -> Self {
-        let machine = machine.into();
+    pub(crate) fn new(machine: TraceMachine, save: Option<SaveFolder>) -> Self {
         let options = Options {
             format: FrameFormat {
                 byte_order: machine.byte_order,
@@ -113,6 +118,25 @@ impl Trace {
             variables: Vec::new().into_iter(),
             save,
         }
+    }
+
+    /// Where files may be written.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.save
+            .as_ref()
+            .map(|SaveFolder(folder)| folder.as_path())
+    }
+
+    /// The program is for another machine from now on, unless a run is on.
+    pub(crate) fn set_machine(&mut self, machine: TraceMachine) {
+        if self.experiment.is_running() || self.machine.xml == machine.xml {
+            return;
+        }
+        self.experiment
+            .set_register_block_size(machine.layout.size());
+        self.machine = machine;
+        self.frames = None;
+        self.selected = None;
     }
 
     /// Takes out of the program what a run that has ended left in it.

@@ -5,8 +5,9 @@ use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION};
 use tracewire_tracefile::Address;
 
 use crate::maps::{self, ThreadStatus};
-use crate::process::{Process, runs_x86_64};
+use crate::process::Process;
 use crate::slots::{PAGE_SIZE, free_page};
+use crate::width::Width;
 
 /// The instruction of a breakpoint.
 const INT3: u8 = 0xcc;
@@ -91,11 +92,18 @@ impl Process {
         };
         let mut bytes = [0; MAX_INSTRUCTION];
         let length = self.memory.read(site, &mut bytes);
-        let displaced = Displaced::decode(bytes.get(..length).unwrap_or_default(), site);
+        let displaced = Displaced::decode_for(
+            self.width.bytes() as u32 * 8,
+            bytes.get(..length).unwrap_or_default(),
+            site,
+        );
         let means = match displaced.kind {
             Kind::OwnTrap => Means::OwnTrap,
             Kind::Fixed => Means::InPlace,
-            Kind::Relocatable if executable => self.slot(site, &displaced),
+            // The copies are 64-bit code.
+            Kind::Relocatable if executable && self.width == Width::Bits64 => {
+                self.slot(site, &displaced)
+            }
             Kind::Relocatable => Means::InPlace,
         };
         if matches!(means, Means::InPlace) && displaced.is_system_call() {
@@ -178,8 +186,8 @@ impl Process {
         match mapping {
             None => Err("no memory is mapped there"),
             Some(mapping) if !mapping.executable => Err(NOT_EXECUTABLE),
-            Some(_) if runs_x86_64(thread) == Some(false) => {
-                Err("the process runs a program that is not x86-64")
+            Some(_) if Width::of_program(thread) == Some(None) => {
+                Err("the process runs a program for another machine")
             }
             Some(_) => Ok(()),
         }

@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::process::Process;
 use crate::ptrace::{Stopped, Tid};
 use crate::thread::Pending;
+use crate::width::Width;
 
 /// Which system calls stop a thread as it enters and as it leaves them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,8 +46,6 @@ pub(crate) struct AtCall {
 
 /// The results by which the kernel says to itself that a call is to be made again.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
-/// The call by which it makes some of them again, on x86-64 and i386.
-const RESTART_CALLS: [u32; 2] = [219, 0];
 
 impl Process {
     /// Says which system calls stop a thread of the process from now on.
@@ -66,6 +65,11 @@ impl Process {
     /// A thread has stopped as it enters or leaves a system call.
     pub(crate) fn note_call(&mut self, id: Tid) {
         let own = self.id;
+        // `restart_syscall`, by which the kernel makes some of them again.
+        let restart = match self.width {
+            Width::Bits64 => 219,
+            Width::Bits32 => 0,
+        };
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
@@ -82,7 +86,7 @@ impl Process {
             && thread
                 .restarts_call
                 .take()
-                .is_some_and(|before| before == number || RESTART_CALLS.contains(&number));
+                .is_some_and(|before| before == number || restart == number);
         if thread.process == own && self.caught_calls.holds(number) && !again {
             thread.pending = Some(Pending::Call(AtCall {
                 number,

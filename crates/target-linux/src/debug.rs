@@ -220,15 +220,6 @@ impl Process {
         Some(())
     }
 
-    /// What the kernel tells of the signal that a thread has stopped for, in its own form.
-    #[must_use]
-    pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
-        let info = self.stopped(thread.0.cast_signed())?.signal_info().ok()?;
-        let start = std::ptr::from_ref(&info).cast::<u8>();
-        // SAFETY: the structure is 128 bytes of plain data, all of them set.
-        Some(unsafe { std::slice::from_raw_parts(start, size_of::<siginfo_t>()) }.to_vec())
-    }
-
     /// The cpu that a thread ran on last.
     pub fn cpu_of(&mut self, thread: ThreadId) -> u32 {
         let id = thread.0.cast_signed();

@@ -55,8 +55,8 @@ pub enum Error {
     #[error("process {0} is the tracer itself")]
     OwnProcess(ThreadId),
     /// A 32-bit program.
-    #[error("process {0} runs a 32-bit program; only x86-64 programs can be traced")]
-    NotX86_64(ThreadId),
+    #[error("process {0} runs a program for another machine; only programs for x86 can be traced")]
+    NotX86(ThreadId),
     /// The program has ended.
     #[error("process {0} has ended")]
     Ended(ThreadId),

@@ -9,6 +9,7 @@ use crate::process::Process;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
 use crate::thread::{News, Pending, Thread};
 use crate::unclaimed;
+use crate::width::Width;
 
 /// What `si_code` is in the stop of a thread that is about to end.
 const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
@@ -102,7 +103,7 @@ impl Process {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
                     if let Some(stopped) = thread.stopped() {
-                        undo_interruption(stopped);
+                        undo_interruption(self.width, stopped);
                     }
                 }
             }
@@ -348,7 +349,10 @@ pub(crate) fn first_stop(child: Tid) -> Option<Status> {
 
 /// Some system calls fail with `EINTR` when the thread is merely stopped (signal(7) lists them). Where no signal
 /// is the reason, the call is started again, so that the program does not notice us.
-fn undo_interruption(stopped: &Stopped) {
+fn undo_interruption(width: Width, stopped: &Stopped) {
+    /// The same of i386: `epoll_wait`, `epoll_pwait`, `epoll_pwait2`, `rt_sigtimedwait` in its two forms, `io_getevents`,
+    /// `semtimedop_time64`, `msgrcv`, and `ipc`, which has the older ones.
+    const NOT_RESTARTED_32: [libc::c_long; 9] = [256, 319, 441, 177, 421, 247, 420, 401, 117];
     const NOT_RESTARTED: [libc::c_long; 8] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
@@ -362,8 +366,12 @@ fn undo_interruption(stopped: &Stopped) {
     let Ok(mut registers) = stopped.registers() else {
         return;
     };
-    if registers.rax as i64 != -i64::from(libc::EINTR)
-        || !NOT_RESTARTED.contains(&(registers.orig_rax as libc::c_long))
+    let not_restarted: &[libc::c_long] = match width {
+        Width::Bits64 => &NOT_RESTARTED,
+        Width::Bits32 => &NOT_RESTARTED_32,
+    };
+    if registers.rax as i32 != -libc::EINTR
+        || !not_restarted.contains(&(registers.orig_rax as libc::c_long))
     {
         return;
     }

@@ -6,6 +6,7 @@ use crate::maps::{self, ThreadStatus};
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
 use crate::thread::State;
+use crate::width::Width;
 
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
@@ -53,6 +54,10 @@ impl Process {
 
     /// Makes a system call through a thread at rest; `None` if no thread may.
     pub(crate) fn system_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
+        // The gate is a 64-bit instruction.
+        if self.width != Width::Bits64 {
+            return None;
+        }
         let thread = self.volunteer()?;
         let gate = self.gate()?;
         let held = self.threads.get_mut(&thread)?.pending.take();

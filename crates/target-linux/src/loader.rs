@@ -9,17 +9,28 @@ use object::{Object, ObjectSymbol};
 use crate::maps::{AuxiliaryVector, mappings, seen_by};
 use crate::memory::Memory;
 use crate::ptrace::Tid;
+use crate::width::Width;
 
 /// The most objects that are followed through the list.
-const MAX_OBJECTS: usize = 10_000;
+pub(crate) const MAX_OBJECTS: usize = 10_000;
 /// The longest name that is read.
-const MAX_NAME: usize = 4096;
+pub(crate) const MAX_NAME: usize = 4096;
 /// The largest file that is taken for a dynamic linker, in bytes.
 const MAX_FILE: u64 = 64 << 20;
 /// The most lists, of different namespaces.
-const MAX_LISTS: usize = 64;
+pub(crate) const MAX_LISTS: usize = 64;
 /// The longest table of program headers or dynamic section that is read, in entries.
 const MAX_ENTRIES: u64 = 4096;
+
+/// What stands where in `struct r_debug`, in words.
+pub(crate) mod debug_words {
+    /// `r_brk`.
+    pub(crate) const FUNCTION: u64 = 2;
+    /// `r_state`, which is 0 while no change is under way.
+    pub(crate) const STATE: u64 = 3;
+    /// `r_next`, in the `struct r_debug_extended` of version 2.
+    pub(crate) const NEXT_LIST: u64 = 5;
+}
 
 /// One object of the dynamic linker's list.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +46,7 @@ pub(crate) struct Loaded {
 /// What is known about the dynamic linker of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Loader {
+    width: Width,
     /// The function that it calls at a change.
     hook: Option<u64>,
     /// Where the program's dynamic section is.
@@ -45,27 +57,26 @@ pub(crate) struct Loader {
 
 impl Loader {
     /// Of a program that has not executed anything.
-    pub(crate) fn at_start(memory: &Memory, thread: Tid) -> Self {
-        let Ok(auxiliary) = AuxiliaryVector::read(thread) else {
+    pub(crate) fn at_start(width: Width, memory: &Memory, thread: Tid) -> Self {
+        let Ok(auxiliary) = AuxiliaryVector::read(thread, width) else {
             return Self::default();
         };
         Self {
+            width,
             hook: auxiliary
                 .get(libc::AT_BASE)
                 .and_then(|base| hook_by_symbol(thread, base)),
-            dynamic: dynamic_section(memory, &auxiliary),
+            dynamic: dynamic_section(width, memory, &auxiliary),
             known: Vec::new(),
         }
     }
 
     /// Of a program that runs already.
-    pub(crate) fn of_running(memory: &Memory, thread: Tid) -> Self {
-        let mut loader = Self::at_start(memory, thread);
+    pub(crate) fn of_running(width: Width, memory: &Memory, thread: Tid) -> Self {
+        let mut loader = Self::at_start(width, memory, thread);
         if let Some(debug) = loader.debug(memory) {
-            /// The offset of `r_brk` in `struct r_debug`.
-            const FUNCTION: u64 = 16;
-            loader.hook = memory
-                .read_u64(debug.wrapping_add(FUNCTION))
+            loader.hook = width
+                .read_at(memory, debug, debug_words::FUNCTION)
                 .filter(|function| *function != 0)
                 .or(loader.hook);
             loader.known = loader.keys(memory);
@@ -80,12 +91,11 @@ impl Loader {
 
     /// Whether the list differs from what it was at the last look, and is complete.
     pub(crate) fn has_changed(&mut self, memory: &Memory) -> bool {
-        /// The offset of `r_state` in `struct r_debug`, which is 0 while no change is under way.
-        const STATE: u64 = 24;
         let Some(debug) = self.debug(memory) else {
             return false;
         };
-        if memory.read_array::<4>(debug.wrapping_add(STATE)) != Some([0; 4]) {
+        let state = debug.wrapping_add(debug_words::STATE * self.width.bytes() as u64);
+        if memory.read_array::<4>(state) != Some([0; 4]) {
             return false;
         }
         let now = self.keys(memory);
@@ -103,21 +113,19 @@ impl Loader {
 
     /// The objects that the dynamic linker has loaded, itself and the program among them.
     pub(crate) fn loaded(&self, memory: &Memory, with_names: bool) -> Vec<Loaded> {
-        /// The offset of `r_next` in the `struct r_debug_extended` of version 2.
-        const NEXT_LIST: u64 = 40;
         let mut objects = Vec::new();
         let mut list = self.debug(memory);
         for _ in 0..MAX_LISTS {
             let Some(debug) = list.filter(|debug| *debug != 0) else {
                 break;
             };
-            let Some([version, first]) = read_words(memory, debug) else {
+            let Some([version, first]) = self.width.read(memory, debug) else {
                 break;
             };
             let mut next = first;
             while next != 0 && objects.len() < MAX_OBJECTS {
                 // struct link_map: l_addr, l_name, l_ld, l_next
-                let Some([bias, name, dynamic, following]) = read_words(memory, next) else {
+                let Some([bias, name, dynamic, following]) = self.width.read(memory, next) else {
                     break;
                 };
                 let name = if with_names {
@@ -133,7 +141,7 @@ impl Loader {
                 next = following;
             }
             list = if version as u32 >= 2 {
-                memory.read_u64(debug.wrapping_add(NEXT_LIST))
+                self.width.read_at(memory, debug, debug_words::NEXT_LIST)
             } else {
                 None
             };
@@ -143,26 +151,28 @@ impl Loader {
 
     /// The address of `struct r_debug`, which the dynamic linker writes into the program's dynamic section.
     fn debug(&self, memory: &Memory) -> Option<u64> {
+        self.debug_entry(memory).filter(|debug| *debug != 0)
+    }
+
+    /// The same; 0 before it has been written, and `None` where there is no place for it.
+    pub(crate) fn debug_entry(&self, memory: &Memory) -> Option<u64> {
         /// `DT_DEBUG`.
         const DEBUG: u64 = 21;
         let dynamic = self.dynamic?;
         (0..MAX_ENTRIES)
-            .map_while(|entry| read_words::<2>(memory, dynamic.wrapping_add(entry * 16)))
+            .map_while(|entry| {
+                let size = 2 * self.width.bytes() as u64;
+                self.width
+                    .read::<2>(memory, dynamic.wrapping_add(entry * size))
+            })
             .take_while(|[tag, _]| *tag != 0)
             .find(|[tag, _]| *tag == DEBUG)
             .map(|[_, value]| value)
-            .filter(|value| *value != 0)
     }
 }
 
-fn read_words<const N: usize>(memory: &Memory, address: u64) -> Option<[u64; N]> {
-    let mut bytes = [[0; 8]; N];
-    let flat = bytes.as_flattened_mut();
-    (memory.read(address, flat) == flat.len()).then(|| bytes.map(u64::from_le_bytes))
-}
-
 /// The type, the address in the file and the size of a program header.
-fn program_headers(memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u64)> {
+fn program_headers(width: Width, memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u64)> {
     let Some(table) = auxiliary.get(libc::AT_PHDR) else {
         return Vec::new();
     };
@@ -170,9 +180,9 @@ fn program_headers(memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u6
     let count = auxiliary.get(libc::AT_PHNUM).unwrap_or(0).min(MAX_ENTRIES);
     (0..count)
         .filter_map(|index| {
-            // p_type and p_flags, p_offset, p_vaddr
+            // p_type (and p_flags, in 64 bits), p_offset, p_vaddr
             let [kind, _, address] =
-                read_words(memory, table.wrapping_add(index.wrapping_mul(entry)))?;
+                width.read(memory, table.wrapping_add(index.wrapping_mul(entry)))?;
             Some((kind as u32, address))
         })
         .collect()
@@ -180,20 +190,21 @@ fn program_headers(memory: &Memory, auxiliary: &AuxiliaryVector) -> Vec<(u32, u6
 
 /// What is added to the program's addresses; `None` if its headers do not tell.
 pub(crate) fn program_bias(
+    width: Width,
     memory: &Memory,
     auxiliary: &AuxiliaryVector,
     file_entry: Option<u64>,
 ) -> Option<u64> {
-    program_headers(memory, auxiliary)
+    program_headers(width, memory, auxiliary)
         .into_iter()
         .find(|(kind, _)| *kind == libc::PT_PHDR)
         .and_then(|(_, address)| Some(auxiliary.get(libc::AT_PHDR)?.wrapping_sub(address)))
         .or_else(|| Some(auxiliary.get(libc::AT_ENTRY)?.wrapping_sub(file_entry?)))
 }
 
-fn dynamic_section(memory: &Memory, auxiliary: &AuxiliaryVector) -> Option<u64> {
-    let bias = program_bias(memory, auxiliary, None)?;
-    program_headers(memory, auxiliary)
+fn dynamic_section(width: Width, memory: &Memory, auxiliary: &AuxiliaryVector) -> Option<u64> {
+    let bias = program_bias(width, memory, auxiliary, None)?;
+    program_headers(width, memory, auxiliary)
         .into_iter()
         .find(|(kind, _)| *kind == libc::PT_DYNAMIC)
         .map(|(_, address)| address.wrapping_add(bias))

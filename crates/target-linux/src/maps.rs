@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::ptrace::Tid;
+use crate::width::Width;
 
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,13 +56,15 @@ pub(crate) fn mappings(thread: Tid) -> io::Result<Vec<Mapping>> {
 pub(crate) struct AuxiliaryVector(Vec<(u64, u64)>);
 
 impl AuxiliaryVector {
-    pub(crate) fn read(thread: Tid) -> io::Result<Self> {
+    pub(crate) fn read(thread: Tid, width: Width) -> io::Result<Self> {
         let bytes = fs::read(format!("/proc/{thread}/auxv"))?;
         let words: Vec<u64> = bytes
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|word| u64::from_ne_bytes(*word))
+            .chunks_exact(width.bytes())
+            .map(|word| {
+                word.iter()
+                    .rev()
+                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
+            })
             .collect();
         Ok(Self(
             words
@@ -179,7 +182,7 @@ mod tests {
                 .any(|mapping| mapping.executable)
         );
         assert!(
-            AuxiliaryVector::read(own)
+            AuxiliaryVector::read(own, Width::Bits64)
                 .unwrap()
                 .get(libc::AT_ENTRY)
                 .is_some()

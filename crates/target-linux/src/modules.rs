@@ -52,15 +52,15 @@ impl Process {
         let thread = self.any_thread();
         let mappings =
             maps::mappings(thread).map_err(|error| Error::proc("maps", self.id, error))?;
-        let auxiliary =
-            AuxiliaryVector::read(thread).map_err(|error| Error::proc("auxv", self.id, error))?;
+        let auxiliary = AuxiliaryVector::read(thread, self.width)
+            .map_err(|error| Error::proc("auxv", self.id, error))?;
         let mut modules = Vec::new();
 
         let (file, name) = maps::program_file(thread);
         let entry = std::fs::read(&file)
             .ok()
             .and_then(|bytes| Some(object::File::parse(bytes.as_slice()).ok()?.entry()));
-        if let Some(load_bias) = program_bias(&self.memory, &auxiliary, entry) {
+        if let Some(load_bias) = program_bias(self.width, &self.memory, &auxiliary, entry) {
             let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
             let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
             modules.push(Module {

@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
 use std::marker::PhantomData;
-use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_experiment::MemoryRead;
-use tracewire_tracefile::{ThreadId, X86Registers};
+use tracewire_tracefile::{Architecture, ThreadId, X86Registers};
 
 use crate::affinity::Follower;
 use crate::attach;
@@ -30,8 +27,10 @@ use crate::slots::Slots;
 use crate::spawn::{self, Surroundings};
 use crate::standing::Collecting;
 use crate::thread::{State, Thread};
+use crate::thread_local;
 use crate::unclaimed;
 use crate::watch::DebugRegisters;
+use crate::width::Width;
 
 /// How a process is to be traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +63,8 @@ impl Default for Settings {
 pub struct Process {
     pub(crate) id: Tid,
     pub(crate) settings: Settings,
+    /// How wide the program's words are.
+    pub(crate) width: Width,
     pub(crate) follower: Follower,
     pub(crate) memory: Memory,
     pub(crate) threads: BTreeMap<Tid, Thread>,
@@ -88,6 +89,8 @@ pub struct Process {
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
     pub(crate) collecting: Collecting,
+    /// How the C library keeps thread-local variables, once that is known.
+    pub(crate) thread_local: Option<thread_local::Layout>,
     /// What the debug registers of its threads are for.
     pub(crate) debug_registers: DebugRegisters,
     /// The system calls that a debugger wants to know of.
@@ -109,7 +112,7 @@ impl Process {
     /// are handed on.
     ///
     /// # Errors
-    /// When the program cannot be found or executed, with the kernel's reason; when it is no x86-64 program.
+    /// When the program cannot be found or executed, with the kernel's reason; when it is no program for x86.
     pub fn spawn(
         program: impl AsRef<OsStr>,
         arguments: &[OsString],
@@ -131,8 +134,8 @@ impl Process {
         let stopped = spawn::spawn(program.as_ref(), arguments, surroundings)?;
         let id = stopped.id();
         let memory = Memory::open(id).map_err(|error| Error::proc("mem", id, error));
-        let memory = memory.and_then(|memory| match runs_x86_64(id) {
-            Some(false) => Err(Error::NotX86_64(thread_id(id))),
+        let memory = memory.and_then(|memory| match Width::of_program(id) {
+            Some(None) => Err(Error::NotX86(thread_id(id))),
             _ => Ok(memory),
         });
         let memory = match memory {
@@ -155,7 +158,7 @@ impl Process {
     ///
     /// # Errors
     /// When there is no such process, it may not be traced, is traced by another, is a part of the kernel, has
-    /// ended, is ourselves, or is no x86-64 program. The process is then as it was.
+    /// ended, is ourselves, or is no program for x86. The process is then as it was.
     pub fn attach(process: ThreadId, settings: Settings) -> Result<Self, Error> {
         let id = Tid::try_from(process.0)
             .ok()
@@ -165,8 +168,8 @@ impl Process {
             .ok()
             .and_then(|status| status.number("Tgid"))
             .ok_or(Error::NoSuchProcess(process))?;
-        if runs_x86_64(id) == Some(false) {
-            return Err(Error::NotX86_64(process));
+        if Width::of_program(id) == Some(None) {
+            return Err(Error::NotX86(process));
         }
         let seized = attach::seize(id)?;
         // Not the first one, if that has ended before the others.
@@ -184,7 +187,8 @@ impl Process {
             .collect();
         let mut process = Self::new(id, threads, memory, settings);
         process.halt()?;
-        process.loader = Loader::of_running(&process.memory, process.any_thread());
+        process.choose_width();
+        process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
         process.place_loader_hook();
         Ok(process)
     }
@@ -198,6 +202,7 @@ impl Process {
         Self {
             settings,
             id,
+            width: Width::default(),
             follower: Follower::new(settings.follow_cpu),
             memory,
             threads,
@@ -214,12 +219,13 @@ impl Process {
             gate: None,
             loader: Loader::default(),
             collecting: Collecting {
-                block: RegisterPlan::new(settings.registers),
-                all: RegisterPlan::new(X86Registers::Avx512),
+                block: RegisterPlan::new(Width::default(), settings.registers),
+                all: RegisterPlan::new(Width::default(), X86Registers::Avx512),
                 state: Vec::new(),
                 bytes: Vec::new(),
                 cpu_asked: false,
             },
+            thread_local: None,
             debug_registers: DebugRegisters::default(),
             caught_calls: CaughtCalls::None,
             program_signals: None,
@@ -245,7 +251,22 @@ impl Process {
     /// Chooses the registers of a register block.
     pub fn set_registers(&mut self, set: X86Registers) {
         self.settings.registers = set;
-        self.collecting.block = RegisterPlan::new(set);
+        self.collecting.block = RegisterPlan::new(self.width, set);
+    }
+
+    /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`].
+    #[must_use]
+    pub const fn architecture(&self) -> Architecture {
+        self.width.architecture()
+    }
+
+    /// Finds out how wide the program is, and how its registers are to be read.
+    pub(crate) fn choose_width(&mut self) {
+        self.width = Width::of_program(self.any_thread())
+            .flatten()
+            .unwrap_or_default();
+        self.collecting.block = RegisterPlan::new(self.width, self.settings.registers);
+        self.collecting.all = RegisterPlan::new(self.width, X86Registers::Avx512);
     }
 
     /// A handle that ends a run from another thread.
@@ -289,6 +310,7 @@ impl Process {
         self.gate = None;
         self.loader = Loader::default();
         self.ready.clear();
+        self.thread_local = None;
         // The kernel has emptied those of the thread.
         self.debug_registers = DebugRegisters::default();
         if let Ok(memory) = Memory::open(self.id) {
@@ -298,7 +320,8 @@ impl Process {
 
     /// A new program stands before its first instruction.
     pub(crate) fn new_image(&mut self) {
-        self.loader = Loader::at_start(&self.memory, self.id);
+        self.choose_width();
+        self.loader = Loader::at_start(self.width, &self.memory, self.id);
         self.place_loader_hook();
     }
 
@@ -340,18 +363,4 @@ impl Process {
 pub(crate) fn send_kill(process: Tid) {
     use nix::sys::signal::{Signal, kill};
     let _ = kill(nix::unistd::Pid::from_raw(process), Signal::SIGKILL);
-}
-
-/// Whether the file that a thread executes is an x86-64 program; `None` if it cannot be read.
-pub(crate) fn runs_x86_64(thread: Tid) -> Option<bool> {
-    runs_x86_64_file(&maps::program_file(thread).0)
-}
-
-fn runs_x86_64_file(file: &Path) -> Option<bool> {
-    /// Class, and the machine in a little-endian file.
-    const CLASS: usize = 4;
-    const MACHINE: usize = 18;
-    let mut header = [0; 20];
-    File::open(file).ok()?.read_exact(&mut header).ok()?;
-    Some(header[CLASS] == 2 && header[MACHINE..] == [62, 0])
 }

@@ -3,6 +3,7 @@
 use libc::user_regs_struct;
 use tracewire_tracefile::{RegisterLayout, RegisterNumber, X86Registers};
 
+use crate::width::Width;
 use crate::xstate::{Component, XstateLayout};
 
 /// Where the kernel keeps the value of one register.
@@ -53,6 +54,17 @@ general_registers! {
     OrigRax "orig_rax" orig_rax; FsBase "fs_base" fs_base; GsBase "gs_base" gs_base;
 }
 
+impl General {
+    /// By the name of its lower half: `eax` is in `rax`.
+    fn narrow(name: &str) -> Option<Self> {
+        if name == "orig_eax" {
+            return Some(Self::OrigRax);
+        }
+        let rest = name.strip_prefix('e').filter(|rest| rest.len() == 2)?;
+        Self::named(&format!("r{rest}"))
+    }
+}
+
 /// How the registers of one set are gathered.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisterPlan {
@@ -70,8 +82,8 @@ struct Step {
 }
 
 impl RegisterPlan {
-    pub(crate) fn new(set: X86Registers) -> Self {
-        Self::with_layout(&set.layout_64(), XstateLayout::of_this_machine())
+    pub(crate) fn new(width: Width, set: X86Registers) -> Self {
+        Self::with_layout(&width.layout(set), XstateLayout::of_this_machine())
     }
 
     fn with_layout(layout: &RegisterLayout, xstate: XstateLayout) -> Self {
@@ -158,6 +170,10 @@ impl RegisterPlan {
             put(&mut number, new);
             let number = u64::from_le_bytes(number);
             match step.source {
+                // The kernel looks for the result of a system call there, which may be negative.
+                Source::General(general @ (General::Rax | General::OrigRax)) if step.size == 4 => {
+                    general.set(registers, i64::from(number as i32).cast_unsigned());
+                }
                 Source::General(general) => general.set(registers, number),
                 Source::Extended(component, offset) => {
                     if let Some(bytes) = self.xstate.bytes_mut(state, component, offset, new.len())
@@ -256,7 +272,7 @@ mod fxsave {
 
 /// Where the register of this name is kept, by GDB's names.
 fn source(name: &str) -> Source {
-    if let Some(general) = General::named(name) {
+    if let Some(general) = General::named(name).or_else(|| General::narrow(name)) {
         return Source::General(general);
     }
     match name {
@@ -351,8 +367,10 @@ mod tests {
     #[test]
     fn every_register_of_every_set_has_a_source() {
         for set in X86Registers::ALL {
-            for register in set.layout_64().registers() {
-                assert_ne!(source(&register.name), Source::Absent, "{}", register.name);
+            for layout in [set.layout_64(), set.layout_32()] {
+                for register in layout.registers() {
+                    assert_ne!(source(&register.name), Source::Absent, "{}", register.name);
+                }
             }
         }
     }

@@ -115,7 +115,8 @@ impl Process {
                 .map(Pending::Signal);
         }
         let mut process = self.offspring(child, thread, memory);
-        process.loader = Loader::of_running(&process.memory, child);
+        process.choose_width();
+        process.loader = Loader::of_running(process.width, &process.memory, child);
         process.place_loader_hook();
         let sites: Vec<u64> = self
             .breakpoints

@@ -218,6 +218,19 @@ impl Process {
         Ok(())
     }
 
+    /// What the debug registers are for, one after the other: what is looked out for, where, and how many bytes.
+    #[must_use]
+    pub fn watches(&self) -> Vec<Option<(Watch, Address, u64)>> {
+        self.debug_registers
+            .places
+            .iter()
+            .map(|place| {
+                let piece = place.as_ref()?;
+                Some((piece.watch, Address(piece.address), piece.length))
+            })
+            .collect()
+    }
+
     /// Takes it back. One that is not there is no error.
     pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
         if self.debug_registers.remove(watch, address.0, length) {

@@ -2,5 +2,7 @@
 
 mod calls;
 mod conditions;
+mod narrow;
+mod objects;
 mod support;
 mod watch;

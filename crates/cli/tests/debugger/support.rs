@@ -20,12 +20,21 @@ pub struct Said {
     pub errors: String,
 }
 
+/// The source of a program of these tests.
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/debugger/programs")
+        .join(name)
+}
+
 impl Program {
-    pub fn build(source: &str, flags: &[&str]) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/debugger/programs")
-            .join(source);
-        let folder = tempfile::tempdir().unwrap();
+    pub fn build(name: &str, flags: &[&str]) -> Self {
+        Self::build_in(tempfile::tempdir().unwrap(), name, flags)
+    }
+
+    /// Builds it in a folder that is there already.
+    pub fn build_in(folder: TempDir, name: &str, flags: &[&str]) -> Self {
+        let source = source(name);
         let path = folder.path().join(source.file_stem().unwrap());
         let status = Command::new("cc")
             .args(["-g", "-O0", "-fPIE", "-pie", "-pthread", "-o"])

@@ -36,7 +36,14 @@ impl Displaced {
     /// Looks at the instruction at `address`, the first of `bytes`.
     #[must_use]
     pub fn decode(bytes: &[u8], address: u64) -> Self {
-        let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+        Self::decode_for(64, bytes, address)
+    }
+
+    /// The same in code of so many bits, 32 or 64. Copies can be made of 64-bit code alone.
+    #[must_use]
+    pub fn decode_for(bits: u32, bytes: &[u8], address: u64) -> Self {
+        let bits = if bits == 32 { 32 } else { 64 };
+        let mut decoder = Decoder::with_ip(bits, bytes, address, DecoderOptions::NONE);
         let instruction = decoder.decode();
         let offsets = decoder.get_constant_offsets(&instruction);
         let relative = instruction.is_ip_rel_memory_operand();
@@ -53,7 +60,7 @@ impl Displaced {
             restartable: matches!(code, Code::Syscall | Code::Int_imm8)
                 || (instruction.is_string_instruction()
                     && (instruction.has_rep_prefix() || instruction.has_repne_prefix())),
-            pushes_flags: matches!(code, Code::Pushfq | Code::Pushfw),
+            pushes_flags: matches!(code, Code::Pushfq | Code::Pushfd | Code::Pushfw),
             bytes: bytes.get(..instruction.len()).unwrap_or_default().to_vec(),
             instruction,
             relative_operand,

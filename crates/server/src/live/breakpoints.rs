@@ -19,10 +19,13 @@ use super::program::done;
 
 /// The breakpoints, with what is evaluated there.
 #[derive(Debug, Default)]
-pub(super) struct Programs(BTreeMap<Address, Vec<(BreakpointKind, Breakpoint)>>);
+pub(super) struct Programs(BTreeMap<Address, Vec<Breakpoint>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Breakpoint {
+    /// The process that it is in. A child by `fork` has a copy.
+    process: ThreadId,
+    kind: BreakpointKind,
     conditions: Vec<Verified>,
     /// There is no condition, or one that cannot be evaluated.
     always: bool,
@@ -31,7 +34,11 @@ struct Breakpoint {
 }
 
 impl Breakpoint {
-    fn new(options: &BreakpointOptions) -> Result<Self, VerifyError> {
+    fn new(
+        process: ThreadId,
+        kind: BreakpointKind,
+        options: &BreakpointOptions,
+    ) -> Result<Self, VerifyError> {
         let conditions: Vec<Verified> = options
             .conditions
             .iter()
@@ -39,6 +46,8 @@ impl Breakpoint {
             .filter(Verified::has_result)
             .collect();
         Ok(Self {
+            process,
+            kind,
             always: conditions.len() < options.conditions.len() || options.conditions.is_empty(),
             conditions,
             commands: options
@@ -60,7 +69,7 @@ impl Programs {
                 length,
                 options,
             } => {
-                let breakpoint = match Breakpoint::new(options) {
+                let breakpoint = match Breakpoint::new(process.id(), *kind, options) {
                     Ok(breakpoint) => breakpoint,
                     Err(error) => return Reply::Error(Failure::text(&error.to_string())),
                 };
@@ -70,7 +79,8 @@ impl Programs {
                     Err(reply) => return reply,
                 };
                 if inserted {
-                    self.set(*kind, *address, Some(breakpoint));
+                    self.remove(process.id(), *kind, *address);
+                    self.0.entry(*address).or_default().push(breakpoint);
                 }
                 done(inserted)
             }
@@ -87,19 +97,18 @@ impl Programs {
                     Ok(None) => process.remove_stop(*address).is_ok(),
                     Err(reply) => return reply,
                 };
-                self.set(*kind, *address, None);
+                self.remove(process.id(), *kind, *address);
                 done(removed)
             }
         }
     }
 
-    /// Sets the breakpoint of a kind at an address, or takes it out.
-    fn set(&mut self, kind: BreakpointKind, address: Address, breakpoint: Option<Breakpoint>) {
-        let list = self.0.entry(address).or_default();
-        list.retain(|(other, _)| *other != kind);
-        list.extend(breakpoint.map(|breakpoint| (kind, breakpoint)));
-        if list.is_empty() {
-            self.0.remove(&address);
+    fn remove(&mut self, process: ThreadId, kind: BreakpointKind, address: Address) {
+        if let Some(list) = self.0.get_mut(&address) {
+            list.retain(|breakpoint| breakpoint.process != process || breakpoint.kind != kind);
+            if list.is_empty() {
+                self.0.remove(&address);
+            }
         }
     }
 
@@ -108,13 +117,37 @@ impl Programs {
         self.0
             .values()
             .flatten()
-            .any(|(_, breakpoint)| breakpoint.persist && !breakpoint.commands.is_empty())
+            .any(|breakpoint| breakpoint.persist && !breakpoint.commands.is_empty())
     }
 
-    /// The program is gone, or has become another one.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// A process is gone, or has become another program.
+    pub(super) fn forget(&mut self, process: u32) {
+        self.0.retain(|_, list| {
+            list.retain(|breakpoint| breakpoint.process.0 != process);
+            !list.is_empty()
+        });
     }
+
+    /// The breakpoints that a thread has come to: those of its own process, where several have some there.
+    fn at(&self, address: Address, thread: ThreadId) -> impl Iterator<Item = &Breakpoint> {
+        let list = self.0.get(&address).map(Vec::as_slice).unwrap_or_default();
+        let shared = list
+            .iter()
+            .any(|breakpoint| Some(breakpoint.process) != list.first().map(|first| first.process));
+        let own = shared
+            .then(|| process_of(thread))
+            .flatten()
+            .filter(|own| list.iter().any(|breakpoint| breakpoint.process == *own));
+        list.iter()
+            .filter(move |breakpoint| own.is_none_or(|own| breakpoint.process == own))
+    }
+}
+
+/// The process of a thread, by the kernel.
+fn process_of(thread: ThreadId) -> Option<ThreadId> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+    line.trim().parse().ok().map(ThreadId)
 }
 
 /// What the machine is to look out for; none for a breakpoint in memory.
@@ -169,11 +202,9 @@ impl HitHandler for Handler<'_> {
     }
 
     fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {
-        let Some(breakpoints) = self.programs.0.get(&address) else {
-            return true;
-        };
-        let mut stops = false;
-        for (_, breakpoint) in breakpoints {
+        let mut stops = None;
+        for breakpoint in self.programs.at(address, thread.id()) {
+            let stops = stops.get_or_insert(false);
             let mut words = Vec::new();
             let mut is_true = |condition| {
                 !matches!(
@@ -184,16 +215,16 @@ impl HitHandler for Handler<'_> {
             if !breakpoint.always && !breakpoint.conditions.iter().any(&mut is_true) {
                 continue;
             }
-            stops |= breakpoint.commands.is_empty();
+            *stops |= breakpoint.commands.is_empty();
             for command in &breakpoint.commands {
                 let done = self.experiment.evaluate(command, thread, &mut words);
                 // The user finds out why the command does nothing.
-                stops |= done.is_err();
+                *stops |= done.is_err();
             }
             if !words.is_empty() {
                 self.words.print(&words);
             }
         }
-        stops
+        stops.unwrap_or(true)
     }
 }

@@ -1,78 +1,120 @@
-//! Files of this machine, read by GDB (`vFile`): the program, its libraries, what `/proc` tells of it.
+//! Files of this machine, for GDB (`vFile`): the program, its libraries, what `/proc` tells of it; and files that it
+//! writes, where the server was given a folder for them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use tracewire_packets::family::file::{FileError, FileReply, FileRequest};
 use tracewire_packets::{HexBytes, Reply, SignedHex};
 
+use super::file_system::FileSystem;
 use crate::session::PACKET_SIZE;
 
 /// How many files a client may have open.
 const MOST_OPEN: usize = 64;
 
+/// What a file is to be opened for, by the protocol's flags.
+mod open_flags {
+    pub(super) const WRITE: u32 = 0x1;
+    pub(super) const READ_WRITE: u32 = 0x2;
+    pub(super) const APPEND: u32 = 0x8;
+    pub(super) const CREATE: u32 = 0x200;
+    pub(super) const TRUNCATE: u32 = 0x400;
+    pub(super) const EXCLUSIVE: u32 = 0x800;
+}
+
 /// The files that the client has open.
 #[derive(Debug, Default)]
 pub(super) struct Files {
+    system: FileSystem,
     open: BTreeMap<i64, File>,
 }
 
 impl Files {
+    /// None open, and nothing to be written but below a folder.
+    pub(super) fn new(writable: Option<&Path>) -> Self {
+        Self {
+            system: FileSystem::new(writable),
+            open: BTreeMap::new(),
+        }
+    }
+
     pub(super) fn respond(&mut self, request: &FileRequest) -> Reply {
         let (result, data) = match request {
-            FileRequest::SetFileSystem { .. } => (Ok(0), None),
-            FileRequest::Open { name, flags, .. } => (self.open(name, *flags), None),
+            FileRequest::SetFileSystem { process } => {
+                (self.system.select(*process).map(|()| 0), None)
+            }
+            FileRequest::Open { name, flags, mode } => (self.open(name, *flags, *mode), None),
             FileRequest::Close { descriptor } => (self.close(*descriptor), None),
             FileRequest::Read {
                 descriptor,
                 length,
                 offset,
             } => split(self.read(*descriptor, *length, *offset)),
+            FileRequest::Write {
+                descriptor,
+                offset,
+                data,
+            } => (
+                self.file(*descriptor)
+                    .and_then(|file| file.write_at(&data.0, *offset))
+                    .map(|count| count as u64),
+                None,
+            ),
             FileRequest::DescriptorStatus { descriptor } => split(
                 self.file(*descriptor)
-                    .and_then(|file| file.metadata().map_err(|error| code(&error)))
+                    .and_then(File::metadata)
                     .map(|metadata| status(&metadata)),
             ),
-            FileRequest::Status { name } => split(
-                std::fs::metadata(path(name))
-                    .map(|metadata| status(&metadata))
-                    .map_err(|error| code(&error)),
+            FileRequest::Status { name } => split(self.status(name, false)),
+            FileRequest::LinkStatus { name } => split(self.status(name, true)),
+            FileRequest::ReadLink { name } => split(self.read_link(name)),
+            FileRequest::Remove { name } => (
+                self.system
+                    .writable(&name.0)
+                    .and_then(std::fs::remove_file)
+                    .map(|()| 0),
+                None,
             ),
-            FileRequest::LinkStatus { name } => split(
-                std::fs::symlink_metadata(path(name))
-                    .map(|metadata| status(&metadata))
-                    .map_err(|error| code(&error)),
-            ),
-            FileRequest::ReadLink { name } => split(
-                std::fs::read_link(path(name))
-                    .map(|target| target.into_os_string().as_bytes().to_vec())
-                    .map_err(|error| code(&error)),
-            ),
-            FileRequest::Write { .. } | FileRequest::Remove { .. } => (Err(FileError::ROFS), None),
         };
-        Reply::File(FileReply { result, data })
+        Reply::File(FileReply {
+            result: result.map_err(|error| code(&error)),
+            data,
+        })
     }
 
-    fn open(&mut self, name: &HexBytes, flags: u32) -> Result<u64, FileError> {
-        /// Whatever asks for more than to read: to write, to read and write, to append, create or cut.
-        const WRITES: u32 = 0x1 | 0x2 | 0x8 | 0x200 | 0x400;
-        if flags & WRITES != 0 {
-            return Err(FileError::ROFS);
-        }
+    fn open(&mut self, HexBytes(name): &HexBytes, flags: u32, mode: u32) -> io::Result<u64> {
+        use open_flags as flag;
+        /// Whatever asks for more than to read.
+        const WRITES: u32 =
+            flag::WRITE | flag::READ_WRITE | flag::APPEND | flag::CREATE | flag::TRUNCATE;
         if self.open.len() >= MOST_OPEN {
-            return Err(FileError::MFILE);
+            return Err(Errno::EMFILE.into());
         }
-        // A pipe is not waited for.
-        let file = File::options()
-            .read(true)
-            .custom_flags(0o4000)
-            .open(path(name))
-            .map_err(|error| code(&error))?;
+        let asks = |bit| flags & bit != 0;
+        let file = if asks(WRITES) {
+            let create = asks(flag::CREATE);
+            let both = asks(flag::READ_WRITE);
+            // A link in the folder may lead out of it.
+            let mut extra = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+            extra.set(OFlag::O_APPEND, asks(flag::APPEND));
+            extra.set(OFlag::O_CREAT, create);
+            extra.set(OFlag::O_EXCL, create && asks(flag::EXCLUSIVE));
+            extra.set(OFlag::O_TRUNC, asks(flag::TRUNCATE));
+            File::options()
+                .read(both)
+                .write(true)
+                .mode(mode & 0o777)
+                .custom_flags(extra.bits())
+                .open(self.system.writable(name)?)?
+        } else {
+            self.system.open(name)?
+        };
         // Numbers of their own: those below are nobody's business.
         let descriptor = (3..)
             .find(|number| !self.open.contains_key(number))
@@ -81,55 +123,81 @@ impl Files {
         Ok(descriptor.unsigned_abs())
     }
 
-    fn close(&mut self, SignedHex(descriptor): SignedHex) -> Result<u64, FileError> {
+    fn close(&mut self, SignedHex(descriptor): SignedHex) -> io::Result<u64> {
         self.open
             .remove(&descriptor)
             .map(|_| 0)
-            .ok_or(FileError::BADF)
+            .ok_or_else(|| Errno::EBADF.into())
     }
 
-    fn file(&self, SignedHex(descriptor): SignedHex) -> Result<&File, FileError> {
-        self.open.get(&descriptor).ok_or(FileError::BADF)
+    fn file(&self, SignedHex(descriptor): SignedHex) -> io::Result<&File> {
+        self.open
+            .get(&descriptor)
+            .ok_or_else(|| Errno::EBADF.into())
     }
 
-    fn read(&self, descriptor: SignedHex, length: u64, offset: u64) -> Result<Vec<u8>, FileError> {
+    fn read(&self, descriptor: SignedHex, length: u64, offset: u64) -> io::Result<Vec<u8>> {
         let length = usize::try_from(length)
             .unwrap_or(PACKET_SIZE)
             .min(PACKET_SIZE);
         let mut bytes = vec![0; length];
-        let count = self
-            .file(descriptor)?
-            .read_at(&mut bytes, offset)
-            .map_err(|error| code(&error))?;
+        let count = self.file(descriptor)?.read_at(&mut bytes, offset)?;
         bytes.truncate(count);
         // What comes before the data: `F`, a number, `;`.
         let fits = tracewire_packets::escaped_prefix(&bytes, PACKET_SIZE - 16);
         bytes.truncate(fits);
         Ok(bytes)
     }
+
+    fn status(&self, HexBytes(name): &HexBytes, link: bool) -> io::Result<Vec<u8>> {
+        let file = self.system.look_at(name, link)?;
+        Ok(status(&file.metadata()?))
+    }
+
+    fn read_link(&self, HexBytes(name): &HexBytes) -> io::Result<Vec<u8>> {
+        self.system.read_link(name)
+    }
 }
 
-fn split(result: Result<Vec<u8>, FileError>) -> (Result<u64, FileError>, Option<Vec<u8>>) {
+fn split(result: io::Result<Vec<u8>>) -> (io::Result<u64>, Option<Vec<u8>>) {
     match result {
         Ok(data) => (Ok(data.len() as u64), Some(data)),
         Err(error) => (Err(error), None),
     }
 }
 
-fn path(HexBytes(name): &HexBytes) -> &Path {
-    Path::new(OsStr::from_bytes(name))
-}
-
+/// The protocol's number of an error: mostly that of Linux, where the protocol has it.
 fn code(error: &io::Error) -> FileError {
-    use io::ErrorKind as Kind;
-    match error.kind() {
-        Kind::NotFound => FileError::NOENT,
-        Kind::PermissionDenied => FileError::ACCES,
-        Kind::NotADirectory => FileError::NOTDIR,
-        Kind::IsADirectory => FileError::ISDIR,
-        Kind::InvalidInput => FileError::INVAL,
-        Kind::Interrupted => FileError::INTR,
-        _ => FileError::IO,
+    let Some(number) = error.raw_os_error() else {
+        return match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => FileError::ROFS,
+            io::ErrorKind::InvalidInput => FileError::INVAL,
+            _ => FileError::UNKNOWN,
+        };
+    };
+    match Errno::from_raw(number) {
+        Errno::EPERM => FileError::PERM,
+        Errno::ENOENT => FileError::NOENT,
+        Errno::EINTR => FileError::INTR,
+        Errno::EIO => FileError::IO,
+        Errno::EBADF => FileError::BADF,
+        Errno::EACCES => FileError::ACCES,
+        Errno::EFAULT => FileError::FAULT,
+        Errno::EBUSY => FileError::BUSY,
+        Errno::EEXIST => FileError::EXIST,
+        Errno::ENODEV => FileError::NODEV,
+        Errno::ENOTDIR => FileError::NOTDIR,
+        Errno::EISDIR => FileError::ISDIR,
+        Errno::EINVAL => FileError::INVAL,
+        Errno::ENFILE => FileError::NFILE,
+        Errno::EMFILE => FileError::MFILE,
+        Errno::EFBIG => FileError::FBIG,
+        Errno::ENOSPC => FileError::NOSPC,
+        Errno::ESPIPE => FileError::SPIPE,
+        Errno::EROFS => FileError::ROFS,
+        Errno::ENOSYS => FileError::NOSYS,
+        Errno::ENAMETOOLONG => FileError::NAMETOOLONG,
+        _ => FileError::UNKNOWN,
     }
 }
 

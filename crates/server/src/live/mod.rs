@@ -9,13 +9,18 @@
 
 mod breakpoints;
 mod connection;
+mod file_system;
 mod files;
 mod inferiors;
+mod libraries;
+mod monitor;
 mod non_stop;
 mod objects;
+mod osdata;
 mod processes;
 mod program;
 mod run;
+mod search;
 mod signals;
 mod trace_requests;
 mod traceframe;
@@ -50,6 +55,7 @@ pub fn serve(
     if listener.is_stdio() {
         program.words = Words::Errors;
     }
+    program.diagnostics.packets = log.shown();
     // Whether programs run without a client, and whether nothing is to stop them.
     let mut unattended: Option<bool> = None;
     loop {

@@ -4,21 +4,25 @@ use std::fmt::Write;
 
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer};
 use tracewire_packets::{Failure, Reply};
+use tracewire_tracefile::{Block, Frame};
 
+use super::libraries::libraries;
+use super::osdata;
 use super::program::LiveProgram;
 use crate::session::PACKET_SIZE;
 
 impl LiveProgram {
     pub(super) fn transfer(&mut self, window: &Transfer) -> Reply {
-        let Operation::Read { length } = window.operation else {
-            return Reply::Unsupported;
+        let length = match &window.operation {
+            Operation::Read { length } => *length,
+            Operation::Write { data } => return self.write_object(window, &data.0),
         };
         let failed = || Reply::Error(Failure::Number(1));
         let current = self.inferiors.current().unwrap_or(0);
         let named = u32::from_str_radix(&window.annex, 16).unwrap_or(current);
         let object = match window.object {
             Object::Features if window.annex == "target.xml" => {
-                Some(self.registers.target_xml_64().into_bytes())
+                Some(self.machine().xml.into_bytes())
             }
             Object::Features => None,
             Object::AuxiliaryVector => std::fs::read(format!("/proc/{current}/auxv")).ok(),
@@ -38,11 +42,43 @@ impl LiveProgram {
                     return Reply::Error(Failure::text("No trace frame is selected"));
                 }
             },
+            Object::LibrariesSvr4 => self
+                .inferiors
+                .process()
+                .and_then(|process| libraries(process, &window.annex))
+                .map(String::into_bytes),
+            Object::OsData => self.os_table(&window.annex, window.offset),
+            Object::StaticTraceData => match self.trace.selected_frame(static_data) {
+                Some(data) => data,
+                None => return Reply::Error(Failure::text("No trace frame is selected")),
+            },
             _ => return Reply::Unsupported,
         };
         object.map_or_else(failed, |object| {
             Reply::Chunk(Chunk::window(&object, window.offset, length, PACKET_SIZE))
         })
+    }
+
+    fn write_object(&mut self, window: &Transfer, bytes: &[u8]) -> Reply {
+        if window.object != Object::SignalInfo {
+            return Reply::Unsupported;
+        }
+        let thread = self.thread();
+        let offset = usize::try_from(window.offset).unwrap_or(usize::MAX);
+        self.inferiors
+            .process_mut()
+            .and_then(|process| process.set_signal_info(thread, offset, bytes))
+            .map_or(Reply::Error(Failure::Number(1)), |()| {
+                Reply::Written(bytes.len() as u64)
+            })
+    }
+
+    /// A table of the system, as it was when its first part was asked for.
+    fn os_table(&mut self, name: &str, offset: u64) -> Option<Vec<u8>> {
+        if offset == 0 || self.os_table.0 != name {
+            self.os_table = (name.to_owned(), osdata::table(name).into_bytes());
+        }
+        Some(self.os_table.1.clone())
     }
 
     /// The threads, with names and cpus.
@@ -73,8 +109,16 @@ impl LiveProgram {
     }
 }
 
+/// What a marker has said in the frame.
+fn static_data(frame: &Frame<'_>) -> Option<Vec<u8>> {
+    frame.blocks().find_map(|block| match block {
+        Block::StaticData(data) => Some(data.to_vec()),
+        _ => None,
+    })
+}
+
 /// A text as it may stand in an attribute.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in text.chars() {
         match letter {

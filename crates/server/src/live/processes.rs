@@ -1,7 +1,7 @@
 //! Processes that begin and end at the client's word.
 
 use tracewire_packets::family::process::ProcessRequest;
-use tracewire_packets::{Failure, HexBytes, Reply};
+use tracewire_packets::{Failure, Reply};
 use tracewire_target_linux::Error;
 use tracewire_tracefile::ThreadId;
 
@@ -41,7 +41,8 @@ impl LiveProgram {
                 Answer::End
             }
             ProcessRequest::Symbol { .. } => Reply::Ok.into(),
-            ProcessRequest::Monitor { command } => monitor(command),
+            ProcessRequest::Monitor { command } => self.monitor(command),
+            ProcessRequest::Offsets => self.offsets().into(),
             _ => Reply::Unsupported.into(),
         }
     }
@@ -101,16 +102,4 @@ impl LiveProgram {
             process.kill();
         }
     }
-}
-
-const HELP: &str = "monitor exit -- End the server, and the program unless it was attached to\n\
-                    monitor help -- This text\n";
-
-fn monitor(HexBytes(command): &HexBytes) -> Answer {
-    let text = match command.trim_ascii() {
-        b"exit" => return Answer::Last(Reply::Ok),
-        b"help" => HELP.to_owned(),
-        _ => format!("Unknown monitor command.\n{HELP}"),
-    };
-    Answer::Output(text, Reply::Ok)
 }

@@ -14,17 +14,18 @@ use tracewire_packets::{
     Failure, Notification, Numbers, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
 };
 use tracewire_target_linux::{CaughtCalls, Interrupter, Process};
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
+use tracewire_tracefile::{Address, Architecture, RegisterNumber, ThreadId, X86Registers};
 
 use super::breakpoints::{Programs, Words};
 use super::connection::Attention;
 use super::files::Files;
 use super::inferiors::Inferiors;
+use super::monitor::Diagnostics;
 use super::non_stop::NonStop;
 use super::run::Told;
-use super::signals;
 pub(super) use super::trace::done;
-use super::trace::{SaveFolder, Trace};
+use super::trace::{SaveFolder, Trace, TraceMachine};
+use super::{search, signals};
 use crate::session::{Answer, PACKET_SIZE, Responder};
 
 /// The processes that are debugged, and a trace experiment on one of them.
@@ -38,6 +39,9 @@ pub struct LiveProgram {
     pub(super) last: Option<ThreadId>,
     pub(super) client: ClientFeatures,
     files: Files,
+    pub(super) diagnostics: Diagnostics,
+    /// The table of the system that was last asked for, by its name.
+    pub(super) os_table: (String, Vec<u8>),
     pub(super) trace: Trace,
     pub(super) programs: Programs,
     /// Where the words of breakpoint commands go.
@@ -56,9 +60,13 @@ pub(super) struct ClientFeatures {
     pub(super) none_resumed: bool,
 }
 
-/// The registers that every stop tells of: `rbp`, `rsp` and `rip`.
-pub(super) const EXPEDITED: [RegisterNumber; 3] =
-    [RegisterNumber(6), RegisterNumber(7), RegisterNumber(16)];
+/// The registers that every stop tells of: `rbp`, `rsp` and `rip`, or `esp`, `ebp` and `eip`.
+pub(super) const fn expedited(architecture: Architecture) -> [RegisterNumber; 3] {
+    match architecture {
+        Architecture::I386 => [RegisterNumber(4), RegisterNumber(5), RegisterNumber(8)],
+        _ => [RegisterNumber(6), RegisterNumber(7), RegisterNumber(16)],
+    }
+}
 
 impl LiveProgram {
     /// Nothing to debug yet; and where clients may have traces saved.
@@ -72,7 +80,9 @@ impl LiveProgram {
             last: None,
             client: ClientFeatures::default(),
             files: Files::default(),
-            trace: Trace::new(registers, save),
+            diagnostics: Diagnostics::default(),
+            os_table: (String::new(), Vec::new()),
+            trace: Trace::new(TraceMachine::x86(registers, Architecture::X86_64), save),
             programs: Programs::default(),
             words: Words::default(),
             non_stop: NonStop::default(),
@@ -113,7 +123,7 @@ impl LiveProgram {
         self.attention.stop_is_wanted();
         self.inferiors.begin_session();
         self.client = ClientFeatures::default();
-        self.files = Files::default();
+        self.files = Files::new(self.trace.folder());
         self.trace.selected = None;
     }
 
@@ -142,6 +152,15 @@ impl LiveProgram {
                 self.kill(process);
             }
         }
+    }
+
+    /// The machine of the program that is selected.
+    pub(super) fn machine(&self) -> TraceMachine {
+        let architecture = self
+            .inferiors
+            .process()
+            .map_or(Architecture::X86_64, Process::architecture);
+        TraceMachine::x86(self.registers, architecture)
     }
 
     /// The thread that registers are read from; 0 when there is none.
@@ -184,6 +203,22 @@ impl LiveProgram {
                 }
             }
             ThreadRequest::MoreThreads => Reply::End,
+            ThreadRequest::ThreadLocalAddress {
+                thread,
+                offset,
+                module,
+            } => {
+                let Some((process, thread)) = self.inferiors.find(thread) else {
+                    return Reply::Error(Failure::Number(1));
+                };
+                let Some(process) = self.inferiors.of_mut(process) else {
+                    return Reply::Error(Failure::Number(1));
+                };
+                match process.thread_local_address(thread, *module, *offset) {
+                    Ok(address) => Reply::Address(address),
+                    Err(error) => Reply::Error(Failure::text(&error.to_string())),
+                }
+            }
             _ => Reply::Unsupported,
         }
     }
@@ -233,6 +268,18 @@ impl LiveProgram {
             }
             MemoryRequest::Write { address, data } => self.write(*address, &data.0),
             MemoryRequest::WriteBinary { address, data } => self.write(*address, &data.0),
+            MemoryRequest::Checksum { address, length } => {
+                search::checksum(*address, *length, &mut |address, length| {
+                    self.memory(address, length as u64, length)
+                })
+            }
+            MemoryRequest::Search {
+                address,
+                length,
+                pattern,
+            } => search::search(*address, *length, &pattern.0, &mut |address, length| {
+                self.memory(address, length as u64, length)
+            }),
             _ => Reply::Unsupported,
         }
     }
@@ -373,6 +420,11 @@ impl Responder for LiveProgram {
             "QProgramSignals",
             "qXfer:auxv:read",
             "qXfer:siginfo:read",
+            "qXfer:siginfo:write",
+            "qXfer:libraries-svr4:read",
+            "augmented-libraries-svr4-read",
+            "qXfer:osdata:read",
+            "qXfer:statictrace:read",
             "qXfer:features:read",
             "qXfer:threads:read",
             "qXfer:exec-file:read",
@@ -415,13 +467,18 @@ impl Responder for LiveProgram {
             Request::Memory(request) => self.memory_request(request).into(),
             Request::Register(request) => self.register_request(request).into(),
             Request::Resume(request) => self.resume_request(request).into(),
-            Request::Breakpoint(request) => match self.inferiors.process_mut() {
-                Some(process) => process
-                    .at_rest(|process| self.programs.respond(process, request))
-                    .unwrap_or(Reply::Error(Failure::Number(1)))
-                    .into(),
-                None => Reply::Error(Failure::Number(1)).into(),
-            },
+            Request::Breakpoint(request) => {
+                let reply = self.inferiors.process_mut().and_then(|process| {
+                    process
+                        .at_rest(|process| self.programs.respond(process, request))
+                        .ok()
+                });
+                self.diagnostics.hardware(|| {
+                    let uses = self.inferiors.process().map(Process::watches);
+                    format!("{request:?}: debug registers {uses:x?}")
+                });
+                reply.unwrap_or(Reply::Error(Failure::Number(1))).into()
+            }
             Request::Trace(request) => self.trace_request(request).into(),
             Request::Thread(request) => self.thread_request(request).into(),
             Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),

@@ -8,7 +8,7 @@ use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause
 use tracewire_tracefile::{Address, ThreadId};
 
 use super::breakpoints::Handler;
-use super::program::{EXPEDITED, LiveProgram};
+use super::program::{LiveProgram, expedited};
 use super::signals;
 
 /// What the letters after `vCont?` say: all that is here.
@@ -220,6 +220,7 @@ impl LiveProgram {
 
     /// What has happened, as the client is told of it.
     pub(super) fn news(&mut self, happened: Happened) -> News {
+        self.diagnostics.happens(|| format!("{happened:?}"));
         let (process, event) = match happened {
             Happened::In(process, event) => (process.0, event),
             // GDB's user thinks of an interrupt as the first thread's.
@@ -256,7 +257,7 @@ impl LiveProgram {
                 })
             }
             Event::Exec => {
-                self.programs.clear();
+                self.programs.forget(process);
                 if self.inferiors.traced() == Some(process)
                     && let Some(traced) = self.inferiors.traced_mut()
                 {
@@ -287,6 +288,8 @@ impl LiveProgram {
                             .then_some(StopField::HardwareBreakpoint),
                     ),
                     StopCause::Watchpoint(watch, address) => {
+                        self.diagnostics
+                            .hardware(|| format!("thread {thread}: {watch:?} at {address}"));
                         let kind = match watch {
                             Watch::Access => WatchKind::Access,
                             Watch::Write | Watch::Execution => WatchKind::Write,
@@ -379,7 +382,7 @@ impl LiveProgram {
         let mut core = 0;
         if let Some(process) = self.inferiors.of_mut(process) {
             let block = process.register_block(thread).unwrap_or_default();
-            for register in EXPEDITED {
+            for register in expedited(process.architecture()) {
                 if let Some((start, size)) = process.register_place(register)
                     && let Some(bytes) = block.get(start..start + size)
                 {

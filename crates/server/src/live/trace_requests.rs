@@ -9,6 +9,8 @@ impl LiveProgram {
     pub(super) fn trace_request(&mut self, request: &TraceRequest) -> Reply {
         if matches!(request, TraceRequest::Start) {
             self.inferiors.trace_current();
+            let machine = self.machine();
+            self.trace.set_machine(machine);
         }
         // What goes into the program or comes out of it needs all its threads to stand.
         let touches = self.trace.experiment.is_running()

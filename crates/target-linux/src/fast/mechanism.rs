@@ -6,6 +6,7 @@ use tracewire_tracefile::Address;
 
 use super::Body;
 use crate::process::Process;
+use crate::width::Width;
 
 /// How a tracepoint works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +36,11 @@ impl Process {
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
         if self.has_ended() {
             return Err(refuse("the process has ended".to_owned()));
+        }
+        if self.width != Width::Bits64 {
+            return Err(refuse(
+                "pads are 64-bit code, and the program is not".to_owned(),
+            ));
         }
         self.check_code(address.0)
             .map_err(|reason| refuse(reason.to_owned()))?;

@@ -1,0 +1,2 @@
+__thread int libs = 40;
+__thread char room[5000];

@@ -1,0 +1,28 @@
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int total;
+__thread int own = 9;
+
+int add(int a, int b) { return a + b; }
+
+int leaf(int n) { return n; }
+
+int work(int n) {
+    total += leaf(n);
+    return total;
+}
+
+void done(void) {}
+
+int main(void) {
+    work(0);
+    work(1);
+    syscall(SYS_getppid);
+    for (int n = 2; n < 20; n++)
+        work(n);
+    done();
+    fprintf(stderr, "total %d\n", total);
+    return 0;
+}

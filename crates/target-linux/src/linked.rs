@@ -1,0 +1,96 @@
+//! The dynamic linker's list of loaded objects, as a debugger wants it: with where each entry is.
+
+use tracewire_tracefile::Address;
+
+use crate::loader::{MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
+use crate::process::Process;
+
+/// One entry of the list, a `struct link_map`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkedObject {
+    /// Where the entry is.
+    pub entry: Address,
+    /// What is added to the addresses of the object's file (`l_addr`).
+    pub load_bias: u64,
+    /// Where the object's dynamic section is (`l_ld`).
+    pub dynamic: Address,
+    /// The name it was found by; empty for the program and the vdso.
+    pub name: Vec<u8>,
+    /// Which list it is in, by the address of that list's `struct r_debug`.
+    pub list: Address,
+}
+
+/// The entries of all lists.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LinkedObjects {
+    /// The program's own entry, which is not among the others.
+    pub main: Option<Address>,
+    /// The others, in the order of the lists.
+    pub objects: Vec<LinkedObject>,
+}
+
+impl Process {
+    /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
+    /// one.
+    #[must_use]
+    pub fn linked_objects(&self) -> Option<LinkedObjects> {
+        let mut linked = LinkedObjects::default();
+        let mut list = self.loader.debug_entry(&self.memory)?;
+        for number in 0..MAX_LISTS {
+            if list == 0 {
+                break;
+            }
+            let Some([version, first]) = self.width.read(&self.memory, list) else {
+                break;
+            };
+            let (mut entry, mut previous) = (first, 0);
+            if number == 0 && first != 0 {
+                linked.main = Some(Address(first));
+                let next = self.width.read_at(&self.memory, first, 3);
+                (entry, previous) = (next.unwrap_or(0), first);
+            }
+            linked.objects.extend(self.linked_from(
+                Address(entry),
+                Address(previous),
+                Address(list),
+            ));
+            let next = (version as u32 >= 2).then(|| {
+                self.width
+                    .read_at(&self.memory, list, debug_words::NEXT_LIST)
+            });
+            list = next.flatten().unwrap_or(0);
+        }
+        Some(linked)
+    }
+
+    /// The entries from this one on, which should follow the previous one; up to one that does not follow the one before.
+    #[must_use]
+    pub fn linked_from(
+        &self,
+        Address(start): Address,
+        Address(previous): Address,
+        list: Address,
+    ) -> Vec<LinkedObject> {
+        let mut objects = Vec::new();
+        let (mut entry, mut before) = (start, previous);
+        while entry != 0 && objects.len() < MAX_OBJECTS {
+            // struct link_map: l_addr, l_name, l_ld, l_next, l_prev
+            let Some([load_bias, name, dynamic, next, prev]) = self.width.read(&self.memory, entry)
+            else {
+                break;
+            };
+            if prev != before {
+                break;
+            }
+            objects.push(LinkedObject {
+                entry: Address(entry),
+                load_bias,
+                dynamic: Address(dynamic),
+                name: self.memory.read_string(name, MAX_NAME),
+                list,
+            });
+            (before, entry) = (entry, next);
+        }
+        objects
+    }
+}

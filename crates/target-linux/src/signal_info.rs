@@ -1,0 +1,161 @@
+//! What the kernel tells of a signal, as the program itself would be told: a 32-bit program has it in another form.
+
+use std::mem::MaybeUninit;
+
+use libc::siginfo_t;
+use tracewire_tracefile::ThreadId;
+
+use crate::process::Process;
+use crate::ptrace::Tid;
+use crate::thread::Pending;
+use crate::width::Width;
+
+/// The size of the structure, in either form.
+const SIZE: usize = size_of::<siginfo_t>();
+
+/// Fields behind `si_signo`, `si_errno` and `si_code`: offset and size in the 64-bit form, then in the 32-bit one.
+type Fields = &'static [(usize, usize, usize, usize)];
+
+/// Sender, user, and a value: `kill`, `sigqueue`, timers.
+const SENT: Fields = &[(16, 4, 12, 4), (20, 4, 16, 4), (24, 8, 20, 4)];
+/// Child, user, status, times.
+const CHILD: Fields = &[
+    (16, 4, 12, 4),
+    (20, 4, 16, 4),
+    (24, 4, 20, 4),
+    (32, 8, 24, 4),
+    (40, 8, 28, 4),
+];
+/// The address of a fault, and what follows it.
+const FAULT: Fields = &[
+    (16, 8, 12, 4),
+    (24, 2, 16, 2),
+    (32, 8, 20, 4),
+    (40, 8, 24, 4),
+];
+/// Band and file.
+const POLL: Fields = &[(16, 8, 12, 4), (24, 4, 16, 4)];
+/// A forbidden system call: where, which, of which machine.
+const CALL: Fields = &[(16, 8, 12, 4), (24, 4, 16, 4), (28, 4, 20, 4)];
+
+fn fields(signal: i32, code: i32) -> Fields {
+    if code <= 0 {
+        return SENT;
+    }
+    match signal {
+        libc::SIGCHLD => CHILD,
+        libc::SIGILL | libc::SIGFPE | libc::SIGSEGV | libc::SIGBUS | libc::SIGTRAP => FAULT,
+        libc::SIGIO => POLL,
+        libc::SIGSYS => CALL,
+        _ => SENT,
+    }
+}
+
+/// Copies the head, then the fields from one form to the other.
+fn convert(from: &[u8; SIZE], to: &mut [u8; SIZE], narrow: bool) {
+    const HEAD: usize = 12;
+    let number = |at: usize| {
+        from.get(at..at + 4)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, i32::from_le_bytes)
+    };
+    for (target, byte) in to.iter_mut().zip(from.iter().take(HEAD)) {
+        *target = *byte;
+    }
+    for (wide, wide_size, slim, slim_size) in fields(number(0), number(8)) {
+        let (source, target) = if narrow {
+            ((*wide, *wide_size), (*slim, *slim_size))
+        } else {
+            ((*slim, *slim_size), (*wide, *wide_size))
+        };
+        let bytes = from.get(source.0..source.0 + source.1).unwrap_or_default();
+        let room = to
+            .get_mut(target.0..target.0 + target.1)
+            .unwrap_or_default();
+        for (target, byte) in room.iter_mut().zip(bytes) {
+            *target = *byte;
+        }
+    }
+}
+
+fn bytes_of(info: &siginfo_t) -> [u8; SIZE] {
+    // SAFETY: the structure is plain data of this size, all of it set.
+    unsafe { std::ptr::from_ref(info).cast::<[u8; SIZE]>().read() }
+}
+
+fn info_of(bytes: &[u8; SIZE]) -> siginfo_t {
+    let mut info = MaybeUninit::<siginfo_t>::uninit();
+    // SAFETY: the structure is plain data of this size, for which any bytes will do.
+    unsafe {
+        info.as_mut_ptr().cast::<[u8; SIZE]>().write(*bytes);
+        info.assume_init()
+    }
+}
+
+impl Process {
+    /// What the kernel tells of the signal that a thread has stopped for, in the program's own form, 128 bytes.
+    #[must_use]
+    pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
+        let info = bytes_of(&self.pending_info(thread.0.cast_signed())?);
+        Some(match self.width {
+            Width::Bits64 => info.to_vec(),
+            Width::Bits32 => {
+                let mut narrow = [0; SIZE];
+                convert(&info, &mut narrow, true);
+                narrow.to_vec()
+            }
+        })
+    }
+
+    /// Changes it, from an offset on: the program gets the signal so, if it gets it. `None` where there is no signal, or the
+    /// bytes do not fit.
+    pub fn set_signal_info(&mut self, thread: ThreadId, offset: usize, bytes: &[u8]) -> Option<()> {
+        let id = thread.0.cast_signed();
+        let before = bytes_of(&self.pending_info(id)?);
+        let mut told: [u8; SIZE] = self.signal_info(thread)?.try_into().ok()?;
+        told.get_mut(offset..offset.checked_add(bytes.len())?)?
+            .copy_from_slice(bytes);
+        let info = match self.width {
+            Width::Bits64 => told,
+            Width::Bits32 => {
+                let mut wide = before;
+                convert(&told, &mut wide, false);
+                wide
+            }
+        };
+        let info = info_of(&info);
+        let thread = self.threads.get_mut(&id)?;
+        thread.stopped()?.set_signal_info(&info).ok()?;
+        if let Some(Pending::Signal(pending)) = &mut thread.pending {
+            *pending = info;
+        }
+        Some(())
+    }
+
+    fn pending_info(&self, id: Tid) -> Option<siginfo_t> {
+        let thread = self.threads.get(&id)?;
+        match &thread.pending {
+            Some(Pending::Signal(info)) => Some(*info),
+            _ => thread.stopped()?.signal_info().ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SIZE, convert};
+
+    #[test]
+    fn a_fault_is_told_in_both_forms() {
+        let mut wide = [0; SIZE];
+        wide[0] = 11;
+        wide[8] = 1;
+        wide[16..24].copy_from_slice(&0xdead_beef_u64.to_le_bytes());
+        let mut narrow = [0; SIZE];
+        convert(&wide, &mut narrow, true);
+        assert_eq!(narrow[12..16], 0xdead_beef_u32.to_le_bytes());
+        let mut back = [0; SIZE];
+        convert(&narrow, &mut back, false);
+        assert_eq!(back, wide);
+    }
+}
