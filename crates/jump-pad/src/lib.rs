@@ -3,6 +3,7 @@
 
 mod clock;
 mod compile;
+mod features;
 mod layout;
 mod pad;
 pub mod relocate;

@@ -1,0 +1,40 @@
+//! What the machine can do that pads make use of.
+
+use std::arch::x86_64::__cpuid_count;
+
+use crate::pad::Features;
+
+/// The kernel's word on `rdfsbase` (`HWCAP2_FSGSBASE`), and where it stands.
+const AT_HWCAP2: u64 = 26;
+const FSGSBASE: u64 = 2;
+
+impl Features {
+    /// Those of this machine.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        #[allow(unused_unsafe)]
+        // SAFETY: every x86-64 processor has the instruction; a leaf that it does not know says nothing.
+        let leaf = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
+        let most = leaf(0, 0).eax;
+        let known = |wanted, subleaf| (wanted <= most).then(|| leaf(wanted, subleaf));
+        Self {
+            rdpid: known(7, 0).is_some_and(|leaf| leaf.ecx & 1 << 22 != 0),
+            fsgsbase: auxiliary(AT_HWCAP2).is_some_and(|bits| bits & FSGSBASE != 0),
+            xgetbv1: known(0xd, 1).is_some_and(|leaf| leaf.eax & 1 << 2 != 0),
+            avx: std::arch::is_x86_feature_detected!("avx"),
+            avx512: std::arch::is_x86_feature_detected!("avx512f"),
+        }
+    }
+}
+
+/// A value that the kernel gives every program.
+fn auxiliary(wanted: u64) -> Option<u64> {
+    let bytes = std::fs::read("/proc/self/auxv").ok()?;
+    let (words, _) = bytes.as_chunks::<16>();
+    words.iter().find_map(|pair| {
+        let (kind, value) = pair.split_at(8);
+        let kind = u64::from_le_bytes(kind.try_into().ok()?);
+        let value = u64::from_le_bytes(value.try_into().ok()?);
+        (kind == wanted).then_some(value)
+    })
+}
