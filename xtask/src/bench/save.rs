@@ -104,6 +104,7 @@ fn turn(mut server: Command, folder: &Path, calls: u64, turns: &mut Turns) -> Re
         format!(
             "set pagination off\nset confirm off\nset sysroot\n\
              target remote localhost:{port}\n\
+             break main\ncontinue\n\
              set trace-buffer-size {}\nset circular-trace-buffer off\n\
              trace work\nactions\ncollect block\nend\n\
              break done\ntstart\ncontinue\ntstop\ntstatus\n\
@@ -131,7 +132,10 @@ fn turn(mut server: Command, folder: &Path, calls: u64, turns: &mut Turns) -> Re
             .find_map(|line| line.strip_prefix(words)?.trim().parse::<f64>().ok())
     };
     if !said.contains(&format!("Collected {calls} trace frame")) {
-        bail!("not {calls} frames were collected:\n{said}");
+        bail!(
+            "not {calls} frames were collected:\n{said}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     turns
         .pulled
