@@ -3,10 +3,11 @@
 pub(crate) mod buffer;
 mod frame;
 mod requests;
+mod save;
 
 pub(crate) use requests::done;
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracewire_experiment::{Experiment, InstallError, Options, Registers, Target, Unreadable};
@@ -15,12 +16,13 @@ use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
 use tracewire_tracefile::{
     Address, Architecture, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber,
     Piece, RegisterLayout, SourceKind, SourceStrings, Status, StatusFields, StopReason, TraceFile,
-    TraceFileWriter, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
-    VariableDefinition, X86Registers,
+    Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
+    X86Registers,
 };
 
 use crate::session::PACKET_SIZE;
 use buffer::{Buffer, DEFAULT_SIZE};
+pub use save::SaveFolder;
 
 /// The most tracepoints that a client may define, locations counted one by one.
 const MOST_TRACEPOINTS: usize = 10_000;
@@ -28,21 +30,6 @@ const MOST_TRACEPOINTS: usize = 10_000;
 const MOST_ACTIONS: usize = 10_000;
 /// The most text that goes with one, in bytes.
 const MOST_WORDS: usize = 1 << 20;
-
-/// The folder that a client may have traces saved in.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SaveFolder(pub PathBuf);
-
-impl SaveFolder {
-    /// The file of a name, which must not lead out of the folder.
-    fn file(&self, name: &str) -> Option<PathBuf> {
-        let path = Path::new(name);
-        let inside = path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        (inside && path.file_name().is_some()).then(|| self.0.join(path))
-    }
-}
 
 /// The registers and the byte order that frames have.
 #[derive(Debug)]
@@ -339,7 +326,10 @@ impl Trace {
 
     pub(crate) fn start(&mut self, target: &mut impl Target) -> Reply {
         match Buffer::new(self.size, self.circular, self.machine.byte_order) {
-            Ok(buffer) => {
+            Ok(mut buffer) => {
+                if let Some(copy) = self.copy_to_save() {
+                    buffer.copy_to(copy);
+                }
                 // A run that is on is an error that `start` tells of.
                 let _ = self.experiment.replace_store(buffer);
             }
@@ -478,39 +468,6 @@ impl Trace {
             None => second.get(start - first.len()..).unwrap_or_default(),
         };
         Reply::TraceBuffer(part.get(..most).unwrap_or(part).to_vec())
-    }
-
-    pub(crate) fn save(&mut self, HexBytes(name): &HexBytes) -> Reply {
-        let name = String::from_utf8_lossy(name);
-        let Some(folder) = &self.save else {
-            return Reply::Error(Failure::text(
-                "the server was not given a folder for files (--files)",
-            ));
-        };
-        let Some(path) = folder.file(&name) else {
-            return Reply::Error(Failure::text(
-                "the name of the file leads out of the folder that the server was given",
-            ));
-        };
-        let written = Description::build(&self.parts())
-            .map_err(Into::into)
-            .and_then(|description| {
-                let mut writer = TraceFileWriter::create(path, &description)?;
-                // A frame may begin in one part and end in the other.
-                let (first, second) = self.experiment.store().bytes();
-                if second.is_empty() {
-                    if !first.is_empty() {
-                        writer.append(first)?;
-                    }
-                } else {
-                    writer.append(&[first, second].concat())?;
-                }
-                writer.finish()
-            });
-        match written {
-            Ok(()) => Reply::Ok,
-            Err(error) => Reply::Error(Failure::text(&error.to_string())),
-        }
     }
 }
 

@@ -16,14 +16,16 @@
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
 use nix::errno::Errno;
-use nix::fcntl::posix_fallocate;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, posix_fallocate};
+use nix::unistd::linkat;
 
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER};
@@ -74,6 +76,40 @@ impl Spool {
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
         let path = path.as_ref();
+        let (temporary, file) = create_beside(path, ".recording")?;
+        let started = temporary.clone();
+        let spool = Self::begin(file, temporary, path.to_owned(), description);
+        spool.inspect_err(|_| {
+            let _ = fs::remove_file(&started);
+        })
+    }
+
+    /// Begins a file without a name, which goes with the process unless [`Self::finish_as`] gives it one in this
+    /// folder, or in another one of the same file system.
+    ///
+    /// # Errors
+    /// When no file can be made in the folder, when its file system has none without names, or when the disk is full.
+    pub fn create_unnamed(
+        folder: impl AsRef<Path>,
+        description: &Description,
+    ) -> Result<Self, WriteError> {
+        let folder = folder.as_ref();
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlag::O_TMPFILE.bits())
+            .mode(0o666)
+            .open(folder)
+            .map_err(WriteError::system("create a file in", folder))?;
+        Self::begin(file, folder.to_owned(), folder.to_owned(), description)
+    }
+
+    fn begin(
+        file: File,
+        temporary: PathBuf,
+        path: PathBuf,
+        description: &Description,
+    ) -> Result<Self, WriteError> {
         let front = match lay_out(description, u64::MAX) {
             // Without a target description there is nothing to hide the room in.
             Some(front) if description.target_xml().is_some() => {
@@ -83,26 +119,19 @@ impl Spool {
             front => front,
         };
         let front = front.unwrap_or_else(|| plain(description));
-        let (temporary, file) = create_beside(path, ".recording")?;
-        let spool = Self {
+        file.write_all_at(&front, 0)
+            .and_then(|()| reserve(&file, front.len() as u64, TAIL))
+            .map_err(WriteError::system("write", &temporary))?;
+        Ok(Self {
             file,
             temporary,
-            path: path.to_owned(),
+            path,
             frames_start: front.len() as u64,
             end: front.len() as u64,
             window: None,
             sum: Hasher::new(),
             finished: false,
-        };
-        let written = spool
-            .file
-            .write_all_at(&front, 0)
-            .and_then(|()| reserve(&spool.file, spool.end, TAIL));
-        if let Err(error) = written {
-            let _ = fs::remove_file(&spool.temporary);
-            return Err(WriteError::system("write", &spool.temporary)(error));
-        }
-        Ok(spool)
+        })
     }
 
     /// Where the file is while it grows.
@@ -213,6 +242,49 @@ impl Spool {
         }
         self.finished = true;
         Ok(())
+    }
+
+    /// As [`Self::finish`], for a file without a name: puts it at `path`. Nothing is copied, however large the file
+    /// is. Gives whether the description fits; where it does not, there is no file.
+    ///
+    /// # Errors
+    /// When it cannot be written or named, as in a folder of another file system.
+    pub fn finish_as(
+        mut self,
+        path: impl AsRef<Path>,
+        description: &Description,
+    ) -> Result<bool, WriteError> {
+        let path = path.as_ref();
+        self.window = None;
+        if !self.describe(description)? {
+            return Ok(false);
+        }
+        self.cut()
+            .and_then(|()| self.seal())
+            .map_err(WriteError::system("write", path))?;
+        // A name cannot be given where there is one: it is given beside, and then changed.
+        let (temporary, placeholder) = create_beside(path, ".part")?;
+        drop(placeholder);
+        let named = fs::remove_file(&temporary)
+            .and_then(|()| {
+                let descriptor = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                linkat(
+                    AT_FDCWD,
+                    descriptor.as_str(),
+                    AT_FDCWD,
+                    &temporary,
+                    AtFlags::AT_SYMLINK_FOLLOW,
+                )
+                .map_err(io::Error::from)
+            })
+            .and_then(|()| fs::rename(&temporary, path));
+        if named.is_err() {
+            // It is there only if the renaming has failed.
+            let _ = fs::remove_file(&temporary);
+        }
+        named.map_err(WriteError::system("write", path))?;
+        self.finished = true;
+        Ok(true)
     }
 
     /// Writes the whole file anew and removes this one.

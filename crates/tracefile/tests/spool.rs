@@ -306,3 +306,29 @@ fn run_self(
         .spawn()
         .ok()
 }
+
+#[test]
+fn a_file_without_a_name_gets_one_when_it_is_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("saved.tf");
+    fs::write(&path, "what stood there").unwrap();
+    let mut spool = Spool::create_unnamed(folder.path(), &description(SET, 0)).unwrap();
+    for number in 0..1000 {
+        spool.append(&numbered(number, 5000)).unwrap();
+    }
+    // Until then there is nothing to be seen.
+    assert_eq!(fs::read(&path).unwrap(), b"what stood there");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert!(spool.finish_as(&path, &grown(1000, 3)).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    let file = TraceFile::open(&path).unwrap();
+    assert_eq!(file.frame_count(), 1000);
+    assert!(matches!(file.ending(), Ending::Marker { .. }));
+    check_numbered(&file, 5000);
+
+    // A description that has outgrown its room leaves nothing behind.
+    let spool = Spool::create_unnamed(folder.path(), &description(SET, 0)).unwrap();
+    let other = folder.path().join("other.tf");
+    assert!(!spool.finish_as(&other, &grown(0, 3000)).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}

@@ -1,7 +1,7 @@
 //! The trace buffer of a session.
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
-use tracewire_tracefile::ByteOrder;
+use tracewire_tracefile::{ByteOrder, Spool};
 
 /// The size of a trace buffer of which nobody has said anything, in bytes; gdbserver's.
 pub(crate) const DEFAULT_SIZE: u64 = 0x50_0000;
@@ -12,7 +12,8 @@ const LARGEST: u64 = 4 << 30;
 /// A trace buffer in memory.
 #[derive(Debug)]
 pub(crate) enum Buffer {
-    Linear(LinearStore),
+    /// With a copy of the frames in a file without a name, where a client may have them saved.
+    Linear(LinearStore, Option<Spool>),
     Circular(CircularStore),
 }
 
@@ -24,15 +25,33 @@ impl Buffer {
         Ok(if circular {
             Self::Circular(CircularStore::new(size, order)?)
         } else {
-            Self::Linear(LinearStore::new(size)?)
+            Self::Linear(LinearStore::new(size)?, None)
         })
     }
 
     /// All frames in order, in two parts.
     pub(crate) fn bytes(&self) -> (&[u8], &[u8]) {
         match self {
-            Self::Linear(store) => (store.bytes(), &[]),
+            Self::Linear(store, _) => (store.bytes(), &[]),
             Self::Circular(store) => store.bytes(),
+        }
+    }
+
+    /// Has the frames to come copied into a file as well. It is given up when it cannot be written, and when the buffer is
+    /// of the kind whose frames do not stay.
+    pub(crate) fn copy_to(&mut self, file: Spool) {
+        if let Self::Linear(store, copy) = self
+            && store.frames() == 0
+        {
+            *copy = Some(file);
+        }
+    }
+
+    /// The file with all the frames, which no more frames are copied to.
+    pub(crate) fn take_copy(&mut self) -> Option<Spool> {
+        match self {
+            Self::Linear(_, copy) => copy.take(),
+            Self::Circular(_) => None,
         }
     }
 }
@@ -40,7 +59,7 @@ impl Buffer {
 macro_rules! either {
     ($self:ident, $store:ident => $what:expr) => {
         match $self {
-            Buffer::Linear($store) => $what,
+            Buffer::Linear($store, _) => $what,
             Buffer::Circular($store) => $what,
         }
     };
@@ -48,10 +67,19 @@ macro_rules! either {
 
 impl FrameStore for Buffer {
     fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
-        either!(self, store => store.append(frame))
+        either!(self, store => store.append(frame))?;
+        if let Self::Linear(_, copy) = self {
+            copy.take_if(|copy| copy.append(frame).is_err());
+        }
+        Ok(())
     }
 
     fn clear(&mut self) -> Result<(), StoreError> {
+        if let Self::Linear(store, copy) = self
+            && store.frames() > 0
+        {
+            *copy = None;
+        }
         either!(self, store => store.clear())
     }
 
