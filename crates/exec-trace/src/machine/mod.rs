@@ -14,6 +14,7 @@
 //! ```
 
 mod elf;
+mod flow;
 mod guess;
 mod names;
 
@@ -25,6 +26,7 @@ use tracewire_tracefile::{
 };
 
 pub use elf::of_elf;
+pub use flow::{DelaySlot, Flow, FlowKind};
 pub use guess::guess;
 
 /// What happens to the bits of a register above the part that is written.

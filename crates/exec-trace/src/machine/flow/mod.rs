@@ -1,0 +1,159 @@
+//! Where an instruction may go: what of each machine's code are branches, calls and returns.
+//!
+//! The code decides, not the disassembly, which every tool writes in its own manner. Sources are the machines'
+//! manuals: MIPS Architecture For Programmers II, Arm Architecture Reference Manuals (A32, T32, A64), RISC-V
+//! Unprivileged and Privileged ISA, Power ISA, Nios II Processor Reference, Intel SDM volume 2.
+
+mod arm;
+mod mips;
+mod power;
+mod riscv;
+mod x86;
+
+use tracewire_tracefile::{Address, Architecture};
+
+use super::Machine;
+use crate::record::{Instruction, InstructionSet};
+
+/// What an instruction does to the way of the execution.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FlowKind {
+    /// It goes on with the next one.
+    Next,
+    /// It goes elsewhere within a function, or to another that it does not come back from.
+    Jump,
+    /// It goes to a function that comes back.
+    Call,
+    /// It comes back from a function.
+    Return,
+    /// A system call, a trap, a return from an exception: the next instruction may be anywhere, the following one
+    /// included.
+    Anywhere,
+}
+
+/// Whether the instruction behind a branch is executed before the branch is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DelaySlot {
+    /// There is no delay slot.
+    None,
+    /// It is executed always.
+    Always,
+    /// It is executed only if the branch is taken (MIPS's "likely" branches).
+    IfTaken,
+}
+
+/// Where an instruction may go.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Flow {
+    /// What it does.
+    pub kind: FlowKind,
+    /// Whether it may go on with the next instruction instead.
+    pub is_conditional: bool,
+    /// Where it goes, if its code tells that.
+    pub target: Option<Address>,
+    /// Whether there is a delay slot.
+    pub delay_slot: DelaySlot,
+}
+
+impl Flow {
+    const NEXT: Self = Self::of(FlowKind::Next);
+    const ANYWHERE: Self = Self::of(FlowKind::Anywhere);
+    const RETURN: Self = Self::of(FlowKind::Return);
+    const CALL: Self = Self::of(FlowKind::Call);
+    const JUMP: Self = Self::of(FlowKind::Jump);
+
+    const fn of(kind: FlowKind) -> Self {
+        Self {
+            kind,
+            is_conditional: false,
+            target: None,
+            delay_slot: DelaySlot::None,
+        }
+    }
+
+    const fn to(self, target: u64) -> Self {
+        Self {
+            target: Some(Address(target)),
+            ..self
+        }
+    }
+
+    const fn conditional(self, is_conditional: bool) -> Self {
+        Self {
+            is_conditional,
+            ..self
+        }
+    }
+
+    const fn delayed(self, delay_slot: DelaySlot) -> Self {
+        Self { delay_slot, ..self }
+    }
+
+    /// Whether the execution can only go on with the next instruction.
+    #[must_use]
+    pub const fn is_next(&self) -> bool {
+        matches!(self.kind, FlowKind::Next)
+    }
+}
+
+/// The lowest bits of a number, taken as signed.
+const fn signed(value: u64, bits: u32) -> u64 {
+    let shift = 64 - bits;
+    (((value << shift) as i64) >> shift) as u64
+}
+
+impl Machine {
+    /// Where an instruction may go. None where the record does not tell its code, or the code is of an instruction
+    /// set that is not known here, such as MIPS16.
+    #[must_use]
+    pub fn flow(&self, instruction: &Instruction<'_>) -> Option<Flow> {
+        let opcode = instruction.opcode?;
+        let address = instruction.address.0;
+        let flow = match (self.architecture(), opcode.digits) {
+            (Architecture::X86_64, digits) => x86::flow(opcode.value, digits, address, true),
+            (Architecture::I386, digits) => x86::flow(opcode.value, digits, address, false),
+            (Architecture::Arm | Architecture::ArmBig, digits) => {
+                let is_thumb = digits == 4 || instruction.set.is_some_and(InstructionSet::is_thumb);
+                arm::flow_32(opcode.value as u32, digits, address, is_thumb)?
+            }
+            (Architecture::Aarch64, digits) => {
+                // In its 32-bit state the processor has other sets; QEMU4V calls A64 so too, with long addresses.
+                let is_thumb = digits == 4 || instruction.set.is_some_and(InstructionSet::is_thumb);
+                let is_a32 = instruction.set == Some(InstructionSet::A)
+                    && instruction.address_digits == 8
+                    && arm::is_not_a64(opcode.value as u32);
+                if is_thumb || is_a32 {
+                    arm::flow_32(opcode.value as u32, digits, address, is_thumb)?
+                } else {
+                    arm::flow_64(opcode.value as u32, address)
+                }
+            }
+            (Architecture::Riscv32, 4) => riscv::flow_16(opcode.value as u16, address, true),
+            (Architecture::Riscv64, 4) => riscv::flow_16(opcode.value as u16, address, false),
+            (Architecture::Riscv32 | Architecture::Riscv64, 8) => {
+                riscv::flow(opcode.value as u32, address)
+            }
+            (
+                Architecture::Mips
+                | Architecture::MipsLittle
+                | Architecture::Mips64
+                | Architecture::Mips64Little,
+                8,
+            ) => mips::flow(opcode.value as u32, address),
+            (
+                Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little,
+                8,
+            ) => power::flow(opcode.value as u32, address),
+            (Architecture::Nios2, 8) => power::nios2_flow(opcode.value as u32, address),
+            _ => return None,
+        };
+        let mask = match self.pointer_size() {
+            4 => 0xffff_ffff,
+            _ => u64::MAX,
+        };
+        Some(Flow {
+            target: flow.target.map(|target| Address(target.0 & mask)),
+            ..flow
+        })
+    }
+}
