@@ -4,6 +4,7 @@
 //! too small, so that the tracer only ever has to raise `start` to follow the time of day: one word, written at once,
 //! and no time that goes back.
 
+use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,8 +42,13 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Measures the counter. Takes 10 ms.
-    pub(crate) fn measure() -> Self {
+    /// That of this machine. The first call takes 10 ms.
+    pub(crate) fn measured() -> Self {
+        static RATE: OnceLock<Rate> = OnceLock::new();
+        *RATE.get_or_init(Self::measure)
+    }
+
+    fn measure() -> Self {
         let (base, start) = (counter(), Instant::now());
         sleep(MEASURED);
         let (ticks, elapsed) = (counter().wrapping_sub(base), start.elapsed());

@@ -89,7 +89,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// Sets up memory of zeros. Takes 10 ms, to measure the clock. The tracer's robust futex is to be put at
+    /// Sets up memory of zeros. The first time takes 10 ms, to measure the clock. The tracer's robust futex is to be put at
     /// [`SharedLayout::owner`].
     ///
     /// # Safety
@@ -106,7 +106,7 @@ impl Shared {
         shared.word32(header::TRACEPOINTS, sizes.tracepoints);
         shared.word32(header::VARIABLES, sizes.variables);
         shared.store(header::SALT, layout.salt);
-        let rate = Rate::measure();
+        let rate = Rate::measured();
         shared.store(header::CLOCK_BASE, rate.base);
         shared.store(header::CLOCK_RATE, rate.rate);
         shared.keep_time();

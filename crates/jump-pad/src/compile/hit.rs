@@ -7,7 +7,7 @@ use super::expression::Purpose;
 use super::frame::{FRAME_HEADER, Frame, VARIABLE};
 use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction};
-use super::registers::{Value, value};
+use super::registers::{Value, layout, value};
 use crate::layout::{header, record, tracepoint};
 use crate::pad::{ErrorKind, FaultKind};
 use crate::shared::stop;
@@ -242,7 +242,7 @@ impl<'o> Code<'o> {
     /// Where `$trace_timestamp` stands in the frame; 0 if it does not.
     fn stamp_offset(&self, planned: &Planned) -> u32 {
         let registers = if planned.registers {
-            1 + self.options.registers.layout_64().size()
+            1 + layout(self.options.registers).size()
         } else {
             0
         };

@@ -6,6 +6,7 @@ use tracewire_tracefile::{Action, RegisterNumber};
 use super::code::Made;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
 use super::memory::PIECES;
+use super::registers::layout;
 use crate::layout::record;
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint, PadVariable};
 
@@ -173,7 +174,7 @@ impl Planned {
     /// What stands in every frame.
     fn fixed_bytes(&self, options: &PadOptions<'_>) -> u32 {
         let registers = if self.registers {
-            1 + options.registers.layout_64().size()
+            1 + layout(options.registers).size()
         } else {
             0
         };

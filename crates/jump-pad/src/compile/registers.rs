@@ -1,7 +1,9 @@
 //! The program's registers: as values, and as the register block of a frame.
 
+use std::sync::OnceLock;
+
 use iced_x86::code_asm::*;
-use tracewire_tracefile::{RegisterNumber, X86Registers};
+use tracewire_tracefile::{RegisterLayout, RegisterNumber, X86Registers};
 
 use super::code::{Code, Gpr, Label, Made, OUT, RED_ZONE, Slot};
 use crate::pad::{CannotCompile, FaultKind};
@@ -73,6 +75,12 @@ pub(super) fn source(name: &str) -> Option<Source> {
     Some(fixed)
 }
 
+/// The registers of a set, made once: there are many sites.
+pub(super) fn layout(set: X86Registers) -> &'static RegisterLayout {
+    static LAYOUTS: [OnceLock<RegisterLayout>; 4] = [const { OnceLock::new() }; 4];
+    LAYOUTS[set as usize].get_or_init(|| set.layout_64())
+}
+
 /// What an expression gets for a register number.
 pub(super) enum Value {
     General(Gpr),
@@ -82,7 +90,7 @@ pub(super) enum Value {
 }
 
 pub(super) fn value(register: u16) -> Value {
-    let layout = X86Registers::Avx512.layout_64();
+    let layout = layout(X86Registers::Avx512);
     let found = layout.by_number(RegisterNumber(register));
     let Some(register) = found.filter(|register| register.bits <= 64) else {
         return Value::None;
@@ -171,7 +179,7 @@ impl Code<'_> {
 
     /// Writes the register block at `OUT + start`; its length.
     pub(super) fn register_block(&mut self, start: u32, give_up: Label) -> Made<u32> {
-        let layout = self.options.registers.layout_64();
+        let layout = layout(self.options.registers);
         self.uses(&[rax, rcx, rdx]);
         for register in layout.registers() {
             let at = OUT + (start + register.offset);

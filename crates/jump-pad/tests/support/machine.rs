@@ -351,6 +351,13 @@ impl Setting {
         }
     }
 
+    /// Gives the shared memory back.
+    pub fn free(self) {
+        let length = self.shared.layout().size() as usize;
+        // SAFETY: no pad that uses it will run again.
+        unsafe { libc::munmap(self.base as *mut _, length) };
+    }
+
     pub fn compile(
         &self,
         definitions: &[TracepointDefinition],

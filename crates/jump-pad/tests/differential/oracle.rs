@@ -1,0 +1,123 @@
+//! What the trap mechanism makes of a hit: the experiment itself, with a thread that stands still in this process.
+
+use std::sync::OnceLock;
+
+use tracewire_experiment::{
+    Experiment, Hit, HitHandler, LinearStore, MemoryRead, Options, Registers, StoppedThread,
+    Target, TargetError, Unreadable,
+};
+use tracewire_tracefile::{
+    Address, ByteOrder, FrameFormat, RegisterLayout, RegisterNumber, StopReason, ThreadId,
+    TracepointDefinition, VariableDefinition, VariableNumber, X86Registers,
+};
+
+use super::machine::{self, SITE};
+
+/// A program that can have any tracepoint.
+pub struct Anything;
+
+impl Target for Anything {
+    fn insert(&mut self, _: Address) -> Result<(), TargetError> {
+        Ok(())
+    }
+    fn remove(&mut self, _: Address) -> Result<(), TargetError> {
+        Ok(())
+    }
+}
+
+/// A thread whose registers are told.
+pub struct Standing {
+    pub block: Vec<u8>,
+}
+
+impl StoppedThread for Standing {
+    fn id(&self) -> ThreadId {
+        // SAFETY: no argument.
+        ThreadId(unsafe { libc::gettid() } as u32)
+    }
+
+    fn cpu(&mut self) -> u32 {
+        0
+    }
+
+    fn timestamp(&self) -> u64 {
+        0
+    }
+
+    fn register(&mut self, register: RegisterNumber) -> Option<u64> {
+        static LAYOUT: OnceLock<RegisterLayout> = OnceLock::new();
+        let layout = LAYOUT.get_or_init(|| X86Registers::Avx512.layout_64());
+        let found = layout.by_number(register)?;
+        let start = found.offset as usize;
+        let bytes = self.block.get(start..start + found.size() as usize)?;
+        (bytes.len() <= 8).then(|| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |number, byte| number << 8 | u64::from(*byte))
+        })
+    }
+
+    fn register_block(&mut self) -> Result<&[u8], TargetError> {
+        let size = X86Registers::Core.layout_64().size() as usize;
+        Ok(&self.block[..size])
+    }
+
+    fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
+        for piece in pieces {
+            piece.filled = machine::read_carefully(piece.address.0, &mut piece.bytes);
+        }
+    }
+}
+
+pub fn experiment(
+    definitions: &[TracepointDefinition],
+    variables: &[i64],
+    always: bool,
+) -> Experiment<LinearStore> {
+    let options = Options {
+        format: FrameFormat {
+            byte_order: ByteOrder::Little,
+            register_block_size: X86Registers::Core.layout_64().size(),
+        },
+        stamp: false,
+        registers: if always {
+            Registers::Always
+        } else {
+            Registers::Asked
+        },
+        unreadable: Unreadable::Missing,
+    };
+    let store = LinearStore::new(64 << 20).unwrap();
+    let mut experiment = Experiment::new(options, store);
+    for definition in definitions {
+        experiment.define(definition.clone()).unwrap();
+    }
+    for (number, initial) in (4..).zip(variables) {
+        experiment.define_variable(VariableDefinition {
+            number: VariableNumber(number),
+            initial: *initial,
+            builtin: false,
+            name: format!("v{number}"),
+        });
+    }
+    experiment.start(&mut Anything, 0).unwrap();
+    experiment
+}
+
+/// What the run has come to: the reason, the words, the tracepoint.
+pub fn end(experiment: &Experiment<LinearStore>) -> Option<(StopReason, Option<String>, i32)> {
+    if experiment.is_running() {
+        return None;
+    }
+    let status = experiment.status();
+    Some((
+        status.stop_reason?,
+        status.stop_text,
+        status.stopping_tracepoint.map_or(0, |number| number.0),
+    ))
+}
+
+pub fn hit(experiment: &mut Experiment<LinearStore>, thread: &mut Standing) {
+    experiment.hit(Hit::Tracepoint(SITE), thread);
+}
