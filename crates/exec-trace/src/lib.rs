@@ -2,7 +2,10 @@
 #![deny(missing_docs)]
 
 pub mod machine;
+mod compact;
+mod index;
 pub mod record;
+pub mod recording;
 pub mod text;
 mod value;
 

@@ -1,0 +1,343 @@
+//! A block as it is read: which forms, in which order, with which numbers.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::BLOCK;
+use super::bytes::{Damaged, Reader};
+use super::column::{Steps, get_row};
+use super::form::{Class, Effect, Form, ValueForm};
+use super::frame::unpack;
+use super::segment::{GroupNumbers, Segment, render};
+use super::value::RegisterValue;
+use crate::record::Time;
+
+/// The most numbers of one column: what the most variables of the most groups could have is far more, and no
+/// reader of a trace makes that many.
+const MOST_NUMBERS: usize = 1 << 24;
+
+/// What is known of a block before it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) instructions: u32,
+    pub(crate) groups: u32,
+}
+
+/// A block of groups.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) segment: Arc<Segment>,
+    /// The block's forms.
+    locals: Vec<u32>,
+    /// How many groups each of them has.
+    counts: Vec<u32>,
+    /// Rows of forms that stand one behind the other: the first, and how many.
+    runs: Vec<(u16, u16)>,
+    times: Steps,
+    ids: Steps,
+    columns: [OnceLock<Column>; 3],
+}
+
+/// The numbers of a class.
+#[derive(Debug, Default)]
+pub(crate) struct Column {
+    /// Where those of each local form start.
+    bases: Vec<u32>,
+    values: Vec<u64>,
+    /// Lines kept apart, in the column of text.
+    apart: Vec<u8>,
+}
+
+/// A group's place in its block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct GroupPlace {
+    /// Among the groups.
+    pub(crate) index: u32,
+    /// Its form, by the block's numbers.
+    pub(crate) local: u16,
+    /// How many groups of the form stand before it in the block.
+    pub(crate) occurrence: u32,
+    /// How many instructions of the block stand before it.
+    pub(crate) before: u32,
+}
+
+impl Block {
+    /// From its first frame.
+    pub(crate) fn read(
+        frame: &[u8],
+        expected: Counts,
+        segment: Arc<Segment>,
+    ) -> Result<Self, Damaged> {
+        let raw = unpack(frame)?;
+        let mut reader = Reader::new(&raw);
+        let groups: usize = reader.small()?;
+        if groups > BLOCK || groups != expected.groups as usize {
+            return Err(Damaged);
+        }
+        let count = reader.count()?;
+        if count > groups {
+            return Err(Damaged);
+        }
+        let mut locals = Vec::with_capacity(count);
+        let mut form = 0u32;
+        for at in 0..count {
+            let step: u32 = reader.small()?;
+            if at > 0 && step == 0 {
+                return Err(Damaged);
+            }
+            form = form.checked_add(step).ok_or(Damaged)?;
+            if form as usize >= segment.forms.len() {
+                return Err(Damaged);
+            }
+            locals.push(form);
+        }
+        let mut counts = vec![0u32; count];
+        let mut runs = Vec::new();
+        let mut left = groups;
+        let mut next = 0i64;
+        let mut instructions = 0;
+        while left > 0 {
+            let start = next.checked_add(reader.signed()?).ok_or(Damaged)?;
+            let length = reader.small::<usize>()?.checked_add(1).ok_or(Damaged)?;
+            left = left.checked_sub(length).ok_or(Damaged)?;
+            let first = usize::try_from(start).map_err(|_| Damaged)?;
+            let end = first.checked_add(length).ok_or(Damaged)?;
+            for (count, form) in counts
+                .get_mut(first..end)
+                .ok_or(Damaged)?
+                .iter_mut()
+                .zip(&locals[first..end])
+            {
+                *count += 1;
+                instructions += u32::from(segment.forms[*form as usize].instruction.is_some());
+            }
+            runs.push((first as u16, length as u16));
+            next = end as i64;
+        }
+        if instructions != expected.instructions {
+            return Err(Damaged);
+        }
+        let before = reader.number()?;
+        let times = Steps::read(&mut reader, before, groups)?;
+        let before = reader.number()?;
+        let ids = Steps::read(&mut reader, before, groups)?;
+        Ok(Self {
+            segment,
+            locals,
+            counts,
+            runs,
+            times,
+            ids,
+            columns: Default::default(),
+        })
+    }
+
+    /// The numbers of a class; `frame` is theirs.
+    pub(crate) fn column(&self, class: Class, frame: &[u8]) -> Result<&Column, Damaged> {
+        let cell = &self.columns[class as usize];
+        if let Some(column) = cell.get() {
+            return Ok(column);
+        }
+        let raw = unpack(frame)?;
+        let mut reader = Reader::new(&raw);
+        let mut column = Column {
+            bases: Vec::with_capacity(self.locals.len()),
+            ..Column::default()
+        };
+        let all: usize = self
+            .locals
+            .iter()
+            .zip(&self.counts)
+            .map(|(form, count)| self.form_rows(*form, class) * *count as usize)
+            .sum();
+        if all > MOST_NUMBERS {
+            return Err(Damaged);
+        }
+        column.values.reserve_exact(all);
+        for (form, count) in self.locals.iter().zip(&self.counts) {
+            let group = column.values.len();
+            column.bases.push(group as u32);
+            let form = &self.segment.forms[*form as usize];
+            if form.rows[class as usize] == 0 {
+                continue;
+            }
+            for variable in &form.variables {
+                if variable.class == class {
+                    get_row(
+                        &mut reader,
+                        *count as usize,
+                        variable.digits,
+                        &mut column.values,
+                        group,
+                    )?;
+                }
+            }
+        }
+        if class == Class::Text {
+            column.apart = reader.rest().to_vec();
+        } else if !reader.is_empty() {
+            return Err(Damaged);
+        }
+        Ok(cell.get_or_init(|| column))
+    }
+
+    fn form_rows(&self, form: u32, class: Class) -> usize {
+        usize::from(self.segment.forms[form as usize].rows[class as usize])
+    }
+
+    /// The form of a local number.
+    #[inline]
+    pub(crate) fn form(&self, local: u16) -> &Form {
+        &self.segment.forms[self.locals[usize::from(local)] as usize]
+    }
+
+    /// The segment's number of a local form.
+    #[inline]
+    pub(crate) fn form_number(&self, local: u16) -> u32 {
+        self.locals[usize::from(local)]
+    }
+
+    /// The forms that the block has, by their local numbers.
+    pub(crate) fn forms(&self) -> impl Iterator<Item = (u16, &Form)> {
+        (0..self.locals.len() as u16).map(|local| (local, self.form(local)))
+    }
+
+    /// Every group, in order.
+    #[inline]
+    pub(crate) fn groups(&self) -> GroupsOf<'_> {
+        GroupsOf {
+            block: self,
+            occurrences: vec![0; self.locals.len()],
+            run: 0,
+            in_run: 0,
+            index: 0,
+            before: 0,
+        }
+    }
+
+    /// The group's time.
+    #[inline]
+    pub(crate) fn ticks(&self, index: u32) -> u64 {
+        self.times.get(index as usize)
+    }
+
+    pub(crate) fn time(&self, place: GroupPlace) -> Time {
+        let form = self.form(place.local);
+        Time {
+            ticks: self.ticks(place.index),
+            decimals: form.decimals,
+            scale: form.scale,
+        }
+    }
+
+    pub(crate) fn id(&self, place: GroupPlace) -> u64 {
+        self.ids.get(place.index as usize)
+    }
+
+    /// From which instruction on, by its number in the block, an effect is seen; 0 is the block's first.
+    #[inline]
+    pub(crate) fn slot(&self, effect: &Effect, before: u32) -> u32 {
+        match effect.offset {
+            super::form::Offset::START => 0,
+            super::form::Offset(offset) => before.saturating_add_signed(offset),
+        }
+    }
+
+    /// A number of a group.
+    #[inline]
+    pub(crate) fn number(&self, column: &Column, place: GroupPlace, row: u16) -> u64 {
+        let local = usize::from(place.local);
+        let at = column.bases[local] as usize
+            + usize::from(row) * self.counts[local] as usize
+            + place.occurrence as usize;
+        column.values.get(at).copied().unwrap_or(0)
+    }
+
+    /// The value of an effect.
+    pub(crate) fn value(
+        &self,
+        column: &Column,
+        place: GroupPlace,
+        value: &ValueForm,
+    ) -> RegisterValue {
+        value.register_value(|row| self.number(column, place, row))
+    }
+
+    /// Writes the text of some groups; `places` are all, the columns are in the order of the classes.
+    pub(crate) fn text(
+        &self,
+        places: &[GroupPlace],
+        groups: Range<u32>,
+        columns: [&Column; 3],
+        skeletons: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), Damaged> {
+        let (before, rest) = places
+            .split_at_checked(groups.start as usize)
+            .ok_or(Damaged)?;
+        let wanted = rest.get(..groups.len()).ok_or(Damaged)?;
+        let mut apart = Reader::new(&columns[2].apart);
+        let lines = |place: &GroupPlace| self.form(place.local).apart;
+        if wanted.iter().any(|place| lines(place) > 0) {
+            for _ in 0..before.iter().map(lines).map(u64::from).sum() {
+                apart.slice()?;
+            }
+        }
+        for place in wanted {
+            let form = self.form(place.local);
+            let skeleton = self
+                .segment
+                .skeleton(self.form_number(place.local), skeletons)?;
+            let variable = |at: u16| {
+                let variable = form.variables.get(usize::from(at))?;
+                let column = columns[variable.class as usize];
+                Some((self.number(column, *place, variable.row), variable.digits))
+            };
+            let numbers = GroupNumbers {
+                time: self.time(*place),
+                id: self.id(*place),
+                variable: &variable,
+                apart: &mut apart,
+            };
+            render(skeleton, numbers, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// Goes through the groups of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupsOf<'a> {
+    block: &'a Block,
+    occurrences: Vec<u32>,
+    run: usize,
+    in_run: u16,
+    index: u32,
+    before: u32,
+}
+
+impl Iterator for GroupsOf<'_> {
+    type Item = GroupPlace;
+
+    #[inline]
+    fn next(&mut self) -> Option<GroupPlace> {
+        let (start, length) = *self.block.runs.get(self.run)?;
+        let local = start + self.in_run;
+        self.in_run += 1;
+        if self.in_run >= length {
+            self.run += 1;
+            self.in_run = 0;
+        }
+        let occurrence = self.occurrences.get_mut(usize::from(local))?;
+        let place = GroupPlace {
+            index: self.index,
+            local,
+            occurrence: *occurrence,
+            before: self.before,
+        };
+        *occurrence += 1;
+        self.index += 1;
+        self.before += u32::from(self.block.form(local).instruction.is_some());
+        Some(place)
+    }
+}

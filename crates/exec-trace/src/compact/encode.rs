@@ -1,0 +1,516 @@
+//! A segment of a trace, encoded: groups to forms, runs and columns.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use tracewire_tracefile::ByteOrder;
+
+use super::bytes::{Damaged, put, put_signed, put_slice};
+use super::column::{put_row, put_steps};
+use super::form::{Class, EffectKind, Form, ValueForm, put_forms};
+use super::frame::Packer;
+use super::group::{Group, Groups};
+use super::part::{Part, parts};
+use super::value::RegisterValue;
+use super::{AHEAD, BLOCK};
+use crate::record::{BitRange, Time};
+
+/// How much text a block may have.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// A group that is not in a block yet.
+#[derive(Clone, Copy)]
+struct Logged {
+    form: u32,
+    values: u32,
+    apart: u32,
+    time: u64,
+    id: u64,
+}
+
+/// A write to a register, for the state that later blocks start with.
+#[derive(Clone, Debug)]
+pub(crate) struct Update {
+    pub(crate) cpu: u32,
+    pub(crate) register: u32,
+    pub(crate) part: Option<BitRange>,
+    pub(crate) value: RegisterValue,
+}
+
+/// A block, encoded.
+#[derive(Debug, Default)]
+pub(crate) struct EncodedBlock {
+    pub(crate) instructions: u32,
+    pub(crate) groups: u32,
+    pub(crate) lines: u64,
+    pub(crate) unparsed: u32,
+    /// The times of its instructions.
+    pub(crate) times: Option<(u64, u64)>,
+    pub(crate) is_unordered: bool,
+    pub(crate) frames: [Vec<u8>; 4],
+    /// In the order in which they happened; no write that a later one makes vain.
+    pub(crate) updates: Vec<Update>,
+}
+
+/// A segment, encoded.
+#[derive(Debug, Default)]
+pub(crate) struct EncodedSegment {
+    pub(crate) blocks: Vec<EncodedBlock>,
+    pub(crate) forms: Vec<u8>,
+    pub(crate) skeletons: Vec<u8>,
+    pub(crate) registers: Vec<Box<[u8]>>,
+    /// Every access, in pieces of at most a granule, in the order in which they happened.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) cpus: Vec<u32>,
+    /// Of the first and the last instruction.
+    pub(crate) first_time: Option<Time>,
+    pub(crate) last_time: Option<Time>,
+    pub(crate) accesses: u64,
+    pub(crate) register_writes: u64,
+}
+
+/// Hashes what is not chosen to collide, or only slows itself.
+#[derive(Default)]
+pub(crate) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.write_u64(u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
+pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
+
+/// Makes a segment of groups.
+pub(crate) struct SegmentEncoder {
+    order: ByteOrder,
+    packer: Packer,
+    forms: Vec<(Form, Box<[u8]>)>,
+    by_key: Map<Box<[u8]>, u32>,
+    registers: Map<Box<[u8]>, u32>,
+    key: Vec<u8>,
+    log: Vec<Logged>,
+    values: Vec<u64>,
+    apart: Vec<u8>,
+    text: u64,
+    /// Instructions before the log.
+    before: u64,
+    last_time: u64,
+    last_id: u64,
+    id_step: u64,
+    /// Of the last block that was made.
+    block_time: u64,
+    block_id: u64,
+    scratch: Scratch,
+    out: EncodedSegment,
+}
+
+/// Room that blocks share.
+#[derive(Default)]
+struct Scratch {
+    /// The place of each form among the block's, plus one.
+    local_of: Vec<u32>,
+    raw: Vec<u8>,
+    row: Vec<u64>,
+    /// The groups, those of one form together.
+    by_form: Vec<u32>,
+}
+
+impl SegmentEncoder {
+    pub(crate) fn new(order: ByteOrder, level: i32) -> std::io::Result<Self> {
+        Ok(Self {
+            order,
+            packer: Packer::new(level)?,
+            forms: Vec::new(),
+            by_key: Map::default(),
+            registers: Map::default(),
+            key: Vec::new(),
+            log: Vec::with_capacity(BLOCK + AHEAD),
+            values: Vec::new(),
+            apart: Vec::new(),
+            text: 0,
+            before: 0,
+            last_time: 0,
+            last_id: 0,
+            id_step: 1,
+            block_time: 0,
+            block_id: 0,
+            scratch: Scratch::default(),
+            out: EncodedSegment::default(),
+        })
+    }
+
+    pub(crate) fn finish(mut self) -> EncodedSegment {
+        while !self.log.is_empty() {
+            let count = if self.log.len() > BLOCK {
+                self.cut()
+            } else {
+                self.log.len()
+            };
+            self.block(count);
+        }
+        let mut raw = Vec::new();
+        let mut names: Vec<_> = self.registers.into_iter().collect();
+        names.sort_by_key(|(_, number)| *number);
+        self.out.registers = names.into_iter().map(|(name, _)| name).collect();
+        put_forms(&mut raw, &self.forms, &self.out.registers);
+        self.out.forms = self.packer.pack(&raw);
+        raw.clear();
+        for (_, skeleton) in &self.forms {
+            raw.extend_from_slice(skeleton);
+        }
+        self.out.skeletons = self.packer.pack(&raw);
+        self.out
+    }
+
+    /// Where the log can be cut best, at or before [`BLOCK`] groups: where nothing behind belongs to an instruction
+    /// before, and nothing before to one behind.
+    fn cut(&self) -> usize {
+        let most = self.log.len().min(BLOCK);
+        let least = most.saturating_sub(BLOCK / 4).max(1);
+        // How many instructions stand before each group from `least` on.
+        let mut before: u64 = 0;
+        let mut latest = 0;
+        for logged in &self.log[..least] {
+            let (_, reached, count) = self.reach(logged, before);
+            latest = latest.max(reached);
+            before += count;
+        }
+        let mut counts = Vec::with_capacity(self.log.len() - least);
+        let mut reaches = Vec::with_capacity(self.log.len() - least);
+        for logged in &self.log[least..] {
+            let (earliest, reached, count) = self.reach(logged, before);
+            counts.push((before, latest));
+            reaches.push(earliest);
+            latest = latest.max(reached);
+            before += count;
+        }
+        let mut earliest = u64::MAX;
+        let mut best = None;
+        for at in (least..self.log.len()).rev() {
+            let (before, latest) = counts[at - least];
+            earliest = earliest.min(reaches[at - least]);
+            let starts = self.forms[self.log[at].form as usize]
+                .0
+                .instruction
+                .is_some();
+            if at <= most && starts && earliest > before && latest <= before {
+                best = Some(at);
+                break;
+            }
+        }
+        best.unwrap_or(most)
+    }
+
+    /// The earliest slot of a group's effects, the latest one, and its instructions.
+    fn reach(&self, logged: &Logged, before: u64) -> (u64, u64, u64) {
+        let form = &self.forms[logged.form as usize].0;
+        let mut earliest = u64::MAX;
+        let mut latest = 0;
+        for effect in &form.effects {
+            let slot = effect.offset.slot(before);
+            earliest = earliest.min(slot);
+            latest = latest.max(slot);
+        }
+        let count = u64::from(form.instruction.is_some());
+        (earliest, latest, count)
+    }
+
+    /// Makes a block of the first groups of the log.
+    fn block(&mut self, count: usize) {
+        let mut block = EncodedBlock {
+            groups: count as u32,
+            ..EncodedBlock::default()
+        };
+        let log = &self.log[..count];
+        let scratch = &mut self.scratch;
+
+        // The block's forms, numbered in order.
+        scratch.local_of.resize(self.forms.len(), 0);
+        let mut present: Vec<u32> = Vec::new();
+        for logged in log {
+            let local = &mut scratch.local_of[logged.form as usize];
+            if *local == 0 {
+                *local = 1;
+                present.push(logged.form);
+            }
+        }
+        present.sort_unstable();
+        let mut starts = vec![0u32; present.len() + 1];
+        for (local, form) in present.iter().enumerate() {
+            scratch.local_of[*form as usize] = local as u32 + 1;
+        }
+        for logged in log {
+            starts[scratch.local_of[logged.form as usize] as usize] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        // The groups of each form.
+        let mut ends = starts.clone();
+        scratch.by_form.clear();
+        scratch.by_form.resize(log.len(), 0);
+        for (at, logged) in log.iter().enumerate() {
+            let end = &mut ends[scratch.local_of[logged.form as usize] as usize - 1];
+            scratch.by_form[*end as usize] = at as u32;
+            *end += 1;
+        }
+
+        // Which forms, in which order, when.
+        let raw = &mut scratch.raw;
+        raw.clear();
+        put(raw, log.len() as u64);
+        put(raw, present.len() as u64);
+        let mut last = 0;
+        for form in &present {
+            put(raw, u64::from(form - last));
+            last = *form;
+        }
+        let mut at = 0;
+        let mut expected = 0i64;
+        while let Some(logged) = log.get(at) {
+            let start = i64::from(scratch.local_of[logged.form as usize]) - 1;
+            let length = log[at..]
+                .iter()
+                .zip(start..)
+                .take_while(|(logged, local)| {
+                    i64::from(scratch.local_of[logged.form as usize]) - 1 == *local
+                })
+                .count();
+            put_signed(raw, start - expected);
+            put(raw, length as u64 - 1);
+            expected = start + length as i64;
+            at += length;
+        }
+        put(raw, self.block_time);
+        scratch.row.clear();
+        scratch.row.extend(log.iter().map(|logged| logged.time));
+        put_steps(raw, self.block_time, &scratch.row);
+        put(raw, self.block_id);
+        scratch.row.clear();
+        scratch.row.extend(log.iter().map(|logged| logged.id));
+        put_steps(raw, self.block_id, &scratch.row);
+        if let Some(last) = log.last() {
+            (self.block_time, self.block_id) = (last.time, last.id);
+        }
+        block.frames[0] = self.packer.pack(raw);
+
+        // What they did.
+        let mut rows: Vec<u64> = Vec::new();
+        for class in [Class::Register, Class::Memory, Class::Text] {
+            raw.clear();
+            for (local, form) in present.iter().enumerate() {
+                let form = &self.forms[*form as usize].0;
+                let groups = &scratch.by_form[starts[local] as usize..starts[local + 1] as usize];
+                rows.clear();
+                for (place, variable) in form.variables.iter().enumerate() {
+                    if variable.class != class {
+                        continue;
+                    }
+                    rows.extend(groups.iter().map(|group| {
+                        let logged = &log[*group as usize];
+                        self.values[logged.values as usize + place]
+                    }));
+                    let mut all = rows.chunks_exact(groups.len());
+                    let row = all.next_back().unwrap_or_default();
+                    let earlier: Vec<&[u64]> = all.collect();
+                    put_row(raw, row, variable.digits, &earlier);
+                }
+            }
+            if class == Class::Text {
+                let end = self
+                    .log
+                    .get(count)
+                    .map_or(self.apart.len(), |next| next.apart as usize);
+                raw.extend_from_slice(&self.apart[..end]);
+            }
+            block.frames[1 + class as usize] = self.packer.pack(raw);
+        }
+        for form in present {
+            scratch.local_of[form as usize] = 0;
+        }
+        self.effects(count, &mut block);
+        self.out.blocks.push(block);
+        self.drop_front(count);
+    }
+
+    /// Counts what the block's groups did, and sends it on.
+    fn effects(&mut self, count: usize, block: &mut EncodedBlock) {
+        let mut before = self.before;
+        let mut last_slot = 0;
+        let mut writes: Vec<(u64, u32, u32)> = Vec::new();
+        for (at, logged) in self.log[..count].iter().enumerate() {
+            let form = &self.forms[logged.form as usize].0;
+            block.lines += u64::from(form.lines);
+            block.unparsed += form.unparsed;
+            for (place, effect) in form.effects.iter().enumerate() {
+                let slot = effect.offset.slot(before);
+                block.is_unordered |= slot < last_slot;
+                last_slot = slot;
+                let values = &self.values[logged.values as usize..];
+                match &effect.kind {
+                    EffectKind::Register { .. } => {
+                        self.out.register_writes += 1;
+                        writes.push((slot, at as u32, place as u32));
+                    }
+                    EffectKind::Access { .. } => {
+                        self.out.accesses += 1;
+                        let row = |row: u16| row_value(form, Class::Memory, row, values);
+                        parts(effect, slot as u32, self.order, row, &mut self.out.parts);
+                    }
+                }
+            }
+            if let Some(instruction) = &form.instruction {
+                before += 1;
+                block.instructions += 1;
+                let (first, last) = block.times.get_or_insert((logged.time, logged.time));
+                *first = (*first).min(logged.time);
+                *last = (*last).max(logged.time);
+                if !self.out.cpus.contains(&instruction.cpu) {
+                    self.out.cpus.push(instruction.cpu);
+                }
+            }
+        }
+        self.before = before;
+        if block.is_unordered {
+            writes.sort_by_key(|(slot, _, _)| *slot);
+        }
+        // From the last write on back, for each register down to one that tells all.
+        let mut settled: Map<u64, bool> = Map::default();
+        for (_, at, place) in writes.into_iter().rev() {
+            let logged = &self.log[at as usize];
+            let form = &self.forms[logged.form as usize].0;
+            let effect = &form.effects[place as usize];
+            let EffectKind::Register { register, part } = effect.kind else {
+                continue;
+            };
+            let is_settled = settled
+                .entry(u64::from(effect.cpu) << 32 | u64::from(register))
+                .or_default();
+            if *is_settled {
+                continue;
+            }
+            *is_settled = part.is_none() && matches!(effect.value, ValueForm::One { .. });
+            let values = &self.values[logged.values as usize..];
+            let row = |row: u16| row_value(form, Class::Register, row, values);
+            block.updates.push(Update {
+                cpu: effect.cpu,
+                register,
+                part,
+                value: effect.value.register_value(row),
+            });
+        }
+        block.updates.reverse();
+    }
+
+    fn drop_front(&mut self, count: usize) {
+        let (values, apart) = self
+            .log
+            .get(count)
+            .map_or((self.values.len(), self.apart.len()), |next| {
+                (next.values as usize, next.apart as usize)
+            });
+        self.values.drain(..values);
+        self.apart.drain(..apart);
+        self.log.drain(..count);
+        for logged in &mut self.log {
+            logged.values -= values as u32;
+            logged.apart -= apart as u32;
+        }
+        self.text = 0;
+    }
+}
+
+/// The value in a row of a class, given a group's variables in their order.
+fn row_value(form: &Form, class: Class, row: u16, values: &[u64]) -> u64 {
+    form.variables
+        .iter()
+        .zip(values)
+        .find(|(variable, _)| variable.class == class && variable.row == row)
+        .map_or(0, |(_, value)| *value)
+}
+
+impl Groups for &mut SegmentEncoder {
+    fn group(&mut self, group: &Group) {
+        let mut key = std::mem::take(&mut self.key);
+        group.key(&mut key);
+        let form = match self.by_key.get(key.as_slice()) {
+            Some(form) => *form,
+            None => {
+                let form = self.forms.len() as u32;
+                self.forms
+                    .push((group.form(), group.skeleton.as_slice().into()));
+                self.by_key.insert(key.as_slice().into(), form);
+                form
+            }
+        };
+        self.key = key;
+        let time = group.time.map_or(self.last_time, |time| time.ticks);
+        if group.instruction.is_some() {
+            self.out.first_time = self.out.first_time.or(group.time);
+            self.out.last_time = group.time;
+        }
+        let id = match group.id {
+            Some(id) => {
+                self.id_step = id.wrapping_sub(self.last_id);
+                id
+            }
+            // What goes on evenly takes no room.
+            None => self.last_id.wrapping_add(self.id_step),
+        };
+        self.log.push(Logged {
+            form,
+            values: self.values.len() as u32,
+            apart: self.apart.len() as u32,
+            time,
+            id,
+        });
+        (self.last_time, self.last_id) = (time, id);
+        self.values.extend_from_slice(&group.values);
+        self.apart.extend_from_slice(&group.apart_text);
+        self.text += (group.skeleton.len() + group.apart_text.len()) as u64;
+        if self.log.len() >= BLOCK + AHEAD || self.text >= MOST_TEXT {
+            self.block(self.cut());
+        }
+    }
+
+    fn register(&mut self, name: &[u8]) -> u32 {
+        if let Some(number) = self.registers.get(name) {
+            return *number;
+        }
+        let number = self.registers.len() as u32;
+        self.registers.insert(name.into(), number);
+        number
+    }
+}
+
+/// Register names and the like, as a list that a reader takes apart again.
+pub(crate) fn put_names(out: &mut Vec<u8>, names: &[Box<[u8]>]) {
+    put(out, names.len() as u64);
+    for name in names {
+        put_slice(out, name);
+    }
+}
+
+pub(crate) fn read_names(reader: &mut super::bytes::Reader<'_>) -> Result<Vec<Box<[u8]>>, Damaged> {
+    (0..reader.count()?)
+        .map(|_| reader.slice().map(Into::into))
+        .collect()
+}

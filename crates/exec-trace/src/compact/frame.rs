@@ -1,0 +1,98 @@
+//! Pieces of a file that are compressed and guarded each by itself.
+//!
+//! A frame is its checksum (CRC-32 of what follows, little-endian), the length of its content, and the content
+//! compressed by Zstandard. An empty content is an empty frame.
+
+use std::cell::RefCell;
+use std::io;
+
+use zstd::bulk::{Compressor, Decompressor};
+
+use super::bytes::{Damaged, Reader, put};
+
+/// No frame's content is longer.
+const LONGEST: usize = 1 << 28;
+
+/// Makes frames.
+pub(crate) struct Packer(Compressor<'static>);
+
+impl Packer {
+    pub(crate) fn new(level: i32) -> io::Result<Self> {
+        let mut compressor = Compressor::new(level)?;
+        compressor.include_contentsize(false)?;
+        compressor.include_checksum(false)?;
+        Ok(Self(compressor))
+    }
+
+    pub(crate) fn pack(&mut self, content: &[u8]) -> Vec<u8> {
+        if content.is_empty() {
+            return Vec::new();
+        }
+        let mut frame = vec![0; 4];
+        put(&mut frame, content.len() as u64);
+        let head = frame.len();
+        frame.resize(head + zstd::zstd_safe::compress_bound(content.len()), 0);
+        // The room is always enough, so that nothing can fail; an empty frame would be noticed.
+        let length = self
+            .0
+            .compress_to_buffer(content, &mut frame[head..])
+            .unwrap_or(0);
+        frame.truncate(head + length);
+        let sum = crc32fast::hash(&frame[4..]);
+        frame[..4].copy_from_slice(&sum.to_le_bytes());
+        frame
+    }
+}
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+}
+
+/// The content of a frame.
+pub(crate) fn unpack(frame: &[u8]) -> Result<Vec<u8>, Damaged> {
+    if frame.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (sum, rest) = frame.split_first_chunk::<4>().ok_or(Damaged)?;
+    if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
+        return Err(Damaged);
+    }
+    let mut reader = Reader::new(rest);
+    let length: usize = reader.small()?;
+    if length > LONGEST {
+        return Err(Damaged);
+    }
+    DECOMPRESSOR.with_borrow_mut(|decompressor| {
+        if decompressor.is_none() {
+            *decompressor = Some(Decompressor::new().map_err(|_| Damaged)?);
+        }
+        let decompressor = decompressor.as_mut().ok_or(Damaged)?;
+        let content = decompressor
+            .decompress(reader.rest(), length)
+            .map_err(|_| Damaged)?;
+        if content.len() == length {
+            Ok(content)
+        } else {
+            Err(Damaged)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_back_or_are_found_damaged() {
+        let mut packer = Packer::new(3).unwrap();
+        for content in [&b""[..], b"x", &[7; 100_000]] {
+            let frame = packer.pack(content);
+            assert_eq!(unpack(&frame).as_deref(), Ok(content));
+            for at in 0..frame.len() {
+                let mut bad = frame.clone();
+                bad[at] ^= 4;
+                assert_eq!(unpack(&bad), Err(Damaged));
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A block that was read, and where in it each instruction and what it did is.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::write::BlockRow;
+use crate::compact::block::{Block, GroupPlace};
+use crate::compact::form::{Effect, Form};
+use crate::compact::value::RegisterValue;
+
+/// A block, and where its frames are.
+#[derive(Debug)]
+pub(crate) struct BlockAt {
+    pub(crate) row: BlockRow,
+    pub(crate) block: Block,
+    /// Its groups, in order.
+    pub(crate) places: Vec<GroupPlace>,
+    /// The group of each instruction; none where each group has one.
+    instructions: Option<Vec<u32>>,
+    /// Where its effects are not in the order of their slots: slot, group and place of each, in order.
+    order: OnceLock<Vec<(u32, u32, u32)>>,
+    /// The registers at its start.
+    pub(crate) registers: OnceLock<Vec<(u32, u32, RegisterValue)>>,
+}
+
+impl BlockAt {
+    pub(crate) fn new(row: BlockRow, block: Block) -> Self {
+        let mut places = Vec::with_capacity(row.groups as usize);
+        places.extend(block.groups());
+        let instructions = (row.groups != row.instructions).then(|| {
+            places
+                .iter()
+                .filter(|place| block.form(place.local).instruction.is_some())
+                .map(|place| place.index)
+                .collect()
+        });
+        Self {
+            row,
+            block,
+            places,
+            instructions,
+            order: OnceLock::new(),
+            registers: OnceLock::new(),
+        }
+    }
+
+    /// The group of an instruction, by its number in the block.
+    #[inline]
+    pub(crate) fn group_of(&self, instruction: u32) -> Option<GroupPlace> {
+        let group = match &self.instructions {
+            None => instruction,
+            Some(groups) => *groups.get(instruction as usize)?,
+        };
+        self.places.get(group as usize).copied()
+    }
+
+    #[inline]
+    pub(crate) fn form(&self, place: GroupPlace) -> &Form {
+        self.block.form(place.local)
+    }
+
+    /// The lines of the trace before a group.
+    pub(crate) fn lines_before(&self, place: GroupPlace) -> u64 {
+        let groups = self.places.iter().take(place.index as usize);
+        let lines: u64 = groups.map(|place| u64::from(self.form(*place).lines)).sum();
+        self.row.lines + lines
+    }
+
+    /// The groups in which effects of a slot may be, in a block whose effects are in order.
+    #[inline]
+    fn groups_of_slot(&self, slot: u32) -> Range<usize> {
+        // From behind the group of the instruction before to that of the instruction behind.
+        let behind = |instruction: u32| {
+            self.group_of(instruction)
+                .map_or(self.places.len(), |place| place.index as usize)
+        };
+        let start = match slot.checked_sub(2) {
+            None => 0,
+            Some(before) => behind(before) + 1,
+        };
+        // Lines before the next instruction's own may stand in its group.
+        start..(behind(slot) + 1).min(self.places.len()).max(start)
+    }
+
+    /// Everything that is seen from a slot on, in order.
+    #[inline]
+    pub(crate) fn effects_at<'a>(
+        &'a self,
+        slot: u32,
+        mut each: impl FnMut(GroupPlace, &'a Effect),
+    ) {
+        if self.row.is_unordered {
+            let order = self.order();
+            let start = order.partition_point(|(at, ..)| *at < slot);
+            for (_, group, place) in order[start..].iter().take_while(|(at, ..)| *at == slot) {
+                let group = self.places[*group as usize];
+                each(group, &self.form(group).effects[*place as usize]);
+            }
+            return;
+        }
+        for place in &self.places[self.groups_of_slot(slot)] {
+            for effect in &self.form(*place).effects {
+                if self.block.slot(effect, place.before) == slot {
+                    each(*place, effect);
+                }
+            }
+        }
+    }
+
+    /// Everything that is seen at a slot already, in order, of the groups that `is_meant` wants.
+    pub(crate) fn effects_up_to(
+        &self,
+        slot: u32,
+        is_meant: impl Fn(u16) -> bool,
+        mut each: impl FnMut(GroupPlace, &Effect),
+    ) {
+        if self.row.is_unordered {
+            for (_, group, place) in self.order().iter().take_while(|(at, ..)| *at <= slot) {
+                let group = self.places[*group as usize];
+                if is_meant(group.local) {
+                    each(group, &self.form(group).effects[*place as usize]);
+                }
+            }
+            return;
+        }
+        for place in self.places.iter().take_while(|place| place.before <= slot) {
+            if !is_meant(place.local) {
+                continue;
+            }
+            for effect in &self.form(*place).effects {
+                if self.block.slot(effect, place.before) <= slot {
+                    each(*place, effect);
+                }
+            }
+        }
+    }
+
+    fn order(&self) -> &[(u32, u32, u32)] {
+        self.order.get_or_init(|| {
+            let mut order = Vec::new();
+            for place in &self.places {
+                for (at, effect) in self.form(*place).effects.iter().enumerate() {
+                    let slot = self.block.slot(effect, place.before);
+                    order.push((slot, place.index, at as u32));
+                }
+            }
+            order.sort_unstable();
+            order
+        })
+    }
+}

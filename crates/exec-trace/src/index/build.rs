@@ -1,0 +1,306 @@
+//! The way from text to a file: chunks are read one after the other, encoded side by side, and written in order.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+use tracewire_tracefile::{Architecture, ByteOrder};
+
+use super::cut::{CHUNK, Chunk, Cutter};
+use super::key::Key;
+use super::merge::{merge, put_contradictions};
+use super::run::{self, Runs, Scratch};
+use super::write::{BlockRow, Extent, Facts, StoreWriter, Target};
+use crate::compact::encode::{EncodedSegment, Map, SegmentEncoder};
+use crate::compact::frame::Packer;
+use crate::compact::group::Gatherer;
+use crate::compact::value::RegisterValue;
+use crate::record::{Instruction, Line};
+use crate::text::{Format, Piece, Sink, read};
+
+/// How a file is made.
+pub(crate) struct Plan<'a> {
+    pub(crate) architecture: Option<Architecture>,
+    pub(crate) key: Key,
+    /// How hard the compressor tries.
+    pub(crate) level: i32,
+    /// Is told how many bytes of text are done.
+    pub(crate) progress: &'a (dyn Fn(u64) + Sync),
+}
+
+/// Why no file was made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuildError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("no line is of a known format")]
+    Unknown,
+}
+
+/// Makes a file of a trace's text.
+pub(crate) fn build(
+    input: impl Read + Send,
+    target: Target,
+    scratch: Scratch,
+    plan: &Plan<'_>,
+) -> Result<Target, BuildError> {
+    let mut cutter = Cutter::new(input, CHUNK);
+    let head = cutter.head()?;
+    let format = Format::detect(head).ok_or(BuildError::Unknown)?;
+    let first_cpu = first_cpu(format, head);
+    let architecture = plan.architecture.or_else(|| guess(format, head));
+    let order = architecture.map_or(ByteOrder::Little, Architecture::byte_order);
+    let encode = |chunk: Chunk| encode(&chunk, format, first_cpu, order, plan.level);
+
+    let workers = std::thread::available_parallelism().map_or(2, |count| count.get().min(12));
+    std::thread::scope(|scope| {
+        let (send_chunk, chunks) = sync_channel::<(u64, Chunk)>(1);
+        let (send_segment, segments) = channel::<io::Result<(u64, Encoded)>>();
+        let chunks = Mutex::new(chunks);
+        let failed = send_segment.clone();
+        scope.spawn(move || {
+            let mut number = 0;
+            loop {
+                match cutter.next(format) {
+                    Ok(Some(chunk)) => {
+                        if send_chunk.send((number, chunk)).is_err() {
+                            return;
+                        }
+                        number += 1;
+                    }
+                    Ok(None) => return,
+                    Err(error) => {
+                        // Nobody listens where the writer failed before.
+                        drop(failed.send(Err(error)));
+                        return;
+                    }
+                }
+            }
+        });
+        let chunks = std::sync::Arc::new(chunks);
+        for _ in 0..workers {
+            let chunks = std::sync::Arc::clone(&chunks);
+            let send_segment = send_segment.clone();
+            let encode = &encode;
+            scope.spawn(move || {
+                loop {
+                    let next = chunks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((number, chunk)) = next else {
+                        return;
+                    };
+                    let segment = encode(chunk).map(|segment| (number, segment));
+                    if send_segment.send(segment).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop((send_segment, chunks));
+        let facts = Facts {
+            key: plan.key,
+            format: format.name().to_owned(),
+            is_big: order == ByteOrder::Big,
+            architecture: architecture.map_or_else(String::new, |of| of.name().to_owned()),
+            ..Facts::default()
+        };
+        let mut writer = Collector::new(StoreWriter::new(target)?, Runs::new(scratch), facts)?;
+        writer.collect(&segments, plan.progress)?;
+        Ok(writer.finish()?)
+    })
+}
+
+/// The machine that a trace looks like.
+fn guess(_format: Format, _head: &[u8]) -> Option<Architecture> {
+    None
+}
+
+/// The cpu of the first instruction.
+fn first_cpu(format: Format, head: &[u8]) -> u32 {
+    struct First(Option<u32>);
+    impl Sink for First {
+        fn instruction(&mut self, _: Line, instruction: &Instruction<'_>) {
+            self.0.get_or_insert(instruction.cpu.map_or(0, |cpu| cpu.0));
+        }
+    }
+    let mut first = First(None);
+    let head = head.get(..1 << 18).unwrap_or(head);
+    read(format, head, &Piece::whole(head), &mut first);
+    first.0.unwrap_or(0)
+}
+
+/// A segment, and its accesses as a run.
+struct Encoded {
+    segment: EncodedSegment,
+    run: Vec<u8>,
+    text: u64,
+}
+
+fn encode(
+    chunk: &Chunk,
+    format: Format,
+    first_cpu: u32,
+    order: ByteOrder,
+    level: i32,
+) -> io::Result<Encoded> {
+    let mut encoder = SegmentEncoder::new(order, level)?;
+    let piece = format.piece_at(&chunk.text, chunk.start, chunk.end);
+    let mut gatherer = Gatherer::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
+    read(format, &chunk.text, &piece, &mut gatherer);
+    gatherer.finish(chunk.end);
+    let mut segment = encoder.finish();
+    let run = run::encode(&mut segment.parts);
+    segment.parts = Vec::new();
+    Ok(Encoded {
+        segment,
+        run,
+        text: (chunk.end - chunk.start) as u64,
+    })
+}
+
+/// Writes segments in order.
+struct Collector {
+    writer: StoreWriter,
+    runs: Runs,
+    facts: Facts,
+    blocks: Vec<u64>,
+    segments: Vec<u64>,
+    registers: BTreeMap<(u32, u32), RegisterValue>,
+    numbers: Map<Box<[u8]>, u32>,
+    packer: Packer,
+}
+
+impl Collector {
+    fn new(writer: StoreWriter, runs: Runs, facts: Facts) -> io::Result<Self> {
+        Ok(Self {
+            writer,
+            runs,
+            facts,
+            blocks: Vec::new(),
+            segments: Vec::new(),
+            registers: BTreeMap::new(),
+            numbers: Map::default(),
+            packer: Packer::new(1)?,
+        })
+    }
+
+    fn collect(
+        &mut self,
+        segments: &Receiver<io::Result<(u64, Encoded)>>,
+        progress: &dyn Fn(u64),
+    ) -> io::Result<()> {
+        let mut early = BTreeMap::new();
+        let mut next = 0;
+        for segment in segments {
+            let (number, segment) = segment?;
+            early.insert(number, segment);
+            while let Some(segment) = early.remove(&next) {
+                self.segment(&segment)?;
+                next += 1;
+                progress(self.facts.text);
+            }
+        }
+        Ok(())
+    }
+
+    fn segment(&mut self, encoded: &Encoded) -> io::Result<()> {
+        let segment = &encoded.segment;
+        let facts = &mut self.facts;
+        let first = facts.instructions;
+        let numbers: Vec<u32> = segment
+            .registers
+            .iter()
+            .map(|name| {
+                *self.numbers.entry(name.clone()).or_insert_with(|| {
+                    facts.registers.push(name.clone());
+                    facts.registers.len() as u32 - 1
+                })
+            })
+            .collect();
+        let number = (self.segments.len() / 3) as u32;
+        for block in &segment.blocks {
+            let mut raw = Vec::new();
+            for ((cpu, register), value) in &self.registers {
+                crate::compact::bytes::put(&mut raw, u64::from(*cpu));
+                crate::compact::bytes::put(&mut raw, u64::from(*register));
+                value.encode(&mut raw);
+            }
+            let registers = self.packer.pack(&raw);
+            let (min_time, max_time) = block.times.unwrap_or((u64::MAX, 0));
+            let [a, b, c, d] = block.frames.each_ref().map(|frame| frame.len() as u32);
+            let row = BlockRow {
+                first: facts.instructions,
+                lines: facts.lines,
+                min_time,
+                max_time,
+                offset: self.writer.length(),
+                lengths: [a, b, c, d, registers.len() as u32],
+                instructions: block.instructions,
+                groups: block.groups,
+                unparsed: block.unparsed,
+                segment: number,
+                is_unordered: block.is_unordered,
+            };
+            for frame in &block.frames {
+                self.writer.append(frame)?;
+            }
+            self.writer.append(&registers)?;
+            facts.search += registers.len() as u64;
+            self.blocks.extend(row.to_row());
+            facts.instructions += u64::from(block.instructions);
+            facts.lines += block.lines;
+            facts.unparsed += u64::from(block.unparsed);
+            for update in &block.updates {
+                let register = numbers[update.register as usize];
+                let value = self.registers.entry((update.cpu, register)).or_default();
+                match update.part {
+                    None => value.write(&update.value),
+                    Some(part) => value.write_part(part, &update.value),
+                }
+            }
+        }
+        let forms = self.writer.append(&segment.forms)?;
+        let skeletons = self.writer.append(&segment.skeletons)?;
+        self.segments
+            .extend([forms.start, forms.length, skeletons.length]);
+        self.runs.push(&encoded.run, first)?;
+        facts.accesses += segment.accesses;
+        facts.register_writes += segment.register_writes;
+        facts.text += encoded.text;
+        for cpu in &segment.cpus {
+            if !facts.cpus.contains(cpu) {
+                facts.cpus.push(*cpu);
+            }
+        }
+        if facts.first_time.is_none() {
+            facts.first_time = segment.first_time;
+        }
+        facts.last_time = segment.last_time.or(facts.last_time);
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<Target> {
+        self.facts.cpus.sort_unstable();
+        let start = self.writer.length();
+        let writer = &mut self.writer;
+        let merged = merge(&self.runs, &mut |pages| writer.append(pages).map(drop))?;
+        let pages = Extent {
+            start,
+            length: self.writer.length() - start,
+        };
+        let mut raw = Vec::new();
+        put_contradictions(&mut raw, &merged);
+        let contradictions = self.packer.pack(&raw);
+        let contradictions = self.writer.append(&contradictions)?;
+        let tables = [
+            &self.blocks,
+            &self.segments,
+            merged.directory.as_flattened(),
+            merged.spanning.as_flattened(),
+        ];
+        let in_tables: usize = tables.iter().map(|table| table.len() * 8).sum();
+        self.facts.search += pages.length + contradictions.length + in_tables as u64;
+        self.writer
+            .finish(tables, pages, contradictions, &self.facts)
+    }
+}

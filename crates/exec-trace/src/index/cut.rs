@@ -1,0 +1,183 @@
+//! Text from anywhere, cut into chunks at places where nothing that happened is torn from its instruction.
+
+use std::io::{self, Read};
+
+use crate::record::{Access, Instruction, Line, Owner, RegisterWrite};
+use crate::text::{Format, Sink, read};
+
+/// How much text a segment has.
+pub(crate) const CHUNK: usize = 16 << 20;
+/// How much text is looked at for a good place.
+const WINDOW: usize = 128 << 10;
+/// How much text before a chunk goes along, for what its first lines depend on.
+const CONTEXT: usize = 256 << 10;
+
+/// A piece of the trace for a segment, with text before and behind it.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) text: Vec<u8>,
+    /// The chunk's own text.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// Reads text and cuts it.
+pub(crate) struct Cutter<R> {
+    input: R,
+    size: usize,
+    text: Vec<u8>,
+    start: usize,
+    is_at_end: bool,
+}
+
+impl<R: Read> Cutter<R> {
+    pub(crate) fn new(input: R, size: usize) -> Self {
+        Self {
+            input,
+            size,
+            text: Vec::new(),
+            start: 0,
+            is_at_end: false,
+        }
+    }
+
+    /// The first text there is, for a look at it.
+    pub(crate) fn head(&mut self) -> io::Result<&[u8]> {
+        self.fill()?;
+        Ok(&self.text)
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        let wanted = self.start + self.size + WINDOW;
+        let missing = wanted.saturating_sub(self.text.len());
+        if missing > 0 && !self.is_at_end {
+            self.text.reserve_exact(missing);
+            let read = (&mut self.input)
+                .take(missing as u64)
+                .read_to_end(&mut self.text)?;
+            self.is_at_end = read < missing;
+        }
+        Ok(())
+    }
+
+    /// The next chunk; none at the end.
+    pub(crate) fn next(&mut self, format: Format) -> io::Result<Option<Chunk>> {
+        self.fill()?;
+        if self.start == self.text.len() {
+            return Ok(None);
+        }
+        let end = if self.is_at_end && self.text.len() - self.start <= self.size + WINDOW {
+            self.text.len()
+        } else {
+            boundary(format, &self.text, self.start + self.size)
+        };
+        let context = end.saturating_sub(CONTEXT);
+        // Whole lines.
+        let context = context
+            + memchr::memchr(b'\n', &self.text[context..end]).map_or(end - context, |at| at + 1);
+        let mut next = Vec::with_capacity(CONTEXT + self.size + 2 * WINDOW);
+        next.extend_from_slice(&self.text[context..]);
+        let chunk = Chunk {
+            text: std::mem::replace(&mut self.text, next),
+            start: self.start,
+            end,
+        };
+        self.start = end - context;
+        Ok(Some(chunk))
+    }
+}
+
+/// What stands in a window.
+#[derive(Default)]
+struct Window {
+    /// Instructions in the window before this line.
+    count: i64,
+    /// Where each instruction stands, and the latest slot of anything before it.
+    instructions: Vec<(usize, i64)>,
+    latest: i64,
+    /// The instructions before each effect, and its slot.
+    slots: Vec<(i64, i64)>,
+}
+
+impl Window {
+    fn effect(&mut self, owner: Owner) {
+        let slot = match owner {
+            Owner::Latest | Owner::Start => self.count,
+            Owner::Earlier(back) => self.count - i64::from(back),
+            Owner::Next => self.count + 1,
+        };
+        self.latest = self.latest.max(slot);
+        self.slots.push((self.count, slot));
+    }
+}
+
+impl Sink for Window {
+    fn instruction(&mut self, line: Line, _: &Instruction<'_>) {
+        self.instructions.push((line.start as usize, self.latest));
+        self.count += 1;
+    }
+
+    fn access(&mut self, _: Line, owner: Owner, _: &Access<'_>) {
+        self.effect(owner);
+    }
+
+    fn register(&mut self, _: Line, owner: Owner, _: &RegisterWrite<'_>) {
+        self.effect(owner);
+    }
+}
+
+/// A good place to cut, at `from` or behind it.
+fn boundary(format: Format, text: &[u8], from: usize) -> usize {
+    let rest = text.get(from..).unwrap_or_default();
+    let Some(line) = memchr::memchr(b'\n', rest) else {
+        return from.min(text.len());
+    };
+    let start = from + line + 1;
+    let end = start + memchr::memrchr(b'\n', &text[start..]).map_or(0, |at| at + 1);
+    let piece = format.piece_at(text, start, end);
+    let mut window = Window::default();
+    read(format, text, &piece, &mut window);
+    // A cut is good where everything behind belongs to instructions behind, and everything before to those before.
+    let mut earliest = i64::MAX;
+    let mut slots = window.slots.iter().rev().peekable();
+    let mut best = None;
+    for (number, (place, latest)) in window.instructions.iter().enumerate().rev() {
+        let number = number as i64;
+        while let Some((_, slot)) = slots.next_if(|(count, _)| *count > number) {
+            earliest = earliest.min(*slot);
+        }
+        if *latest <= number && earliest > number {
+            best = Some(*place);
+        }
+    }
+    best.or_else(|| window.instructions.first().map(|(place, _)| *place))
+        .unwrap_or(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_and_lines_stay_whole() {
+        let mut text = String::new();
+        for at in 1..20_000 {
+            text += &format!(
+                "{at} clk 0 IT ({at}) 00001000 00000000 A svc : nop\n{at} clk R r8 {at:08x}\n"
+            );
+        }
+        let mut cutter = Cutter::new(text.as_bytes(), 100_000);
+        let mut all = Vec::new();
+        let mut count = 0;
+        while let Some(chunk) = cutter.next(Format::Qemu4v).unwrap() {
+            let own = &chunk.text[chunk.start..chunk.end];
+            assert!(own.ends_with(b"\n"));
+            let first = String::from_utf8_lossy(own);
+            assert!(first.lines().next().unwrap().contains(" IT "));
+            all.extend_from_slice(own);
+            count += 1;
+        }
+        assert_eq!(all, text.as_bytes());
+        assert!(count > 8, "{count}");
+    }
+}

@@ -1,0 +1,161 @@
+//! One instruction with everything that is known of it.
+
+use std::ops::{ControlFlow, Range};
+
+use tracewire_tracefile::Address;
+
+use super::scan::{Code, Effect, Step, code};
+use super::{ReadError, Recording, RegisterId};
+use crate::compact::RegisterValue;
+use crate::compact::bytes::Damaged;
+use crate::record::{AccessAttribute, AccessKind, BitRange, CpuNumber, InstructionNumber, Time};
+
+/// An executed instruction: its record, and what it did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Executed {
+    /// Which one.
+    pub number: InstructionNumber,
+    /// The number of its line in the text, from 1.
+    pub line: u64,
+    /// When.
+    pub time: Time,
+    /// On which cpu.
+    pub cpu: CpuNumber,
+    /// The number that the trace gives it.
+    pub id: Option<u64>,
+    /// The address of its code.
+    pub address: Address,
+    /// Whether it was executed, and not skipped because its condition failed.
+    pub taken: bool,
+    /// Opcode, instruction set, mode, security and disassembly.
+    pub code: Code,
+    /// The registers that it wrote, in order.
+    pub register_writes: Vec<Written>,
+    /// The memory that it accessed, in order.
+    pub accesses: Vec<Accessed>,
+}
+
+/// A register that was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// The cpu whose register it is.
+    pub cpu: CpuNumber,
+    /// Which register.
+    pub register: RegisterId,
+    /// The part of it that was written, where it is not all.
+    pub part: Option<BitRange>,
+    /// What was written.
+    pub value: RegisterValue,
+}
+
+/// Memory that was accessed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accessed {
+    /// Read or written.
+    pub kind: AccessKind,
+    /// The attribute, where the trace has one.
+    pub attribute: Option<AccessAttribute>,
+    /// The first byte.
+    pub address: Address,
+    /// How many bytes.
+    pub size: u32,
+    /// The bytes as they stand in memory, `None` for one that is not known.
+    pub data: Vec<Option<u8>>,
+    /// The number as the trace writes it, `?` for unknown digits.
+    pub number: RegisterValue,
+}
+
+impl Recording {
+    /// An instruction and what it did; none behind the end.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn instruction(&self, number: InstructionNumber) -> Result<Option<Executed>, ReadError> {
+        if number.0 >= self.len() {
+            return Ok(None);
+        }
+        let range = number.0..number.0 + 1;
+        let Some(at) = self.blocks_of(&range)?.next() else {
+            return Ok(None);
+        };
+        let block = self.open_block(at, true)?;
+        let in_block = (number.0 - block.at.row.first) as u32;
+        match block.at.group_of(in_block) {
+            None => Ok(None),
+            Some(place) => self
+                .executed(&Step {
+                    recording: self,
+                    block: &block,
+                    place,
+                })
+                .map(Some),
+        }
+    }
+
+    /// Visits the instructions of a range in order, with everything that is known of each, until the visitor
+    /// breaks.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn instructions(
+        &self,
+        range: Range<u64>,
+        visit: &mut dyn FnMut(Executed) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let mut result = Ok(());
+        self.for_each_instruction(range, &mut |step| match self.executed(step) {
+            Ok(executed) => visit(executed),
+            Err(error) => {
+                result = Err(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        result
+    }
+
+    /// Everything of a step.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn executed(&self, step: &Step<'_>) -> Result<Executed, ReadError> {
+        let (at, place) = (&step.block.at, step.place);
+        let code = code(&step.block.store, at, place, self.format)
+            // The block is good, the segment's text is not.
+            .or_else(|Damaged| self.ask(|store| code(store, at, place, self.format)))?;
+        let id = at.block.id(place);
+        let form = at.form(place);
+        let instruction_line = form.instruction.map_or(0, |of| of.line);
+        let mut executed = Executed {
+            number: step.number(),
+            line: at.lines_before(place) + u64::from(instruction_line) + 1,
+            time: step.time(),
+            cpu: step.cpu(),
+            id: form.has_id.then_some(id),
+            address: step.address(),
+            taken: step.is_taken(),
+            code,
+            register_writes: Vec::new(),
+            accesses: Vec::new(),
+        };
+        step.effects(|effect| match effect {
+            Effect::Register(write) => executed.register_writes.push(Written {
+                cpu: write.cpu,
+                register: write.register,
+                part: write.part,
+                value: write.value(),
+            }),
+            Effect::Access(access) => executed.accesses.push(Accessed {
+                kind: access.kind,
+                attribute: access.attribute,
+                address: access.address,
+                size: access.size,
+                data: access.bytes(),
+                number: access.form().value.register_value(|row| access.row(row)),
+            }),
+        });
+        Ok(executed)
+    }
+}

@@ -1,0 +1,406 @@
+//! Searches, forwards and backwards.
+
+use std::ops::{ControlFlow, Range, RangeInclusive};
+
+use rayon::prelude::*;
+
+use super::memory::{each_entry, page_before};
+use super::{ReadError, Recording, RegisterId};
+use crate::compact::bytes::Damaged;
+use crate::compact::form::{Effect, EffectKind, Form};
+use crate::compact::part::GRANULE;
+use crate::index::{BlockAt, Item, Store, Table};
+use crate::record::{CpuNumber, InstructionNumber};
+
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// Instructions at the addresses, skipped ones too.
+    Visit,
+    /// Instructions that read any of the bytes at the addresses.
+    Read,
+    /// Instructions that wrote any of the bytes at the addresses.
+    Write,
+    /// Instructions that read or wrote any of the bytes at the addresses.
+    Access,
+    /// Instructions that wrote a register, or a part of it.
+    Register(RegisterId),
+}
+
+/// A search for instructions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Search {
+    what: What,
+    addresses: RangeInclusive<u64>,
+    cpu: Option<CpuNumber>,
+}
+
+impl Search {
+    /// For something at some addresses, both ends included.
+    #[must_use]
+    pub const fn new(what: What, addresses: RangeInclusive<u64>) -> Self {
+        Self {
+            what,
+            addresses,
+            cpu: None,
+        }
+    }
+
+    /// For writes to a register.
+    #[must_use]
+    pub const fn register(register: RegisterId) -> Self {
+        Self::new(What::Register(register), 0..=u64::MAX)
+    }
+
+    /// Only on this cpu.
+    #[must_use]
+    pub const fn on_cpu(mut self, cpu: CpuNumber) -> Self {
+        self.cpu = Some(cpu);
+        self
+    }
+
+    fn is_at(&self, form: &Form) -> bool {
+        form.instruction.is_some_and(|of| {
+            self.addresses.contains(&of.address) && self.cpu.is_none_or(|cpu| cpu.0 == of.cpu)
+        })
+    }
+
+    fn is_write(&self, register: RegisterId, effect: &Effect) -> bool {
+        matches!(effect.kind, EffectKind::Register { register: is, .. } if is == register.0)
+            && self.cpu.is_none_or(|cpu| cpu.0 == effect.cpu)
+    }
+
+    /// Whether executions of a form can be meant.
+    fn can_be(&self, form: &Form) -> bool {
+        match self.what {
+            What::Visit => self.is_at(form),
+            What::Register(register) => form
+                .effects
+                .iter()
+                .any(|effect| self.is_write(register, effect)),
+            What::Read | What::Write | What::Access => false,
+        }
+    }
+
+    /// Whether an entry of memory is meant.
+    fn is_meant(&self, item: &Item) -> bool {
+        let kind = match self.what {
+            What::Read => !item.kind.is_write(),
+            What::Write => item.kind.is_write(),
+            _ => true,
+        };
+        let first = item.granule * GRANULE + u64::from(item.offset);
+        let last = first + u64::from(item.length) - 1;
+        // What happened before the first instruction has no instruction.
+        kind && item.slot > 0 && first <= *self.addresses.end() && last >= *self.addresses.start()
+    }
+
+    fn granules(&self) -> RangeInclusive<u64> {
+        self.addresses.start() / GRANULE..=self.addresses.end() / GRANULE
+    }
+
+    fn is_of_memory(&self) -> bool {
+        matches!(self.what, What::Read | What::Write | What::Access)
+    }
+
+    /// The instructions of a block that are meant, by their numbers, in order.
+    fn in_block(&self, at: &BlockAt, found: &mut Vec<u64>) {
+        let meant: Vec<bool> = at
+            .block
+            .forms()
+            .map(|(_, form)| self.can_be(form))
+            .collect();
+        if !meant.contains(&true) {
+            return;
+        }
+        let start = found.len();
+        for place in &at.places {
+            if !meant[usize::from(place.local)] {
+                continue;
+            }
+            match self.what {
+                What::Visit => found.push(at.row.first + u64::from(place.before)),
+                What::Register(register) => {
+                    for effect in &at.form(*place).effects {
+                        if self.is_write(register, effect) {
+                            let slot = u64::from(at.block.slot(effect, place.before));
+                            found.extend((at.row.first + slot).checked_sub(1));
+                        }
+                    }
+                }
+                What::Read | What::Write | What::Access => {}
+            }
+        }
+        if !found[start..].is_sorted() {
+            found[start..].sort_unstable();
+        }
+    }
+}
+
+/// More granules than these are not looked at one by one.
+const MANY: u64 = 1 << 12;
+
+impl Recording {
+    /// The first instruction from `from` on that is meant.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn find_first(
+        &self,
+        search: &Search,
+        from: InstructionNumber,
+    ) -> Result<Option<InstructionNumber>, ReadError> {
+        if !search.is_of_memory() {
+            for number in self.blocks_of(&(from.0..u64::MAX))? {
+                let found = self.found_in(search, number)?;
+                let at = found.partition_point(|found| *found < from.0);
+                if let Some(found) = found.get(at) {
+                    return Ok(Some(InstructionNumber(*found)));
+                }
+            }
+            return Ok(None);
+        }
+        let mut from = from.0;
+        loop {
+            let found = self.ask(|store| next_access(store, search, from))?;
+            match found {
+                Some(number) if !self.is_on(search, number)? => from = number + 1,
+                found => return Ok(found.map(InstructionNumber)),
+            }
+        }
+    }
+
+    /// The last instruction before `before` that is meant.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn find_last(
+        &self,
+        search: &Search,
+        before: InstructionNumber,
+    ) -> Result<Option<InstructionNumber>, ReadError> {
+        if !search.is_of_memory() {
+            for number in self.blocks_of(&(0..before.0))?.rev() {
+                let found = self.found_in(search, number)?;
+                let count = found.partition_point(|found| *found < before.0);
+                if let Some(found) = count.checked_sub(1).and_then(|at| found.get(at)) {
+                    return Ok(Some(InstructionNumber(*found)));
+                }
+            }
+            return Ok(None);
+        }
+        let mut before = before.0;
+        loop {
+            let found = self.ask(|store| last_access(store, search, before))?;
+            match found {
+                Some(number) if !self.is_on(search, number)? => before = number,
+                found => return Ok(found.map(InstructionNumber)),
+            }
+        }
+    }
+
+    /// Tells of every instruction of a range that is meant, in order, until the visitor breaks.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn find_all(
+        &self,
+        search: &Search,
+        range: Range<u64>,
+        visit: &mut dyn FnMut(InstructionNumber) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let mut tell = |found: &[u64]| {
+            for number in found {
+                if range.contains(number) {
+                    visit(InstructionNumber(*number))?;
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        if !search.is_of_memory() {
+            let blocks: Vec<usize> = self.blocks_of(&range)?.collect();
+            // In pieces, so that whoever wants few does not wait for all.
+            for piece in blocks.chunks(512) {
+                let found = piece
+                    .par_iter()
+                    .with_min_len(8)
+                    .map(|number| self.found_in(search, *number))
+                    .collect::<Result<Vec<_>, _>>()?;
+                if found.iter().try_for_each(|found| tell(found)).is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let mut found = self.ask(|store| {
+            let mut found = Vec::new();
+            let granules = search.granules();
+            each_entry(store, *granules.start(), *granules.end(), |item| {
+                let number = item.slot.wrapping_sub(1);
+                if search.is_meant(item) && range.contains(&number) {
+                    found.push(number);
+                }
+                Ok(true)
+            })?;
+            Ok(found)
+        })?;
+        found.sort_unstable();
+        found.dedup();
+        if search.cpu.is_some() {
+            let mut on = Vec::new();
+            for number in found {
+                if self.is_on(search, number)? {
+                    on.push(number);
+                }
+            }
+            found = on;
+        }
+        // Who breaks wants no more.
+        let _ = tell(&found);
+        Ok(())
+    }
+
+    /// The first instruction at or after a time, of a cpu or of any.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn at_time(
+        &self,
+        ticks: u64,
+        cpu: Option<CpuNumber>,
+    ) -> Result<Option<InstructionNumber>, ReadError> {
+        self.ask(|store| {
+            for number in 0..store.rows(Table::Blocks) {
+                // Times may go backwards, so that no block is left out by those before it.
+                if store.number(Table::Blocks, number, 3)? < ticks {
+                    continue;
+                }
+                let at = store.block(number)?;
+                let found = at.places.iter().find(|place| {
+                    at.block.ticks(place.index) >= ticks
+                        && at
+                            .form(**place)
+                            .instruction
+                            .is_some_and(|of| cpu.is_none_or(|cpu| cpu.0 == of.cpu))
+                });
+                if let Some(place) = found {
+                    let number = at.row.first + u64::from(place.before);
+                    return Ok(Some(InstructionNumber(number)));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn found_in(&self, search: &Search, block: usize) -> Result<Vec<u64>, ReadError> {
+        self.ask(|store| {
+            let mut found = Vec::new();
+            if !store
+                .segment_of(block)?
+                .forms
+                .iter()
+                .any(|form| search.can_be(form))
+            {
+                return Ok(found);
+            }
+            search.in_block(&store.read_block(block)?, &mut found);
+            Ok(found)
+        })
+    }
+
+    /// Whether an instruction is of the cpu that is meant.
+    fn is_on(&self, search: &Search, number: u64) -> Result<bool, ReadError> {
+        let Some(cpu) = search.cpu else {
+            return Ok(true);
+        };
+        self.ask(|store| {
+            let Some(block) = store.block_of(number)? else {
+                return Ok(false);
+            };
+            let at = store.block(block)?;
+            let place = at.group_of((number - at.row.first) as u32);
+            let instruction = place.and_then(|place| at.form(place).instruction);
+            Ok(instruction.is_some_and(|of| of.cpu == cpu.0))
+        })
+    }
+}
+
+/// The first access that is meant, of the instructions from `from` on.
+fn next_access(store: &Store, search: &Search, from: u64) -> Result<Option<u64>, Damaged> {
+    let mut best: Option<u64> = None;
+    let granules = search.granules();
+    let mut note = |item: &Item| {
+        let number = item.slot.wrapping_sub(1);
+        if search.is_meant(item) && number >= from && best.is_none_or(|best| number < best) {
+            best = Some(number);
+            return true;
+        }
+        false
+    };
+    if granules.end() - granules.start() >= MANY {
+        each_entry(store, *granules.start(), *granules.end(), |item| {
+            note(item);
+            Ok(true)
+        })?;
+        return Ok(best);
+    }
+    for granule in granules {
+        let start = page_before(store, granule, from)?.unwrap_or(0);
+        'pages: for number in start..store.page_count() {
+            if store.number(Table::Pages, number, 0)? > granule {
+                break;
+            }
+            let mut page = store.page(number)?;
+            while let Some(item) = page.next()? {
+                if item.granule > granule || item.granule == granule && note(&item) {
+                    break 'pages;
+                }
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// The last access that is meant, of the instructions before `before`.
+fn last_access(store: &Store, search: &Search, before: u64) -> Result<Option<u64>, Damaged> {
+    let mut best: Option<u64> = None;
+    let granules = search.granules();
+    let mut note = |item: &Item| {
+        let number = item.slot.wrapping_sub(1);
+        let is_found = search.is_meant(item) && number < before;
+        if is_found && best.is_none_or(|best| number > best) {
+            best = Some(number);
+        }
+        is_found
+    };
+    if granules.end() - granules.start() >= MANY {
+        each_entry(store, *granules.start(), *granules.end(), |item| {
+            note(item);
+            Ok(true)
+        })?;
+        return Ok(best);
+    }
+    for granule in granules {
+        let Some(start) = page_before(store, granule, before)? else {
+            continue;
+        };
+        for number in (0..=start).rev() {
+            let mut page = store.page(number)?;
+            let mut is_found = false;
+            while let Some(item) = page.next()? {
+                if item.granule > granule {
+                    break;
+                }
+                is_found |= item.granule == granule && note(&item);
+            }
+            if is_found || store.number(Table::Pages, number, 0)? < granule {
+                break;
+            }
+        }
+    }
+    Ok(best)
+}

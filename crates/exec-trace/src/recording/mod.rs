@@ -1,0 +1,243 @@
+//! A recorded execution, opened: any instant of it, in no order.
+//!
+//! [`Recording::open`] takes a trace's text, plain, compressed or from a pipe, or its compact form. It makes an index
+//! where there is none yet, and then answers from that: what an instruction did, what registers and memory held
+//! before it, who wrote, who read, who was there.
+//!
+//! # What is known
+//!
+//! The state *before* instruction `n` is what the instructions before it left behind.
+//! - A byte of memory has the value of the latest access to it, read or write. Before any access it has that of the
+//!   image, if one was given ([`OpenOptions::image`]); else that of the first access later on, if that is a read:
+//!   it was so all along. Else it is unknown.
+//! - A register has the value that was last written to it; one that was not written yet is unknown. Writes to parts
+//!   leave the rest as it was, unknown digits change nothing.
+//! - Cpus have registers of their own, and share memory.
+//!
+//! Unknown is never zero. A read that differs from what was known is a [`Contradiction`]: from then on memory is
+//! what was read.
+
+mod executed;
+mod find;
+mod memory;
+mod open;
+mod registers;
+mod replay;
+mod scan;
+mod text;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tracewire_tracefile::{Architecture, ByteOrder};
+
+pub use crate::compact::RegisterValue;
+pub use executed::{Accessed, Executed, Written};
+pub use find::{Search, What};
+pub use memory::{Contradiction, Contradictions, Image};
+pub use open::{OpenError, OpenOptions, Progress};
+pub use replay::Replay;
+pub use scan::{AccessEffect, Code, CodeId, Effect, RegisterEffect, Step};
+pub use text::WriteError;
+
+use crate::compact::bytes::Damaged;
+use crate::index::Store;
+use crate::record::{CpuNumber, Time};
+use crate::text::Format;
+
+/// A register, by its place in [`Recording::register_names`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RegisterId(pub u32);
+
+/// What a recording has, counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Instruction records, skipped ones too.
+    pub instructions: u64,
+    /// Memory access records.
+    pub memory_accesses: u64,
+    /// Register write records.
+    pub register_writes: u64,
+    /// The cpus that executed instructions, in order.
+    pub cpus: Vec<CpuNumber>,
+    /// The time of the first instruction.
+    pub first_time: Option<Time>,
+    /// The time of the last instruction.
+    pub last_time: Option<Time>,
+    /// Lines of text.
+    pub lines: u64,
+    /// Lines that could not be read.
+    pub unparsed_lines: u64,
+    /// Bytes of text.
+    pub text_size: u64,
+    /// Bytes of the index file, or of the compact form.
+    pub index_size: u64,
+    /// How many of these only searching needs: the rest are the records.
+    pub search_size: u64,
+}
+
+/// Why a recording could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The compact form is damaged, and there is no text to make it anew.
+    #[error("`{}` is damaged: convert the trace again", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The index is damaged, and could not be made anew.
+    #[error("the index of `{}` is damaged and could not be made anew", path.display())]
+    NotRebuilt {
+        /// The trace.
+        path: PathBuf,
+        /// Why not.
+        source: Box<OpenError>,
+    },
+}
+
+/// A recorded execution.
+pub struct Recording {
+    path: PathBuf,
+    store: RwLock<Arc<Store>>,
+    /// How the index is made anew; none for a compact form, which has no text.
+    again: Option<open::Again>,
+    format: Format,
+    architecture: Option<Architecture>,
+    order: ByteOrder,
+    summary: Summary,
+    names: Vec<Box<str>>,
+    image: Image,
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording")
+            .field("path", &self.path)
+            .field("format", &self.format)
+            .field("summary", &self.summary)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// Opens a trace, and makes its index where there is no good one.
+    ///
+    /// The index is a file beside the trace, `NAME.twx`; where that cannot be written it is in the cache folder of
+    /// the options, else in a temporary file, else in memory. It is made anew when the trace changed, when another
+    /// version made it, and when it is cut or damaged.
+    ///
+    /// `-` is the standard input.
+    ///
+    /// # Errors
+    ///
+    /// When the trace cannot be read, is of no known format, or is a compact form that is damaged.
+    pub fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Self, OpenError> {
+        open::open(path, options)
+    }
+
+    /// Whether a file begins as compact forms do.
+    #[must_use]
+    pub fn is_compact(first_bytes: &[u8]) -> bool {
+        first_bytes.starts_with(&crate::index::MAGIC)
+    }
+
+    /// The file that was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The form of the text.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The machine: the one that was told, else the one that the trace looks like.
+    #[must_use]
+    pub const fn architecture(&self) -> Option<Architecture> {
+        self.architecture
+    }
+
+    /// In which order the bytes of a number stand in memory.
+    #[must_use]
+    pub const fn byte_order(&self) -> ByteOrder {
+        self.order
+    }
+
+    /// What it has, counted.
+    #[must_use]
+    pub const fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// How many instructions it has.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.summary.instructions
+    }
+
+    /// Whether it has no instruction.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.summary.instructions == 0
+    }
+
+    /// The registers that are ever written, named as the trace names them. Bytes that are no UTF-8 are replaced.
+    #[must_use]
+    pub fn register_names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    /// The register of a name: the very name, else the first that differs in case only.
+    #[must_use]
+    pub fn register(&self, name: &str) -> Option<RegisterId> {
+        let place =
+            |is_meant: &dyn Fn(&str) -> bool| self.names.iter().position(|known| is_meant(known));
+        place(&|known| known == name)
+            .or_else(|| place(&|known| known.eq_ignore_ascii_case(name)))
+            .map(|at| RegisterId(at as u32))
+    }
+
+    /// The image of memory at the start that was given.
+    #[must_use]
+    pub const fn image(&self) -> &Image {
+        &self.image
+    }
+
+    fn store(&self) -> Arc<Store> {
+        Arc::clone(&self.store.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks the file. One that turns out to be damaged is made anew, once.
+    fn ask<T>(&self, question: impl Fn(&Store) -> Result<T, Damaged>) -> Result<T, ReadError> {
+        let store = self.store();
+        match question(&store) {
+            Ok(answer) => Ok(answer),
+            Err(Damaged) => {
+                let store = self.rebuild(&store)?;
+                question(&store).map_err(|Damaged| ReadError::Damaged {
+                    path: self.path.clone(),
+                })
+            }
+        }
+    }
+
+    /// Makes the index anew, unless someone did so already.
+    fn rebuild(&self, damaged: &Arc<Store>) -> Result<Arc<Store>, ReadError> {
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&store, damaged) {
+            let again = self.again.as_ref().ok_or_else(|| ReadError::Damaged {
+                path: self.path.clone(),
+            })?;
+            let new = again
+                .rebuild(&self.path)
+                .map_err(|source| ReadError::NotRebuilt {
+                    path: self.path.clone(),
+                    source: Box::new(source),
+                })?;
+            *store = Arc::new(new);
+        }
+        Ok(Arc::clone(&store))
+    }
+}
