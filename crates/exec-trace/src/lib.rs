@@ -1,9 +1,9 @@
 //! Execution traces: what a processor did, instruction by instruction.
 #![deny(missing_docs)]
 
-pub mod machine;
 mod compact;
 mod index;
+pub mod machine;
 pub mod record;
 pub mod recording;
 pub mod text;

@@ -16,8 +16,12 @@ use crate::compact::encode::{EncodedSegment, Map, SegmentEncoder};
 use crate::compact::frame::Packer;
 use crate::compact::group::Gatherer;
 use crate::compact::value::RegisterValue;
+use crate::machine;
 use crate::record::{Instruction, Line};
 use crate::text::{Format, Piece, Sink, read};
+
+/// How much text at the start is looked at.
+const LOOK: usize = 1 << 20;
 
 /// How a file is made.
 pub(crate) struct Plan<'a> {
@@ -49,7 +53,9 @@ pub(crate) fn build(
     let head = cutter.head()?;
     let format = Format::detect(head).ok_or(BuildError::Unknown)?;
     let first_cpu = first_cpu(format, head);
-    let architecture = plan.architecture.or_else(|| guess(format, head));
+    let architecture = plan
+        .architecture
+        .or_else(|| machine::guess(format, head.get(..LOOK).unwrap_or(head)));
     let order = architecture.map_or(ByteOrder::Little, Architecture::byte_order);
     let encode = |chunk: Chunk| encode(&chunk, format, first_cpu, order, plan.level);
 
@@ -110,11 +116,6 @@ pub(crate) fn build(
     })
 }
 
-/// The machine that a trace looks like.
-fn guess(_format: Format, _head: &[u8]) -> Option<Architecture> {
-    None
-}
-
 /// The cpu of the first instruction.
 fn first_cpu(format: Format, head: &[u8]) -> u32 {
     struct First(Option<u32>);
@@ -124,7 +125,7 @@ fn first_cpu(format: Format, head: &[u8]) -> u32 {
         }
     }
     let mut first = First(None);
-    let head = head.get(..1 << 18).unwrap_or(head);
+    let head = head.get(..LOOK).unwrap_or(head);
     read(format, head, &Piece::whole(head), &mut first);
     first.0.unwrap_or(0)
 }
