@@ -3,9 +3,13 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::address::ListenAddress;
 
@@ -148,6 +152,32 @@ impl Transport {
         })
     }
 
+    /// Whether there is something to read, or to be told of the connection's end; with `wait`, not before there is.
+    ///
+    /// # Errors
+    /// When the system cannot tell.
+    pub(crate) fn wait_readable(&self, wait: bool) -> io::Result<bool> {
+        let stdin = io::stdin();
+        let descriptor = match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Stdio => stdin.as_fd(),
+        };
+        let timeout = if wait {
+            PollTimeout::NONE
+        } else {
+            PollTimeout::ZERO
+        };
+        loop {
+            let mut descriptors = [PollFd::new(descriptor, PollFlags::POLLIN)];
+            match poll(&mut descriptors, timeout) {
+                Ok(count) => return Ok(count > 0),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Ends the connection for all its handles. Standard input and output end with the program.
     pub(crate) fn close(&self) {
         // It may be gone already.
@@ -164,7 +194,8 @@ impl Read for Transport {
         match self {
             Self::Tcp(stream) => stream.read(bytes),
             Self::Unix(stream) => stream.read(bytes),
-            Self::Stdio => io::stdin().lock().read(bytes),
+            // Not through a buffer, which would have what a poll does not see.
+            Self::Stdio => Ok(nix::unistd::read(io::stdin(), bytes)?),
         }
     }
 }

@@ -128,7 +128,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let folder = Folder::new(&cache, "tracewire", &suite, &gdbserver)?;
         run_all(arguments, &folder, &tests)?
     };
-    report::report(&tests, &baseline, &ours, &known, arguments.verbose)
+    if !report::report(&tests, &baseline, &ours, &known, arguments.verbose) {
+        std::process::exit(1);
+    }
+    Ok(())
 }
 
 fn run_all(

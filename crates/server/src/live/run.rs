@@ -80,6 +80,7 @@ impl LiveProgram {
         if self.inferiors.is_empty() {
             return Reply::Error(Failure::Number(1));
         }
+        let running = self.attention.while_running(&self.interrupter());
         let news = self.resume(what).and_then(|()| {
             loop {
                 match self.await_event()? {
@@ -92,6 +93,7 @@ impl LiveProgram {
                 }
             }
         });
+        drop(running);
         match news {
             Ok(News::Thread(process, thread)) => {
                 self.inferiors.select(process, thread);
