@@ -1,2 +1,4 @@
 //! What an execution trace tells.
 #![deny(missing_docs)]
+
+pub mod check;

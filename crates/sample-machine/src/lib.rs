@@ -52,7 +52,7 @@ pub struct Options {
     pub big_endian: bool,
     /// Over how many bytes the program scatters: a power of two from 4 KiB to 1 GiB.
     pub footprint: u32,
-    /// How many processors run the program, each with memory of its own, in turns.
+    /// How many processors run the program, in turns, on one memory: at most 64.
     pub cpus: u32,
     /// Where the random numbers start.
     pub seed: u32,

@@ -49,6 +49,11 @@ impl Machine {
     /// A machine at the start of its program. Registers are zero.
     #[must_use]
     pub fn new(options: &Options) -> Self {
+        Self::of_cpu(options, 0)
+    }
+
+    /// One of several processors: `k0` holds its number at the start.
+    pub(crate) fn of_cpu(options: &Options, cpu: u32) -> Self {
         assert!(
             options.footprint.is_power_of_two() && (1 << 12..=1 << 30).contains(&options.footprint),
             "a footprint is a power of two from 4 KiB to 1 GiB"
@@ -66,7 +71,22 @@ impl Machine {
         for (word, address) in words.into_iter().zip((machine.program.base()..).step_by(4)) {
             machine.store(address, 4, word);
         }
+        machine.registers[26] = cpu;
         machine
+    }
+
+    /// Executes one instruction on memory of another processor.
+    pub(crate) fn step_on_memory_of(&mut self, other: &mut Self) -> Step {
+        std::mem::swap(&mut self.memory, &mut other.memory);
+        let step = self.step();
+        std::mem::swap(&mut self.memory, &mut other.memory);
+        step
+    }
+
+    /// Gives memory up: the processor works on that of another from now on.
+    pub(crate) fn without_memory(mut self) -> Self {
+        self.memory = Vec::new();
+        self
     }
 
     /// The program.

@@ -111,6 +111,7 @@ const S4: u8 = 20;
 const S5: u8 = 21;
 const S6: u8 = 22;
 const T9: u8 = 25;
+const K0: u8 = 26;
 const SP: u8 = 29;
 const RA: u8 = 31;
 
@@ -138,6 +139,10 @@ fn assemble(options: &Options) -> Program {
     code.put(or(S5, S5, 0x660d));
     code.put(I::LoadUpper(S2, (options.seed >> 16) as u16));
     code.put(or(S2, S2, options.seed as u16));
+    // Each processor has random numbers and a stack of its own.
+    code.put(I::Register(Alu::AddUnsigned, S2, S2, K0));
+    code.put(I::Shift(true, T0, K0, 12));
+    code.put(I::Register(Alu::SubtractUnsigned, SP, SP, T0));
     code.jump(true, main);
     code.put(copy(S0, ZERO));
     let halt = code.label();

@@ -23,14 +23,9 @@ impl Trace {
     /// A trace of nothing yet.
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        let machines: Vec<Machine> = (0..options.cpus.max(1))
-            .map(|cpu| {
-                Machine::new(&Options {
-                    seed: options.seed.wrapping_add(cpu),
-                    ..options.clone()
-                })
-            })
-            .collect();
+        let mut machines = vec![Machine::new(options)];
+        let others = (1..options.cpus).map(|cpu| Machine::of_cpu(options, cpu).without_memory());
+        machines.extend(others);
         let program = Program::of(options);
         let addresses = (program.base()..).step_by(4);
         let tails = program
@@ -54,7 +49,8 @@ impl Trace {
         self.instructions
     }
 
-    /// The machines, by cpu number, in the state behind the last instruction that was written.
+    /// The machines, by cpu number, in the state behind the last instruction that was written. Memory is the first
+    /// one's.
     #[must_use]
     pub fn machines(&self) -> &[Machine] {
         &self.machines
@@ -82,9 +78,14 @@ impl Trace {
     /// Executes one instruction and appends its lines.
     pub fn step_into(&mut self, out: &mut Vec<u8>) -> Step {
         let cpu = (self.instructions % self.machines.len() as u64) as usize;
-        let machine = &mut self.machines[cpu];
-        let step = machine.step();
-        let index = (step.address - machine.program().base()) as usize / 4;
+        let step = match self.machines.split_at_mut(1) {
+            ([first], others) => match cpu.checked_sub(1) {
+                Some(other) => others[other].step_on_memory_of(first),
+                None => first.step(),
+            },
+            _ => unreachable!("a trace has at least one processor"),
+        };
+        let index = (step.address - self.machines[0].program().base()) as usize / 4;
         self.instructions += 1;
         let mut time = Vec::with_capacity(24);
         decimal(&mut time, self.instructions);

@@ -1,0 +1,294 @@
+//! What is wrong with a trace: where its lines contradict each other, or what the machine could do.
+//!
+//! Seven kinds of faults are told ([`Fault`]). What could be one but need not be, is looked at again when more of the
+//! trace is known:
+//! - An interrupt looks like a jump without a branch. It is told apart by the return from it, which comes back to
+//!   where it struck, or by another interrupt that went to the same place.
+//! - Some tracers write a register's line only when its value changes. Then no missing line of a register is told.
+//! - A line is missing where an instruction has none that did nearly always have one.
+//! - Numbers of instructions are looked at only in traces where nearly all of them count up.
+
+mod memory;
+mod missing;
+mod sequence;
+
+use std::fmt;
+
+use tracewire_exec_trace::machine::Machine;
+use tracewire_exec_trace::record::{
+    Access, Address, ByteOrder, Event, EventKind, Instruction, InstructionNumber, Line, Owner,
+    RegisterWrite, Time,
+};
+use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read};
+
+use memory::Memory;
+use missing::Missing;
+use sequence::Sequence;
+
+/// How many findings of a kind are kept; all are counted.
+pub const LISTED: usize = 1000;
+
+/// A fault in a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// A line that cannot be read, and why: the line with the token underlined.
+    Unparsed(String),
+    /// The text ends in the middle of a line.
+    Cut,
+    /// A time before that of a line above, on the same cpu.
+    TimeBackwards {
+        /// The time above.
+        before: Time,
+        /// This one's.
+        now: Time,
+    },
+    /// An instruction stands where the one before it could not go.
+    Jump {
+        /// The address of the one before.
+        from: Address,
+        /// Where it could go: the next instruction or the branch's target.
+        expected: Address,
+        /// Where this one stands.
+        to: Address,
+    },
+    /// The number of an instruction does not follow the one before.
+    Number {
+        /// The number before.
+        before: u64,
+        /// This one's.
+        now: u64,
+    },
+    /// An instruction lacks a line that it has elsewhere.
+    MissingLine {
+        /// What kind of line: of memory, or of a register.
+        of: LineKind,
+        /// The instruction's disassembly, or its code.
+        instruction: String,
+    },
+    /// A load gives something else than memory was known to hold.
+    Contradiction {
+        /// The first byte that differs.
+        address: Address,
+        /// What memory held.
+        known: u8,
+        /// What was read.
+        read: u8,
+        /// The size of the access, in bytes.
+        size: u32,
+        /// The address of the access.
+        access: Address,
+    },
+}
+
+/// A kind of line that belongs to an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LineKind {
+    /// A memory access.
+    Memory,
+    /// A register write.
+    Register,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unparsed(text) => write!(f, "the line cannot be read\n{text}"),
+            Self::Cut => f.write_str(
+                "the trace is cut: expected the end of the line, and perhaps more lines",
+            ),
+            Self::TimeBackwards { before, now } => {
+                write!(f, "time goes backwards: from {before} to {now}")
+            }
+            Self::Jump { from, expected, to } => write!(
+                f,
+                "the program counter jumps from {from} to {to} without a branch: expected {expected}, or lines are missing"
+            ),
+            Self::Number { before, now } => match now.checked_sub(*before) {
+                Some(difference @ 2..) => write!(
+                    f,
+                    "{} missing: the numbers of instructions go from {before} to {now}",
+                    match difference - 1 {
+                        1 => "an instruction is".to_owned(),
+                        count => format!("{count} instructions are"),
+                    }
+                ),
+                _ => write!(
+                    f,
+                    "the number of the instruction does not count up: {now} behind {before}"
+                ),
+            },
+            Self::MissingLine { of, instruction } => {
+                let of = match of {
+                    LineKind::Memory => "memory access",
+                    LineKind::Register => "register write",
+                };
+                write!(
+                    f,
+                    "a line is missing: `{instruction}` has no {of} here, and has one everywhere else"
+                )
+            }
+            Self::Contradiction {
+                address,
+                known,
+                read,
+                size,
+                access,
+            } => write!(
+                f,
+                "a load contradicts: {size} bytes read at {access} have {read:02x} at {address}, where memory holds {known:02x}"
+            ),
+        }
+    }
+}
+
+/// A fault and its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The number of the line, from 1.
+    pub line: u64,
+    /// The instruction it is about, where there is one.
+    pub instruction: Option<InstructionNumber>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// The findings in the order of their lines, at most [`LISTED`] of a kind.
+    pub findings: Vec<Finding>,
+    /// How many there are in all.
+    pub count: u64,
+    /// How many lines were looked at.
+    pub lines: u64,
+    /// How many instructions.
+    pub instructions: u64,
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy)]
+struct Here {
+    line: u64,
+    instruction: Option<InstructionNumber>,
+}
+
+#[derive(Default)]
+struct Findings {
+    kept: Vec<Finding>,
+    count: u64,
+    of_kind: [usize; 7],
+}
+
+impl Findings {
+    fn add(&mut self, here: Here, fault: Fault) {
+        let kind = match fault {
+            Fault::Unparsed(_) => 0,
+            Fault::Cut => 1,
+            Fault::TimeBackwards { .. } => 2,
+            Fault::Jump { .. } => 3,
+            Fault::Number { .. } => 4,
+            Fault::MissingLine { .. } => 5,
+            Fault::Contradiction { .. } => 6,
+        };
+        self.count += 1;
+        self.of_kind[kind] += 1;
+        if self.of_kind[kind] <= LISTED {
+            self.kept.push(Finding {
+                line: here.line,
+                instruction: here.instruction,
+                fault,
+            });
+        }
+    }
+}
+
+/// Checks a text. Without a machine, jumps are not looked at.
+#[must_use]
+pub fn check(format: Format, text: &[u8], machine: Option<&'static Machine>) -> Report {
+    let order = machine.map_or(ByteOrder::Little, Machine::byte_order);
+    let mut checker = Checker {
+        findings: Findings::default(),
+        memory: Memory::new(order),
+        sequence: Sequence::new(machine),
+        missing: Missing::new(machine),
+        instructions: 0,
+    };
+    let lines = read(format, text, &Piece::whole(text), &mut checker);
+    checker.finish(text, lines)
+}
+
+struct Checker {
+    findings: Findings,
+    memory: Memory,
+    sequence: Sequence,
+    missing: Missing,
+    instructions: u64,
+}
+
+impl Checker {
+    fn here(&self, line: Line) -> Here {
+        Here {
+            line: line.number,
+            instruction: self.instructions.checked_sub(1).map(InstructionNumber),
+        }
+    }
+
+    fn finish(mut self, text: &[u8], lines: u64) -> Report {
+        if text.last().is_some_and(|byte| *byte != b'\n') {
+            let here = Here {
+                line: lines,
+                instruction: self.instructions.checked_sub(1).map(InstructionNumber),
+            };
+            self.findings.add(here, Fault::Cut);
+        }
+        self.sequence.finish(&mut self.findings);
+        self.missing.finish(&mut self.findings);
+        let mut findings = self.findings.kept;
+        findings.sort_by_key(|finding| finding.line);
+        Report {
+            findings,
+            count: self.findings.count,
+            lines,
+            instructions: self.instructions,
+        }
+    }
+}
+
+impl Sink for Checker {
+    fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
+        self.instructions += 1;
+        let here = self.here(line);
+        let is_entry = self
+            .sequence
+            .instruction(here, instruction, &mut self.findings);
+        self.missing.instruction(here, instruction, is_entry);
+    }
+
+    fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
+        let here = self.here(line);
+        self.sequence
+            .effect(here, owner, access.time, access.cpu, &mut self.findings);
+        self.missing.effect(LineKind::Memory, owner);
+        self.memory.access(here, access, &mut self.findings);
+    }
+
+    fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
+        let here = self.here(line);
+        self.sequence
+            .effect(here, owner, write.time, write.cpu, &mut self.findings);
+        self.missing.register(owner, write);
+    }
+
+    fn event(&mut self, _: Line, event: &Event<'_>) {
+        if event.kind == EventKind::Exception {
+            self.sequence.exception(event.cpu);
+            self.missing.exception();
+        }
+    }
+
+    fn unparsed(&mut self, line: Line, text: &[u8], error: LineError) {
+        let here = self.here(line);
+        self.findings
+            .add(here, Fault::Unparsed(error.underlined(text)));
+    }
+}
