@@ -1,80 +1,130 @@
-//! `gdbserver`: a live program, to GDB, with gdbserver's own command line.
+//! `gdbserver`: live programs, to GDB, with gdbserver's own command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
-use tracewire_server::live::{LiveProgram, SaveFolder, serve};
+use tracewire_server::live::{DisabledPackets, LiveProgram, SaveFolder, serve};
 use tracewire_server::{ListenAddress, Listener, SessionLog};
-use tracewire_target_linux::{Process, Settings, Surroundings, without_randomization};
-use tracewire_tracefile::{ThreadId, X86Registers};
+use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
 
 pub const HELP: &str = "\
 The program stands before its first instruction, at the same addresses each time, until a debugger connects. Without \
 a host this machine alone can connect. A debugger that goes away without a word finds the program where it left it; \
-when it kills the program or lets it go, the server ends.
+when it kills the program or lets it go, the server ends. With --multi the server lives on (`target extended-remote`), \
+and the debugger says what to run or to attach to.
 
 Examples:
   tracewire gdbserver :2345 ./program --its-own argument
       and in GDB:  target remote :2345
   tracewire gdbserver --attach :2345 1234
+  tracewire gdbserver --multi :2345
+  tracewire gdbserver --wrapper env LD_BIND_NOW=1 -- :2345 ./program
   gdb -ex 'target remote | tracewire gdbserver --once - ./program' ./program";
 
 #[derive(Args, Debug)]
+#[command(version)]
 pub struct GdbserverArguments {
     /// Where to listen: HOST:PORT or :PORT (on loopback), the path of a Unix socket, or - for standard input and output
     #[arg(value_name = "ADDRESS")]
     pub address: ListenAddress,
     /// The program and its arguments; with --attach, the number of a process
-    #[arg(value_name = "PROGRAM", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
+    #[arg(value_name = "PROGRAM", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
     /// Attach to a running process
     #[arg(long)]
     pub attach: bool,
+    /// Start without a program, and go on when the last one is gone
+    #[arg(long)]
+    pub multi: bool,
     /// End when the first debugger goes
     #[arg(long)]
     pub once: bool,
+    /// What programs are started by, up to a `--`: a program and its arguments
+    #[arg(long, value_name = "WRAPPER", num_args = 1.., value_terminator = "--", allow_hyphen_values = true)]
+    pub wrapper: Vec<OsString>,
+    /// Start programs at the same addresses each time (the default)
+    #[arg(long, overrides_with = "no_disable_randomization")]
+    pub disable_randomization: bool,
+    /// Start programs at random addresses
+    #[arg(long)]
+    pub no_disable_randomization: bool,
+    /// Start programs by a shell (the default)
+    #[arg(long, overrides_with = "no_startup_with_shell")]
+    pub startup_with_shell: bool,
+    /// Start programs without a shell
+    #[arg(long)]
+    pub no_startup_with_shell: bool,
+    /// Packets not to understand: vCont, T, Tthread, qC, qfThreadInfo, threads
+    #[arg(long, value_name = "PACKETS", value_delimiter = ',')]
+    pub disable_packet: Vec<String>,
     /// Where debuggers may have traces saved (`tsave -r`); without it, nowhere
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub files: Option<PathBuf>,
     /// Write every packet to a file, with its time and meaning
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub debug_log: Option<PathBuf>,
+    /// Taken for gdbserver's sake: --debug-log has more
+    #[arg(long, hide = true)]
+    pub debug: bool,
+    /// Taken for gdbserver's sake: --debug-log has more
+    #[arg(long, hide = true)]
+    pub remote_debug: bool,
+    /// Taken for gdbserver's sake: --debug-log has more
+    #[arg(long, hide = true)]
+    pub event_loop_debug: bool,
+    /// Taken for gdbserver's sake: --debug-log has the time
+    #[arg(long, hide = true, value_name = "FORMAT")]
+    pub debug_format: Option<String>,
+    /// Taken for gdbserver's sake: --debug-log has more
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub debug_file: Option<PathBuf>,
 }
 
 /// `gdbserver`.
-pub fn gdbserver(arguments: GdbserverArguments) -> anyhow::Result<Answer> {
+pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let log = match &arguments.debug_log {
         Some(path) => SessionLog::create(path)
             .with_context(|| format!("{} cannot be written", path.display()))?,
         None => SessionLog::none(),
     };
+    // It used to stand here.
+    if arguments
+        .program
+        .first()
+        .is_some_and(|word| word == "--attach")
+    {
+        arguments.program.remove(0);
+        arguments.attach = true;
+    }
+    if arguments.program.is_empty() && !arguments.multi {
+        bail!("no program is named (see --help)");
+    }
     let stdio = arguments.address == ListenAddress::Stdio;
-    let process = start(&arguments, stdio)?;
-    let id = process.id();
-    let mut program = LiveProgram::new(arguments.files.map(SaveFolder));
-    program.add(process, arguments.attach);
-    match listen(&arguments.address) {
-        Ok(listener) => {
-            // The words that scripts wait for are gdbserver's.
-            if let Some(address) = listener.local() {
-                anstream::eprintln!("Listening on port {}", address.port());
-            } else if !stdio {
-                anstream::eprintln!("Listening on {listener}");
-            }
-            serve(&listener, &mut program, &log, arguments.once)?;
-        }
-        Err(error) => {
-            program.finish();
-            return Err(error);
-        }
+    let listener = listen(&arguments.address)?;
+    let _foreground = Foreground::now();
+    let mut program = LiveProgram::new(
+        launch(&arguments, stdio),
+        arguments.files.map(SaveFolder),
+        |text| anstream::eprintln!("{text}"),
+    );
+    program.disable(disabled(&arguments.disable_packet)?);
+    if arguments.attach {
+        program.attach(number(&arguments.program)?)?;
+    } else if !arguments.program.is_empty() {
+        program.start()?;
     }
-    if !program.is_gone() && arguments.attach {
-        anstream::eprintln!("tracewire: process {id} goes on by itself");
+    // The words that scripts wait for are gdbserver's.
+    if let Some(address) = listener.local() {
+        anstream::eprintln!("Listening on port {}", address.port());
+    } else if !stdio {
+        anstream::eprintln!("Listening on {listener}");
     }
+    serve(&listener, &mut program, &log, arguments.once)?;
+    drop(listener);
     program.finish();
     Ok(Answer::Yes)
 }
@@ -90,41 +140,59 @@ fn listen(address: &ListenAddress) -> anyhow::Result<Listener> {
     })
 }
 
-fn start(arguments: &GdbserverArguments, stdio: bool) -> anyhow::Result<Process> {
-    let settings = Settings {
-        registers: X86Registers::Core,
-        follow_cpu: true,
-    };
-    let (program, rest) = arguments
-        .program
-        .split_first()
-        .context("no program is named")?;
+fn launch(arguments: &GdbserverArguments, stdio: bool) -> Launch {
+    let mut words = arguments.program.iter().cloned();
+    let mut launch = Launch::new(words.next().unwrap_or_default(), words.collect());
     if arguments.attach {
-        let number = program
-            .to_str()
-            .filter(|_| rest.is_empty())
-            .and_then(|text| text.parse().ok())
-            .with_context(|| {
-                format!(
-                    "`{}` is not the number of a process",
-                    program.to_string_lossy()
-                )
-            })?;
-        let process = Process::attach(ThreadId(number), settings)?;
-        anstream::eprintln!("Attached; pid = {number}");
-        return Ok(process);
+        launch = Launch::new("", Vec::new());
     }
-    let surroundings = if stdio {
+    launch.surroundings = if stdio {
         Surroundings::WithoutStreams
     } else {
         Surroundings::OwnGroup
     };
-    let process =
-        without_randomization(|| Process::spawn_in(program, rest, surroundings, settings))?;
-    anstream::eprintln!(
-        "Process {} created; pid = {}",
-        program.to_string_lossy(),
-        process.id()
-    );
-    Ok(process)
+    launch.randomized = arguments.no_disable_randomization;
+    launch.shell = !arguments.no_startup_with_shell;
+    launch.wrapper.clone_from(&arguments.wrapper);
+    launch
+}
+
+/// The number of the process to attach to.
+fn number(words: &[OsString]) -> anyhow::Result<u32> {
+    let text = words
+        .first()
+        .filter(|_| words.len() == 1)
+        .and_then(|word| word.to_str())
+        .unwrap_or_default();
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.with_context(|| {
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        format!("`{}` is not the number of a process", words.join(" "))
+    })
+}
+
+fn disabled(packets: &[String]) -> anyhow::Result<DisabledPackets> {
+    let mut disabled = DisabledPackets::default();
+    for packet in packets {
+        match packet.as_str() {
+            "vCont" => disabled.resume = true,
+            "Tthread" => disabled.stopped_thread = true,
+            "qC" => disabled.current_thread = true,
+            "qfThreadInfo" => disabled.thread_list = true,
+            "T" => disabled.stop_fields = true,
+            "threads" => {
+                disabled.resume = true;
+                disabled.stopped_thread = true;
+                disabled.current_thread = true;
+                disabled.thread_list = true;
+            }
+            other => bail!(
+                "--disable-packet: `{other}` is none of vCont, T, Tthread, qC, qfThreadInfo, threads"
+            ),
+        }
+    }
+    Ok(disabled)
 }

@@ -39,6 +39,8 @@ pub enum Answer {
     Output(String, Reply),
     /// A reply, which is the last one.
     Last(Reply),
+    /// No reply.
+    Silence,
     /// No reply, and the session is over.
     End,
 }
@@ -237,6 +239,7 @@ impl Session<'_> {
                 self.send(&reply);
                 return Some(Ended::Left);
             }
+            Answer::Silence => {}
             Answer::End => return Some(Ended::Left),
         }
         None

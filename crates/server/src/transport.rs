@@ -134,6 +134,8 @@ impl Transport {
     fn tcp(stream: TcpStream) -> io::Result<Self> {
         // A reply is one write, and GDB waits for it.
         stream.set_nodelay(true)?;
+        // A client whose machine is gone is noticed in the end.
+        nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::KeepAlive, &true)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self::Tcp(stream))
     }
@@ -141,6 +143,22 @@ impl Transport {
     fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self::Unix(stream))
+    }
+
+    /// Who it is, in gdbserver's words.
+    pub(crate) fn introduction(&self) -> String {
+        match self {
+            Self::Tcp(stream) => match stream.peer_addr() {
+                Ok(peer) => format!(
+                    "Remote debugging from host {}, port {}",
+                    peer.ip().to_canonical(),
+                    peer.port()
+                ),
+                Err(error) => format!("Could not obtain remote address: {error}"),
+            },
+            Self::Unix(_) => "Remote debugging using a Unix socket".to_owned(),
+            Self::Stdio => "Remote debugging using stdio".to_owned(),
+        }
     }
 
     /// Another handle of the same connection.

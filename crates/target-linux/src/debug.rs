@@ -228,18 +228,3 @@ impl Process {
             .map_or(0, |thread| thread.cpu.recorded(id))
     }
 }
-
-/// Does something with the addresses of programs that it starts not chosen at random.
-pub fn without_randomization<T>(work: impl FnOnce() -> T) -> T {
-    use nix::sys::personality::{self, Persona};
-    let before = personality::get();
-    if let Ok(before) = before {
-        // Where it is not allowed, addresses are random.
-        let _ = personality::set(before | Persona::ADDR_NO_RANDOMIZE);
-    }
-    let result = work();
-    if let Ok(before) = before {
-        let _ = personality::set(before);
-    }
-    result
-}

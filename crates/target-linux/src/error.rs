@@ -23,6 +23,12 @@ pub enum Error {
     /// The kernel did not start the program for another reason.
     #[error("`{}` could not be started: {}", .0.display(), .1.desc())]
     Exec(OsString, Errno),
+    /// What came before the program, a shell or a wrapper, has ended with this exit code and not become it.
+    #[error("During startup program exited with code {1}.")]
+    EndedEarly(OsString, i32),
+    /// What came before the program was killed.
+    #[error("During startup program terminated with signal {1}.")]
+    KilledEarly(OsString, i32),
     /// A program or argument holds a zero byte.
     #[error("`{}` holds a zero byte, which no argument can", .0.display())]
     ZeroByte(OsString),

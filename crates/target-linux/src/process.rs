@@ -17,6 +17,7 @@ use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::fast::Fast;
 use crate::interrupt::{Interrupter, Request};
+use crate::launch::Launch;
 use crate::loader::Loader;
 use crate::maps;
 use crate::memory::Memory;
@@ -24,7 +25,7 @@ use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::registers::RegisterPlan;
 use crate::reports::Reports;
 use crate::slots::Slots;
-use crate::spawn::{self, Surroundings};
+use crate::spawn;
 use crate::standing::Collecting;
 use crate::thread::{State, Thread};
 use crate::thread_local;
@@ -118,20 +119,15 @@ impl Process {
         arguments: &[OsString],
         settings: Settings,
     ) -> Result<Self, Error> {
-        Self::spawn_in(program, arguments, Surroundings::Ours, settings)
+        Self::launch(&Launch::new(program.as_ref(), arguments.to_vec()), settings)
     }
 
-    /// Starts a program as [`spawn`](Self::spawn) does, and says what it shares with us.
+    /// Starts a program as [`spawn`](Self::spawn) does, with all that can be said about it.
     ///
     /// # Errors
-    /// As [`spawn`](Self::spawn).
-    pub fn spawn_in(
-        program: impl AsRef<OsStr>,
-        arguments: &[OsString],
-        surroundings: Surroundings,
-        settings: Settings,
-    ) -> Result<Self, Error> {
-        let stopped = spawn::spawn(program.as_ref(), arguments, surroundings)?;
+    /// As [`spawn`](Self::spawn); also when what comes before the program ends before that.
+    pub fn launch(launch: &Launch, settings: Settings) -> Result<Self, Error> {
+        let stopped = spawn::spawn(launch)?;
         let id = stopped.id();
         let memory = Memory::open(id).map_err(|error| Error::proc("mem", id, error));
         let memory = memory.and_then(|memory| match Width::of_program(id) {
@@ -357,6 +353,19 @@ impl Process {
     /// What the kernel needs to touch a thread, if it stands.
     pub(crate) fn stopped(&self, thread: Tid) -> Option<&Stopped> {
         self.threads.get(&thread)?.stopped()
+    }
+}
+
+/// Waits for the end of a process that was started here and then let go.
+pub fn await_end(process: ThreadId) {
+    let id = process.0.cast_signed();
+    loop {
+        match wait_any() {
+            Ok((ended, Status::Exited(_) | Status::Killed(..))) if ended == id => return,
+            // A thread of it that was about to end when it was let go; the process ends only once that is heard.
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(_) => return,
+        }
     }
 }
 

@@ -13,6 +13,8 @@ use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 
 use crate::error::Error;
+use crate::foreground;
+use crate::launch::Launch;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
 
 /// What a started program shares with us.
@@ -20,7 +22,7 @@ use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
 pub enum Surroundings {
     /// Everything, as if a shell had started it.
     Ours,
-    /// Everything but the process group: what the terminal sends to ours does not reach it.
+    /// Everything but the process group. It has the terminal, if we have it, with what that sends.
     OwnGroup,
     /// As [`Self::OwnGroup`], but it reads nothing from our standard input, and what it writes goes to our standard
     /// error: the two are in use.
@@ -31,21 +33,19 @@ pub enum Surroundings {
 ///
 /// Arguments, environment, working directory and descriptors are as a shell would hand them on; signals are
 /// neither blocked nor is `SIGPIPE` ignored, whatever holds for us.
-pub(crate) fn spawn(
-    program: &OsStr,
-    arguments: &[OsString],
-    surroundings: Surroundings,
-) -> Result<Stopped, Error> {
-    let candidates = candidates(program)?;
-    let argv = strings(std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str)))?;
-    let environment: Vec<OsString> = env::vars_os()
-        .map(|(mut name, value)| {
-            name.push("=");
-            name.push(value);
-            name
-        })
-        .collect();
-    let environment = strings(environment.iter().map(OsString::as_os_str))?;
+pub(crate) fn spawn(launch: &Launch) -> Result<Stopped, Error> {
+    let (program, arguments, programs) = launch.command()?;
+    let candidates = candidates(&program)?;
+    let argv = strings(
+        std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str)),
+    )?;
+    let environment = strings(launch.variables().iter().map(OsString::as_os_str))?;
+    let directory = strings(
+        launch
+            .directory
+            .iter()
+            .map(|directory| directory.as_os_str()),
+    )?;
     let (argv_pointers, environment_pointers) = (pointers(&argv), pointers(&environment));
 
     let (go_read, go_write) = pipe()?;
@@ -62,7 +62,11 @@ pub(crate) fn spawn(
             &environment_pointers,
             (go_read.as_raw_fd(), go_write.as_raw_fd()),
             error_write.as_raw_fd(),
-            surroundings,
+            &Before {
+                surroundings: launch.surroundings,
+                directory: directory.first(),
+                randomized: launch.randomized,
+            },
         );
     }
     drop((go_read, error_write));
@@ -76,8 +80,14 @@ pub(crate) fn spawn(
             return Err(Error::system("ptrace(PTRACE_SEIZE)", child, error));
         }
     };
+    if launch.surroundings == Surroundings::OwnGroup {
+        // Here too, so that it has happened before the terminal is given away.
+        let child = nix::unistd::Pid::from_raw(child);
+        let _ = nix::unistd::setpgid(child, child);
+        foreground::give(child.as_raw());
+    }
     let _ = File::from(go_write).write_all(&[1]);
-    follow_to_exec(child, running, error_read, program)
+    follow_to_exec(child, running, error_read, &program, programs)
 }
 
 fn follow_to_exec(
@@ -85,8 +95,10 @@ fn follow_to_exec(
     mut running: Running,
     error_read: OwnedFd,
     program: &OsStr,
+    mut programs: usize,
 ) -> Result<Stopped, Error> {
     let mut started = false;
+    let mut last = false;
     loop {
         let status = wait_for(child).map_err(|error| Error::system("waitpid", child, error))?;
         match status {
@@ -96,8 +108,31 @@ fn follow_to_exec(
                 stopped.interrupt();
                 running = stopped.resume(Resume::Continue, 0);
                 started = true;
+                programs = programs.saturating_sub(1);
+                last = programs == 0;
             }
-            Status::Interrupted if started => return Ok(running.stopped()),
+            Status::Interrupted if last => return Ok(running.stopped()),
+            Status::Exited(code) if started => {
+                return Err(Error::EndedEarly(program.to_owned(), code));
+            }
+            Status::Killed(signal, _) if started => {
+                return Err(Error::KilledEarly(program.to_owned(), signal));
+            }
+            // A child of what comes before the program: it is none of ours.
+            Status::Event(
+                libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+            ) => {
+                let stopped = running.stopped();
+                if let Some(child) = stopped
+                    .event_message()
+                    .ok()
+                    .and_then(|child| Tid::try_from(child).ok())
+                    && wait_for(child).is_ok()
+                {
+                    Running::born(child).stopped().detach(0);
+                }
+                running = stopped.resume(Resume::Continue, 0);
+            }
             Status::Exited(_) | Status::Killed(..) => {
                 let mut number = [0; 4];
                 let _ = File::from(error_read).read_exact(&mut number);
@@ -122,6 +157,13 @@ fn exec_error(program: &OsStr, error: Errno) -> Error {
     }
 }
 
+/// What the child does before it becomes the program.
+struct Before<'a> {
+    surroundings: Surroundings,
+    directory: Option<&'a CString>,
+    randomized: bool,
+}
+
 /// The child's side: waits for the word, then becomes the program.
 fn start(
     candidates: &[CString],
@@ -129,8 +171,9 @@ fn start(
     environment: &[*const libc::c_char],
     (go_read, go_write): (i32, i32),
     errors: i32,
-    surroundings: Surroundings,
+    before: &Before<'_>,
 ) -> ! {
+    let surroundings = before.surroundings;
     let mut answer = Errno::ENOENT as i32;
     // SAFETY: only functions that are safe in a signal handler; all pointers are into memory that the fork has
     // copied, each list ends with a null pointer, and the buffers are as long as said.
@@ -147,6 +190,20 @@ fn start(
             libc::dup2(nothing, 0);
             libc::close(nothing);
             libc::dup2(2, 1);
+        }
+        if let Some(directory) = before.directory
+            && libc::chdir(directory.as_ptr()) != 0
+        {
+            answer = *libc::__errno_location();
+            libc::write(errors, (&raw const answer).cast(), 4);
+            libc::_exit(127)
+        }
+        if !before.randomized {
+            // Where it is not allowed, addresses are random.
+            let persona = libc::personality(0xffff_ffff);
+            if persona != -1 {
+                libc::personality((persona | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong);
+            }
         }
         // The word never comes if the parent's end is closed, and that shows only if it is the last.
         libc::close(go_write);

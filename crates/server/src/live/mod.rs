@@ -12,6 +12,7 @@ mod connection;
 mod file_system;
 mod files;
 mod inferiors;
+mod launcher;
 mod libraries;
 mod monitor;
 mod non_stop;
@@ -28,7 +29,7 @@ mod traceframe;
 use std::io;
 
 pub use crate::trace::SaveFolder;
-pub use program::LiveProgram;
+pub use program::{DisabledPackets, LiveProgram};
 
 use crate::log::SessionLog;
 use crate::session::{Ended, run_on};
@@ -63,6 +64,7 @@ pub fn serve(
             Some(passing) => accept_while_running(listener, program, passing)?,
             None => listener.accept()?,
         };
+        program.tell(&transport.introduction());
         program.begin_session();
         let ended = {
             let mut client =
@@ -74,8 +76,14 @@ pub fn serve(
         let left = matches!(ended, Ok(Ended::Left));
         let traced = left && program.traces_on();
         unattended = (traced || runs).then_some(traced);
-        if program.is_gone() || once || listener.is_stdio() || left && !traced {
+        let over = program.is_gone() && !program.extended;
+        if over || once || listener.is_stdio() || left && !traced {
             return Ok(());
+        }
+        if !left {
+            program.tell(
+                "Remote side has terminated connection.  GDBserver will reopen the connection.",
+            );
         }
     }
 }

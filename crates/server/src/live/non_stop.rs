@@ -95,6 +95,15 @@ impl LiveProgram {
         self.told_next()
     }
 
+    /// The threads of a process stand, and the client has yet to be told.
+    pub(super) fn queue_all_of(&mut self, process: u32) {
+        let threads = self.inferiors.threads().into_iter();
+        let own = threads.filter(|(of, _)| *of == process);
+        self.non_stop
+            .queue
+            .extend(own.map(|(process, thread)| News::Thread(process, thread)));
+    }
+
     /// `vStopped`: the client knows of the last one.
     pub(super) fn next_stop(&mut self) -> Reply {
         if self.non_stop.outstanding {

@@ -32,13 +32,31 @@ impl LiveProgram {
                     return Reply::Error(Failure::Number(1)).into();
                 }
                 self.kill(*process);
-                self.last_or_not(Reply::Ok)
+                Reply::Ok.into()
             }
             ProcessRequest::Kill => {
-                for process in self.inferiors.ids() {
-                    self.kill(process);
+                self.kill_all();
+                if self.extended {
+                    Answer::Silence
+                } else {
+                    Answer::End
                 }
-                Answer::End
+            }
+            ProcessRequest::ExtendedMode => {
+                self.extended = true;
+                Reply::Ok.into()
+            }
+            ProcessRequest::Run { arguments } => self.run_anew(arguments).into(),
+            ProcessRequest::Attach { process } => self.attach_anew(*process).into(),
+            ProcessRequest::Restart { .. } if self.extended => {
+                self.kill_all();
+                self.tell("GDBserver restarting");
+                if !self.launch.program.is_empty()
+                    && let Err(error) = self.start()
+                {
+                    self.tell(&format!("tracewire: {error}"));
+                }
+                Answer::Silence
             }
             ProcessRequest::Symbol { .. } => Reply::Ok.into(),
             ProcessRequest::Monitor { command } => self.monitor(command),
@@ -49,7 +67,7 @@ impl LiveProgram {
 
     /// The reply is the last one where the server has nothing left to do.
     fn last_or_not(&self, reply: Reply) -> Answer {
-        if self.inferiors.is_empty() {
+        if self.inferiors.is_empty() && !self.extended {
             Answer::Last(reply)
         } else {
             Answer::Reply(reply)
@@ -58,11 +76,25 @@ impl LiveProgram {
 
     fn detach(&mut self, id: u32) -> Answer {
         if self.traces_on() && self.inferiors.traced() == Some(id) {
+            self.tell("Disconnected tracing in effect, leaving gdbserver attached to the process");
             return Answer::Last(Reply::Ok);
+        }
+        self.tell(&format!("Detaching from process {id}"));
+        if self.inferiors.was_attached(id) == Some(false) {
+            self.left_behind = Some(id);
         }
         match self.let_process_go(id) {
             Ok(()) => self.last_or_not(Reply::Ok),
             Err(error) => self.last_or_not(Reply::Error(Failure::text(&error.to_string()))),
+        }
+    }
+
+    fn kill_all(&mut self) {
+        if !self.inferiors.is_empty() {
+            self.tell("Killing all inferiors");
+        }
+        for process in self.inferiors.ids() {
+            self.kill(process);
         }
     }
 

@@ -11,9 +11,9 @@ use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
 use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::TransferRequest;
 use tracewire_packets::{
-    Failure, Notification, Numbers, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
+    Failure, Notification, Numbers, Reply, Request, ThreadList, ThreadSelector, Which,
 };
-use tracewire_target_linux::{CaughtCalls, Interrupter, Process};
+use tracewire_target_linux::{CaughtCalls, Interrupter, Launch, Process, await_end};
 use tracewire_tracefile::{Address, Architecture, RegisterNumber, ThreadId, X86Registers};
 
 use super::breakpoints::{Programs, Words};
@@ -32,6 +32,15 @@ use crate::session::{Answer, PACKET_SIZE, Responder};
 #[derive(Debug)]
 pub struct LiveProgram {
     pub(super) inferiors: Inferiors,
+    /// The program that is started, or was last.
+    pub(super) launch: Launch,
+    /// The connection outlives the programs (`target extended-remote`).
+    pub(super) extended: bool,
+    /// Where what a user of the server should know goes.
+    notices: fn(&str),
+    /// A program that was started and let go, whose end is waited for.
+    pub(super) left_behind: Option<u32>,
+    pub(super) disabled: DisabledPackets,
     pub(super) registers: X86Registers,
     /// What was told of threads that stand since.
     pub(super) told: BTreeMap<ThreadId, Told>,
@@ -48,6 +57,21 @@ pub struct LiveProgram {
     pub(super) words: Words,
     pub(super) non_stop: NonStop,
     pub(super) attention: Arc<Attention>,
+}
+
+/// Packets that are not understood, to see what a debugger does then (`--disable-packet`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DisabledPackets {
+    /// `vCont`.
+    pub resume: bool,
+    /// Threads in stop replies.
+    pub stopped_thread: bool,
+    /// `qC`.
+    pub current_thread: bool,
+    /// `qfThreadInfo`.
+    pub thread_list: bool,
+    /// `T` stop replies, with `S` in their place.
+    pub stop_fields: bool,
 }
 
 /// What the client can take.
@@ -69,12 +93,18 @@ pub(super) const fn expedited(architecture: Architecture) -> [RegisterNumber; 3]
 }
 
 impl LiveProgram {
-    /// Nothing to debug yet; and where clients may have traces saved.
+    /// Nothing to debug yet; what is started when nothing else is said, where clients may have traces saved, and where
+    /// what the user of the server should know goes, line by line: gdbserver's own words, for scripts that wait for them.
     #[must_use]
-    pub fn new(save: Option<SaveFolder>) -> Self {
+    pub fn new(launch: Launch, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let registers = Process::machine_registers();
         Self {
             inferiors: Inferiors::new(registers),
+            launch,
+            extended: false,
+            notices,
+            left_behind: None,
+            disabled: DisabledPackets::default(),
             registers,
             told: BTreeMap::new(),
             last: None,
@@ -90,15 +120,14 @@ impl LiveProgram {
         }
     }
 
-    /// Takes a process that stands still, and says whether it was attached to: a client that goes lets such a one go,
-    /// and kills one that was started for it.
-    pub fn add(&mut self, process: Process, attached: bool) {
-        self.inferiors.add(process, attached);
-        if let Some(thread) = self.inferiors.thread() {
-            let signal = if attached { Signal(0) } else { Signal::TRAP };
-            self.told.insert(thread, Told::signal(signal));
-            self.last = Some(thread);
-        }
+    /// Has packets not understood, as an older stub would not.
+    pub const fn disable(&mut self, disabled: DisabledPackets) {
+        self.disabled = disabled;
+    }
+
+    /// Tells the server's user something.
+    pub(super) fn tell(&self, text: &str) {
+        (self.notices)(text);
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {
@@ -138,19 +167,36 @@ impl LiveProgram {
         self.non_stop.on && self.inferiors.tracees.any_runs()
     }
 
-    /// Lets go what was attached to, and kills what was started.
+    /// Lets go what was attached to, and kills what was started. Then waits for the end of what was started and let go as
+    /// the last, as gdbserver does: whoever has started the server may take its end for the program's.
     pub fn finish(mut self) {
         self.end();
+        if let Some(process) = self.left_behind.take() {
+            await_end(ThreadId(process));
+        }
     }
 
     fn end(&mut self) {
-        for process in self.inferiors.ids() {
-            if self.inferiors.was_attached(process) == Some(true) {
-                // It may have ended; there is nobody to tell of anything else.
-                let _ = self.let_process_go(process);
-            } else {
-                self.kill(process);
+        let (attached, started): (Vec<u32>, Vec<u32>) = self
+            .inferiors
+            .ids()
+            .into_iter()
+            .partition(|process| self.inferiors.was_attached(*process) == Some(true));
+        for (words, processes) in [
+            ("Killing process(es):", &started),
+            ("Detaching process(es):", &attached),
+        ] {
+            if !processes.is_empty() {
+                let numbers: Vec<String> = processes.iter().map(u32::to_string).collect();
+                self.tell(&format!("{words} {}", numbers.join(" ")));
             }
+        }
+        for process in started {
+            self.kill(process);
+        }
+        for process in attached {
+            // It may have ended; there is nobody to tell of anything else.
+            let _ = self.let_process_go(process);
         }
     }
 
@@ -183,6 +229,12 @@ impl LiveProgram {
             }
             ThreadRequest::Select { thread } => done(self.inferiors.select_named(thread)),
             ThreadRequest::IsAlive { thread } => done(self.inferiors.find(thread).is_some()),
+            ThreadRequest::Current if self.disabled.current_thread => Reply::Unsupported,
+            ThreadRequest::FirstThreads | ThreadRequest::MoreThreads
+                if self.disabled.thread_list =>
+            {
+                Reply::Unsupported
+            }
             ThreadRequest::Current => match (self.inferiors.current(), self.inferiors.thread()) {
                 (Some(process), Some(thread)) => {
                     Reply::CurrentThread(self.selector(process, thread))
@@ -360,6 +412,9 @@ impl LiveProgram {
     }
 
     fn setting(&mut self, request: &SettingRequest) -> Reply {
+        if let Some(reply) = self.launch_setting(request) {
+            return reply;
+        }
         match request {
             SettingRequest::PassSignals {
                 signals: Numbers { list, .. },
@@ -434,6 +489,12 @@ impl Responder for LiveProgram {
             "vfork-events",
             "exec-events",
             "QThreadEvents",
+            "QStartupWithShell",
+            "QEnvironmentHexEncoded",
+            "QEnvironmentReset",
+            "QEnvironmentUnset",
+            "QSetWorkingDir",
+            "QDisableRandomization",
             "QNonStop",
             "vCont",
             "no-resumed",

@@ -50,6 +50,9 @@ impl LiveProgram {
             }
         };
         match request {
+            ResumeRequest::Supported | ResumeRequest::Continue { .. } if self.disabled.resume => {
+                Reply::Unsupported
+            }
             ResumeRequest::Supported => Reply::ResumeActions(ACTIONS.to_vec()),
             ResumeRequest::Continue { actions } if self.non_stop.on => self.act(actions),
             ResumeRequest::Continue { actions } => self.run(|process, thread| {
@@ -238,6 +241,7 @@ impl LiveProgram {
         let shown = self.client.multiprocess.then_some(process);
         match event {
             Event::Exited(status) => {
+                self.tell(&format!("\nChild exited with status {status}"));
                 self.gone(process);
                 News::Other(StopReply::Exited {
                     status: status.cast_unsigned(),
@@ -245,6 +249,7 @@ impl LiveProgram {
                 })
             }
             Event::Killed { signal, .. } => {
+                self.tell(&format!("\nChild terminated with signal = {signal:#x}"));
                 self.gone(process);
                 News::Other(StopReply::Killed {
                     signal: signals::from_linux(signal),
@@ -396,8 +401,13 @@ impl LiveProgram {
             }
             core = process.cpu_of(thread);
         }
-        fields.push(StopField::Thread(selector));
-        fields.push(StopField::Core(core));
+        if self.disabled.stop_fields {
+            return StopReply::Signal(signal);
+        }
+        if !self.disabled.stopped_thread {
+            fields.push(StopField::Thread(selector));
+            fields.push(StopField::Core(core));
+        }
         StopReply::Stopped { signal, fields }
     }
 }

@@ -1,0 +1,131 @@
+//! Starting programs and attaching to them, at the client's word or the user's.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use tracewire_packets::family::process::Arguments;
+use tracewire_packets::family::setting::SettingRequest;
+use tracewire_packets::{Failure, HexBytes, Reply, Signal};
+use tracewire_target_linux::{Error, Process, Settings};
+use tracewire_tracefile::{ThreadId, X86Registers};
+
+use super::program::LiveProgram;
+use super::run::Told;
+
+fn text(HexBytes(bytes): &HexBytes) -> OsString {
+    OsStr::from_bytes(bytes).to_owned()
+}
+
+fn settings() -> Settings {
+    Settings {
+        registers: X86Registers::Core,
+        follow_cpu: true,
+    }
+}
+
+impl LiveProgram {
+    /// Starts the program of [`LiveProgram::launch`], which stands before its first instruction.
+    ///
+    /// # Errors
+    /// As [`Process::launch`].
+    pub fn start(&mut self) -> Result<(), Error> {
+        let process = Process::launch(&self.launch, settings())?;
+        self.tell(&format!(
+            "Process {} created; pid = {}",
+            self.launch.path().display(),
+            process.id()
+        ));
+        self.add(process, false, Signal::TRAP);
+        Ok(())
+    }
+
+    /// Attaches to a process, which stands then.
+    ///
+    /// # Errors
+    /// As [`Process::attach`]; also when it is debugged already.
+    pub fn attach(&mut self, id: u32) -> Result<(), Error> {
+        let process = Process::attach(ThreadId(id), settings())?;
+        self.tell(&format!("Attached; pid = {id}"));
+        self.add(process, true, Signal(0));
+        Ok(())
+    }
+
+    fn add(&mut self, process: Process, attached: bool, signal: Signal) {
+        self.inferiors.add(process, attached);
+        if let Some(thread) = self.inferiors.thread() {
+            self.told.insert(thread, Told::signal(signal));
+            self.last = Some(thread);
+        }
+    }
+
+    /// `vRun`.
+    pub(super) fn run_anew(&mut self, Arguments(words): &Arguments) -> Reply {
+        let mut words = words.iter();
+        if let Some(program) = words.next().filter(|program| !program.0.is_empty()) {
+            self.launch.program = text(program);
+        }
+        if self.launch.program.is_empty() {
+            return Reply::Error(Failure::text("No program was ever named"));
+        }
+        self.launch.arguments = words.map(text).collect();
+        let started = self.start();
+        self.told_started(started)
+    }
+
+    /// `vAttach`.
+    pub(super) fn attach_anew(&mut self, id: u32) -> Reply {
+        if self.inferiors.was_attached(id).is_some() {
+            return Reply::Error(Failure::text("The process is debugged already"));
+        }
+        let attached = self.attach(id);
+        if self.non_stop.on && attached.is_ok() {
+            self.queue_all_of(id);
+            return Reply::Ok;
+        }
+        self.told_started(attached)
+    }
+
+    fn told_started(&mut self, started: Result<(), Error>) -> Reply {
+        match (started, self.inferiors.current(), self.inferiors.thread()) {
+            (Ok(()), Some(process), Some(thread)) => Reply::Stop(self.stopped(process, thread)),
+            (Ok(()), ..) => Reply::Error(Failure::Number(1)),
+            (Err(error), ..) => {
+                self.tell(&format!("tracewire: {error}"));
+                Reply::Error(Failure::text(&error.to_string()))
+            }
+        }
+    }
+
+    /// What holds for programs that are started later; none for another setting.
+    pub(super) fn launch_setting(&mut self, request: &SettingRequest) -> Option<Reply> {
+        match request {
+            SettingRequest::StartupWithShell { on } => self.launch.shell = *on,
+            SettingRequest::DisableRandomization { on } => self.launch.randomized = !*on,
+            SettingRequest::WorkingDirectory { directory } => {
+                let directory = text(directory);
+                self.launch.directory = (!directory.is_empty()).then(|| PathBuf::from(directory));
+            }
+            SettingRequest::ResetEnvironment => self.launch.environment.clear(),
+            SettingRequest::UnsetEnvironment { name } => {
+                self.launch.environment.insert(text(name), None);
+            }
+            SettingRequest::SetEnvironment { variable } => {
+                let HexBytes(variable) = variable;
+                let Some(end) = variable.iter().position(|byte| *byte == b'=') else {
+                    return Some(Reply::Error(Failure::text(
+                        "Unknown environment variable: expected NAME=VALUE",
+                    )));
+                };
+                let (name, value) = variable.split_at(end);
+                let value = value.get(1..).unwrap_or_default();
+                self.launch.environment.insert(
+                    OsStr::from_bytes(name).to_owned(),
+                    Some(OsStr::from_bytes(value).to_owned()),
+                );
+            }
+            _ => return None,
+        }
+        Some(Reply::Ok)
+    }
+}
