@@ -137,11 +137,12 @@ pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: 'LOCATION [if COND] [: collect LIST]'; may be given several times
+    /// A tracepoint: 'LOCATION [if COND] [: collect LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
     #[arg(
         short = 't',
         long = "tracepoint",
         value_name = "SPEC",
+        allow_hyphen_values = true,
         required_unless_present = "scripts"
     )]
     pub tracepoints: Vec<String>,

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use anyhow::Context;
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
 use tracewire_views::{
-    Criteria, FrameView, Info, LineCriterion, Program, Truth, Viewer, gdb_commands, table,
+    Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Truth, Viewer, gdb_commands, table,
 };
 
 use crate::Answer;
@@ -25,6 +25,18 @@ pub fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>>
 
 /// `info`.
 pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
+    if ElfInfo::is_elf(&arguments.file) {
+        let info = ElfInfo::read(&arguments.file)?;
+        let mut output = output();
+        if arguments.json {
+            writeln!(output, "{}", info.json())?;
+        } else {
+            let name = arguments.file.display().to_string();
+            write!(output, "{}", table::elf(&info, &name))?;
+        }
+        output.flush()?;
+        return Ok(Answer::Yes);
+    }
     let file = arguments.machine.trace_file(&arguments.file, &[])?;
     let mut info = Info::of(&file);
     if let Some(machine) = arguments.machine.architecture {

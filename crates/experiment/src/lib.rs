@@ -41,6 +41,7 @@ mod experiment;
 pub mod fake;
 mod fetched;
 mod hit;
+mod marker;
 mod pieces;
 mod plan;
 mod printf;
@@ -51,6 +52,7 @@ mod variables;
 
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Tracepoint, Unreadable};
+pub use marker::{Marked, MarkedHandler, MarkerValue};
 pub use pieces::{FRAME_LIMIT, Missing};
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;

@@ -66,7 +66,8 @@ impl Script {
     ///
     /// The colon is the first one outside quotes and brackets that has a blank, or nothing, behind it and
     /// belongs to no `?`: the colons of `ns::function` and `file.c:12` are part of the location. The word
-    /// `collect` may be left out; `/s` may stand before the list.
+    /// `collect` may be left out; `/s` may stand before the list. `-m NAME` is a marker, as `strace` has it; without a
+    /// list, what the marker says is collected.
     ///
     /// # Errors
     /// When it cannot be understood.
@@ -74,7 +75,19 @@ impl Script {
         let line = Located::line(&Arc::from("-t"), 1, one_line(specification)).trimmed();
         let colon = separating_colon(line.text());
         let place = colon.map_or(line.clone(), |at| line.part(0..at)).trimmed();
-        let number = self.trace(ScriptTracepointKind::Trap, &place)?;
+        let (option, name) = place.word();
+        let number = if option.text() == "-m" {
+            self.trace(ScriptTracepointKind::Marker, &name)?
+        } else {
+            self.trace(ScriptTracepointKind::Trap, &place)?
+        };
+        if colon.is_none() && option.text() == "-m" {
+            let data = Located::line(&Arc::from("-t"), 1, "$_sdata".to_owned());
+            let action = actions::collect(&data, &data)?;
+            if let Some(tracepoint) = self.find(number) {
+                tracepoint.actions.push(action);
+            }
+        }
         if let Some(at) = colon {
             let action = line.after(at + 1).trimmed();
             let length = name_length(action.text());

@@ -63,6 +63,8 @@ pub(crate) struct Trace {
     /// What the client has defined, actions that are still to come left out.
     pub(crate) definitions: Vec<TracepointDefinition>,
     pub(crate) machine: TraceMachine,
+    /// Whether the target has markers for static tracepoints.
+    pub(crate) markers: bool,
     /// The buffer of the next run.
     pub(crate) size: u64,
     pub(crate) circular: bool,
@@ -95,6 +97,7 @@ impl Trace {
             experiment: Experiment::new(options, buffer),
             definitions: Vec::new(),
             machine,
+            markers: false,
             size: DEFAULT_SIZE,
             circular: false,
             disconnected: false,
@@ -201,7 +204,7 @@ impl Trace {
         packet: &Definition,
         target: Option<&mut impl Target>,
     ) -> Reply {
-        if packet.kind == TracepointKind::Static {
+        if packet.kind == TracepointKind::Static && !self.markers {
             return Reply::Error(Failure::text("static tracepoints are not supported"));
         }
         let definition = TracepointDefinition {

@@ -75,6 +75,7 @@ mod function;
 mod location;
 mod location_expression;
 mod lookup;
+mod marker_argument;
 mod module;
 mod registers;
 mod resolve;
@@ -96,6 +97,7 @@ pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
     VariableLocation,
 };
+pub use marker_argument::MarkerArgument;
 pub use module::{ModuleId, ModuleInfo, Segment};
 pub use registers::{dwarf_register, gdb_register};
 pub use scope::{ScopeVariables, Variable, VariableKind};

@@ -48,10 +48,13 @@ pub(crate) enum Purpose {
 
 impl Target for Process {
     fn insert(&mut self, address: Address) -> Result<(), TargetError> {
-        self.insert_breakpoint(address.0, Purpose::Tracepoint)
+        self.insert_breakpoint(address.0, Purpose::Tracepoint)?;
+        self.raise_semaphore(address.0);
+        Ok(())
     }
 
     fn remove(&mut self, address: Address) -> Result<(), TargetError> {
+        self.lower_semaphore(address.0);
         let written = self.take_jump_out(address.0);
         if let Err(error) = written
             && self.is_mapped(address.0)

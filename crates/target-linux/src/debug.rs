@@ -85,8 +85,20 @@ impl Process {
     /// Whether a debugger is to be told of a signal before the program gets it.
     pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
         self.is_debugged(id)
-            && self.passed_signals.unwrap_or(0) & bit(info.si_signo) == 0
+            && (self.passed_signals.unwrap_or(0) & bit(info.si_signo) == 0
+                || self.is_fault_at_breakpoint(id, info))
             && self.threads.get(&id).is_some_and(|thread| !thread.approved)
+    }
+
+    /// Whether a fault is how a thread has met a debugger's breakpoint: in memory that is not executable, such as the
+    /// stack, to which a debugger lets the functions return that it calls.
+    fn is_fault_at_breakpoint(&self, id: Tid, info: &siginfo_t) -> bool {
+        [libc::SIGSEGV, libc::SIGILL].contains(&info.si_signo)
+            && self
+                .stopped(id)
+                .and_then(|stopped| stopped.registers().ok())
+                .and_then(|registers| self.breakpoints.get(&registers.rip))
+                .is_some_and(|breakpoint| breakpoint.debugger)
     }
 
     /// A thread has made a step and is now here: what the debugger is to be told.

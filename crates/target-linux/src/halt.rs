@@ -291,6 +291,7 @@ impl Process {
         };
         let stopped = Running::born(child).stopped();
         let _ = self.memory.uncover_copy(child);
+        self.lower_semaphores_of_copy(child);
         if let Ok(registers) = stopped.registers()
             && let Some(address) = self.true_address(registers.rip)
         {

@@ -58,6 +58,7 @@ impl Process {
     /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
     /// breakpoints is kept, for a thread that has yet to get out of a slot.
     pub(crate) fn take_everything_out(&mut self) {
+        self.lower_all_semaphores();
         self.take_all_jumps_out();
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.keys().copied().collect();

@@ -110,6 +110,7 @@ mod ptrace;
 mod registers;
 mod reports;
 mod run;
+mod semaphore;
 mod signal;
 mod signal_info;
 mod slots;

@@ -24,6 +24,7 @@ use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::registers::RegisterPlan;
 use crate::reports::Reports;
+use crate::semaphore::Semaphores;
 use crate::slots::Slots;
 use crate::spawn;
 use crate::standing::Collecting;
@@ -92,6 +93,8 @@ pub struct Process {
     pub(crate) collecting: Collecting,
     /// How the C library keeps thread-local variables, once that is known.
     pub(crate) thread_local: Option<thread_local::Layout>,
+    /// The counters of markers.
+    pub(crate) semaphores: Semaphores,
     /// What the debug registers of its threads are for.
     pub(crate) debug_registers: DebugRegisters,
     /// The system calls that a debugger wants to know of.
@@ -222,6 +225,7 @@ impl Process {
                 cpu_asked: false,
             },
             thread_local: None,
+            semaphores: Semaphores::default(),
             debug_registers: DebugRegisters::default(),
             caught_calls: CaughtCalls::None,
             program_signals: None,
@@ -307,6 +311,7 @@ impl Process {
         self.loader = Loader::default();
         self.ready.clear();
         self.thread_local = None;
+        self.semaphores = Semaphores::default();
         // The kernel has emptied those of the thread.
         self.debug_registers = DebugRegisters::default();
         if let Ok(memory) = Memory::open(self.id) {

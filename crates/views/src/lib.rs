@@ -45,6 +45,7 @@ mod find;
 mod frame;
 mod gdb;
 mod info;
+mod markers;
 mod program;
 mod register;
 mod state;
@@ -58,5 +59,6 @@ pub use gdb::commands as gdb_commands;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };
+pub use markers::{ElfInfo, MarkerInfo};
 pub use program::{Program, ProgramError, module_path};
 pub use state::FrameState;

@@ -3,10 +3,11 @@
 use tracewire_experiment::{Experiment, FrameStore, Missing};
 use tracewire_tracefile::{
     Description, DescriptionParts, LineError, Status, StatusFields, StopReason, Tracepoint,
-    TracepointDefinition, X86Registers,
+    TracepointDefinition,
 };
 
 use super::modules::Modules;
+use super::registers::Room;
 
 /// A tracepoint that was taken out of the experiment with its module, and what it had done.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub fn description<S: FrameStore>(
     experiment: &Experiment<S>,
     past: &[Past],
     modules: &Modules,
-    registers: X86Registers,
+    registers: Room,
     settings: &StatusFields,
 ) -> Result<Description, LineError> {
     let mut fields = experiment.status();
@@ -47,7 +48,7 @@ pub fn first_description(
     definitions: &[TracepointDefinition],
     variables: &[tracewire_tracefile::VariableDefinition],
     modules: &Modules,
-    registers: X86Registers,
+    registers: Room,
     settings: &StatusFields,
 ) -> Result<Description, LineError> {
     let tracepoints = definitions
@@ -69,11 +70,11 @@ fn build(
     variables: Vec<tracewire_tracefile::VariableDefinition>,
     status: StatusFields,
     modules: &Modules,
-    registers: X86Registers,
+    registers: Room,
 ) -> Result<Description, LineError> {
     Description::build(&DescriptionParts {
-        register_block_size: registers.layout_64().size(),
-        target_xml: Some(registers.target_xml_64()),
+        register_block_size: registers.layout().size(),
+        target_xml: Some(registers.target_xml()),
         status: Some(Status::from(status)),
         variables,
         tracepoints,

@@ -7,13 +7,12 @@ use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
 use tracewire_target_linux::{Event, Process};
-use tracewire_tracefile::{
-    ByteOrder, FrameFormat, StatusFields, TracepointDefinition, X86Registers,
-};
+use tracewire_tracefile::{ByteOrder, FrameFormat, StatusFields, TracepointDefinition};
 
 use super::buffer::Buffer;
 use super::modules::Modules;
 use super::recording::tell_warnings;
+use super::registers::Room;
 use super::signals::Watch;
 use super::{Request, describe, registers, report};
 
@@ -103,8 +102,12 @@ impl Prepared {
             .iter()
             .map(|placed| placed.definition.clone())
             .collect();
-        let registers = registers::choose(&definitions, !self.resolution.pending.is_empty());
-        process.set_registers(registers);
+        let registers = registers::choose(
+            &definitions,
+            !self.resolution.pending.is_empty(),
+            process.architecture(),
+        );
+        process.set_registers(registers.set);
         let variables = self.resolver.variables();
         let description = describe::first_description(
             &definitions,
@@ -117,7 +120,7 @@ impl Prepared {
         let options = Options {
             format: FrameFormat {
                 byte_order: ByteOrder::Little,
-                register_block_size: registers.layout_64().size(),
+                register_block_size: registers.layout().size(),
             },
             stamp: true,
             registers: Registers::Always,
@@ -147,7 +150,7 @@ impl Prepared {
 /// The experiment, and what the file says of it.
 pub struct Made {
     pub experiment: Experiment<Buffer>,
-    pub registers: X86Registers,
+    pub registers: Room,
     pub settings: StatusFields,
 }
 

@@ -1,19 +1,23 @@
 //! A recording from the first look at the program to the finished file.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use tracewire_experiment::{Experiment, StartError};
+use tracewire_agent_expr::verify;
+use tracewire_experiment::{Experiment, MarkedHandler, MarkerValue, StartError};
 use tracewire_script::{Pending, Placed, Resolution, Resolver};
+use tracewire_symbols::MarkerArgument;
 use tracewire_target_linux::{Event, Process};
-use tracewire_tracefile::{Address, StatusFields, StopReason, Tracepoint, X86Registers};
+use tracewire_tracefile::{Address, StatusFields, StopReason, Tracepoint};
 
 use super::buffer::Buffer;
 use super::describe::{self, Past};
 use super::modules::Modules;
 use super::prepare::Prepared;
 use super::progress::Progress;
+use super::registers::Room;
 use super::report::{self, Ending, Report};
 use super::signals::{Watch, Wish};
 use super::{Request, give_up, registers};
@@ -25,7 +29,9 @@ pub struct Recording {
     modules: Modules,
     resolver: Resolver,
     experiment: Experiment<Buffer>,
-    registers: X86Registers,
+    registers: Room,
+    /// What the markers say that tracepoints are on.
+    markers: BTreeMap<Address, Vec<MarkerValue>>,
     settings: StatusFields,
     past: Vec<Past>,
     pending: Vec<Pending>,
@@ -71,6 +77,7 @@ impl Recording {
             registers: made.registers,
             settings: made.settings,
             past: Vec::new(),
+            markers: BTreeMap::new(),
             stop_notes: request.script.settings.stop_notes,
             ever_placed: false,
             shown: request.output,
@@ -78,6 +85,9 @@ impl Recording {
             watch: watch.clone(),
             begun: now(),
         };
+        for placed in &prepared.resolution.placed {
+            recording.prepare_marker(placed);
+        }
         match recording.place(Vec::new()) {
             Ok(()) => Ok(recording),
             Err(error) => {
@@ -121,7 +131,8 @@ impl Recording {
         }
         let watch = self.watch.clone();
         loop {
-            match self.process.run(&mut self.experiment)? {
+            let mut handler = MarkedHandler::new(&mut self.experiment, &self.markers);
+            match self.process.run(&mut handler)? {
                 event @ (Event::Exited(_) | Event::Killed { .. }) => {
                     return Ok(Ending::Program(event));
                 }
@@ -140,6 +151,10 @@ impl Recording {
                 Event::LibrariesChanged => watch.hold(|| self.modules_changed(false))?,
                 Event::Exec => {
                     report::say("the program has become another one");
+                    if self.process.architecture() != self.registers.machine {
+                        let words = "the program has become one for another machine";
+                        return Ok(Ending::Itself(words.to_owned()));
+                    }
                     watch.hold(|| self.modules_changed(true))?;
                 }
                 _ => {}
@@ -216,6 +231,7 @@ impl Recording {
     fn place(&mut self, placed: Vec<Placed>) -> anyhow::Result<()> {
         report::placed(&placed);
         for one in placed {
+            self.prepare_marker(&one);
             let number = one.definition.number;
             let left_out = registers::left_out(&one.definition, self.registers);
             if !left_out.is_empty() {
@@ -254,6 +270,26 @@ impl Recording {
             self.describe();
         }
         Ok(())
+    }
+
+    /// What a marker needs before a tracepoint is put on it: the program must reach it, and what it says must be known.
+    fn prepare_marker(&mut self, placed: &Placed) {
+        let Some(marker) = &placed.location.marker else {
+            return;
+        };
+        if let Some(semaphore) = marker.semaphore {
+            self.process.set_semaphore(marker.address, semaphore);
+        }
+        let arguments = self.modules.symbols().marker_arguments(marker);
+        let value = |argument: &MarkerArgument| MarkerValue {
+            program: argument
+                .program
+                .as_deref()
+                .and_then(|program| verify(program).ok()),
+            signed: argument.signed,
+        };
+        self.markers
+            .insert(marker.address, arguments.iter().map(value).collect());
     }
 
     /// Brings the growing file's description up to date.

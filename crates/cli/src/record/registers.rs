@@ -1,25 +1,61 @@
 //! Which registers a frame has room for. That is settled once, before the first frame.
 
 use tracewire_tracefile::{
-    Action, RegisterMask, RegisterNumber, TracepointDefinition, X86Registers,
+    Action, Architecture, RegisterLayout, RegisterMask, RegisterNumber, TracepointDefinition,
+    X86Registers,
 };
+
+/// What a frame has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    pub set: X86Registers,
+    /// x86-64 or i386.
+    pub machine: Architecture,
+}
+
+impl Room {
+    pub fn layout(self) -> RegisterLayout {
+        match self.machine {
+            Architecture::I386 => self.set.layout_32(),
+            _ => self.set.layout_64(),
+        }
+    }
+
+    pub fn target_xml(self) -> String {
+        match self.machine {
+            Architecture::I386 => self.set.target_xml_32(),
+            _ => self.set.target_xml_64(),
+        }
+    }
+}
 
 /// The smallest set of registers that has all that is collected. What a tracepoint collects that waits is not
 /// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
-pub fn choose(definitions: &[TracepointDefinition], waiting: bool) -> X86Registers {
+pub fn choose(definitions: &[TracepointDefinition], waiting: bool, machine: Architecture) -> Room {
     let asked = definitions.iter().flat_map(asked_by);
-    let covering = X86Registers::covering_64(asked).unwrap_or(X86Registers::Avx512);
-    if waiting {
-        covering.max(X86Registers::Sse)
-    } else {
-        covering
+    let covering = match machine {
+        Architecture::I386 => X86Registers::covering_32(asked),
+        _ => X86Registers::covering_64(asked),
+    };
+    let set = covering.unwrap_or(X86Registers::Avx512);
+    Room {
+        set: if waiting {
+            set.max(X86Registers::Sse)
+        } else {
+            set
+        },
+        machine,
     }
 }
 
 /// The registers a tracepoint collects for which a frame has no room, by their names.
-pub fn left_out(definition: &TracepointDefinition, room: X86Registers) -> Vec<String> {
-    let there = room.layout_64();
-    let all = X86Registers::Avx512.layout_64();
+pub fn left_out(definition: &TracepointDefinition, room: Room) -> Vec<String> {
+    let there = room.layout();
+    let all = Room {
+        set: X86Registers::Avx512,
+        ..room
+    }
+    .layout();
     let mut left_out: Vec<RegisterNumber> = asked_by(definition)
         .filter(|number| there.by_number(*number).is_none())
         .collect();
@@ -69,7 +105,10 @@ mod tests {
             step_actions: Vec::new(),
             source: SourceStrings::default(),
         };
-        let left_out = |room| left_out(&definition, room);
+        let left_out = |set| {
+            let machine = Architecture::X86_64;
+            left_out(&definition, Room { set, machine })
+        };
         assert_eq!(left_out(X86Registers::Sse), ["$ymm0h", "$k1"]);
         assert_eq!(left_out(X86Registers::Avx), ["$k1"]);
         assert!(left_out(X86Registers::Avx512).is_empty());

@@ -2,6 +2,7 @@
 
 mod calls;
 mod conditions;
+mod markers;
 mod narrow;
 mod objects;
 mod support;

@@ -103,3 +103,58 @@ fn a_fault_of_a_program_of_32_bits_is_told_in_its_form() {
         "exited normally",
     ]);
 }
+
+#[test]
+fn a_program_of_32_bits_is_recorded() {
+    let program = Program::build("narrow.c", &["-m32"]);
+    let tracewire = |arguments: &[&str]| {
+        let output = std::process::Command::new(super::support::TRACEWIRE)
+            .args(arguments)
+            .current_dir(program.folder.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    tracewire(&[
+        "record",
+        "-t",
+        "work if n > 17: collect n, total, $esp",
+        "-o",
+        "out.tf",
+        "--",
+        "./narrow",
+    ]);
+    let shown = tracewire(&["show", "--json", "out.tf"]);
+    assert_eq!(shown.lines().count(), 2);
+    let last = shown.lines().last().unwrap();
+    assert!(
+        last.contains(r#"{"expression":"n","type":"int","value":"19"}"#)
+            && last.contains(r#"{"expression":"total","type":"int","value":"171"}"#),
+        "{last}"
+    );
+    // The real GDB reads it, too.
+    let gdb = std::process::Command::new("gdb")
+        .args([
+            "-nx",
+            "-batch",
+            "-ex",
+            "target tfile out.tf",
+            "-ex",
+            "tfind 1",
+        ])
+        .args([
+            "-ex",
+            "print $esp != 0",
+            "-ex",
+            "show architecture",
+            "./narrow",
+        ])
+        .current_dir(program.folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&gdb.stdout).into_owned();
+    assert!(said.contains("Found trace frame 1, tracepoint 1"), "{said}");
+    assert!(said.contains("$1 = 1"), "{said}");
+    assert!(said.contains("i386"), "{said}");
+}

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use tracewire_agent_expr::{Verified, VerifyError, verify};
-use tracewire_experiment::{Experiment, Hit, HitHandler, Outcome, StoppedThread};
+use tracewire_experiment::{
+    Experiment, Hit, HitHandler, MarkedHandler, MarkerValue, Outcome, StoppedThread,
+};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointOptions, BreakpointRequest};
 use tracewire_packets::{Failure, Reply};
 use tracewire_target_linux::{Process, Watch};
@@ -190,11 +192,12 @@ pub(super) struct Handler<'h> {
     pub(super) experiment: &'h mut Experiment<Buffer>,
     pub(super) programs: &'h Programs,
     pub(super) words: Words,
+    pub(super) markers: &'h BTreeMap<Address, Vec<MarkerValue>>,
 }
 
 impl HitHandler for Handler<'_> {
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
-        self.experiment.hit(hit, thread)
+        MarkedHandler::new(self.experiment, self.markers).hit(hit, thread)
     }
 
     fn thread_ended(&mut self, thread: ThreadId) {

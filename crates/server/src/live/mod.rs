@@ -14,6 +14,7 @@ mod files;
 mod inferiors;
 mod launcher;
 mod libraries;
+mod markers;
 mod monitor;
 mod non_stop;
 mod objects;

@@ -20,6 +20,7 @@ use super::breakpoints::{Programs, Words};
 use super::connection::Attention;
 use super::files::Files;
 use super::inferiors::Inferiors;
+use super::markers::Markers;
 use super::monitor::Diagnostics;
 use super::non_stop::NonStop;
 use super::run::Told;
@@ -53,6 +54,7 @@ pub struct LiveProgram {
     pub(super) os_table: (String, Vec<u8>),
     pub(super) trace: Trace,
     pub(super) programs: Programs,
+    pub(super) markers: Markers,
     /// Where the words of breakpoint commands go.
     pub(super) words: Words,
     pub(super) non_stop: NonStop,
@@ -98,6 +100,8 @@ impl LiveProgram {
     #[must_use]
     pub fn new(launch: Launch, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let registers = Process::machine_registers();
+        let mut trace = Trace::new(TraceMachine::x86(registers, Architecture::X86_64), save);
+        trace.markers = true;
         Self {
             inferiors: Inferiors::new(registers),
             launch,
@@ -112,8 +116,9 @@ impl LiveProgram {
             files: Files::default(),
             diagnostics: Diagnostics::default(),
             os_table: (String::new(), Vec::new()),
-            trace: Trace::new(TraceMachine::x86(registers, Architecture::X86_64), save),
+            trace,
             programs: Programs::default(),
+            markers: Markers::default(),
             words: Words::default(),
             non_stop: NonStop::default(),
             attention: Arc::default(),
@@ -509,6 +514,7 @@ impl Responder for LiveProgram {
             "TracepointSource",
             "DisconnectedTracing",
             "FastTracepoints",
+            "StaticTracepoints",
             "InstallInTrace",
             "EnableDisableTracepoints",
             "QTBuffer:size",

@@ -168,6 +168,7 @@ impl LiveProgram {
                 experiment: &mut self.trace.experiment,
                 programs: &self.programs,
                 words: self.words,
+                markers: &self.markers.values,
             };
             let happened = self.inferiors.tracees.wait(&mut handler)?;
             let Happened::In(process, event) = happened else {

@@ -2,6 +2,7 @@
 
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply};
+use tracewire_tracefile::TracepointKind;
 
 use super::program::LiveProgram;
 
@@ -25,6 +26,20 @@ impl LiveProgram {
                     | TraceRequest::Stop
             )
             || matches!(request, TraceRequest::Start);
+        match request {
+            TraceRequest::FirstMarkers => return self.markers.first(self.inferiors.process()),
+            TraceRequest::MoreMarkers => return self.markers.more(),
+            TraceRequest::MarkersAt { address } => {
+                return self.markers.at(self.inferiors.process(), *address);
+            }
+            TraceRequest::Define { definition } if definition.kind == TracepointKind::Static => {
+                let process = self.inferiors.traced_mut();
+                if let Some(refusal) = self.markers.prepare(process, definition) {
+                    return refusal;
+                }
+            }
+            _ => {}
+        }
         let trace = &mut self.trace;
         let reply = match self.inferiors.traced_mut() {
             Some(process) if touches => process

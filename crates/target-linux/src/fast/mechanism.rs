@@ -50,6 +50,7 @@ impl Process {
         };
         self.insert_jump(address.0, &body)
             .map_err(|error| refuse(error.to_string()))?;
+        self.raise_semaphore(address.0);
         self.mechanism(address)
             .ok_or_else(|| refuse("it was not put in".to_owned()))
     }

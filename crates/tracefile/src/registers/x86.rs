@@ -72,10 +72,23 @@ impl X86Registers {
     /// Numbers are those of that layout; a number that is none of them is covered by no set.
     #[must_use]
     pub fn covering_64(registers: impl IntoIterator<Item = RegisterNumber>) -> Option<Self> {
+        Self::covering(Width::Bits64, registers)
+    }
+
+    /// The same for a 32-bit program.
+    #[must_use]
+    pub fn covering_32(registers: impl IntoIterator<Item = RegisterNumber>) -> Option<Self> {
+        Self::covering(Width::Bits32, registers)
+    }
+
+    fn covering(
+        width: Width,
+        registers: impl IntoIterator<Item = RegisterNumber>,
+    ) -> Option<Self> {
         registers.into_iter().try_fold(Self::Core, |set, register| {
             let covers = |candidate: &Self| {
                 let count: usize = candidate
-                    .features(Width::Bits64)
+                    .features(width)
                     .iter()
                     .map(|feature| feature.registers.len())
                     .sum();

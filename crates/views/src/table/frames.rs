@@ -118,7 +118,7 @@ fn value_lines(view: &FrameView) -> Vec<String> {
         .filter(|(name, _)| !is_builtin(name));
     lines.extend(own.map(|(name, value)| format!("${} = {value}", printable(name))));
     if let Some(data) = &view.static_data {
-        lines.push(format!("$_sdata = {data}"));
+        lines.push(format!("$_sdata = {}", text_or_digits(data)));
     }
     if let Some(unknown) = &view.unknown {
         lines.push(format!(
@@ -238,5 +238,17 @@ fn dump(text: &mut String, digits: &str) {
             pairs.push(' ');
         }
         let _ = writeln!(text, "  {pairs:<48} {}", styled(FAINT, characters));
+    }
+}
+
+/// What a marker has said: mostly text.
+fn text_or_digits(digits: &str) -> String {
+    let bytes: Option<Vec<u8>> = (0..digits.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok())
+        .collect();
+    match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
+        Some(text) if !text.chars().any(char::is_control) => format!("\"{text}\""),
+        _ => digits.to_owned(),
     }
 }

@@ -6,9 +6,11 @@
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 
+mod elf;
 mod frames;
 mod info;
 
+pub use elf::elf;
 pub use frames::{frame, frames};
 pub use info::{info, stop_words};
 
