@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 
 mod compact;
+pub mod debugger;
 mod index;
 pub mod machine;
 pub mod record;

@@ -1,0 +1,189 @@
+//! Registers as a debugger has them: GDB's registers of the machine, put together from what a trace calls them.
+//!
+//! A trace may write `w3` here and `x3` there, or the two halves of what GDB has as one register. What was written
+//! last counts.
+
+use tracewire_tracefile::{ByteOrder, RegisterNumber};
+
+use crate::machine::{Machine, Part, Rest};
+use crate::record::{CpuNumber, InstructionNumber};
+use crate::recording::{ReadError, Recording, RegisterId, RegisterValue, Search};
+
+/// Which of a recording's registers make which of GDB's.
+#[derive(Debug)]
+pub struct DebuggerRegisters {
+    machine: &'static Machine,
+    /// The parts of GDB's registers that each name of the trace stands for, in the order of
+    /// [`Recording::register_names`]; names that GDB does not know have none.
+    parts: Vec<&'static [Part]>,
+    /// The names that share a register with another one: when each was written must be known.
+    shared: Vec<bool>,
+}
+
+impl DebuggerRegisters {
+    /// For a recording of this machine.
+    #[must_use]
+    pub fn new(recording: &Recording, machine: &'static Machine) -> Self {
+        let parts: Vec<&[Part]> = recording
+            .register_names()
+            .iter()
+            .map(|name| machine.locate(name.as_bytes()).unwrap_or_default())
+            .collect();
+        let touches = |at: usize, register: RegisterNumber| {
+            parts[at].iter().any(|part| part.register == register)
+        };
+        let shared = (0..parts.len())
+            .map(|at| {
+                parts[at].iter().any(|part| {
+                    (0..parts.len()).any(|other| other != at && touches(other, part.register))
+                })
+            })
+            .collect();
+        Self {
+            machine,
+            parts,
+            shared,
+        }
+    }
+
+    /// The machine.
+    #[must_use]
+    pub const fn machine(&self) -> &'static Machine {
+        self.machine
+    }
+
+    /// The names of the trace that GDB's register is made of.
+    pub fn names_of(&self, register: RegisterNumber) -> impl Iterator<Item = RegisterId> + '_ {
+        self.parts
+            .iter()
+            .enumerate()
+            .filter(move |(_, parts)| parts.iter().any(|part| part.register == register))
+            .map(|(at, _)| RegisterId(at as u32))
+    }
+
+    /// A cpu's registers before an instruction executes, as GDB's register block: each register's bytes at its place
+    /// in the layout, in the target's byte order, none for a byte that is not known. The program counter is known
+    /// only where the trace writes it as a register.
+    ///
+    /// # Errors
+    /// When the file is damaged and cannot be made anew.
+    pub fn block(
+        &self,
+        recording: &Recording,
+        cpu: CpuNumber,
+        before: InstructionNumber,
+    ) -> Result<Vec<Option<u8>>, ReadError> {
+        let values = recording.registers_at(cpu, before)?;
+        let mut block = vec![None; self.machine.layout().size() as usize];
+        for at in self.in_order(recording, cpu, before, 0..self.parts.len(), &values)? {
+            for part in self.parts[at] {
+                self.put(&mut block, part, &values[at]);
+            }
+        }
+        Ok(block)
+    }
+
+    /// One of GDB's registers before an instruction executes: its bytes in the target's byte order, none for one that
+    /// is not known. Nothing for a number that the machine does not have.
+    ///
+    /// # Errors
+    /// When the file is damaged and cannot be made anew.
+    pub fn register(
+        &self,
+        recording: &Recording,
+        cpu: CpuNumber,
+        register: RegisterNumber,
+        before: InstructionNumber,
+    ) -> Result<Vec<Option<u8>>, ReadError> {
+        let Some(place) = self.machine.layout().by_number(register) else {
+            return Ok(Vec::new());
+        };
+        let names: Vec<usize> = self.names_of(register).map(|id| id.0 as usize).collect();
+        let mut values = vec![RegisterValue::UNKNOWN; self.parts.len()];
+        for at in &names {
+            values[*at] = recording.register_at(cpu, RegisterId(*at as u32), before)?;
+        }
+        let mut block = vec![None; self.machine.layout().size() as usize];
+        for at in self.in_order(recording, cpu, before, names, &values)? {
+            for part in self.parts[at]
+                .iter()
+                .filter(|part| part.register == register)
+            {
+                self.put(&mut block, part, &values[at]);
+            }
+        }
+        let start = place.offset as usize;
+        Ok(block[start..start + place.size() as usize].to_vec())
+    }
+
+    /// The names that have a value, those that share registers in the order in which they were written.
+    fn in_order(
+        &self,
+        recording: &Recording,
+        cpu: CpuNumber,
+        before: InstructionNumber,
+        names: impl IntoIterator<Item = usize>,
+        values: &[RegisterValue],
+    ) -> Result<Vec<usize>, ReadError> {
+        let mut written = Vec::new();
+        for at in names {
+            if self.parts[at].is_empty() || values[at].is_unknown() {
+                continue;
+            }
+            let when = if self.shared[at] {
+                let search = Search::register(RegisterId(at as u32)).on_cpu(cpu);
+                recording.find_last(&search, before)?
+            } else {
+                None
+            };
+            written.push((when, at));
+        }
+        written.sort_by_key(|(when, _)| *when);
+        Ok(written.into_iter().map(|(_, at)| at).collect())
+    }
+
+    /// Puts a value to the part of a register that its name stands for.
+    fn put(&self, block: &mut [Option<u8>], part: &Part, value: &RegisterValue) {
+        let Some(register) = self.machine.layout().by_number(part.register) else {
+            return;
+        };
+        let (start, size) = (register.offset as usize, register.size() as usize);
+        let Some(bytes) = block.get_mut(start..start + size) else {
+            return;
+        };
+        // From here on the least significant byte is first.
+        let is_big = self.machine.byte_order() == ByteOrder::Big;
+        if is_big {
+            bytes.reverse();
+        }
+        if part.register_bit % 8 == 0 && part.bits % 8 == 0 {
+            let (low, count) = (
+                usize::from(part.register_bit / 8),
+                usize::from(part.bits / 8),
+            );
+            let value = value
+                .bytes()
+                .chain(std::iter::repeat(Some(0)))
+                .skip(usize::from(part.value_bit / 8));
+            for (byte, value) in bytes.iter_mut().skip(low).take(count).zip(value) {
+                *byte = value;
+            }
+            if part.rest == Rest::Zero {
+                for byte in bytes.iter_mut().skip(low + count) {
+                    *byte = Some(0);
+                }
+            }
+        } else if let (Some(value), Some(byte)) = (
+            value.low(),
+            bytes.get_mut(usize::from(part.register_bit / 8)),
+        ) {
+            // A field of a few bits, such as one of PowerPC's condition register.
+            let shift = part.register_bit % 8;
+            let mask = (((1u32 << part.bits) - 1) << shift) as u8;
+            *byte = Some(byte.unwrap_or(0) & !mask | (value << shift) as u8 & mask);
+        }
+        if is_big {
+            bytes.reverse();
+        }
+    }
+}
