@@ -63,7 +63,7 @@ impl Rate {
     /// The microseconds from the base to a counter.
     pub(crate) fn since_base(self, counter: u64) -> u64 {
         let ticks = u128::from(counter.wrapping_sub(self.base));
-        (ticks * u128::from(self.rate) >> 64) as u64
+        ((ticks * u128::from(self.rate)) >> 64) as u64
     }
 
     /// How many ticks that is.

@@ -22,7 +22,9 @@ impl Features {
             fsgsbase: auxiliary(AT_HWCAP2).is_some_and(|bits| bits & FSGSBASE != 0),
             xgetbv1: known(0xd, 1).is_some_and(|leaf| leaf.eax & 1 << 2 != 0),
             avx: std::arch::is_x86_feature_detected!("avx"),
-            avx512: std::arch::is_x86_feature_detected!("avx512f"),
+            avx512: std::arch::is_x86_feature_detected!("avx512f")
+                && std::arch::is_x86_feature_detected!("avx512vl")
+                && std::arch::is_x86_feature_detected!("avx512bw"),
         }
     }
 }

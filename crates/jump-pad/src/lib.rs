@@ -8,6 +8,8 @@ mod layout;
 mod pad;
 pub mod relocate;
 mod ring;
+#[cfg(test)]
+mod ring_model;
 mod shared;
 
 pub use clock::counter;
@@ -16,5 +18,5 @@ pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
 pub use pad::{
     CannotCompile, Fault, FaultKind, Features, Pad, PadOptions, PadTracepoint, PadVariable,
 };
-pub use ring::{Drained, PadFrame, RingMemory, RingReader};
+pub use ring::{Drained, PadFrame, RingReader};
 pub use shared::{Losses, Orphaned, PadCounts, PadError, PadStop, Shared};

@@ -23,10 +23,10 @@ const ORDER_PATIENCE: Duration = Duration::from_millis(100);
 const TORN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many ticks the counter may be read ahead of the instructions before it.
-const EARLY: u64 = 10_000;
+pub(crate) const EARLY: u64 = 10_000;
 
 /// The shared memory as rings need it. Offsets are from its start, in bytes.
-pub trait RingMemory {
+pub(crate) trait RingMemory {
     /// A word, with all that was written before it.
     fn load(&self, at: u64) -> u64;
     /// Writes a word behind all that was read before.
@@ -130,8 +130,7 @@ impl RingReader {
     }
 
     /// As `new`, with patience in ticks.
-    #[doc(hidden)]
-    pub fn with_patience(
+    pub(crate) fn with_patience(
         memory: &impl RingMemory,
         layout: &SharedLayout,
         order_patience: u64,
@@ -175,8 +174,7 @@ impl RingReader {
     }
 
     /// As `drain` and `finish`, at a time of the caller's.
-    #[doc(hidden)]
-    pub fn drain_at(
+    pub(crate) fn drain_at(
         &mut self,
         memory: &impl RingMemory,
         now: u64,

@@ -3,10 +3,14 @@
 #[path = "support/machine.rs"]
 mod machine;
 
+#[path = "support/tracepoints.rs"]
+mod tracepoints;
+
 use machine::{Machine, Memory, Setting};
+use tracepoints::tracepoint;
 use tracewire_agent_expr::assemble;
 use tracewire_jump_pad::{PadStop, RingReader, SharedSizes, WhenFull};
-use tracewire_tracefile::{Action, TracepointDefinition, TracepointKind, TracepointNumber};
+use tracewire_tracefile::Action;
 
 fn sizes(when_full: WhenFull) -> SharedSizes {
     SharedSizes {
@@ -16,21 +20,6 @@ fn sizes(when_full: WhenFull) -> SharedSizes {
         tracepoints: 4,
         variables: 4,
         when_full,
-    }
-}
-
-fn tracepoint(number: i32, actions: Vec<Action>) -> TracepointDefinition {
-    TracepointDefinition {
-        number: TracepointNumber(number),
-        address: machine::SITE,
-        enabled: true,
-        kind: TracepointKind::Trap,
-        step_count: 0,
-        pass_count: 0,
-        condition: None,
-        actions,
-        step_actions: vec![],
-        source: Default::default(),
     }
 }
 

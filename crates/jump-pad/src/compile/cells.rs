@@ -129,7 +129,7 @@ impl Code<'_> {
     }
 
     /// A register of the pool with the cell's value, for an instruction to change: its own where no other cell needs it.
-    pub(super) fn to_change(&mut self, cells: &mut Cells, cell: Cell) -> Made<usize> {
+    pub(super) fn changeable(&mut self, cells: &mut Cells, cell: Cell) -> Made<usize> {
         if let Cell::Pool(place) = cell
             && !cells.list.contains(&cell)
             && cells

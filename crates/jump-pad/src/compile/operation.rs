@@ -105,7 +105,7 @@ impl Expression<'_, '_> {
             return Ok(());
         }
         self.cells.pin(b);
-        let place = code.to_change(&mut self.cells, a)?;
+        let place = code.changeable(&mut self.cells, a)?;
         let to = pool(place).wide();
         let small = match b {
             Cell::Number(number) => i32::try_from(number.cast_signed()).ok(),
@@ -139,7 +139,7 @@ impl Expression<'_, '_> {
         let b = self.cells.pop();
         let a = self.cells.pop();
         self.cells.pin(b);
-        let place = code.to_change(&mut self.cells, a)?;
+        let place = code.changeable(&mut self.cells, a)?;
         let to = pool(place).wide();
         match (b, opcode) {
             (Cell::Number(by), Opcode::RshSigned) => code.asm.sar(to, by.min(63) as i32)?,
@@ -264,7 +264,7 @@ impl Expression<'_, '_> {
             }));
             return Ok(());
         }
-        let place = code.to_change(&mut self.cells, cell)?;
+        let place = code.changeable(&mut self.cells, cell)?;
         let register = pool(place);
         if opcode == Opcode::LogNot {
             code.asm.test(register.wide(), register.wide())?;
@@ -293,7 +293,7 @@ impl Expression<'_, '_> {
             ),
             Cell::Number(number) => Cell::Number(number << by >> by),
             cell => {
-                let place = code.to_change(&mut self.cells, cell)?;
+                let place = code.changeable(&mut self.cells, cell)?;
                 let register = pool(place);
                 match (bits, signed) {
                     (32, true) => code.asm.movsxd(register.wide(), register.half())?,

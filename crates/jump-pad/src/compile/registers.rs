@@ -221,7 +221,7 @@ impl Code<'_> {
         let features = self.options.features;
         match part {
             Source::Xmm(number) if features.avx512 => {
-                self.asm.vmovups(xmmword_ptr(at), xmm(number))?;
+                self.asm.vmovdqu64(xmmword_ptr(at), xmm(number))?;
             }
             Source::YmmHigh(number) if number < 16 && features.avx => {
                 self.asm.vextractf128(xmmword_ptr(at), ymm(number), 1)?;

@@ -24,9 +24,11 @@ pub struct State {
     pub flags: u64,
     host_stack: u64,
     unused: [u64; 14],
-    /// As `xsave` has it.
+    /// As `xsave` has it: before the pad, and behind it.
     pub extended: [u8; 4096],
     pub extended_behind: [u8; 4096],
+    /// What [`Machine::run_with_extended`] loads.
+    pub wanted: [u8; 4096],
 }
 
 fn map(length: usize, protection: i32, flags: i32) -> NonNull<u8> {
@@ -209,7 +211,10 @@ pub struct Machine {
     pub pad: Option<Pad>,
 }
 
-const PAD: usize = 4 * PAGE;
+const ENTRY: usize = 4 * PAGE;
+const ENTRY_WITH_EXTENDED: usize = ENTRY + 1024;
+const EXIT: usize = ENTRY + 2048;
+const PAD: usize = 5 * PAGE;
 
 impl Machine {
     pub fn new() -> Self {
@@ -240,23 +245,28 @@ impl Machine {
             rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp, r8, r9, r10, r11, r12, r13, r14, r15,
         ];
         let kept = [rbx, rbp, r12, r13, r14, r15];
-        let mut enter = CodeAssembler::new(64)?;
-        for register in kept {
-            enter.push(register)?;
+        for (offset, loads) in [(ENTRY, false), (ENTRY_WITH_EXTENDED, true)] {
+            let mut enter = CodeAssembler::new(64)?;
+            for register in kept {
+                enter.push(register)?;
+            }
+            enter.pushfq()?;
+            enter.mov(at(136), rsp)?;
+            enter.mov(eax, -1)?;
+            enter.mov(edx, -1)?;
+            if loads {
+                enter.xrstor64(ptr(state + extended + 8192))?;
+            }
+            enter.xsave64(ptr(state + extended))?;
+            enter.push(at(128))?;
+            enter.popfq()?;
+            for (index, register) in registers.into_iter().enumerate() {
+                enter.mov(register, at(8 * index as u64))?;
+            }
+            enter.jmp(self.pad_address())?;
+            self.code
+                .put(offset, &enter.assemble(state + offset as u64)?);
         }
-        enter.pushfq()?;
-        enter.mov(at(136), rsp)?;
-        enter.mov(eax, -1)?;
-        enter.mov(edx, -1)?;
-        enter.xsave64(ptr(state + extended))?;
-        enter.push(at(128))?;
-        enter.popfq()?;
-        for (index, register) in registers.into_iter().enumerate() {
-            enter.mov(register, at(8 * index as u64))?;
-        }
-        enter.jmp(self.pad_address())?;
-        let entry = state + 3 * PAGE as u64;
-        self.code.put(3 * PAGE, &enter.assemble(entry)?);
 
         let mut leave = CodeAssembler::new(64)?;
         for (index, register) in registers.into_iter().enumerate() {
@@ -273,8 +283,7 @@ impl Machine {
             leave.pop(register)?;
         }
         leave.ret()?;
-        let exit = 3 * PAGE + 1024;
-        self.code.put(exit, &leave.assemble(state + exit as u64)?);
+        self.code.put(EXIT, &leave.assemble(state + EXIT as u64)?);
         Ok(())
     }
 
@@ -282,7 +291,7 @@ impl Machine {
     pub fn load(&mut self, pad: Pad) {
         let at = self.code.put(PAD, &pad.code);
         let end = at + pad.code.len() as u64;
-        let exit = self.code.start + (3 * PAGE + 1024) as u64;
+        let exit = self.code.start + EXIT as u64;
         let mut jump = CodeAssembler::new(64).unwrap();
         jump.jmp(exit).unwrap();
         self.code
@@ -293,7 +302,16 @@ impl Machine {
 
     /// Runs the pad with the registers of the state, which are then those behind it.
     pub fn run(&mut self) {
-        let entry = self.code.start + 3 * PAGE as u64;
+        self.enter(ENTRY);
+    }
+
+    /// As `run`, with the vector and x87 state that is wanted.
+    pub fn run_with_extended(&mut self) {
+        self.enter(ENTRY_WITH_EXTENDED);
+    }
+
+    fn enter(&mut self, at: usize) {
+        let entry = self.code.start + at as u64;
         // SAFETY: the code there keeps what a function has to keep.
         let enter: extern "C" fn() = unsafe { std::mem::transmute(entry as usize) };
         enter();

@@ -1,0 +1,243 @@
+//! What a pad costs a program, in nanoseconds a hit, beside the least that it could cost.
+//!
+//! `cargo run --release -p tracewire-jump-pad --example pad_cost`
+
+#[path = "../tests/support/machine.rs"]
+mod machine;
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::Instant;
+
+use machine::{Code, Memory, PAGE, Setting, callable};
+use tracewire_agent_expr::assemble;
+use tracewire_jump_pad::{RingReader, SharedSizes, WhenFull, counter};
+use tracewire_tracefile::{
+    Action, RegisterMask, TracepointDefinition, TracepointKind, TracepointNumber,
+};
+
+const HITS: u32 = 200_000;
+const ROUNDS: usize = 15;
+
+fn sizes(tracepoints: u32) -> SharedSizes {
+    SharedSizes {
+        cpus: 64,
+        ring_bytes: 1 << 20,
+        frame_limit: 8192,
+        tracepoints,
+        variables: 4,
+        when_full: WhenFull::Overwrite,
+    }
+}
+
+fn tracepoint(condition: Option<&str>, actions: Vec<Action>) -> TracepointDefinition {
+    TracepointDefinition {
+        number: TracepointNumber(1),
+        address: machine::SITE,
+        enabled: true,
+        kind: TracepointKind::Trap,
+        step_count: 0,
+        pass_count: 0,
+        condition: condition.map(|text| assemble(text).unwrap()),
+        actions,
+        step_actions: vec![],
+        source: Default::default(),
+    }
+}
+
+/// The least of some rounds, for other programs run too.
+fn nanoseconds(mut what: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        for _ in 0..HITS {
+            what();
+        }
+        best = best.min(start.elapsed().as_secs_f64() * 1e9 / f64::from(HITS));
+    }
+    best
+}
+
+struct Pads {
+    setting: Setting,
+    code: Code,
+    used: usize,
+}
+
+impl Pads {
+    fn new(registers: bool, stamp: bool) -> Self {
+        let mut setting = Setting::new(sizes(1));
+        setting.always_registers = registers;
+        setting.stamp = stamp;
+        Self {
+            setting,
+            code: Code::new(16 * PAGE),
+            used: 0,
+        }
+    }
+
+    fn pad(&mut self, definition: &TracepointDefinition) -> extern "C" fn() {
+        let place = self.code.address(self.used);
+        let pad = self
+            .setting
+            .compile(std::slice::from_ref(definition), place)
+            .unwrap();
+        eprintln!("  {} bytes of code, {} of stack", pad.code.len(), pad.stack);
+        let function = callable(&self.code, self.used, &pad);
+        self.used += (pad.code.len() + 1).next_multiple_of(64);
+        function
+    }
+
+    /// What a frame has, header included.
+    fn frame_length(&self) -> usize {
+        let mut length = 0;
+        RingReader::new(&self.setting.shared).finish(&self.setting.shared, &mut |frame| {
+            length = frame.bytes.len();
+        });
+        length
+    }
+}
+
+/// A frame of so many bytes copied into a ring behind its time.
+fn floor(length: usize) -> f64 {
+    let from = vec![1_u8; length];
+    let mut ring = vec![0_u8; (1 << 20) + 8 + length];
+    let mut at = 0;
+    nanoseconds(|| {
+        let room = &mut ring[at..at + 8 + length];
+        room[..8].copy_from_slice(&counter().to_le_bytes());
+        room[8..].copy_from_slice(black_box(&from));
+        black_box(room);
+        at = (at + 8 + length) & ((1 << 20) - 1);
+    })
+}
+
+fn main() {
+    machine::handle_faults();
+    let mut memory = Memory::new(1);
+    memory.bytes()[..8].copy_from_slice(b"a string");
+    let value = |offset: u64, length| Action::Memory {
+        base: None,
+        offset: memory.start + offset,
+        length,
+    };
+    let two = vec![value(16, 4), value(32, 8)];
+
+    extern "C" fn nothing() {}
+    println!(
+        "a call              {:>7.2}",
+        nanoseconds(|| black_box(nothing as extern "C" fn())())
+    );
+
+    let false_condition = format!(
+        "const64 {}\nref32\next 32\nconst8 0\nless_signed\nend",
+        memory.start + 64
+    );
+    for (name, registers, stamp, condition, actions) in [
+        ("no action, frame of nothing", false, false, None, vec![]),
+        ("two values", false, false, None, two.clone()),
+        ("two values, stamps", false, true, None, two.clone()),
+        (
+            "two values, registers, stamps (record)",
+            true,
+            true,
+            None,
+            two.clone(),
+        ),
+        (
+            "registers",
+            false,
+            false,
+            None,
+            vec![Action::Registers(RegisterMask::default())],
+        ),
+        (
+            "a string of 8",
+            false,
+            false,
+            None,
+            vec![Action::Expression(
+                assemble(&format!(
+                    "const64 {}\nconst8 200\ntracenz\nend",
+                    memory.start
+                ))
+                .unwrap(),
+            )],
+        ),
+        (
+            "a count",
+            false,
+            false,
+            None,
+            vec![Action::Expression(
+                assemble("getv 4\nconst8 1\nadd\nsetv 4\nend").unwrap(),
+            )],
+        ),
+        (
+            "a false condition",
+            false,
+            false,
+            Some(false_condition.as_str()),
+            two.clone(),
+        ),
+    ] {
+        let mut pads = Pads::new(registers, stamp);
+        let pad = pads.pad(&tracepoint(condition, actions));
+        let cost = nanoseconds(|| pad());
+        let length = pads.frame_length();
+        println!(
+            "{name:<40} {cost:>7.2} ns, frame {length}, floor {:.2}",
+            floor(length)
+        );
+    }
+    let mut definition = tracepoint(None, two.clone());
+    definition.enabled = false;
+    let mut pads = Pads::new(false, false);
+    let pad = pads.pad(&definition);
+    println!("{:<40} {:>7.2} ns", "disabled", nanoseconds(|| pad()));
+
+    // Two threads at once.
+    for (name, registers, stamp) in [("two values", false, false), ("record", true, true)] {
+        let mut pads = Pads::new(registers, stamp);
+        let pad = pads.pad(&tracepoint(None, two.clone()));
+        let mut ratios: Vec<f64> = (0..9)
+            .map(|_| {
+                let [one, both] = [1, 2].map(|threads| together(threads, pad));
+                both / one
+            })
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{name}: two threads {:.2} times one ({:.2} to {:.2})",
+            ratios[4], ratios[0], ratios[8]
+        );
+    }
+}
+
+/// Hits a second of so many threads.
+fn together(threads: usize, pad: extern "C" fn()) -> f64 {
+    const EACH: u32 = 2_000_000;
+    let barrier = Barrier::new(threads + 1);
+    std::thread::scope(|scope| {
+        for cpu in 0..threads {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                // SAFETY: a set of this size.
+                unsafe {
+                    let mut set: libc::cpu_set_t = std::mem::zeroed();
+                    libc::CPU_SET(cpu, &mut set);
+                    libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+                }
+                barrier.wait();
+                for _ in 0..EACH {
+                    pad();
+                }
+                barrier.wait();
+            });
+        }
+        barrier.wait();
+        let start = Instant::now();
+        barrier.wait();
+        threads as f64 * f64::from(EACH) / start.elapsed().as_secs_f64()
+    })
+}
