@@ -46,6 +46,7 @@ pub fn write(
             Some(mut status) => {
                 let fields = &mut status.fields;
                 fields.frames = Some(count);
+                fields.sealed = true;
                 if let (Some(free), Some(whole)) = (fields.buffer_free, fields.buffer_size) {
                     fields.buffer_free = Some(free.saturating_add(removed).min(whole));
                 }

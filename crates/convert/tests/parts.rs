@@ -87,8 +87,9 @@ fn a_range_is_cut_out_and_gdb_opens_it() {
     // All of it is the same file again.
     let whole = cut(&file, part::frames_in(&file, 0..u64::MAX));
     let (bytes, told) = Checksum::split(whole.as_bytes()).expect("a checksum of ours");
-    assert_eq!(bytes, file.as_bytes());
     assert_eq!(told, whole.found_checksum());
+    let text = String::from_utf8_lossy(bytes).replacen(";checksum:crc32", "", 1);
+    assert_eq!(text, String::from_utf8_lossy(file.as_bytes()));
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn a_cut_file_keeps_big_endian_frames_and_odd_lines() {
             .status()
             .map(ToString::to_string)
             .as_deref(),
-        Some("1;tframes:1;more:x")
+        Some("1;tframes:1;checksum:crc32;more:x")
     );
     assert_eq!(
         part.frames()

@@ -156,6 +156,11 @@ pub enum Fault {
         /// What its bytes have.
         found: Checksum,
     },
+    /// The status line promises a checksum that is not there.
+    #[error(
+        "the checksum that should end the file is missing: it was not finished, or what ends it is damaged"
+    )]
+    NoChecksum,
     /// A frame of no tracepoint.
     #[error("tracepoint {0} is not defined")]
     Undefined(TracepointNumber),
@@ -280,7 +285,16 @@ pub fn check(
 }
 
 fn check_sum(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
-    let Some(told) = file.checksum() else { return };
+    let Some(told) = file.checksum() else {
+        let status = file.description().status();
+        if status.is_some_and(|status| status.fields.sealed) {
+            report(Finding {
+                place: Place::File,
+                fault: Fault::NoChecksum,
+            });
+        }
+        return;
+    };
     let found = file.found_checksum();
     if told != found {
         report(Finding {

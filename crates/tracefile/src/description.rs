@@ -232,7 +232,7 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `module` lines. Every line is one that GDB reads. Tracepoints stand in falling order of number and
+    /// our `module` lines. Every line is one that GDB reads. The status tells that a checksum will end the file. Tracepoints stand in falling order of number and
     /// address, because GDB numbers them anew, from the last to the first.
     ///
     /// # Errors
@@ -267,7 +267,8 @@ impl Description {
         }
         if let Some(status) = &parts.status {
             let what = || "the status line, with the notes and the reason for the stop".to_owned();
-            put(format!("status {status}"), &what)?;
+            let sealed = status.clone().unsealed();
+            put(format!("status {sealed};{}", Status::SEALED), &what)?;
         }
         for variable in &parts.variables {
             put(format!("tsv {variable}"), &|| {
@@ -291,7 +292,8 @@ impl Description {
         Ok(Self::parse(text))
     }
 
-    /// What the description says, to be changed and built anew. Unknown lines are not among it.
+    /// What the description says, to be changed and built anew. Unknown lines are not among it, nor that there is a
+    /// checksum: what is built anew will have one of its own.
     ///
     /// `register_block_size` is what the `R` line says in hexadecimal.
     #[must_use]
@@ -299,7 +301,7 @@ impl Description {
         DescriptionParts {
             register_block_size: self.register_block.map_or(0, |line| line.hexadecimal),
             target_xml: self.target_xml.clone(),
-            status: self.status.clone(),
+            status: self.status.clone().map(Status::unsealed),
             variables: self.variables.clone(),
             tracepoints: self.tracepoints.clone(),
             modules: self.modules.clone(),

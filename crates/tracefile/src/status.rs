@@ -45,6 +45,8 @@ pub struct StatusFields {
     pub notes: Option<String>,
     /// Who ran it.
     pub user: Option<String>,
+    /// Whether a [`Checksum`](crate::Checksum) ends the file: the field `checksum:crc32`, our own, which GDB passes over.
+    pub sealed: bool,
     /// Fields that are not known, or whose value is not what it should be: name, and what follows the colon.
     pub other: Vec<(String, String)>,
 }
@@ -144,6 +146,20 @@ impl Status {
 }
 
 impl Status {
+    /// The field that says that a checksum ends the file.
+    pub(crate) const SEALED: &str = "checksum:crc32";
+
+    /// The same without that field.
+    pub(crate) fn unsealed(self) -> Self {
+        if !self.fields.sealed {
+            return self;
+        }
+        Self::from(StatusFields {
+            sealed: false,
+            ..self.fields
+        })
+    }
+
     /// A field without a colon, which GDB refuses the whole file for.
     pub(crate) fn field_without_value(&self) -> Option<&str> {
         let (text, fields) = self.read.as_ref()?;
@@ -169,6 +185,7 @@ impl StatusFields {
             "stoptime" => self.stop_time = Some(hex()?),
             "notes" => self.notes = Some(text()?),
             "username" => self.user = Some(text()?),
+            "checksum" => self.sealed = (value == "crc32").then_some(true)?,
             _ => {
                 let reason = StopReason::ALL
                     .into_iter()
@@ -239,6 +256,9 @@ impl fmt::Display for StatusFields {
             if let Some(text) = text {
                 write!(f, ";{name}:{}", Hex(text.as_bytes()))?;
             }
+        }
+        if self.sealed {
+            write!(f, ";{}", Status::SEALED)?;
         }
         self.other
             .iter()

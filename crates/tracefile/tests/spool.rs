@@ -232,7 +232,7 @@ fn fill_the_disk() {
     spool.finish(&description(SET, frames)).unwrap();
     let file = TraceFile::open(&path).unwrap();
     assert_eq!(file.frame_count(), frames);
-    assert_eq!(file.description().status(), Some(&stopped(frames)));
+    assert_eq!(file.description().parts().status, Some(stopped(frames)));
     check_numbered(&file, 50_000);
     println!("finished");
 }

@@ -66,6 +66,7 @@ fn status(fields: &StatusFields) -> Value {
         ("stop_us", fields.stop_time.into()),
         ("notes", fields.notes.clone().into()),
         ("user", fields.user.clone().into()),
+        ("sealed", fields.sealed.then_some(true).into()),
         (
             "other",
             if fields.other.is_empty() {

@@ -52,6 +52,7 @@ pub(super) fn merge(files: &[TraceFile]) -> Option<Status> {
         stop_time: all.iter().filter_map(|fields| fields.stop_time).max(),
         notes: text(|fields| &fields.notes),
         user: text(|fields| &fields.user),
+        sealed: true,
         other,
     }))
 }

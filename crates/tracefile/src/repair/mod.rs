@@ -60,8 +60,8 @@ pub enum Change {
     },
     /// The end marker was missing.
     EndMarker,
-    /// The checksum was that of other bytes: what has changed may be a collected value, which nothing tells. The new file
-    /// has a checksum of its own.
+    /// The checksum was missing, or that of other bytes: what has changed may be a collected value, which nothing tells. The
+    /// new file has a checksum of its own.
     Checksum,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Change {
             }
             Self::EndMarker => f.write_str("the end marker was missing"),
             Self::Checksum => f.write_str(
-                "the checksum was that of other bytes: something has changed, perhaps a collected value",
+                "the checksum is missing or wrong: something else may have changed, perhaps a collected value",
             ),
         }
     }
@@ -180,7 +180,11 @@ impl<'a> Salvage<'a> {
         if !frames.end_marker {
             changes.push(Change::EndMarker);
         }
-        if told.is_some_and(|(before, told)| told != Checksum::of(before)) {
+        let promised = description
+            .status()
+            .is_some_and(|status| status.fields.sealed);
+        let right = told.map_or(!promised, |(before, told)| told == Checksum::of(before));
+        if !right {
             changes.push(Change::Checksum);
         }
         Self {

@@ -169,6 +169,7 @@ pub fn status() -> impl Strategy<Value = Status> {
             disconnected: rest.1,
             notes: rest.2,
             user: rest.3,
+            sealed: false,
             other: vec![("later".to_owned(), "1:2".to_owned())],
         })
     })
