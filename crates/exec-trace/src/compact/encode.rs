@@ -46,6 +46,7 @@ pub(crate) struct EncodedBlock {
     pub(crate) unparsed: u32,
     /// The times of its instructions.
     pub(crate) times: Option<(u64, u64)>,
+    /// Whether effects stand elsewhere than around their instructions, or not in order.
     pub(crate) is_unordered: bool,
     pub(crate) frames: [Vec<u8>; 4],
     /// In the order in which they happened; no write that a later one makes vain.
@@ -362,7 +363,7 @@ impl SegmentEncoder {
             block.unparsed += form.unparsed;
             for (place, effect) in form.effects.iter().enumerate() {
                 let slot = effect.offset.slot(before);
-                block.is_unordered |= slot < last_slot;
+                block.is_unordered |= slot < last_slot || slot < before || slot > before + 1;
                 last_slot = slot;
                 let values = &self.values[logged.values as usize..];
                 match &effect.kind {
