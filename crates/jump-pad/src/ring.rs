@@ -19,7 +19,8 @@ use crate::shared::Shared;
 /// How long frames are held back for one that is not whole yet.
 const ORDER_PATIENCE: Duration = Duration::from_millis(100);
 
-/// When a frame that is not whole is given up. The program's handler may have left it by `longjmp`.
+/// When a frame that is not whole is given up: a signal handler of the program may have left it by `longjmp`. Only time
+/// counts in which other frames come, so that a program which is stopped loses nothing.
 const TORN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many ticks the counter may be read ahead of the instructions before it.
@@ -68,6 +69,9 @@ pub struct RingReader {
     /// The frames that are held.
     bytes: Vec<u8>,
     last_microseconds: u64,
+    /// How many ticks the program has been seen to make frames or to lose them, and up to when it was looked at.
+    active: u64,
+    looked: Option<u64>,
     order_patience: u64,
     torn_patience: u64,
 }
@@ -82,13 +86,22 @@ struct Ring {
     /// The counter when the ring was last seen without an unfinished record.
     clean: u64,
     /// Since when the record at `position` is there but says nothing of itself.
-    silent_since: Option<u64>,
+    silent_since: Option<Since>,
+    /// What says whether hits have come: where the head was, and how many were lost.
+    hits: u64,
+}
+
+/// When something was seen first.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    counter: u64,
+    active: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Unfinished {
     position: u64,
-    since: u64,
+    since: Since,
     /// The counter before which it cannot have been made.
     after: u64,
     done: bool,
@@ -145,6 +158,7 @@ impl RingReader {
                     unfinished: VecDeque::new(),
                     clean: 0,
                     silent_since: None,
+                    hits: 0,
                 }
             })
             .collect();
@@ -154,6 +168,8 @@ impl RingReader {
             held: Vec::new(),
             bytes: Vec::new(),
             last_microseconds: 0,
+            active: 0,
+            looked: None,
             order_patience,
             torn_patience,
         }
@@ -184,6 +200,7 @@ impl RingReader {
         let mut drained = Drained::default();
         let mut until = now.saturating_sub(EARLY);
         let mut rings = std::mem::take(&mut self.rings);
+        self.see_activity(memory, &mut rings, now);
         for ring in &mut rings {
             let limit = self.read_ring(memory, ring, now, last, &mut drained);
             until = until.min(limit.unwrap_or(until));
@@ -197,6 +214,25 @@ impl RingReader {
         drained
     }
 
+    fn see_activity(&mut self, memory: &impl RingMemory, rings: &mut [Ring], now: u64) {
+        let mut active = false;
+        for ring in rings {
+            let head = memory.load(ring.start + ring::HEAD);
+            let hits = head.wrapping_add(memory.load(ring.start + ring::LOST));
+            active |= hits != ring.hits;
+            ring.hits = hits;
+        }
+        let passed = now.saturating_sub(self.looked.replace(now).unwrap_or(now));
+        if active {
+            self.active = self.active.saturating_add(passed.min(self.order_patience));
+        }
+    }
+
+    /// Whether a record that was seen then and is not whole yet will never be.
+    const fn is_torn(&self, since: Since) -> bool {
+        self.active.saturating_sub(since.active) >= self.torn_patience
+    }
+
     /// Takes what is whole. Gives a time from which on frames must wait, if some must.
     fn read_ring(
         &mut self,
@@ -207,7 +243,7 @@ impl RingReader {
         drained: &mut Drained,
     ) -> Option<u64> {
         let overwrites = self.layout.sizes.when_full == WhenFull::Overwrite;
-        self.look_again(memory, ring, now, last, drained);
+        self.look_again(memory, ring, last, drained);
         loop {
             if overwrites {
                 let tail = memory.load(ring.start + ring::TAIL);
@@ -240,7 +276,10 @@ impl RingReader {
                 Found::Unfinished { behind } => {
                     let unfinished = Unfinished {
                         position: ring.position,
-                        since: now,
+                        since: Since {
+                            counter: now,
+                            active: self.active,
+                        },
                         after: ring.clean,
                         done: last,
                     };
@@ -255,8 +294,11 @@ impl RingReader {
                     behind
                 }
                 Found::Silent => {
-                    let since = *ring.silent_since.get_or_insert(now);
-                    if !last && now.saturating_sub(since) < self.torn_patience {
+                    let since = *ring.silent_since.get_or_insert(Since {
+                        counter: now,
+                        active: self.active,
+                    });
+                    if !last && !self.is_torn(since) {
                         break;
                     }
                     drained.torn += 1;
@@ -290,7 +332,7 @@ impl RingReader {
             .map(|one| (one.since, one.after))
             .chain(silent)
         {
-            if now.saturating_sub(since) < self.order_patience {
+            if now.saturating_sub(since.counter) < self.order_patience {
                 limit = Some(limit.unwrap_or(u64::MAX).min(after));
             }
         }
@@ -305,7 +347,6 @@ impl RingReader {
         &mut self,
         memory: &impl RingMemory,
         ring: &mut Ring,
-        now: u64,
         last: bool,
         drained: &mut Drained,
     ) {
@@ -321,7 +362,7 @@ impl RingReader {
                 }
                 Found::Gone => one.done = true,
                 Found::Unfinished { behind } => {
-                    if last || now.saturating_sub(one.since) >= self.torn_patience {
+                    if last || self.is_torn(one.since) {
                         one.done = true;
                         drained.torn += 1;
                         if overwrites {
