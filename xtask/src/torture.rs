@@ -7,11 +7,14 @@ use crate::{setup, workspace};
 #[derive(clap::Subcommand)]
 pub enum Torture {
     /// Cut and damage real trace files at random, repair them, and open some of the results in GDB
-    Repair(Arguments),
+    Repair(Repair),
+    /// Compile random tracepoints and hold what the code does against the trap mechanism, then let many threads and
+    /// signals hit at once
+    JumpPad(JumpPad),
 }
 
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct Repair {
     /// How many cuts, and how many damages
     #[arg(long, default_value_t = 10_000)]
     times: u64,
@@ -23,9 +26,28 @@ pub struct Arguments {
     seed: u64,
 }
 
+#[derive(clap::Args)]
+pub struct JumpPad {
+    /// How many random expressions
+    #[arg(long, default_value_t = 100_000)]
+    programs: u64,
+    /// What the random numbers start from: the same number, the same expressions
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How long threads and signals hit, in seconds for each of three ways
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+}
+
 pub fn run(what: &Torture) -> Result<()> {
-    let Torture::Repair(arguments) = what;
     setup::provide(setup::FOR_TESTS)?;
+    match what {
+        Torture::Repair(arguments) => repair(arguments),
+        Torture::JumpPad(arguments) => jump_pad(arguments),
+    }
+}
+
+fn repair(arguments: &Repair) -> Result<()> {
     // Without optimisation: an overflow is a panic.
     let mut test = workspace::cargo("test");
     test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
@@ -33,5 +55,19 @@ pub fn run(what: &Torture) -> Result<()> {
         .env("TRACEWIRE_REPAIR_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_REPAIR_GDB", arguments.gdb.to_string())
         .env("TRACEWIRE_REPAIR_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn jump_pad(arguments: &JumpPad) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "--release", "-p", "tracewire-jump-pad"])
+        .args(["--test", "differential", "--test", "threads"])
+        .args(["--", "--nocapture"])
+        .env(
+            "TRACEWIRE_JUMP_PAD_PROGRAMS",
+            arguments.programs.to_string(),
+        )
+        .env("TRACEWIRE_JUMP_PAD_SEED", arguments.seed.to_string())
+        .env("TRACEWIRE_JUMP_PAD_SECONDS", arguments.seconds.to_string());
     workspace::run(&mut test)
 }
