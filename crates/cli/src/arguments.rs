@@ -158,12 +158,34 @@ pub struct RecordArguments {
     /// When the buffer is full, let the oldest frames go instead of ending the run
     #[arg(long)]
     pub circular: bool,
+    /// What serves tracepoints [default: jumps where they can be, else traps; `ftrace` is always a jump]
+    #[arg(long, value_enum, value_name = "MECHANISM")]
+    pub mechanism: Option<Mechanism>,
     /// End the run after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<std::time::Duration>,
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
+}
+
+/// What serves tracepoints.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mechanism {
+    /// Jumps into code that collects within the program; where one cannot be, it is an error
+    Jump,
+    /// Traps: one stop of the thread a hit, for fast tracepoints too
+    #[value(alias = "stop")]
+    Trap,
+}
+
+impl From<Mechanism> for tracewire_experiment::Mechanism {
+    fn from(asked: Mechanism) -> Self {
+        match asked {
+            Mechanism::Jump => Self::Jump,
+            Mechanism::Trap => Self::Trap,
+        }
+    }
 }
 
 const INFO_HELP: &str = "\

@@ -44,6 +44,7 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
             circular: false,
         },
         duration: None,
+        mechanism: Default::default(),
     })?;
     let file = TraceFile::open(&output)?;
     let program = Program::of(&file, &[])?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tracewire_agent_expr::Evaluation;
+use tracewire_jump_pad::Losses;
 use tracewire_tracefile::{
     Address, FrameFormat, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
     TracepointUsage, VariableDefinition, VariableNumber,
@@ -10,6 +11,7 @@ use tracewire_tracefile::{
 
 use crate::collect::Collector;
 use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};
+use crate::pads::{Mechanism, Pads, Served};
 use crate::pieces::{Missing, Pieces};
 use crate::plan::Plan;
 use crate::stepping::Stepping;
@@ -55,6 +57,8 @@ pub struct Tracepoint {
     pub(crate) plan: Plan,
     pub(crate) usage: TracepointUsage,
     pub(crate) missing: Missing,
+    /// Those that pads have counted.
+    pub(crate) pad_missing: Missing,
 }
 
 impl Tracepoint {
@@ -72,8 +76,10 @@ impl Tracepoint {
 
     /// The values that could not be read.
     #[must_use]
-    pub const fn missing(&self) -> Missing {
-        self.missing
+    pub fn missing(&self) -> Missing {
+        let mut missing = self.missing;
+        missing.add(self.pad_missing);
+        missing
     }
 }
 
@@ -103,6 +109,15 @@ pub struct Experiment<S> {
     pub(crate) running: bool,
     installed: BTreeSet<Address>,
     status: StatusFields,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) pads: Option<Pads>,
+    /// Why there are no pads in this run.
+    pub(crate) no_pads: Option<String>,
+    /// What was lost with the pads that are no more.
+    pub(crate) past_losses: (Losses, u64),
+    pub(crate) served: HashMap<Address, Served>,
+    /// Addresses whose pads do not do what is defined there now.
+    stale: BTreeSet<Address>,
 }
 
 impl<S: FrameStore> Experiment<S> {
@@ -128,6 +143,12 @@ impl<S: FrameStore> Experiment<S> {
                 stop_reason: Some(StopReason::NotRun),
                 ..StatusFields::default()
             },
+            mechanism: Mechanism::default(),
+            pads: None,
+            no_pads: None,
+            past_losses: (Losses::default(), 0),
+            served: HashMap::new(),
+            stale: BTreeSet::new(),
         }
     }
 
@@ -145,9 +166,13 @@ impl<S: FrameStore> Experiment<S> {
             definition,
             usage: TracepointUsage::default(),
             missing: Missing::default(),
+            pad_missing: Missing::default(),
         };
         let key = (tracepoint.definition.number, tracepoint.definition.address);
         self.stepping.forget_tracepoint(key);
+        // What stands there does what was defined before.
+        self.stale.insert(key.1);
+        self.look();
         match self.position(key) {
             Some(old) => *old = tracepoint,
             None => {
@@ -196,6 +221,7 @@ impl<S: FrameStore> Experiment<S> {
                 found = true;
             }
         }
+        self.tell_enabled();
         found.then_some(()).ok_or_else(|| unknown(number, address))
     }
 
@@ -209,7 +235,9 @@ impl<S: FrameStore> Experiment<S> {
         number: TracepointNumber,
         address: Option<Address>,
     ) -> Result<(), UnknownTracepoint> {
+        self.look();
         let count = self.tracepoints.len();
+        let stale = &mut self.stale;
         let stepping = &mut self.stepping;
         self.tracepoints.retain(|tracepoint| {
             let definition = &tracepoint.definition;
@@ -217,6 +245,7 @@ impl<S: FrameStore> Experiment<S> {
                 && address.is_none_or(|address| definition.address == address);
             if delete {
                 stepping.forget_tracepoint((number, definition.address));
+                stale.insert(definition.address);
             }
             !delete
         });
@@ -224,6 +253,7 @@ impl<S: FrameStore> Experiment<S> {
             return Err(unknown(number, address));
         }
         self.list_places();
+        self.tell_enabled();
         Ok(())
     }
 
@@ -235,10 +265,11 @@ impl<S: FrameStore> Experiment<S> {
         if self.running {
             self.end(StopReason::Command, None, None, now);
         }
+        let installed = self.install(target);
         self.tracepoints.clear();
         self.list_places();
         self.variables = Variables::new();
-        self.install(target)
+        installed
     }
 
     fn list_places(&mut self) {
@@ -286,33 +317,52 @@ impl<S: FrameStore> Experiment<S> {
         } else {
             BTreeSet::new()
         };
-        let mut failed = Vec::new();
-        let mut fail = |address, error, places: &HashMap<Address, Vec<usize>>| {
-            let indices = places.get(&address).into_iter().flatten();
-            let numbers = indices.filter_map(|index| self.tracepoints.get(*index));
-            failed.push(InstallError {
-                address,
-                numbers: numbers
-                    .map(|tracepoint| tracepoint.definition.number)
-                    .collect(),
-                error,
-            });
-        };
+        let mut failures = Vec::new();
         let unwanted: Vec<_> = self.installed.difference(&wanted).copied().collect();
         for address in unwanted {
             match target.remove(address) {
-                Ok(()) => _ = self.installed.remove(&address),
-                Err(error) => fail(address, error, &self.places),
-            }
-        }
-        for address in wanted {
-            if !self.installed.contains(&address) {
-                match target.insert(address) {
-                    Ok(()) => _ = self.installed.insert(address),
-                    Err(error) => fail(address, error, &self.places),
+                Ok(()) => {
+                    self.installed.remove(&address);
+                    self.served.remove(&address);
                 }
+                Err(error) => failures.push((address, error)),
             }
         }
+        let stale = std::mem::take(&mut self.stale);
+        // From the last to the first: what a jump over a short instruction leads to depends on what follows.
+        for address in wanted.into_iter().rev() {
+            let renewed = stale.contains(&address)
+                && matches!(self.served.get(&address), Some(Served::Jump(_)));
+            if self.installed.contains(&address) && !renewed {
+                continue;
+            }
+            match self.put_in(address, target) {
+                Ok(()) => _ = self.installed.insert(address),
+                Err(error) => failures.push((address, error)),
+            }
+        }
+        for (address, reason) in target.take_demoted() {
+            self.served.insert(address, Served::Trap(Some(reason)));
+        }
+        if self.installed.is_empty() && !self.running {
+            self.take_pads_out(target);
+        }
+        failures.sort_by_key(|(address, _)| *address);
+        let failed: Vec<InstallError> = failures
+            .into_iter()
+            .map(|(address, error)| InstallError {
+                address,
+                numbers: self
+                    .places
+                    .get(&address)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|index| self.tracepoints.get(*index))
+                    .map(|tracepoint| tracepoint.definition.number)
+                    .collect(),
+                error,
+            })
+            .collect();
         if failed.is_empty() {
             Ok(())
         } else {
@@ -323,6 +373,7 @@ impl<S: FrameStore> Experiment<S> {
     /// The program has been replaced or has lost a piece of its memory, and with it what was installed at `gone`.
     pub fn forget_installed(&mut self, gone: impl Fn(Address) -> bool) {
         self.installed.retain(|address| !gone(*address));
+        self.served.retain(|address, _| !gone(*address));
     }
 
     /// Begins a run: counts from 0, variables at their initial values, an empty buffer. `now` is in microseconds, by the
@@ -349,6 +400,8 @@ impl<S: FrameStore> Experiment<S> {
         if self.running {
             return Err(StartError::Running);
         }
+        self.take_pads_out(target);
+        self.past_losses = Default::default();
         self.store.clear()?;
         self.variables.reset();
         self.stepping.clear();
@@ -357,6 +410,7 @@ impl<S: FrameStore> Experiment<S> {
         for tracepoint in &mut self.tracepoints {
             tracepoint.usage = TracepointUsage::default();
             tracepoint.missing = Missing::default();
+            tracepoint.pad_missing = Missing::default();
         }
         self.running = true;
         if let Err(errors) = self.install(target) {
@@ -400,6 +454,7 @@ impl<S: FrameStore> Experiment<S> {
         now: u64,
     ) {
         self.running = false;
+        self.quiet_pads();
         self.stepping.clear();
         self.status.stop_reason = Some(reason);
         self.status.stop_text = text;
@@ -431,7 +486,7 @@ impl<S: FrameStore> Experiment<S> {
             status.stop_reason = None;
         }
         status.frames = Some(self.store.frames());
-        status.frames_created = Some(self.created);
+        status.frames_created = Some(self.created + self.losses().0.dropped);
         status.buffer_size = self.store.size();
         status.buffer_free = self
             .store

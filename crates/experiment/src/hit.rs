@@ -28,6 +28,10 @@ enum Reached {
 impl<S: FrameStore> HitHandler for Experiment<S> {
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
         if self.running {
+            // Frames stand in the order of their time.
+            self.look();
+        }
+        if self.running {
             self.collector.pieces.fetched.clear();
             match hit {
                 Hit::Tracepoint(address) => self.reach_address(address, thread),
@@ -38,6 +42,11 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
             step: self.stepping.is_stepping(thread.id()),
             run_ended: !self.running,
         }
+    }
+
+    fn look_around(&mut self) -> bool {
+        self.look();
+        !self.running
     }
 
     fn thread_ended(&mut self, thread: ThreadId) {

@@ -42,6 +42,7 @@ pub mod fake;
 mod fetched;
 mod hit;
 mod marker;
+mod pads;
 mod pieces;
 mod plan;
 mod printf;
@@ -53,8 +54,10 @@ mod variables;
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Tracepoint, Unreadable};
 pub use marker::{Marked, MarkedHandler, MarkerValue};
+pub use pads::{Mechanism, PadCode, PadMaker, PadMemory, PadNews, Served};
 pub use pieces::{FRAME_LIMIT, Missing};
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;
 pub use store::{CircularStore, FrameStore, LinearStore, StoreError};
 pub use target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target, TargetError};
+pub use tracewire_jump_pad::{Fault, Losses};

@@ -48,6 +48,23 @@ pub(crate) struct Expression {
 }
 
 impl Plan {
+    /// The variables that it mentions.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = u16> + '_ {
+        let actions = [&self.actions, &self.step_actions];
+        let programs = actions
+            .into_iter()
+            .flat_map(|actions| &actions.expressions)
+            .map(|expression| &expression.program);
+        programs.chain(&self.condition).flat_map(|program| {
+            let lists = [
+                program.variables_read(),
+                program.variables_set(),
+                program.variables_collected(),
+            ];
+            lists.into_iter().flatten().copied()
+        })
+    }
+
     pub(crate) fn new(definition: &TracepointDefinition) -> Result<Self, DefineError> {
         let condition = definition
             .condition

@@ -1,6 +1,9 @@
 //! What a target offers an experiment, and what an experiment tells a target.
 
+use tracewire_jump_pad::SharedLayout;
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
+
+use crate::pads::{PadMaker, PadMemory};
 
 /// One piece of memory to be read; many are read in one call.
 #[derive(Debug)]
@@ -102,6 +105,11 @@ pub trait HitHandler {
         true
     }
 
+    /// Called now and then while the program runs and has pads: whether the run is over.
+    fn look_around(&mut self) -> bool {
+        false
+    }
+
     /// Called when a thread is gone, so that nothing is kept for it.
     fn thread_ended(&mut self, thread: ThreadId) {
         _ = thread;
@@ -122,6 +130,36 @@ pub trait Target {
     /// When the program cannot be written to. A program that is gone, or a library that is no longer mapped, is no
     /// error.
     fn remove(&mut self, address: Address) -> Result<(), TargetError>;
+
+    /// Sets up memory that is shared with the program, for pads.
+    ///
+    /// # Errors
+    /// Why there can be none, in words for the user. A target that runs no code of ours has none.
+    fn share_memory(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
+        _ = layout;
+        Err("the target runs no code but the program's".to_owned())
+    }
+
+    /// Puts a tracepoint in that the program serves by itself. Gives a word for the way in which that was done.
+    ///
+    /// # Errors
+    /// When it cannot be, or the program cannot be written to.
+    fn insert_pad(&mut self, address: Address, pad: PadMaker) -> Result<&'static str, TargetError> {
+        _ = pad;
+        let reason = "the target runs no code but the program's".to_owned();
+        Err(TargetError::CannotInsert { address, reason })
+    }
+
+    /// Sees to it that no thread is inside a pad, now that no tracepoint leads there.
+    fn leave_pads(&mut self) {}
+
+    /// Takes the shared memory and the pads back.
+    fn unshare_memory(&mut self) {}
+
+    /// Addresses at which a trap serves since the last call what was put in as a pad, and why.
+    fn take_demoted(&mut self) -> Vec<(Address, String)> {
+        Vec::new()
+    }
 }
 
 /// What went wrong in a target.

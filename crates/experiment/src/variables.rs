@@ -1,7 +1,10 @@
 //! Trace state variables.
 
+use std::rc::Rc;
+
 use tracewire_tracefile::{VariableDefinition, VariableNumber};
 
+use crate::pads::PadMemory;
 use crate::target::StoppedThread;
 
 /// What the target provides by itself.
@@ -40,6 +43,24 @@ struct Variable {
     definition: VariableDefinition,
     builtin: Option<Builtin>,
     value: i64,
+    /// Where pads have its value.
+    slot: Option<(u32, Rc<PadMemory>)>,
+}
+
+impl Variable {
+    fn stored(&self) -> i64 {
+        self.slot
+            .as_ref()
+            .and_then(|(slot, memory)| memory.shared.variable(*slot))
+            .unwrap_or(self.value)
+    }
+
+    fn store(&mut self, value: i64) {
+        self.value = value;
+        if let Some((slot, memory)) = &self.slot {
+            memory.shared.set_variable(*slot, value);
+        }
+    }
 }
 
 /// The variables of an experiment, by number.
@@ -81,11 +102,15 @@ impl Variables {
             value: definition.initial,
             builtin,
             definition,
+            slot: None,
         };
         match self.place(variable.definition.number) {
             Ok(index) => {
                 if let Some(old) = self.list.get_mut(index) {
+                    let slot = old.slot.take();
                     *old = variable;
+                    old.slot = slot;
+                    old.store(old.value);
                 }
             }
             Err(index) => self.list.insert(index, variable),
@@ -97,7 +122,7 @@ impl Variables {
         self.list
             .retain(|variable| !variable.definition.name.is_empty());
         for variable in &mut self.list {
-            variable.value = variable.definition.initial;
+            variable.store(variable.definition.initial);
         }
     }
 
@@ -108,7 +133,7 @@ impl Variables {
     /// The value as it stands, without a thread to ask; none for a builtin one or one that is not there.
     pub(crate) fn stored(&self, number: VariableNumber) -> Option<i64> {
         let variable = self.list.get(self.place(number).ok()?)?;
-        variable.builtin.is_none().then_some(variable.value)
+        variable.builtin.is_none().then_some(variable.stored())
     }
 
     /// The builtin ones with their numbers and values.
@@ -139,6 +164,7 @@ impl Variables {
                     },
                     builtin: None,
                     value: 0,
+                    slot: None,
                 },
             );
             index
@@ -153,7 +179,7 @@ impl Variables {
                 builtin: Some(builtin),
                 ..
             }) => builtin.value(thread),
-            Some(variable) => variable.value,
+            Some(variable) => variable.stored(),
             None => 0,
         }
     }
@@ -161,7 +187,46 @@ impl Variables {
     /// Gives a variable a value; a builtin one keeps its own.
     pub(crate) fn set(&mut self, number: u16, value: i64) {
         if let Some(variable) = self.get_or_create(VariableNumber(i32::from(number))) {
-            variable.value = value;
+            variable.store(value);
+        }
+    }
+
+    /// What a variable provides that the target does.
+    pub(crate) fn builtin(&self, number: VariableNumber) -> Option<Builtin> {
+        self.list.get(self.place(number).ok()?)?.builtin
+    }
+
+    /// The builtin ones.
+    pub(crate) fn builtins(&self) -> impl Iterator<Item = (VariableNumber, Builtin)> + '_ {
+        self.list
+            .iter()
+            .filter_map(|variable| Some((variable.definition.number, variable.builtin?)))
+    }
+
+    /// The numbers of time, thread and cpu, if there are all three.
+    pub(crate) fn stamp_numbers(&self) -> Option<[VariableNumber; 3]> {
+        let number = |builtin| {
+            self.builtins()
+                .find(|(_, other)| *other == builtin)
+                .map(|(number, _)| number)
+        };
+        let [time, thread, cpu] = Builtin::ALL.map(number);
+        Some([time?, thread?, cpu?])
+    }
+
+    /// Keeps a variable where pads see it from now on; it is made if it is not there.
+    pub(crate) fn share(&mut self, number: VariableNumber, slot: u32, memory: &Rc<PadMemory>) {
+        if let Some(variable) = self.get_or_create(number) {
+            variable.slot = Some((slot, Rc::clone(memory)));
+            variable.store(variable.value);
+        }
+    }
+
+    /// Takes all values back.
+    pub(crate) fn unshare(&mut self) {
+        for variable in &mut self.list {
+            variable.value = variable.stored();
+            variable.slot = None;
         }
     }
 }

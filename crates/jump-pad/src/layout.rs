@@ -18,8 +18,9 @@ pub(crate) mod header {
     pub(crate) const STOP: u64 = 68;
     pub(crate) const ORPHAN: u64 = 72;
     pub(crate) const CLOCK_BASE: u64 = 80;
-    pub(crate) const CLOCK_RATE: u64 = 88;
-    pub(crate) const CLOCK_START: u64 = 96;
+    // The 16 bytes from 88 on link the owner's futex into its list (see `SharedLayout::owner`).
+    pub(crate) const CLOCK_RATE: u64 = 104;
+    pub(crate) const CLOCK_START: u64 = 112;
     pub(crate) const ERROR: u64 = 128;
     pub(crate) const ERROR_SITE: u64 = 136;
     pub(crate) const ERROR_DETAIL: u64 = 144;
@@ -207,7 +208,8 @@ impl SharedLayout {
     }
 
     /// Where the 32-bit robust futex of the tracer is. Pads take the tracer for gone while it is 0 or has
-    /// `FUTEX_OWNER_DIED` set: they then touch no memory of the program that could be unreadable.
+    /// `FUTEX_OWNER_DIED` set: they then touch no memory of the program that could be unreadable. The kernel's list of
+    /// robust futexes goes through the word 32 bytes behind it, and the C library writes 24 bytes behind it.
     #[must_use]
     pub const fn owner(&self) -> u64 {
         header::OWNER

@@ -1,9 +1,11 @@
 //! Putting tracepoints in and taking them out.
 
-use tracewire_experiment::{Target, TargetError};
-use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION};
+use tracewire_experiment::{PadMaker, PadMemory, Target, TargetError};
+use tracewire_jump_pad::SharedLayout;
+use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION, Way};
 use tracewire_tracefile::Address;
 
+use crate::fast::Mechanism;
 use crate::maps::{self, ThreadStatus};
 use crate::process::Process;
 use crate::slots::{PAGE_SIZE, free_page};
@@ -67,6 +69,35 @@ impl Target for Process {
         }
         self.forget_jumps(|site| site == address.0);
         self.remove_breakpoint(address.0, Purpose::Tracepoint)
+    }
+
+    fn share_memory(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
+        self.attend(layout)
+    }
+
+    fn insert_pad(&mut self, address: Address, pad: PadMaker) -> Result<&'static str, TargetError> {
+        match self.insert_code(address, pad)? {
+            Mechanism::Jump(Way::Whole) => Ok("jump"),
+            Mechanism::Jump(Way::Punned) => Ok("punned jump"),
+            Mechanism::Jump(Way::Several) => Ok("jump over several instructions"),
+            Mechanism::Trap => Ok("trap"),
+        }
+    }
+
+    fn leave_pads(&mut self) {
+        self.empty_pads();
+    }
+
+    fn unshare_memory(&mut self) {
+        self.unmap_pads();
+        self.fast.attended = None;
+    }
+
+    fn take_demoted(&mut self) -> Vec<(Address, String)> {
+        std::mem::take(&mut self.fast.demoted)
+            .into_iter()
+            .map(|(site, why)| (Address(site), why))
+            .collect()
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// The signal that breaks the wait. It is ignored by default, so that one too many does no harm.
-const SIGNAL: libc::c_int = libc::SIGURG;
+pub(crate) const SIGNAL: libc::c_int = libc::SIGURG;
 
 /// How long to wait before the next try, long enough for the waiting thread to be scheduled.
 const RETRY: Duration = Duration::from_millis(1);

@@ -37,7 +37,8 @@ impl Process {
         for page in pages {
             self.unmap_page(page, PAGE_SIZE);
         }
-        self.leave_pads();
+        self.unmap_pads();
+        self.fast.attended = None;
         for thread in std::mem::take(&mut self.threads).into_values() {
             let signal = match &thread.pending {
                 Some(Pending::Signal(info)) if self.is_wanted(&thread, info.si_signo) => {

@@ -107,6 +107,7 @@ mod memory;
 mod modules;
 mod process;
 mod ptrace;
+mod pulse;
 mod registers;
 mod reports;
 mod run;

@@ -336,7 +336,11 @@ impl Process {
     /// Forgets threads that are no more.
     pub(crate) fn forget_threads(&mut self, are_gone: impl Fn(&Thread) -> bool) {
         let gone = self.threads.extract_if(.., |_, thread| are_gone(thread));
-        self.gone.extend(gone.map(|(id, _)| id));
+        let gone: Vec<Tid> = gone.map(|(id, _)| id).collect();
+        for id in &gone {
+            self.fast.forget_thread(*id);
+        }
+        self.gone.extend(gone);
     }
 
     /// A thread that has not ended; the leader may have.

@@ -10,6 +10,7 @@ use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_any};
+use crate::pulse::Pulse;
 use crate::standing::Standing;
 use crate::thread::{News, Pending, State, Thread};
 use crate::unclaimed;
@@ -39,7 +40,11 @@ impl Process {
     pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
         self.fast.forget_room();
         self.start_idle()?;
+        let mut pulse = self.fast.has_jumps().then(Pulse::start).flatten();
         loop {
+            if pulse.as_mut().is_some_and(Pulse::is_due) && self.look_around(handler) {
+                return Ok(Event::RunEnded);
+            }
             if let Some((_, event)) = self.next_event(handler)? {
                 return Ok(event);
             }
@@ -56,6 +61,12 @@ impl Process {
                 return Ok(event);
             }
         }
+    }
+
+    /// What is to be done now and then while pads run; whether the run is over.
+    pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler) -> bool {
+        self.look_for_strangers();
+        handler.look_around()
     }
 
     /// Lets every thread go on that stands and is not held. One that has something to tell does so first.
@@ -203,6 +214,7 @@ impl Process {
         if self.threads.get(&id).is_none_or(|thread| thread.held) {
             return Ok(());
         }
+        self.introduce(id);
         self.arm(id)
             .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;
         let catches_calls = self.catches_calls(id);

@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::interrupt::{Interrupter, Request};
 use crate::process::Process;
 use crate::ptrace::{Status, wait_any};
+use crate::pulse::Pulse;
 use crate::unclaimed;
 
 /// The processes that a debugger has to do with, which are run and waited for together.
@@ -104,7 +105,22 @@ impl Tracees {
     /// When the kernel refuses to go on tracing.
     pub fn wait(&mut self, handler: &mut dyn HitHandler) -> Result<Happened, Error> {
         let _mark = self.request.enter();
+        let mut pulse = None;
         loop {
+            let runs_pads = self
+                .processes
+                .iter()
+                .any(|process| process.fast.has_jumps());
+            if runs_pads && pulse.is_none() {
+                pulse = Pulse::start();
+            }
+            if runs_pads && pulse.as_mut().is_some_and(Pulse::is_due) {
+                for process in &mut self.processes {
+                    if process.fast.has_jumps() && process.look_around(handler) {
+                        return Ok(Happened::In(process.id(), Event::RunEnded));
+                    }
+                }
+            }
             let mut happened = None;
             for process in &mut self.processes {
                 happened = process.next_event(handler)?;

@@ -3,18 +3,19 @@
 mod support;
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions};
 use support::{Counter, Program, address, piece, run_to_end};
-use tracewire_experiment::Target;
+use tracewire_experiment::{PadCode, PadMaker, Target};
 use tracewire_target_linux::{Event, Mechanism, Process, SharedMemory};
 use tracewire_tracefile::Address;
 
 /// Code that counts in shared memory, without a trace.
-fn counting(memory: &SharedMemory, place: usize) -> Vec<u8> {
+fn counting(memory: &SharedMemory, place: usize) -> PadMaker {
     let counter = memory.address().0 + place as u64 * 8;
-    [
+    let code = [
         // lea rsp, [rsp-128]; pushfq; push rax; mov rax, counter
         &[0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50, 0x48, 0xb8][..],
         &counter.to_le_bytes(),
@@ -22,7 +23,13 @@ fn counting(memory: &SharedMemory, place: usize) -> Vec<u8> {
         &[0xf0, 0x48, 0xff, 0x00, 0x58, 0x9d],
         &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0],
     ]
-    .concat()
+    .concat();
+    Rc::new(move |_| {
+        Ok(PadCode {
+            code: code.clone(),
+            faults: Vec::new(),
+        })
+    })
 }
 
 fn count(memory: &SharedMemory, place: usize) -> u64 {
@@ -110,7 +117,7 @@ fn jumps_on_every_instruction_count_what_breakpoints_count() {
             .map(|site| Address(site.0.wrapping_sub(first).wrapping_add(base)))
             .collect();
         let before = code(&mut process, &sites);
-        let memory = process.share_memory(1 << 16).unwrap();
+        let memory = process.share_memory_of(1 << 16).unwrap();
         // From the last to the first, from the first to the last, every third: all orders must do.
         let count_of = sites.len();
         let orders: [Vec<usize>; 3] = [
@@ -124,7 +131,7 @@ fn jumps_on_every_instruction_count_what_breakpoints_count() {
             for place in order {
                 let site = sites[*place];
                 let code = counting(&memory, *place);
-                match process.insert_pad(site, &code, &[]) {
+                match process.insert_code(site, code) {
                     Ok(_) => {}
                     Err(_) => process.insert(site).unwrap(),
                 }
@@ -205,10 +212,8 @@ fn a_program_that_is_let_go_has_its_own_bytes() {
     )
     .unwrap();
     let site = address(&process, &program, "work");
-    let memory = process.share_memory(4096).unwrap();
-    let way = process
-        .insert_pad(site, &counting(&memory, 0), &[])
-        .unwrap();
+    let memory = process.share_memory_of(4096).unwrap();
+    let way = process.insert_code(site, counting(&memory, 0)).unwrap();
     assert!(matches!(way, Mechanism::Jump(_)));
     stdin.write_all(b"x").unwrap();
     let interrupter = process.interrupter();

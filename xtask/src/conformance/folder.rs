@@ -81,15 +81,12 @@ pub fn name_of(board: Board) -> String {
     format!("tracewire-{board}")
 }
 
-/// The suite's own board, with the library that tests of fast tracepoints link with, and ports that no other run has:
-/// the suite's own start at 2345, which it says behind the board.
+/// The suite's own board, with the library that tests of fast tracepoints link with, and ports that no other run has.
 fn description(board: Board) -> String {
     format!(
         "load_board_description \"{}\"\n\
          set_board_info in_proc_agent \"/usr/lib/libinproctrace.so\"\n\
-         trace add variable ::portnum write {{apply {{args {{\n\
-             if {{$::portnum == 2345}} {{ set ::portnum [expr {{10000 + 20 * ([pid] % 1000)}}] }}\n\
-         }}}}}}\n",
+         set ::portnum [expr {{10000 + 20 * ([pid] % 1000)}}]\n",
         board.of_the_suite()
     )
 }

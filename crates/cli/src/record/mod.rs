@@ -35,6 +35,7 @@ pub struct Request {
     pub start: Start,
     pub buffer: BufferSize,
     pub duration: Option<Duration>,
+    pub mechanism: tracewire_experiment::Mechanism,
 }
 
 /// The program.
@@ -59,6 +60,7 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         output: arguments.output,
         start: start(arguments.pid, arguments.program)?,
         duration: arguments.duration,
+        mechanism: arguments.mechanism.map(Into::into).unwrap_or_default(),
     };
     let report = run(request)?;
     report.print_ending();

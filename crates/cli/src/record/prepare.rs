@@ -127,6 +127,7 @@ impl Prepared {
             unreadable: Unreadable::Missing,
         };
         let mut experiment = Experiment::new(options, buffer);
+        experiment.set_mechanism(request.mechanism);
         for variable in variables {
             experiment.define_variable(variable.clone());
         }

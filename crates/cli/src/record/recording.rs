@@ -230,6 +230,14 @@ impl Recording {
     /// Puts tracepoints in; the run starts with the first.
     fn place(&mut self, placed: Vec<Placed>) -> anyhow::Result<()> {
         report::placed(&placed);
+        let mut addresses: Vec<Address> = placed.iter().map(|one| one.definition.address).collect();
+        if !self.ever_placed {
+            addresses.extend(
+                self.experiment
+                    .tracepoints()
+                    .map(|tracepoint| tracepoint.definition().address),
+            );
+        }
         for one in placed {
             self.prepare_marker(&one);
             let number = one.definition.number;
@@ -269,6 +277,7 @@ impl Recording {
             }
             self.describe();
         }
+        report::served(&self.experiment, &addresses);
         Ok(())
     }
 
@@ -340,6 +349,7 @@ impl Recording {
         );
         let tracepoints = describe::tracepoints(&self.experiment, &self.past);
         let missing = missing(&self.experiment, &self.past);
+        let (losses, torn) = self.experiment.losses();
         let written = description
             .map_err(anyhow::Error::from)
             .and_then(|description| self.experiment.into_store().finish(&description));
@@ -359,6 +369,8 @@ impl Recording {
             pending: self.pending,
             ever_placed: self.ever_placed,
             attached_to: (!self.spawned).then_some(process),
+            losses,
+            torn,
         };
         match failure {
             None => Ok(report),

@@ -1,11 +1,12 @@
 //! What is said on stderr: what was set where, how the run ended, what to do next.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use tracewire_experiment::Missing;
+use tracewire_experiment::{Experiment, FrameStore, Missing, Served};
 use tracewire_script::{Pending, Placed, Script};
 use tracewire_target_linux::Event;
-use tracewire_tracefile::{ThreadId, Tracepoint};
+use tracewire_tracefile::{Address, ThreadId, Tracepoint};
 use tracewire_views::words;
 
 /// How many locations of one tracepoint are told one by one.
@@ -24,6 +25,10 @@ pub struct Report {
     pub pending: Vec<Pending>,
     pub ever_placed: bool,
     pub attached_to: Option<ThreadId>,
+    /// Frames that pads could not keep.
+    pub losses: tracewire_experiment::Losses,
+    /// Frames that were begun in pads and never finished.
+    pub torn: u64,
 }
 
 /// Why the run is over.
@@ -106,6 +111,32 @@ fn where_it_is(placed: &Placed) -> String {
     text
 }
 
+/// Says what serves tracepoints that have been put in at these addresses.
+pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address]) {
+    let mut told: BTreeMap<(i32, String), u64> = BTreeMap::new();
+    for tracepoint in experiment.tracepoints() {
+        let definition = tracepoint.definition();
+        if !addresses.contains(&definition.address) {
+            continue;
+        }
+        let words = match experiment.served(definition.address) {
+            Some(Served::Jump(way)) => (*way).to_owned(),
+            Some(Served::Trap(Some(why))) => format!("trap: {}", words::printable(why)),
+            Some(Served::Trap(None)) => "trap".to_owned(),
+            None => continue,
+        };
+        *told.entry((definition.number.0, words)).or_default() += 1;
+    }
+    for ((number, words), count) in told {
+        let many = if count > 1 {
+            format!(" ({count} locations)")
+        } else {
+            String::new()
+        };
+        say(format_args!("tracepoint {number} by {words}{many}"));
+    }
+}
+
 /// Says which tracepoints wait.
 pub fn pending(pending: &[Pending]) {
     for one in pending {
@@ -151,6 +182,18 @@ impl Report {
                 hits.join(", ")
             }
         ));
+        for (count, why) in [
+            (
+                self.losses.lost,
+                "the program was faster than this could read",
+            ),
+            (self.losses.too_long, "they were too long"),
+            (self.torn, "they were never finished"),
+        ] {
+            if count > 0 {
+                warn(format_args!("{} lost: {why}", words::count(count, "frame")));
+            }
+        }
         for (number, missing) in &self.missing {
             let first = missing
                 .first

@@ -200,6 +200,10 @@ impl HitHandler for Handler<'_> {
         MarkedHandler::new(self.experiment, self.markers).hit(hit, thread)
     }
 
+    fn look_around(&mut self) -> bool {
+        self.experiment.look_around()
+    }
+
     fn thread_ended(&mut self, thread: ThreadId) {
         self.experiment.thread_ended(thread);
     }

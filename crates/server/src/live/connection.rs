@@ -34,8 +34,7 @@ struct State {
     everything: bool,
     /// Something runs, and an interrupt breaks the wait.
     running: bool,
-    /// The client has asked for the program to be stopped, or has gone. GDB may ask before it hears of a stop that has
-    /// been told, and then means the next run, as gdbserver understands it.
+    /// The client has asked for the program to be stopped, or has gone.
     stop: bool,
     /// What has been read and not been looked at, from `start` on.
     input: Vec<u8>,
@@ -58,8 +57,8 @@ impl State {
         self.input.get(self.start..).unwrap_or_default()
     }
 
-    /// Takes note of a read; an interrupt in it, and the connection's end, are a wish that the program stops.
-    fn add(&mut self, read: io::Result<usize>, buffer: &[u8]) {
+    /// Takes note of a read; whether there is an interrupt in it, or the connection has ended.
+    fn add(&mut self, read: io::Result<usize>, buffer: &[u8]) -> bool {
         match read {
             Ok(0) => self.end = Some(Ok(())),
             Ok(count) => {
@@ -71,12 +70,12 @@ impl State {
                 self.input.extend_from_slice(bytes);
                 let (interrupted, in_packet) = interrupts(bytes, self.in_packet);
                 self.in_packet = in_packet;
-                self.stop |= interrupted;
+                return interrupted;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return false,
             Err(error) => self.end = Some(Err(error.kind())),
         }
-        self.stop |= self.end.is_some();
+        true
     }
 
     /// Hands out what has been read, up to the end of its first packet: what comes behind is looked at with the program
@@ -138,6 +137,10 @@ impl Attention {
     pub(super) fn while_running(self: &Arc<Self>, interrupter: &Interrupter) -> Running {
         let mut state = self.state();
         state.running = true;
+        // An interrupt may have come with the packet that lets the program run.
+        let (interrupted, in_packet) = interrupts(state.rest(), false);
+        state.in_packet = in_packet;
+        state.stop = interrupted || state.end.is_some();
         if state.stop {
             interrupter.interrupt();
         }
@@ -223,8 +226,9 @@ fn watch(transport: &mut Transport, attention: &Attention, interrupter: &Interru
             continue;
         }
         let read = transport.read(&mut buffer);
-        state.add(read, &buffer);
-        let breaks = state.stop || state.everything;
+        let wanted = state.add(read, &buffer);
+        state.stop |= wanted;
+        let breaks = wanted || state.everything;
         drop(state);
         attention.changed.notify_all();
         if breaks {

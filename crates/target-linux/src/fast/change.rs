@@ -92,9 +92,12 @@ impl Process {
 
     /// Makes the pad and writes the jump. No jump reads the bytes at the site.
     fn put_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
-        let placement = self.place_jump(site, body.code.len())?;
+        // How long the code is does not depend on its place, but for the form of a few jumps.
+        const SLACK: usize = 64;
+        let length = (body.0)(site)?.code.len() + SLACK;
+        let placement = self.place_jump(site, length)?;
         let (pad, springboard) = (placement.pad, placement.springboard);
-        let written = self.write_jump(site, body, placement);
+        let written = self.write_jump(site, body, length, placement);
         if written.is_err() {
             self.fast.pads.remove(&pad);
             self.fast.areas.forget_use(pad);
@@ -110,6 +113,7 @@ impl Process {
         &mut self,
         site: u64,
         body: &Body,
+        length: usize,
         Placement {
             jump,
             pad,
@@ -117,8 +121,13 @@ impl Process {
         }: Placement,
     ) -> Result<(), NoJump> {
         let block = jump.block();
-        let copy = block.copy(pad + body.code.len() as u64)?;
-        let code = [body.code.as_slice(), &copy.code].concat();
+        let made = (body.0)(pad)?;
+        if made.code.len() > length {
+            return Err(NoJump::NoMemory);
+        }
+        let start = made.code.len() as u64;
+        let copy = block.copy(pad + start)?;
+        let code = [made.code.as_slice(), &copy.code].concat();
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.memory.write(pad, &code).map_err(write)?;
         if let Some(springboard) = springboard {
@@ -134,8 +143,8 @@ impl Process {
         let entry = Pad {
             site,
             springboard,
-            body: body.code.len() as u64,
-            faults: body.faults.clone(),
+            body: start,
+            faults: made.faults,
             copy,
             displaced: site..site + block.length() as u64,
             restartable: block

@@ -1,6 +1,6 @@
 //! What a tracepoint is served by, and by what not.
 
-use tracewire_experiment::TargetError;
+use tracewire_experiment::{PadMaker, TargetError};
 use tracewire_jump_pad::relocate::Way;
 use tracewire_tracefile::Address;
 
@@ -18,20 +18,17 @@ pub enum Mechanism {
 }
 
 impl Process {
-    /// Puts a jump in that leads to code of this process's own: `code` is entered at its first byte with all registers
-    /// as they are at `address`, and left behind its last with all as it was. Then the displaced instructions are
-    /// executed. `faults` are instructions of the code that may fault, and where to go on then, as offsets into it.
+    /// Puts a jump in that leads to code of ours. Then the displaced instructions are executed.
     ///
     /// A tracepoint that is there is replaced. [`Target::remove`](tracewire_experiment::Target::remove) takes it out.
     ///
     /// # Errors
     /// When there can be no jump, with the reason; then a [`Target::insert`](tracewire_experiment::Target::insert) may
     /// still do.
-    pub fn insert_pad(
+    pub fn insert_code(
         &mut self,
         address: Address,
-        code: &[u8],
-        faults: &[(u32, u32)],
+        code: PadMaker,
     ) -> Result<Mechanism, TargetError> {
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
         if self.has_ended() {
@@ -44,11 +41,7 @@ impl Process {
         }
         self.check_code(address.0)
             .map_err(|reason| refuse(reason.to_owned()))?;
-        let body = Body {
-            code: code.to_vec(),
-            faults: faults.to_vec(),
-        };
-        self.insert_jump(address.0, &body)
+        self.insert_jump(address.0, &Body(code))
             .map_err(|error| refuse(error.to_string()))?;
         self.raise_semaphore(address.0);
         self.mechanism(address)
@@ -65,14 +58,5 @@ impl Process {
             .get(&address.0)
             .filter(|breakpoint| breakpoint.tracepoint)
             .map(|_| Mechanism::Trap)
-    }
-
-    /// Tracepoints that were jumps and had to become traps since the last call, because another jump or breakpoint came
-    /// near, and why.
-    pub fn take_demoted(&mut self) -> Vec<(Address, String)> {
-        std::mem::take(&mut self.fast.demoted)
-            .into_iter()
-            .map(|(site, why)| (Address(site), why))
-            .collect()
     }
 }

@@ -7,6 +7,7 @@
 //! does not leave half done even if we are killed: the program never runs with a part of a jump.
 
 mod areas;
+mod attend;
 mod change;
 mod mechanism;
 mod place;
@@ -18,12 +19,16 @@ mod threads;
 pub(crate) use place::NoJump;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Range;
 
 use crate::event::Event;
+use tracewire_experiment::PadMaker;
+use tracewire_jump_pad::Fault;
 use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
 
 use areas::Areas;
+use attend::Attended;
 pub use mechanism::Mechanism;
 use place::Room;
 pub use shared::{Ownership, SharedMemory};
@@ -43,20 +48,22 @@ pub(crate) struct Fast {
     /// Where branches lead, by the mapping whose code they are in.
     landings: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Sites whose jump has become a trap, and why.
-    demoted: Vec<(u64, String)>,
+    pub(crate) demoted: Vec<(u64, String)>,
     /// The address and the size of what is shared.
     shared: Vec<(u64, u64)>,
+    pub(crate) attended: Option<Attended>,
     /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
     interrupted: bool,
 }
 
 /// What a pad does before the displaced instructions.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Body {
-    /// Machine code for any address, entered at its first byte and left behind its last.
-    pub(crate) code: Vec<u8>,
-    /// Instructions that may fault, and where to go on then, as offsets into the code, rising.
-    pub(crate) faults: Vec<(u32, u32)>,
+#[derive(Clone)]
+pub(crate) struct Body(pub(crate) PadMaker);
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Body")
+    }
 }
 
 /// A jump at its site.
@@ -75,7 +82,7 @@ struct Pad {
     springboard: Option<u64>,
     /// The length of the body.
     body: u64,
-    faults: Vec<(u32, u32)>,
+    faults: Vec<Fault>,
     copy: Copy,
     /// The displaced instructions: their addresses.
     displaced: Range<u64>,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tracewire_jump_pad::CannotCompile;
 use tracewire_jump_pad::relocate::{JUMP_LENGTH, Jump, MAX_INSTRUCTION, Unmovable, Way, landings};
 
 use crate::maps::{self, Mapping, ThreadStatus};
@@ -34,6 +35,8 @@ pub(crate) enum NoJump {
     ShadowStack,
     #[error("its memory cannot be written: {0}")]
     Write(String),
+    #[error(transparent)]
+    Code(#[from] CannotCompile),
     #[error("the jump would lie across two pages")]
     TwoPages,
 }

@@ -108,16 +108,16 @@ impl Process {
 
     /// Unmaps all pads and the shared memory, now that no jump leads there, unless some thread may come back to
     /// them: then they stay, and do no harm.
-    pub(crate) fn leave_pads(&mut self) {
+    pub(crate) fn unmap_pads(&mut self) {
         for pad in self.fast.pads.values_mut() {
             pad.retired = true;
         }
         self.free_pads();
         if self.fast.pads.is_empty() {
-            let areas: Vec<_> = self.fast.areas.all().collect();
-            for area in areas {
+            for area in std::mem::take(&mut self.fast.areas).all() {
                 self.unmap_page(area.start, area.end - area.start);
             }
+            self.fast.forget_room();
             self.unmap_shared();
         }
     }

@@ -218,7 +218,7 @@ impl Process {
     ///
     /// # Errors
     /// Why the process cannot be had to, in words for the user.
-    pub fn share_memory(&mut self, size: u64) -> Result<SharedMemory, String> {
+    pub fn share_memory_of(&mut self, size: u64) -> Result<SharedMemory, String> {
         self.make_shared(size).map_err(|error| error.to_string())
     }
 

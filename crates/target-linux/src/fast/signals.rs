@@ -8,6 +8,7 @@
 
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::HitHandler;
+use tracewire_jump_pad::FaultKind;
 use tracewire_jump_pad::relocate::Place;
 
 use super::threads::undo_spot;
@@ -46,9 +47,14 @@ impl Process {
     fn resume_at(&self, start: u64, offset: u64) -> Option<u64> {
         let faults = &self.fast.pads.get(&start)?.faults;
         let offset = u32::try_from(offset).ok()?;
-        let index = faults.binary_search_by_key(&offset, |(at, _)| *at).ok()?;
-        let (_, resume) = faults.get(index)?;
-        Some(start + u64::from(*resume))
+        let index = faults
+            .binary_search_by_key(&offset, |fault| fault.at)
+            .ok()?;
+        let fault = faults.get(index)?;
+        if fault.kind == FaultKind::Stack {
+            self.fast.count_without_stack();
+        }
+        Some(start + u64::from(fault.resume))
     }
 
     /// Where in a pad the instruction is that stood at an address within a jump.

@@ -111,6 +111,14 @@ impl Process {
         Some(())
     }
 
+    /// Takes all threads out of pads, as far as can be.
+    pub(crate) fn empty_pads(&mut self) {
+        self.absorb_all();
+        for id in self.standing() {
+            self.leave_pad(id);
+        }
+    }
+
     /// Changes the registers of a thread among the displaced instructions to what they would be without us, if it can
     /// go on there.
     pub(super) fn back_to_program(

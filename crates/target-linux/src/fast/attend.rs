@@ -1,0 +1,149 @@
+//! What pads have to be told while they run: who the threads are, that we are there, what time it is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tracewire_experiment::{PadMemory, PadNews};
+use tracewire_jump_pad::{Features, Shared, SharedLayout};
+
+use super::{Fast, Ownership};
+use crate::maps::AuxiliaryVector;
+use crate::process::Process;
+use crate::ptrace::Tid;
+use crate::thread::State;
+use crate::width::Width;
+
+/// Memory that pads use, and the threads that they know.
+#[derive(Debug)]
+pub(crate) struct Attended {
+    shared: Shared,
+    news: Arc<PadNews>,
+    /// The threads by their `fs` bases.
+    threads: BTreeMap<u64, Tid>,
+    /// Held as long as we are there.
+    _ownership: Ownership,
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.news.gone.store(true, Ordering::Release);
+    }
+}
+
+impl Fast {
+    pub(super) fn count_without_stack(&self) {
+        if let Some(attended) = &self.attended {
+            attended.news.without_stack.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A thread is no more.
+    pub(crate) fn forget_thread(&mut self, id: Tid) {
+        if let Some(attended) = &mut self.attended {
+            attended.threads.retain(|_, thread| *thread != id);
+            attended.shared.forget_thread(crate::error::thread_id(id));
+        }
+    }
+}
+
+impl Process {
+    /// Sets memory up for pads.
+    pub(crate) fn attend(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
+        if self.width != Width::Bits64 {
+            return Err("pads are 64-bit code, and the program is not".to_owned());
+        }
+        if let Some(mut before) = self.fast.attended.take() {
+            before.threads.clear();
+        }
+        let memory = self.share_memory_of(layout.size())?;
+        let owner = usize::try_from(layout.owner()).map_err(|error| error.to_string())?;
+        let ownership = memory.own(owner).map_err(|error| error.to_string())?;
+        let base = memory.as_ptr();
+        // SAFETY: the mapping has the layout's size, and is kept by what is given back beside the value.
+        let shared = unsafe { Shared::create(base, layout) };
+        // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
+        let own = unsafe { Shared::open(base, memory.size() as u64) }
+            .map_err(|error| error.to_string())?;
+        let news = Arc::new(PadNews::default());
+        self.fast.attended = Some(Attended {
+            shared: own,
+            news: Arc::clone(&news),
+            threads: BTreeMap::new(),
+            _ownership: ownership,
+        });
+        for id in self.standing() {
+            self.introduce(id);
+        }
+        let thread = self.any_thread();
+        Ok(PadMemory {
+            shared,
+            address: memory.address(),
+            registers: self.settings.registers,
+            features: features(thread),
+            news,
+            keeper: Box::new(memory),
+        })
+    }
+
+    /// Tells the pads of a thread that stands, if they do not know it.
+    pub(crate) fn introduce(&mut self, id: Tid) {
+        let Some(attended) = &mut self.fast.attended else {
+            return;
+        };
+        if attended.threads.values().any(|known| *known == id) {
+            return;
+        }
+        let Some(registers) = self
+            .threads
+            .get(&id)
+            .and_then(|thread| thread.stopped()?.registers().ok())
+        else {
+            return;
+        };
+        let base = registers.fs_base;
+        // One that it shares with the thread that made it is that thread's.
+        if base != 0 && !attended.threads.contains_key(&base) {
+            attended.threads.insert(base, id);
+            attended
+                .shared
+                .set_thread(base, crate::error::thread_id(id));
+        }
+    }
+
+    /// Stops threads that the pads do not know yet, so that they can be introduced as they go on.
+    pub(crate) fn look_for_strangers(&self) {
+        let Some(attended) = &self.fast.attended else {
+            return;
+        };
+        for thread in self.threads.values() {
+            if thread.process == self.id
+                && matches!(thread.state, State::Running(_))
+                && thread.can_be_stopped()
+                && !attended.threads.values().any(|known| *known == thread.id)
+            {
+                thread.interrupt();
+            }
+        }
+    }
+}
+
+/// What this machine can do, for a program that runs on it.
+fn features(thread: Tid) -> Features {
+    use std::arch::is_x86_feature_detected;
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    /// The bit of `AT_HWCAP2` by which the kernel allows `rdfsbase`.
+    const FSGSBASE: u64 = 2;
+    let leaves = __cpuid(0).eax;
+    let hwcap2 = AuxiliaryVector::read(thread, Width::Bits64)
+        .ok()
+        .and_then(|vector| vector.get(libc::AT_HWCAP2))
+        .unwrap_or(0);
+    Features {
+        rdpid: leaves >= 7 && __cpuid_count(7, 0).ecx & (1 << 22) != 0,
+        fsgsbase: hwcap2 & FSGSBASE != 0,
+        xgetbv1: leaves >= 0xd && __cpuid_count(0xd, 1).eax & (1 << 2) != 0,
+        avx: is_x86_feature_detected!("avx"),
+        avx512: is_x86_feature_detected!("avx512f"),
+    }
+}
