@@ -106,6 +106,10 @@ impl HitHandler for MarkedHandler<'_> {
         }
     }
 
+    fn look_around(&mut self) -> bool {
+        self.inner.look_around()
+    }
+
     fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {
         self.inner.stops_at(address, thread)
     }
