@@ -33,16 +33,16 @@ pub enum Command {
     /// Run a program, or attach to one, with tracepoints in it, and save what they saw
     #[command(after_help = RECORD_HELP, after_long_help = RECORD_LONG_HELP)]
     Record(RecordArguments),
-    /// Say what a trace file holds: how the run went, tracepoints, variables
+    /// Say what a trace file or an execution trace holds
     #[command(after_help = INFO_HELP)]
     Info(InfoArguments),
-    /// Show frames of a trace file: where and when, and every value collected
+    /// Show frames of a trace file, or instructions of an execution trace and the state before them
     #[command(after_help = SHOW_HELP)]
     Show(ShowArguments),
-    /// Find frames of a trace file by place, tracepoint, time, thread, source line or values
+    /// Find frames of a trace file, or instructions of an execution trace
     #[command(after_help = FIND_HELP)]
     Find(FindArguments),
-    /// Say what is wrong with a trace file, and where
+    /// Say what is wrong with a trace file or an execution trace, and where
     #[command(after_help = crate::check::HELP)]
     Check(crate::check::CheckArguments),
     /// Write a good trace file of all that is whole in a cut or damaged one
@@ -192,11 +192,12 @@ const INFO_HELP: &str = "\
 Examples:
   tracewire info run.tf
   tracewire info --json run.tf | jq .status
-  tracewire info simulated.tf --architecture nios2";
+  tracewire info simulated.tf --architecture nios2
+  tracewire info cpu.trace.gz";
 
 #[derive(Args, Debug)]
 pub struct InfoArguments {
-    /// The trace file
+    /// The trace file or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// One JSON object instead of text
@@ -214,11 +215,13 @@ Examples:
   tracewire show run.tf
   tracewire show run.tf --frame 3
   tracewire show run.tf --tracepoint 2 --json | jq .values
-  tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb";
+  tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb
+  tracewire show cpu.trace --instruction 100..120
+  tracewire show cpu.trace --time 5000 --memory 0x80100000,16 --json";
 
 #[derive(Args, Debug)]
 pub struct ShowArguments {
-    /// The trace file
+    /// The trace file or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Only this frame, or these: N, N..M (without M), N..=M, N.. or ..M
@@ -227,6 +230,18 @@ pub struct ShowArguments {
     /// Only frames of this tracepoint
     #[arg(long, value_name = "N")]
     pub tracepoint: Option<i32>,
+    /// Of an execution trace: only this instruction, or these: N, N..M (without M), N..=M, N.. or ..M
+    #[arg(long, value_name = "N[..M]", value_parser = crate::frames::FrameRange::parse)]
+    pub instruction: Option<crate::frames::FrameRange>,
+    /// Of an execution trace: the first instruction at this time or later, in the trace's own unit
+    #[arg(long, value_name = "T", value_parser = crate::execution::look::parse_ticks, conflicts_with = "instruction")]
+    pub time: Option<u64>,
+    /// Of an execution trace: only instructions of this cpu
+    #[arg(long, value_name = "C")]
+    pub cpu: Option<u32>,
+    /// Of an execution trace: memory before each instruction; may be given several times
+    #[arg(long, value_name = "ADDR,LEN", value_parser = crate::execution::look::parse_memory)]
+    pub memory: Vec<tracewire_exec_analysis::view::MemoryPart>,
     /// The program, or one of its libraries; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
@@ -248,11 +263,13 @@ Examples:
   tracewire find run.tf --line sample.c:14
   tracewire find run.tf --where 'depth == 0 && j->id > 2'
   tracewire find run.tf --range 0x401000 0x401fff --from 100
-  tracewire find run.tf --thread 4711 --time 1465540656..";
+  tracewire find run.tf --thread 4711 --time 1465540656..
+  tracewire find cpu.trace --writes 0x80100000,4 --before 5000 --last
+  tracewire find cpu.trace --register t0 --first";
 
 #[derive(Args, Debug)]
 pub struct FindArguments {
-    /// The trace file
+    /// The trace file or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// Frames whose program counter is this address
@@ -273,7 +290,7 @@ pub struct FindArguments {
     /// Frames of this thread ($trace_thread)
     #[arg(long, value_name = "N")]
     pub thread: Option<u32>,
-    /// Frames made on this cpu ($trace_cpu)
+    /// Frames made on this cpu ($trace_cpu), or instructions of it
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
     /// Frames in the code of a source line
@@ -282,10 +299,28 @@ pub struct FindArguments {
     /// Frames for which an expression over collected values is true; a frame that lacks a value it needs does not fit
     #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<String>,
-    /// Only the first frame that fits
+    /// Instructions of an execution trace that write any of these bytes
+    #[arg(long, value_name = "ADDR[,LEN]", value_parser = crate::execution::look::parse_place)]
+    pub writes: Option<(u64, u64)>,
+    /// Instructions of an execution trace that read any of these bytes
+    #[arg(long, value_name = "ADDR[,LEN]", value_parser = crate::execution::look::parse_place)]
+    pub reads: Option<(u64, u64)>,
+    /// Instructions of an execution trace that write this register
+    #[arg(long, value_name = "NAME")]
+    pub register: Option<String>,
+    /// Only instructions before this one
+    #[arg(long, value_name = "N")]
+    pub before: Option<u64>,
+    /// Only instructions after this one
+    #[arg(long, value_name = "N")]
+    pub after: Option<u64>,
+    /// Only the last instruction that fits
+    #[arg(long, conflicts_with = "first")]
+    pub last: bool,
+    /// Only the first one that fits
     #[arg(long)]
     pub first: bool,
-    /// Start at this frame
+    /// Start at this frame or instruction
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,
     /// The program, or one of its libraries; may be given several times
@@ -299,7 +334,7 @@ pub struct FindArguments {
 }
 
 /// An address: hexadecimal with `0x`, or decimal.
-fn parse_address(text: &str) -> Result<u64, String> {
+pub fn parse_address(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) if !digits.starts_with(['+', '-']) => u64::from_str_radix(digits, 16),
         _ => text.parse(),

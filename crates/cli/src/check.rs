@@ -8,10 +8,13 @@ use serde_json::{Value, json};
 use tracewire_check::{Finding, LISTED, Place, Severity};
 
 use crate::Answer;
+use crate::execution::{self, Kind};
 use crate::{look, open};
 
 pub const HELP: &str = "\
 An error is damage or a contradiction, a warning what a reader should know. Exit status 1 when there is an error.
+Of an execution trace: lines that cannot be read, loads that contradict what memory held, a program counter that jumps \
+without a branch, lines that are missing, time that goes backwards, a text that is cut.
 
 Examples:
   tracewire check run.tf
@@ -19,9 +22,12 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct CheckArguments {
-    /// The trace file
+    /// The trace file or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// The program, for its machine
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
     /// One JSON object a line instead of text
     #[arg(long)]
     pub json: bool,
@@ -31,7 +37,11 @@ pub struct CheckArguments {
 
 /// `check`.
 pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
-    let file = arguments.machine.trace_file(&arguments.file, &[])?;
+    let path = match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => return execution::check::run(&source, arguments),
+        Kind::TraceFile(path) => path,
+    };
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
     let report = tracewire_check::check(&file);
     let mut output = look::output();
     for finding in &report.findings {

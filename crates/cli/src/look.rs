@@ -10,6 +10,7 @@ use tracewire_views::{
 
 use crate::Answer;
 use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
+use crate::execution::{self, Kind};
 use crate::frames::FrameRange;
 use crate::open;
 
@@ -21,6 +22,16 @@ const FRAMES_A_TABLE: usize = 1000;
 pub fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>> {
     let stdout = anstream::stdout().lock();
     BufWriter::with_capacity(1 << 16, stdout)
+}
+
+/// Refuses arguments that are for execution traces.
+fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => {
+            anyhow::bail!("{name} is for execution traces, and this is a trace file")
+        }
+        None => Ok(()),
+    }
 }
 
 /// `info`.
@@ -37,7 +48,11 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
         output.flush()?;
         return Ok(Answer::Yes);
     }
-    let file = arguments.machine.trace_file(&arguments.file, &[])?;
+    let path = match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => return execution::look::info(source, arguments),
+        Kind::TraceFile(path) => path,
+    };
+    let file = arguments.machine.trace_file(&path, &[])?;
     let mut info = Info::of(&file);
     if let Some(machine) = arguments.machine.architecture {
         info.architecture = Some(machine.name().to_owned());
@@ -58,9 +73,17 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
 
 /// `show`.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
-    let file = arguments
-        .machine
-        .trace_file(&arguments.file, &arguments.elf)?;
+    let path = match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => return execution::look::show(source, arguments),
+        Kind::TraceFile(path) => path,
+    };
+    refuse(&[
+        ("--instruction", arguments.instruction.is_some()),
+        ("--time", arguments.time.is_some()),
+        ("--cpu", arguments.cpu.is_some()),
+        ("--memory", !arguments.memory.is_empty()),
+    ])?;
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
     let mut output = output();
     if arguments.gdb {
         let path = std::path::absolute(&arguments.file)?;
@@ -168,9 +191,19 @@ fn no_such_frame(number: u64, file: &TraceFile) -> anyhow::Error {
 
 /// `find`.
 pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
-    let file = arguments
-        .machine
-        .trace_file(&arguments.file, &arguments.elf)?;
+    let path = match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => return execution::look::find(source, arguments),
+        Kind::TraceFile(path) => path,
+    };
+    refuse(&[
+        ("--writes", arguments.writes.is_some()),
+        ("--reads", arguments.reads.is_some()),
+        ("--register", arguments.register.is_some()),
+        ("--before", arguments.before.is_some()),
+        ("--after", arguments.after.is_some()),
+        ("--last", arguments.last),
+    ])?;
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
     let criteria = criteria(arguments)?;
     let symbols_wanted = arguments.json || criteria.line.is_some() || criteria.condition.is_some();
     let program = if symbols_wanted || !arguments.elf.is_empty() {

@@ -4,6 +4,7 @@ mod arguments;
 mod check;
 mod convert;
 mod demo;
+mod execution;
 mod frames;
 mod gdbserver;
 mod look;

@@ -2,3 +2,5 @@
 #![deny(missing_docs)]
 
 pub mod check;
+pub mod state;
+pub mod view;

@@ -116,6 +116,13 @@ impl DebuggerRegisters {
         Ok(block[start..start + place.size() as usize].to_vec())
     }
 
+    /// Puts what a name of the trace holds now into a register block, as [`Self::block`] makes them.
+    pub fn put_name(&self, block: &mut [Option<u8>], name: RegisterId, value: &RegisterValue) {
+        for part in self.parts.get(name.0 as usize).copied().unwrap_or_default() {
+            self.put(block, part, value);
+        }
+    }
+
     /// The names that have a value, those that share registers in the order in which they were written.
     fn in_order(
         &self,
@@ -156,7 +163,7 @@ impl DebuggerRegisters {
         if is_big {
             bytes.reverse();
         }
-        if part.register_bit % 8 == 0 && part.bits % 8 == 0 {
+        if part.register_bit.is_multiple_of(8) && part.bits.is_multiple_of(8) {
             let (low, count) = (
                 usize::from(part.register_bit / 8),
                 usize::from(part.bits / 8),

@@ -288,7 +288,7 @@ impl Sink for Sample {
         match instruction.set {
             Some(InstructionSet::O) => self.add(Family::Aarch64, 16),
             Some(InstructionSet::T16 | InstructionSet::T32) => self.add(Family::Arm, 16),
-            Some(InstructionSet::T) => self.add(Family::Arm, 8),
+            Some(InstructionSet::T) if self.is_tarmac => self.add(Family::Arm, 8),
             Some(InstructionSet::A) if self.is_tarmac => self.add(Family::Arm, 16),
             _ => {}
         }

@@ -59,7 +59,7 @@ use memchr::memchr;
 pub use error::{LineError, UnparsedLine};
 pub use owner::{AHEAD, WINDOW};
 pub use pieces::Piece;
-pub use source::{Compression, OpenError, TraceText};
+pub use source::{Compression, OpenError, TraceText, beginning};
 
 use crate::record::{
     Access, AccessKind, Event, Instruction, Line, Owner, Record, RegisterWrite, Time,

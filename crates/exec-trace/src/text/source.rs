@@ -193,6 +193,29 @@ impl Deref for TraceText {
     }
 }
 
+/// The first bytes of a file's text, decompressed: up to `length`. Compressed data that are damaged give what is before
+/// the damage.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn beginning(path: &Path, length: usize) -> io::Result<Vec<u8>> {
+    let mut reader = BufReader::with_capacity(1 << 16, File::open(path)?);
+    let compression = Compression::detect(reader.fill_buf()?);
+    let mut text = Vec::new();
+    let limit = length as u64;
+    // What is wrong further on is for whoever reads it all.
+    let _ = match compression {
+        Compression::None => return reader.take(limit).read_to_end(&mut text).map(|_| text),
+        Compression::Gzip => flate2::bufread::MultiGzDecoder::new(reader)
+            .take(limit)
+            .read_to_end(&mut text),
+        Compression::Zstandard => zstd::Decoder::with_buffer(reader)?
+            .take(limit)
+            .read_to_end(&mut text),
+    };
+    Ok(text)
+}
+
 fn map(file: &File) -> io::Result<memmap2::Mmap> {
     // SAFETY: the map is only read. Bytes that another process changes meanwhile change what is read, and every
     // use checks them anew; a file that another process cuts short ends this one with SIGBUS, as for every program

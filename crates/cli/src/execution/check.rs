@@ -1,0 +1,100 @@
+//! `check` on execution traces.
+
+use std::io::Write;
+
+use anyhow::Context;
+use serde_json::json;
+use tracewire_exec_analysis::check::{Finding, check};
+use tracewire_exec_trace::machine::{Machine, guess};
+use tracewire_exec_trace::recording::{OpenOptions, Recording};
+use tracewire_exec_trace::text::{Format, TraceText};
+
+use super::open::{Source, elf_architecture};
+use crate::Answer;
+use crate::check::CheckArguments;
+use crate::look::output;
+
+/// The text of a trace; that of a compact form is made anew.
+fn text(source: &Source) -> anyhow::Result<TraceText> {
+    let shown = source.shown().display();
+    let text = TraceText::open(source.path()).with_context(|| format!("{shown}"))?;
+    if !Recording::is_compact(&text) {
+        return Ok(text);
+    }
+    let recording = Recording::open(source.path(), &OpenOptions::default())
+        .with_context(|| format!("{shown}"))?;
+    let mut file = tempfile::NamedTempFile::new().context("no temporary file for the text")?;
+    recording.write_text(&mut file)?;
+    Ok(TraceText::open(file.path())?)
+}
+
+pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer> {
+    let text = text(source)?;
+    let shown = source.shown().display();
+    let format =
+        Format::detect(&text).with_context(|| format!("{shown} has no line of a trace"))?;
+    let machine = arguments
+        .machine
+        .architecture
+        .or_else(|| elf_architecture(&arguments.elf))
+        .or_else(|| guess(format, &text))
+        .map(Machine::of);
+    if machine.is_none() {
+        anstream::eprintln!(
+            "tracewire: note: {shown} does not tell its machine, and jumps are not checked: --architecture NAME tells"
+        );
+    }
+    let report = check(format, &text, machine);
+    let mut output = output();
+    let mut count = report.count;
+    for finding in &report.findings {
+        write(&mut output, finding, arguments.json)?;
+    }
+    if let Some(error) = text.cut() {
+        count += 1;
+        let message = format!("the compressed data are cut or damaged: {error}");
+        if arguments.json {
+            let line = report.lines;
+            writeln!(
+                output,
+                "{}",
+                json!({ "severity": "error", "line": line, "message": message })
+            )?;
+        } else {
+            writeln!(output, "error: {message}")?;
+        }
+    }
+    output.flush()?;
+    let unlisted = report.count - report.findings.len() as u64;
+    if unlisted > 0 {
+        anstream::eprintln!("tracewire: {unlisted} more are not listed");
+    }
+    anstream::eprintln!(
+        "tracewire: {shown}: {} lines, {} instructions, {}",
+        report.lines,
+        report.instructions,
+        match count {
+            0 => "no fault".to_owned(),
+            1 => "1 fault".to_owned(),
+            _ => format!("{count} faults"),
+        }
+    );
+    Ok(if count == 0 { Answer::Yes } else { Answer::No })
+}
+
+fn write(output: &mut impl Write, finding: &Finding, json: bool) -> std::io::Result<()> {
+    let Finding {
+        line,
+        instruction,
+        fault,
+    } = finding;
+    if !json {
+        return writeln!(output, "error: line {line}: {fault}");
+    }
+    let mut object = json!({ "severity": "error", "line": line });
+    if let Some(instruction) = instruction {
+        object["instruction"] = instruction.0.into();
+    }
+    object["message"] = fault.to_string().into();
+    writeln!(output, "{object}")
+}

@@ -1,0 +1,366 @@
+//! `info`, `show` and `find` on execution traces.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use anyhow::{Context, bail};
+use tracewire_exec_analysis::state::Registers;
+use tracewire_exec_analysis::view::{MemoryPart, Viewer, info_json, info_text};
+use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
+use tracewire_exec_trace::recording::{RegisterId, Search, What};
+use tracewire_tracefile::Address;
+
+use super::open::{Opened, Source};
+use crate::Answer;
+use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
+use crate::frames::FrameRange;
+use crate::look::output;
+
+/// Refuses arguments that are for trace files.
+fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => bail!("{name} is for trace files, and this is an execution trace"),
+        None => Ok(()),
+    }
+}
+
+/// `info`.
+pub fn info(source: Source, arguments: &InfoArguments) -> anyhow::Result<Answer> {
+    let opened = source.open(&[], arguments.machine.architecture)?;
+    let mut output = output();
+    if arguments.json {
+        writeln!(output, "{}", info_json(&opened.recording))?;
+    } else {
+        let name = opened.shown().display().to_string();
+        write!(output, "{}", info_text(&opened.recording, &name))?;
+    }
+    output.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// A part of memory, `ADDR,LEN`.
+pub fn parse_memory(text: &str) -> Result<MemoryPart, String> {
+    const EXPECTED: &str = "expected ADDRESS,LENGTH such as 0x1000,16, of at most 1 MiB";
+    let (address, length) = text.split_once(',').ok_or(EXPECTED)?;
+    let address = crate::arguments::parse_address(address)?;
+    let length = crate::arguments::parse_address(length).map_err(|_| EXPECTED)?;
+    match u32::try_from(length) {
+        Ok(length @ 1..=0x10_0000) => Ok(MemoryPart {
+            address: Address(address),
+            length,
+        }),
+        _ => Err(EXPECTED.to_owned()),
+    }
+}
+
+/// Addresses, `ADDR[,LEN]`.
+pub fn parse_place(text: &str) -> Result<(u64, u64), String> {
+    let (address, length) = match text.split_once(',') {
+        Some((address, length)) => (address, crate::arguments::parse_address(length)?),
+        None => (text, 1),
+    };
+    let address = crate::arguments::parse_address(address)?;
+    if length == 0 {
+        return Err("expected a length of at least 1".to_owned());
+    }
+    Ok((address, address.saturating_add(length - 1)))
+}
+
+/// A time as a number of the trace's own unit.
+pub fn parse_ticks(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "expected a time of the trace, a decimal number".to_owned())
+}
+
+/// `show`.
+pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer> {
+    refuse(&[
+        ("--frame", arguments.frame.is_some()),
+        ("--tracepoint", arguments.tracepoint.is_some()),
+        ("--gdb", arguments.gdb),
+    ])?;
+    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let recording = &opened.recording;
+    let cpu = arguments.cpu.map(CpuNumber);
+    let range = chosen(&opened, arguments)?;
+    let viewer = Viewer::new(
+        recording,
+        opened.registers.as_ref(),
+        opened.symbols.as_ref(),
+    );
+    let mut output = output();
+    let mut shown = 0u64;
+    let start = range.start.min(recording.len());
+    let numbers = start..range.end.unwrap_or(u64::MAX).min(recording.len());
+    let as_list = !arguments.json && !range.single;
+    let mut registers = if as_list {
+        None
+    } else {
+        let before = InstructionNumber(start);
+        Some(Registers::at(recording, opened.registers.as_ref(), before)?)
+    };
+    let mut failed: Option<anyhow::Error> = None;
+    recording.instructions(numbers, &mut |executed| {
+        let mut write = || -> anyhow::Result<()> {
+            if cpu.is_none_or(|cpu| executed.cpu == cpu) {
+                shown += 1;
+                match &registers {
+                    None => writeln!(output, "{}", viewer.line(&executed))?,
+                    Some(registers) if arguments.json => {
+                        let json = viewer.json(&executed, registers, &arguments.memory)?;
+                        writeln!(output, "{json}")?;
+                    }
+                    Some(registers) => {
+                        let text = viewer.text(&executed, registers, &arguments.memory)?;
+                        write!(output, "{text}")?;
+                    }
+                }
+            }
+            if let Some(registers) = &mut registers {
+                registers.apply(&executed);
+            }
+            Ok(())
+        };
+        match write() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    output.flush()?;
+    if shown == 0 {
+        anstream::eprintln!(
+            "tracewire: no instruction to show: the trace has {}",
+            recording.len()
+        );
+        return Ok(Answer::No);
+    }
+    Ok(Answer::Yes)
+}
+
+/// The instructions that `show` is asked for.
+fn chosen(opened: &Opened, arguments: &ShowArguments) -> anyhow::Result<FrameRange> {
+    let recording = &opened.recording;
+    if let Some(ticks) = arguments.time {
+        let found = recording.at_time(ticks, arguments.cpu.map(CpuNumber))?;
+        let Some(InstructionNumber(number)) = found else {
+            bail!("no instruction is at time {ticks} or later");
+        };
+        return Ok(FrameRange {
+            start: number,
+            end: Some(number + 1),
+            single: true,
+        });
+    }
+    let range = arguments.instruction.unwrap_or(FrameRange {
+        start: 0,
+        end: None,
+        single: false,
+    });
+    if range.single && range.start >= recording.len() {
+        bail!(
+            "there is no instruction {}: the trace has {}, numbered from 0",
+            range.start,
+            recording.len()
+        );
+    }
+    Ok(range)
+}
+
+/// `find`.
+pub fn find(source: Source, arguments: &FindArguments) -> anyhow::Result<Answer> {
+    refuse(&[
+        ("--tracepoint", arguments.tracepoint.is_some()),
+        ("--time", arguments.time.is_some()),
+        ("--thread", arguments.thread.is_some()),
+        ("--where", arguments.condition.is_some()),
+    ])?;
+    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let recording = &opened.recording;
+    let searches = searches(&opened, arguments)?;
+    let first = arguments
+        .after
+        .map_or(0, |after| after.saturating_add(1))
+        .max(arguments.from);
+    let end = arguments.before.unwrap_or(u64::MAX).min(recording.len());
+    let (only_first, only_last) = (arguments.first, arguments.last);
+
+    let found = match &searches[..] {
+        // What one search can do needs no list.
+        [one] if one.len() == 1 && (only_first || only_last) => {
+            let found = if only_first {
+                recording.find_first(&one[0], InstructionNumber(first))?
+            } else {
+                recording.find_last(&one[0], InstructionNumber(end))?
+            };
+            found
+                .map(|number| number.0)
+                .filter(|number| (first..end).contains(number))
+                .into_iter()
+                .collect()
+        }
+        _ => all(&opened, &searches, first..end)?,
+    };
+    let found: Vec<u64> = match (only_first, only_last) {
+        (true, _) => found.into_iter().take(1).collect(),
+        (_, true) => found.last().copied().into_iter().collect(),
+        _ => found,
+    };
+    write_found(&opened, &found, arguments.json)?;
+    Ok(if found.is_empty() {
+        Answer::No
+    } else {
+        Answer::Yes
+    })
+}
+
+fn write_found(opened: &Opened, found: &[u64], json: bool) -> anyhow::Result<()> {
+    let recording = &opened.recording;
+    let mut output = output();
+    let viewer = Viewer::new(
+        recording,
+        opened.registers.as_ref(),
+        opened.symbols.as_ref(),
+    );
+    for number in found {
+        let number = InstructionNumber(*number);
+        if json {
+            let Some(executed) = recording.instruction(number)? else {
+                continue;
+            };
+            let registers = Registers::at(recording, opened.registers.as_ref(), number)?;
+            writeln!(output, "{}", viewer.json(&executed, &registers, &[])?)?;
+        } else {
+            writeln!(output, "{number}")?;
+        }
+    }
+    output.flush()?;
+    Ok(())
+}
+
+/// The instructions of a range that each group of searches finds, in order; without a search, all of them.
+fn all(
+    opened: &Opened,
+    searches: &[Vec<Search>],
+    range: std::ops::Range<u64>,
+) -> anyhow::Result<Vec<u64>> {
+    let mut fitting: Option<Vec<u64>> = None;
+    for group in searches {
+        let mut found = Vec::new();
+        for search in group {
+            opened
+                .recording
+                .find_all(search, range.clone(), &mut |number| {
+                    found.push(number.0);
+                    ControlFlow::Continue(())
+                })?;
+        }
+        if group.len() > 1 {
+            found.sort_unstable();
+            found.dedup();
+        }
+        fitting = Some(match fitting {
+            None => found,
+            Some(before) => {
+                let found: BTreeSet<u64> = found.into_iter().collect();
+                before
+                    .into_iter()
+                    .filter(|number| found.contains(number))
+                    .collect()
+            }
+        });
+    }
+    Ok(fitting.unwrap_or_else(|| range.collect()))
+}
+
+/// What is looked for: every group must find an instruction, each by any of its searches.
+fn searches(opened: &Opened, arguments: &FindArguments) -> anyhow::Result<Vec<Vec<Search>>> {
+    let cpu = arguments.cpu.map(CpuNumber);
+    let search = |what, first, last| {
+        let search = Search::new(what, first..=last);
+        match cpu {
+            Some(cpu) => search.on_cpu(cpu),
+            None => search,
+        }
+    };
+    let mut groups = Vec::new();
+    if let Some(pc) = arguments.pc {
+        groups.push(vec![search(What::Visit, pc, pc)]);
+    }
+    for (bounds, outside) in [(&arguments.range, false), (&arguments.outside, true)] {
+        let Some([a, b]) = bounds.as_deref() else {
+            continue;
+        };
+        if a > b {
+            let name = if outside { "--outside" } else { "--range" };
+            bail!("{name} {a:#x} {b:#x}: expected the lower address first");
+        }
+        let group = if outside {
+            let below = a.checked_sub(1).map(|last| search(What::Visit, 0, last));
+            let above = b
+                .checked_add(1)
+                .map(|first| search(What::Visit, first, u64::MAX));
+            below.into_iter().chain(above).collect()
+        } else {
+            vec![search(What::Visit, *a, *b)]
+        };
+        groups.push(group);
+    }
+    for (what, place) in [
+        (What::Write, arguments.writes),
+        (What::Read, arguments.reads),
+    ] {
+        if let Some((first, last)) = place {
+            groups.push(vec![search(what, first, last)]);
+        }
+    }
+    if let Some(name) = &arguments.register {
+        let registers = registers_named(opened, name)?;
+        let one = |id| search(What::Register(id), 0, u64::MAX);
+        groups.push(registers.into_iter().map(one).collect());
+    }
+    if let Some(line) = &arguments.line {
+        let symbols = opened
+            .symbols
+            .as_ref()
+            .context("--line needs the program: add --elf PROGRAM")?;
+        let places = symbols
+            .resolve(line, None)
+            .with_context(|| format!("--line {line}"))?;
+        let one = |address: Address| search(What::Visit, address.0, address.0);
+        groups.push(places.iter().map(|place| one(place.address)).collect());
+    }
+    if groups.is_empty() && cpu.is_some() {
+        groups.push(vec![search(What::Visit, 0, u64::MAX)]);
+    }
+    Ok(groups)
+}
+
+/// The registers that the trace writes which are meant by a name: the trace's own, else those that are the same to GDB.
+pub fn registers_named(opened: &Opened, name: &str) -> anyhow::Result<Vec<RegisterId>> {
+    let mut found: Vec<RegisterId> = opened.recording.register(name).into_iter().collect();
+    if let Some(registers) = &opened.registers {
+        for part in registers
+            .machine()
+            .locate(name.as_bytes())
+            .unwrap_or_default()
+        {
+            for id in registers.names_of(part.register) {
+                if !found.contains(&id) {
+                    found.push(id);
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        let known = opened.recording.register_names().join(" ");
+        bail!("the trace never writes a register `{name}`; it writes: {known}");
+    }
+    Ok(found)
+}

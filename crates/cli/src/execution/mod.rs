@@ -1,0 +1,7 @@
+//! Execution traces on the command line.
+
+pub mod check;
+pub mod look;
+mod open;
+
+pub use open::{Kind, kind};

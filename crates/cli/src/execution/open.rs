@@ -1,0 +1,276 @@
+//! Which kind of trace a file is, and opening an execution trace with the program behind it.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+use tracewire_exec_trace::debugger::DebuggerRegisters;
+use tracewire_exec_trace::machine::{Machine, of_elf};
+use tracewire_exec_trace::recording::{Image, OpenOptions, Progress, Recording};
+use tracewire_exec_trace::text::{Format, beginning};
+use tracewire_symbols::Symbols;
+use tracewire_tracefile::{Address, Architecture};
+
+/// The longest part of a program that is zero and stands in no file, such as `.bss`, that is taken for memory.
+const MOST_ZEROS: u64 = 64 << 20;
+
+/// How much of a file is looked at to tell its kind.
+const LOOKED_AT: usize = 4 << 20;
+
+/// The kinds of files that the commands take.
+#[derive(Debug)]
+pub enum Kind {
+    /// A GDB trace file, or what is none of them.
+    TraceFile(PathBuf),
+    /// An execution trace.
+    Execution(Source),
+}
+
+/// An execution trace in a file; what came from a pipe is in a temporary one.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    shown: PathBuf,
+    _folder: Option<TempDir>,
+}
+
+/// Tells the kind of a file from its content. `-` is the standard input.
+pub fn kind(path: &Path) -> anyhow::Result<Kind> {
+    let shown = path.to_owned();
+    let is_input = path.as_os_str() == "-";
+    let metadata = fs::metadata(path);
+    let is_pipe = is_input || metadata.is_ok_and(|of| !of.is_file() && !of.is_dir());
+    let (path, folder) = if is_pipe {
+        // What comes through a pipe can be looked at once only.
+        let folder =
+            tempfile::tempdir().context("no temporary folder for what comes from a pipe")?;
+        let kept = folder.path().join("pipe");
+        let mut file = File::create(&kept)?;
+        let copied = if is_input {
+            io::copy(&mut io::stdin().lock(), &mut file)
+        } else {
+            io::copy(&mut File::open(path)?, &mut file)
+        };
+        copied.with_context(|| format!("cannot read {}", shown.display()))?;
+        (kept, Some(folder))
+    } else {
+        (path.to_owned(), None)
+    };
+    if !is_execution(&path) {
+        return Ok(Kind::TraceFile(match folder {
+            // A trace file is small enough to stay until the program ends.
+            Some(folder) => folder.keep().join("pipe"),
+            None => path,
+        }));
+    }
+    Ok(Kind::Execution(Source {
+        path,
+        shown,
+        _folder: folder,
+    }))
+}
+
+fn is_execution(path: &Path) -> bool {
+    // What cannot be read is left to whoever says so best.
+    let Ok(bytes) = beginning(path, LOOKED_AT) else {
+        return false;
+    };
+    let is_trace_file = bytes.starts_with(b"\x7fTRACE");
+    !is_trace_file && (Recording::is_compact(&bytes) || Format::detect(&bytes).is_some())
+}
+
+/// An execution trace, opened, with what is known of its machine and program.
+#[derive(Debug)]
+pub struct Opened {
+    pub recording: Recording,
+    pub registers: Option<DebuggerRegisters>,
+    pub symbols: Option<Symbols>,
+    source: Source,
+}
+
+impl Source {
+    /// The file that has the content.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the user called it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// Opens it, with the machine that was named, else that of the program, else the one that the content tells.
+    pub fn open(
+        self,
+        elf: &[PathBuf],
+        architecture: Option<Architecture>,
+    ) -> anyhow::Result<Opened> {
+        let symbols = symbols(elf)?;
+        let architecture = architecture.or_else(|| elf_architecture(elf));
+        let progress = ProgressLine::new(&self.shown);
+        let tell = |progress_made| progress.tell(progress_made);
+        let options = OpenOptions {
+            architecture,
+            image: symbols.as_ref().map_or(Image::default(), image),
+            cache: cache(),
+            progress: Some(&tell),
+        };
+        let recording = Recording::open(&self.path, &options);
+        progress.end();
+        let recording = recording.with_context(|| self.shown.display().to_string())?;
+        let registers = recording
+            .architecture()
+            .map(|machine| DebuggerRegisters::new(&recording, Machine::of(machine)));
+        Ok(Opened {
+            recording,
+            registers,
+            symbols,
+            source: self,
+        })
+    }
+}
+
+impl Opened {
+    /// What the user called the trace.
+    pub fn shown(&self) -> &Path {
+        self.source.shown()
+    }
+
+    /// The machine, which some commands need.
+    pub fn machine(&self) -> anyhow::Result<&'static Machine> {
+        self.registers
+            .as_ref()
+            .map(DebuggerRegisters::machine)
+            .with_context(|| {
+                format!(
+                    "{} does not tell which machine it is of: add --architecture NAME or --elf PROGRAM",
+                    self.shown().display()
+                )
+            })
+    }
+}
+
+/// The machine that the first program is for.
+pub fn elf_architecture(elf: &[PathBuf]) -> Option<Architecture> {
+    elf.iter().find_map(|path| {
+        let mut head = Vec::new();
+        File::open(path)
+            .ok()?
+            .take(64)
+            .read_to_end(&mut head)
+            .ok()?;
+        of_elf(&head)
+    })
+}
+
+fn symbols(elf: &[PathBuf]) -> anyhow::Result<Option<Symbols>> {
+    if elf.is_empty() {
+        return Ok(None);
+    }
+    let mut symbols = Symbols::new();
+    for path in elf {
+        symbols
+            .add_module(path, 0)
+            .with_context(|| format!("{} cannot be used", path.display()))?;
+    }
+    Ok(Some(symbols))
+}
+
+/// What memory holds when the programs are loaded.
+pub fn image(symbols: &Symbols) -> Image {
+    let mut pieces = Vec::new();
+    for module in symbols.modules() {
+        let Ok(bytes) = fs::read(&module.path) else {
+            continue;
+        };
+        for segment in &module.segments {
+            let start = usize::try_from(segment.file_offset).unwrap_or(usize::MAX);
+            let size = usize::try_from(segment.file_size).unwrap_or(usize::MAX);
+            let bytes = bytes.get(start..).unwrap_or_default();
+            let mut content = bytes.get(..size).unwrap_or(bytes).to_vec();
+            let zeros = segment
+                .size
+                .saturating_sub(segment.file_size)
+                .min(MOST_ZEROS);
+            content.resize(content.len() + zeros as usize, 0);
+            pieces.push((Address(segment.address.0), content));
+        }
+    }
+    Image::new(pieces)
+}
+
+/// Where indexes go that cannot stand beside their traces.
+fn cache() -> Option<PathBuf> {
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(caches.join("tracewire"))
+}
+
+/// How far the index is, on a terminal.
+struct ProgressLine {
+    name: String,
+    is_shown: bool,
+    start: Instant,
+    latest: Mutex<Option<Instant>>,
+}
+
+impl ProgressLine {
+    fn new(path: &Path) -> Self {
+        Self {
+            name: path.display().to_string(),
+            is_shown: io::stderr().is_terminal(),
+            start: Instant::now(),
+            latest: Mutex::new(None),
+        }
+    }
+
+    fn tell(&self, progress: Progress) {
+        let Ok(mut latest) = self.latest.lock() else {
+            return;
+        };
+        let now = Instant::now();
+        // Nobody wants to know of what is done at once.
+        let is_early = now.duration_since(self.start) < Duration::from_millis(500);
+        let is_soon =
+            latest.is_some_and(|before| now.duration_since(before) < Duration::from_millis(100));
+        if !self.is_shown || is_early || is_soon {
+            return;
+        }
+        *latest = Some(now);
+        let megabytes = progress.done / 1_000_000;
+        let share = progress
+            .all
+            .map_or(String::new(), |all| format!(" of {} MB", all / 1_000_000));
+        // A terminal that is gone is no reason to stop.
+        let _ = write!(
+            io::stderr(),
+            "\rtracewire: {}: indexing, {megabytes} MB{share} ",
+            self.name
+        );
+    }
+
+    fn end(&self) {
+        if self.latest.lock().is_ok_and(|latest| latest.is_some()) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Refuses a file that is no execution trace.
+pub fn execution(path: &Path) -> anyhow::Result<Source> {
+    match kind(path)? {
+        Kind::Execution(source) => Ok(source),
+        Kind::TraceFile(_) => bail!(
+            "{} is no execution trace: expected QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form",
+            path.display()
+        ),
+    }
+}
