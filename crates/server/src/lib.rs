@@ -45,5 +45,5 @@ mod transport;
 pub use address::{AddressError, ListenAddress};
 pub use log::SessionLog;
 pub use serve::serve_saved;
-pub use session::{Answer, Ended, PACKET_SIZE, Responder, run};
+pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unasked, run};
 pub use transport::{Listener, Transport};

@@ -23,11 +23,21 @@ pub trait Responder {
     /// Answers a request. A reply should fit [`PACKET_SIZE`] where the request lets it be cut.
     fn respond(&mut self, request: &Request) -> Answer;
 
-    /// Called when the client has sent nothing that could be read: waits until there is something to tell it unasked.
-    /// None once it has sent something, or when there will be nothing before it does.
-    fn unasked(&mut self) -> Option<Notification> {
-        None
+    /// Called when the client has sent nothing that could be read: waits for something to tell it unasked.
+    fn unasked(&mut self) -> Unasked {
+        Unasked::Nothing
     }
+}
+
+/// What a client is told without having asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unasked {
+    /// This.
+    Notification(Notification),
+    /// It may have sent something meanwhile.
+    Interrupted,
+    /// Nothing, before it sends something.
+    Nothing,
 }
 
 /// The answer to a request.
@@ -98,8 +108,10 @@ pub(crate) fn run_on<T: Read + Write>(
     let mut buffer = vec![0; READ];
     loop {
         while !has_sent(transport) {
-            let Some(notification) = responder.unasked() else {
-                break;
+            let notification = match responder.unasked() {
+                Unasked::Notification(notification) => notification,
+                Unasked::Interrupted => continue,
+                Unasked::Nothing => break,
             };
             session.notify(&notification);
             if !session.write(transport)? {

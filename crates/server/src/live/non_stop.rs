@@ -10,6 +10,7 @@ use tracewire_tracefile::ThreadId;
 
 use super::program::LiveProgram;
 use super::run::News;
+use crate::session::Unasked;
 
 /// Whether the mode is on, and what the client has not taken note of yet.
 #[derive(Debug, Default)]
@@ -128,26 +129,28 @@ impl LiveProgram {
         }
     }
 
-    /// Waits for something that the client is to be told of; none once it has sent something, or nothing runs.
-    pub(super) fn await_news(&mut self) -> Option<Notification> {
+    /// Waits for something that the client is to be told of.
+    pub(super) fn await_news(&mut self) -> Unasked {
         while self.non_stop.on {
             if !self.non_stop.outstanding
                 && let Some(reply) = self.first_in_queue()
             {
                 self.non_stop.outstanding = true;
-                return Some(Notification::Stop(reply));
+                return Unasked::Notification(Notification::Stop(reply));
             }
             if !self.inferiors.tracees.any_runs() {
-                return None;
+                return Unasked::Nothing;
             }
             match self.await_event() {
                 Ok(Happened::Interrupted) => {
                     if self.attention.stop_is_wanted() {
                         self.interrupt_current();
                     }
-                    return None;
+                    return Unasked::Interrupted;
                 }
-                Ok(Happened::NothingRuns) if !self.client.none_resumed => return None,
+                Ok(Happened::NothingRuns) if !self.client.none_resumed => {
+                    return Unasked::Nothing;
+                }
                 Ok(happened) => {
                     if let Happened::In(process, event) = happened {
                         self.hold(process, event);
@@ -155,10 +158,10 @@ impl LiveProgram {
                     let news = self.news(happened);
                     self.non_stop.queue.push_back(news);
                 }
-                Err(_) => return None,
+                Err(_) => return Unasked::Nothing,
             }
         }
-        None
+        Unasked::Nothing
     }
 
     /// Sends the selected process what the terminal's interrupt key does.

@@ -10,9 +10,7 @@ use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
 use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
 use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::TransferRequest;
-use tracewire_packets::{
-    Failure, Notification, Numbers, Reply, Request, ThreadList, ThreadSelector, Which,
-};
+use tracewire_packets::{Failure, Numbers, Reply, Request, ThreadList, ThreadSelector, Which};
 use tracewire_target_linux::{CaughtCalls, Interrupter, Launch, Process, await_end};
 use tracewire_tracefile::{Address, Architecture, RegisterNumber, ThreadId, X86Registers};
 
@@ -27,7 +25,7 @@ use super::run::Told;
 pub(super) use super::trace::done;
 use super::trace::{SaveFolder, Trace, TraceMachine};
 use super::{search, signals};
-use crate::session::{Answer, PACKET_SIZE, Responder};
+use crate::session::{Answer, PACKET_SIZE, Responder, Unasked};
 
 /// The processes that are debugged, and a trace experiment on one of them.
 #[derive(Debug)]
@@ -525,7 +523,7 @@ impl Responder for LiveProgram {
         features
     }
 
-    fn unasked(&mut self) -> Option<Notification> {
+    fn unasked(&mut self) -> Unasked {
         self.await_news()
     }
 
