@@ -57,6 +57,16 @@ impl Process {
             .map(|thread| (thread_id(thread.process), thread_id(thread.id)))
     }
 
+    /// The children by fork that are yet to be told of.
+    pub fn new_children(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.threads
+            .values()
+            .filter_map(|thread| match thread.news {
+                Some(News::Forked(child)) => Some(thread_id(child)),
+                _ => None,
+            })
+    }
+
     /// Whether a thread runs, or is about to, that a debugger could be told of.
     pub(crate) fn is_going(&self) -> bool {
         let alone = |process| {

@@ -142,12 +142,20 @@ impl Inferiors {
         self.traced = self.current();
     }
 
-    /// The threads that are alive, each with its process.
+    /// The threads that are alive, each with its process. Those of a child that the client is yet to be told of are not
+    /// among them.
     pub(super) fn threads(&self) -> Vec<(u32, ThreadId)> {
         self.tracees
             .threads()
             .map(|(process, thread)| (process.0, thread))
+            .filter(|(process, _)| self.known.contains_key(process))
             .collect()
+    }
+
+    /// The children of a process that the client is yet to be told of.
+    pub(super) fn untold_children(&self, process: u32) -> Vec<u32> {
+        let children = self.of(process).into_iter().flat_map(Process::new_children);
+        children.map(|child| child.0).collect()
     }
 
     /// The thread that registers are read from.

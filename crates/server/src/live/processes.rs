@@ -100,6 +100,11 @@ impl LiveProgram {
 
     /// Lets a process go its own way.
     pub(super) fn let_process_go(&mut self, id: u32) -> Result<(), Error> {
+        for child in self.inferiors.untold_children(id) {
+            if let Some(child) = self.inferiors.remove(child) {
+                child.detach()?;
+            }
+        }
         self.non_stop.forget(id);
         if self.inferiors.traced() == Some(id) {
             self.trace.stop_for_good(self.inferiors.traced_mut());
@@ -117,6 +122,11 @@ impl LiveProgram {
     }
 
     pub(super) fn kill(&mut self, id: u32) {
+        for child in self.inferiors.untold_children(id) {
+            if let Some(child) = self.inferiors.remove(child) {
+                child.kill();
+            }
+        }
         self.non_stop.forget(id);
         if let Some(process) = self
             .inferiors

@@ -151,9 +151,11 @@ impl LiveProgram {
         what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
     ) -> Result<(), Error> {
         let told = &mut self.told;
+        // A child that the client is yet to be told of stands.
+        let known = self.inferiors.ids();
         for process in self.inferiors.tracees.iter_mut() {
             process.resume(|process, thread| {
-                let kind = what(process.0, thread)?;
+                let kind = what(process.0, thread).filter(|_| known.contains(&process.0))?;
                 told.remove(&thread);
                 Some(resumption(kind))
             })?;
