@@ -135,6 +135,30 @@ impl Recording {
         open::open(path, options)
     }
 
+    /// Indexes text that is in memory, in memory.
+    ///
+    /// # Errors
+    ///
+    /// When it is of no known format.
+    pub fn of_text(text: &[u8], options: &OpenOptions<'_>) -> Result<Self, OpenError> {
+        open::open_text(text, options)
+    }
+
+    /// Opens a compact form that is in memory.
+    ///
+    /// # Errors
+    ///
+    /// When it is cut, damaged or of another version.
+    pub fn of_compact(bytes: Vec<u8>, options: &OpenOptions<'_>) -> Result<Self, OpenError> {
+        open::open_compact(bytes, options)
+    }
+
+    /// The compact form, as [`Self::save_compact`] writes it.
+    #[must_use]
+    pub fn compact(&self) -> Vec<u8> {
+        self.store().bytes().to_vec()
+    }
+
     /// Whether a file begins as compact forms do.
     #[must_use]
     pub fn is_compact(first_bytes: &[u8]) -> bool {

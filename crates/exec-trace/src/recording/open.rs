@@ -14,7 +14,7 @@ use crate::index::{
     BuildError, Bytes, Key, MAGIC, Plan, Scratch, Store, Target, Unusable, VERSION, build,
 };
 use crate::record::CpuNumber;
-use crate::text::Format;
+use crate::text::{Compression, Format};
 
 /// How a trace is opened.
 #[derive(Default)]
@@ -174,6 +174,28 @@ fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, OpenEr
         None => again.make(path, options.progress)?,
     };
     recording(path, store, Some(again), options)
+}
+
+/// Text in memory, indexed in memory.
+pub(super) fn open_text(text: &[u8], options: &OpenOptions<'_>) -> Result<Recording, OpenError> {
+    let plan = Planned {
+        architecture: options.architecture,
+        key: Key::default(),
+        all: Some(text.len() as u64),
+        progress: options.progress,
+    };
+    let path = Path::new("-");
+    recording(path, plan.make(path, text, Room::MEMORY)?, None, options)
+}
+
+/// A compact form in memory.
+pub(super) fn open_compact(
+    bytes: Vec<u8>,
+    options: &OpenOptions<'_>,
+) -> Result<Recording, OpenError> {
+    let path = Path::new("-");
+    let store = Store::read(Bytes::Memory(bytes)).map_err(|why| unusable(path, why))?;
+    recording(path, store, None, options)
 }
 
 fn io_error(path: &Path) -> impl Fn(io::Error) -> OpenError + '_ {
@@ -387,16 +409,15 @@ fn decompressed<'a>(
 ) -> io::Result<(Box<dyn Read + Send + 'a>, bool)> {
     let mut first = Vec::new();
     (&mut input).take(4).read_to_end(&mut first)?;
-    let is_gzip = first.starts_with(&[0x1f, 0x8b]);
-    let is_zstd = first == [0x28, 0xb5, 0x2f, 0xfd];
+    let compression = Compression::detect(&first);
     let input = io::Cursor::new(first).chain(input);
-    Ok(if is_gzip {
-        let input = BufReader::with_capacity(1 << 18, input);
-        (Box::new(flate2::bufread::MultiGzDecoder::new(input)), false)
-    } else if is_zstd {
-        (Box::new(zstd::Decoder::new(input)?), false)
-    } else {
-        (Box::new(input), true)
+    Ok(match compression {
+        Compression::None => (Box::new(input), true),
+        Compression::Gzip => {
+            let input = BufReader::with_capacity(1 << 18, input);
+            (Box::new(flate2::bufread::MultiGzDecoder::new(input)), false)
+        }
+        Compression::Zstandard => (Box::new(zstd::Decoder::new(input)?), false),
     })
 }
 
