@@ -7,7 +7,7 @@ use tracewire_experiment::{Hit, HitHandler};
 use crate::debug::{StopCause, stopped};
 use crate::event::Event;
 use crate::process::Process;
-use crate::ptrace::{Stopped, Tid};
+use crate::ptrace::Tid;
 use crate::thread::Pending;
 use crate::width::Width;
 
@@ -45,7 +45,7 @@ pub(crate) struct AtCall {
 }
 
 /// The results by which the kernel says to itself that a call is to be made again.
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+const RESTARTS: std::ops::RangeInclusive<i32> = -516..=-512;
 
 impl Process {
     /// Says which system calls stop a thread of the process from now on.
@@ -74,12 +74,13 @@ impl Process {
             return;
         };
         thread.has_stopped();
-        let Some((leaves, number)) = thread
+        let Some((leaves, registers)) = thread
             .stopped()
-            .and_then(|stopped| Some((stopped.leaves_system_call(), call_number(stopped)?)))
+            .and_then(|stopped| Some((stopped.leaves_system_call(), stopped.registers().ok()?)))
         else {
             return;
         };
+        let number = registers.orig_rax as u32;
         thread.enters_call = !leaves;
         let stepped = leaves && std::mem::take(&mut thread.steps_call);
         let again = !leaves
@@ -87,7 +88,15 @@ impl Process {
                 .restarts_call
                 .take()
                 .is_some_and(|before| before == number || restart == number);
-        if thread.process == own && self.caught_calls.holds(number) && !again {
+        // It was taken out of the call by a request of ours to stop, and will make it again at once: nothing to tell.
+        let result = registers.rax as i32;
+        if leaves
+            && !stepped
+            && thread.interrupt_due.get()
+            && (RESTARTS.contains(&result) || result == -libc::EINTR)
+        {
+            thread.restarts_call = Some(number);
+        } else if thread.process == own && self.caught_calls.holds(number) && !again {
             thread.pending = Some(Pending::Call(AtCall {
                 number,
                 leaves,
@@ -95,27 +104,6 @@ impl Process {
             }));
         } else if stepped {
             thread.pending = Some(Pending::Stepped);
-        }
-    }
-
-    /// A thread has left a system call because all threads were to stand, and will make it again at once: there is nothing
-    /// to tell.
-    pub(crate) fn forget_interrupted_call(&mut self, id: Tid) {
-        let Some(thread) = self.threads.get_mut(&id) else {
-            return;
-        };
-        let Some(Pending::Call(call)) = thread.pending else {
-            return;
-        };
-        let restarts = call.leaves
-            && !call.stepped
-            && thread
-                .stopped()
-                .and_then(|stopped| stopped.registers().ok())
-                .is_some_and(|registers| RESTARTS.contains(&(registers.rax as i64)));
-        if restarts {
-            thread.pending = None;
-            thread.restarts_call = Some(call.number);
         }
     }
 
@@ -144,8 +132,4 @@ impl Process {
         };
         self.is_debugged(id).then(|| stopped(id, cause))
     }
-}
-
-fn call_number(thread: &Stopped) -> Option<u32> {
-    Some(thread.registers().ok()?.orig_rax as u32)
 }

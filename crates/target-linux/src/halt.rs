@@ -43,7 +43,7 @@ impl Process {
     /// Takes note of what a wait tells while all threads are to stop.
     fn halted(&mut self, id: Tid, status: Status) {
         self.note(id, status);
-        self.forget_interrupted_call(id);
+        let catches_calls = self.catches_calls(id);
         if matches!(status, Status::Event(_) | Status::SystemCall)
             && let Some(thread) = self.threads.get_mut(&id)
             && thread.pending.is_none()
@@ -51,7 +51,7 @@ impl Process {
             && thread.stopped().is_some()
         {
             // In the middle of a system call: on to its end, where registers are its own.
-            let how = if thread.steps_call {
+            let how = if thread.steps_call || catches_calls {
                 Resume::ToSystemCall
             } else {
                 Resume::Continue
@@ -102,6 +102,7 @@ impl Process {
             Status::Interrupted => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.interrupt_due.set(false);
                     if let Some(stopped) = thread.stopped() {
                         undo_interruption(self.width, stopped);
                     }
@@ -110,6 +111,7 @@ impl Process {
             Status::GroupStop(_) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
+                    thread.interrupt_due.set(false);
                     thread.group_stopped = true;
                     thread.rejoin_group_stop = false;
                 }

@@ -1,5 +1,6 @@
 //! What is known of each traced thread.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -48,6 +49,8 @@ pub(crate) struct Thread {
     pub(crate) armed: u64,
     /// What its debug registers have stopped it for, until a debugger is told.
     pub(crate) triggered: Option<StopCause>,
+    /// It was asked to stop, and has not done so for that alone: the request is still on.
+    pub(crate) interrupt_due: Cell<bool>,
     /// It stands where it enters a system call.
     pub(crate) enters_call: bool,
     /// The system call that it was taken out of, unnoticed, and will enter again.
@@ -118,6 +121,7 @@ impl Thread {
             in_vfork: false,
             armed: 0,
             triggered: None,
+            interrupt_due: Cell::new(false),
             enters_call: false,
             restarts_call: None,
             exiting: false,
@@ -184,6 +188,7 @@ impl Thread {
     /// Makes it stop, when it goes on, before it executes anything.
     pub(crate) fn interrupt_next(&self) {
         if let State::Stopped(stopped) = &self.state {
+            self.interrupt_due.set(true);
             stopped.interrupt();
         }
     }
@@ -191,6 +196,7 @@ impl Thread {
     /// Asks it to stop, if it runs.
     pub(crate) fn interrupt(&self) {
         if let State::Running(running) = &self.state {
+            self.interrupt_due.set(true);
             running.interrupt();
         }
     }
