@@ -107,6 +107,21 @@ impl Process {
         }
     }
 
+    /// The return of the call by which a thread has become another program, if a debugger wants to know of it.
+    pub(crate) fn caught_exec(&self, id: Tid) -> Option<Pending> {
+        let number = match self.width {
+            Width::Bits64 => 59,
+            Width::Bits32 => 11,
+        };
+        (self.catches_calls(id) && self.caught_calls.holds(number)).then_some(Pending::Call(
+            AtCall {
+                number,
+                leaves: true,
+                stepped: false,
+            },
+        ))
+    }
+
     /// Tells of a thread at a system call.
     pub(crate) fn call_reached(
         &mut self,

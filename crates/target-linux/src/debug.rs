@@ -86,6 +86,11 @@ impl Process {
     pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
         self.is_debugged(id)
             && (self.passed_signals.unwrap_or(0) & bit(info.si_signo) == 0
+                // It may have to let a handler run to its end before the step goes on.
+                || self
+                    .threads
+                    .get(&id)
+                    .is_some_and(|thread| thread.debug_step.is_some())
                 || self.is_fault_at_breakpoint(id, info))
             && self.threads.get(&id).is_some_and(|thread| !thread.approved)
     }

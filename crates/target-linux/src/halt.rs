@@ -222,8 +222,11 @@ impl Process {
             }
         }
         self.new_image();
+        let call = self.caught_exec(id);
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.news = Some(News::Exec);
+            // The new program stands where the call returns.
+            thread.pending = call.or(thread.pending.take());
         }
     }
 

@@ -21,7 +21,9 @@ impl LiveProgram {
         let current = self.inferiors.current().unwrap_or(0);
         let named = u32::from_str_radix(&window.annex, 16).unwrap_or(current);
         let object = match window.object {
-            Object::Features if window.annex == "target.xml" => {
+            Object::Features
+                if window.annex == "target.xml" && self.inferiors.current().is_some() =>
+            {
                 Some(self.machine().xml.into_bytes())
             }
             Object::Features => None,
