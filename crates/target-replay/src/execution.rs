@@ -1,8 +1,7 @@
 //! What is asked of a recording.
 
-use tracewire_tracefile::{Address, RegisterLayout};
-
-use crate::machine::Machine;
+use tracewire_exec_trace::machine::Machine;
+use tracewire_tracefile::{Address, Architecture, RegisterLayout};
 
 /// An instruction of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,4 +115,85 @@ pub trait Execution {
 
     /// Fills in what is known of memory at an instant.
     fn memory(&self, cpu: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]);
+}
+
+/// An address as the recording has it: GDB extends those of 32-bit MIPS with their sign.
+#[must_use]
+pub fn canonical(machine: &Machine, address: Address) -> Address {
+    if machine.pointer_size() == 4 {
+        Address(address.0 & 0xffff_ffff)
+    } else {
+        address
+    }
+}
+
+/// Whether GDB expects a watchpoint to stop before the instruction that accesses the memory, and then steps over it to
+/// see what it did (`have_nonsteppable_watchpoint` in its tables).
+pub(crate) const fn watches_before(machine: &Machine) -> bool {
+    matches!(
+        machine.architecture(),
+        Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64
+    )
+}
+
+impl<E: Execution + ?Sized> Execution for &E {
+    fn machine(&self) -> &Machine {
+        (**self).machine()
+    }
+
+    fn instructions(&self) -> u64 {
+        (**self).instructions()
+    }
+
+    fn cpus(&self) -> &[u32] {
+        (**self).cpus()
+    }
+
+    fn instruction(&self, number: u64) -> Option<Executed> {
+        (**self).instruction(number)
+    }
+
+    fn next_of(&self, cpu: u32, from: u64) -> Option<u64> {
+        (**self).next_of(cpu, from)
+    }
+
+    fn last_of(&self, cpu: u32, before: u64) -> Option<u64> {
+        (**self).last_of(cpu, before)
+    }
+
+    fn next_visit(&self, address: Address, from: u64) -> Option<u64> {
+        (**self).next_visit(address, from)
+    }
+
+    fn last_visit(&self, address: Address, before: u64) -> Option<u64> {
+        (**self).last_visit(address, before)
+    }
+
+    fn next_access(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        range: std::ops::Range<u64>,
+    ) -> Option<(u64, Address)> {
+        (**self).next_access(watch, address, length, range)
+    }
+
+    fn last_access(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        range: std::ops::Range<u64>,
+    ) -> Option<(u64, Address)> {
+        (**self).last_access(watch, address, length, range)
+    }
+
+    fn registers(&self, cpu: u32, instant: u64) -> RegisterBlock {
+        (**self).registers(cpu, instant)
+    }
+
+    fn memory(&self, cpu: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {
+        (**self).memory(cpu, instant, address, bytes);
+    }
 }

@@ -22,13 +22,11 @@
 #![deny(missing_docs)]
 
 mod execution;
-mod machine;
 mod moment;
 mod movement;
 mod replay;
 
-pub use execution::{Executed, Execution, RegisterBlock, Watch};
-pub use machine::Machine;
+pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};
 pub use replay::{Direction, Replay, thread_of};

@@ -3,7 +3,7 @@
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
 
-use crate::execution::{Executed, Execution, RegisterBlock};
+use crate::execution::{Executed, Execution, RegisterBlock, canonical};
 use crate::replay::{registers_at, thread_of};
 
 /// How far unknown memory is looked through at once, in bytes.
@@ -36,7 +36,7 @@ impl<'e, E: Execution> Moment<'e, E> {
     }
 
     fn memory(&self, address: Address, bytes: &mut [Option<u8>]) {
-        let address = self.execution.machine().address(address);
+        let address = canonical(self.execution.machine(), address);
         self.execution
             .memory(self.executed.cpu, self.number, address, bytes);
     }
@@ -57,7 +57,7 @@ impl<E: Execution> StoppedThread for Moment<'_, E> {
 
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {
         let machine = self.execution.machine();
-        let place = machine.layout.by_number(register)?;
+        let place = machine.layout().by_number(register)?;
         let (start, size) = (place.offset as usize, place.size() as usize);
         let bytes = self.registers().get(start, size)?;
         machine.byte_order().unsigned(bytes)
@@ -102,7 +102,7 @@ impl<E: Execution> StoppedThread for Moment<'_, E> {
     }
 
     fn is_unknown(&mut self, register: RegisterNumber) -> bool {
-        let place = self.execution.machine().layout.by_number(register);
+        let place = self.execution.machine().layout().by_number(register);
         place.is_some_and(|place| place.bits <= 64)
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use tracewire_experiment::{Hit, HitHandler};
 use tracewire_tracefile::{Address, ThreadId};
 
-use crate::execution::{Execution, Watch};
+use crate::execution::{Execution, Watch, canonical, watches_before};
 use crate::moment::Moment;
 use crate::replay::{Direction, Replay, thread_of};
 
@@ -72,7 +72,7 @@ impl<E: Execution> Replay<E> {
     ) -> Stop {
         let cpu = self.cpu(thread);
         let machine = self.execution.machine();
-        let range = machine.address(range.start)..machine.address(range.end);
+        let range = canonical(machine, range.start)..canonical(machine, range.end);
         loop {
             let stop = self.step(thread, handler);
             let next = self.execution.next_of(cpu, self.position);
@@ -178,7 +178,7 @@ impl<E: Execution> Replay<E> {
     /// Remembers an access that is told before it is made: it is not told again.
     fn tell(&mut self, found: &Candidate, direction: Direction) {
         if matches!(found.cause, StopCause::Watchpoint(..))
-            && self.execution.machine().watches_before()
+            && watches_before(self.execution.machine())
         {
             self.told = Some((found.number, direction));
         }
@@ -203,7 +203,7 @@ impl<E: Execution> Replay<E> {
                 cause: StopCause::Breakpoint,
             })
         });
-        let before = self.execution.machine().watches_before();
+        let before = watches_before(self.execution.machine());
         let start = match self.told {
             Some((number, Direction::Forward)) if number == accesses => number + 1,
             _ => accesses,
@@ -237,7 +237,7 @@ impl<E: Execution> Replay<E> {
                 cause: StopCause::Breakpoint,
             })
         });
-        let stops_before = self.execution.machine().watches_before();
+        let stops_before = watches_before(self.execution.machine());
         let end = match self.told {
             Some((number, Direction::Backward)) if number + 1 == before => number,
             _ => before,

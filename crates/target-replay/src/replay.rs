@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewire_experiment::{Target, TargetError};
 use tracewire_tracefile::{Address, ByteOrder, ThreadId};
 
-use crate::execution::{Execution, RegisterBlock, Watch};
+use crate::execution::{Execution, RegisterBlock, Watch, canonical};
 
 /// The thread that a cpu is to a debugger. Threads are numbered from 1.
 #[must_use]
@@ -131,20 +131,20 @@ impl<E: Execution> Replay<E> {
 
     /// Fills in what is known of memory as a thread sees it.
     pub fn memory(&self, thread: ThreadId, address: Address, bytes: &mut [Option<u8>]) {
-        let address = self.execution.machine().address(address);
+        let address = canonical(self.execution.machine(), address);
         self.execution
             .memory(cpu_of(thread), self.position, address, bytes);
     }
 
     /// Lets the recording stop where an instruction of this address comes next.
     pub fn insert_breakpoint(&mut self, address: Address) {
-        let address = self.execution.machine().address(address);
+        let address = canonical(self.execution.machine(), address);
         self.breakpoints.insert(address);
     }
 
     /// Takes a breakpoint away.
     pub fn remove_breakpoint(&mut self, address: Address) {
-        let address = self.execution.machine().address(address);
+        let address = canonical(self.execution.machine(), address);
         self.breakpoints.remove(&address);
     }
 
@@ -153,7 +153,7 @@ impl<E: Execution> Replay<E> {
         self.remove_watchpoint(watch, address, length);
         self.watchpoints.push(Watchpoint {
             watch,
-            address: self.execution.machine().address(address),
+            address: canonical(self.execution.machine(), address),
             length,
         });
     }
@@ -162,7 +162,7 @@ impl<E: Execution> Replay<E> {
     pub fn remove_watchpoint(&mut self, watch: Watch, address: Address, length: u64) {
         let watchpoint = Watchpoint {
             watch,
-            address: self.execution.machine().address(address),
+            address: canonical(self.execution.machine(), address),
             length,
         };
         self.watchpoints.retain(|known| *known != watchpoint);
@@ -193,7 +193,7 @@ fn program_counter_at(execution: &impl Execution, cpu: u32, instant: u64) -> Opt
     }
     let last = execution.last_of(cpu, instant).and_then(address)?;
     let behind = last.address.0.wrapping_add(u64::from(last.size));
-    Some(execution.machine().address(Address(behind)))
+    Some(canonical(execution.machine(), Address(behind)))
 }
 
 /// The registers of a cpu, with its program counter in them.
@@ -205,7 +205,7 @@ pub(crate) fn registers_at(
 ) -> RegisterBlock {
     let machine = execution.machine();
     let mut block = execution.registers(cpu, instant);
-    if let (Some(Address(pc)), Some(register)) = (pc, machine.layout.program_counter()) {
+    if let (Some(Address(pc)), Some(register)) = (pc, machine.layout().program_counter()) {
         let order = machine.byte_order();
         let bytes = order.u64_bytes(pc);
         let size = (register.size() as usize).min(bytes.len());
