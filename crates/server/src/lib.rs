@@ -26,7 +26,8 @@
 //! A session ([`run`]) is a loop over one stream: bytes become requests, a [`Responder`] answers each, replies become
 //! bytes. What every stub does alike, the session does: framing, acknowledgements, `PacketSize`, the empty reply to what
 //! is not known, an error with a text to what is malformed, the log. What differs is the responder: a saved trace
-//! ([`saved`]), or a program that runs ([`live`]).
+//! ([`saved`]), a program that runs ([`live`]),
+//! or a recorded execution ([`replay`]).
 //!
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this
 //! machine alone. A client may be slow, malicious or gone: the session holds one packet and one reply, and gives up a
@@ -36,6 +37,7 @@
 mod address;
 pub mod live;
 mod log;
+pub mod replay;
 pub mod saved;
 mod serve;
 mod session;

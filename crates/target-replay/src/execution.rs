@@ -79,6 +79,12 @@ pub trait Execution {
     /// An instruction.
     fn instruction(&self, number: u64) -> Option<Executed>;
 
+    /// When an instruction was executed, in the recording's own words.
+    fn time(&self, number: u64) -> Option<String>;
+
+    /// The first instruction at this time or behind it; none where the text is no time, or there is none.
+    fn at_time(&self, text: &str) -> Option<u64>;
+
     /// The first instruction of a cpu from `from` on.
     fn next_of(&self, cpu: u32, from: u64) -> Option<u64>;
 
@@ -130,9 +136,9 @@ pub fn canonical(machine: &Machine, address: Address) -> Address {
 /// Whether GDB expects a watchpoint to stop before the instruction that accesses the memory, and then steps over it to
 /// see what it did (`have_nonsteppable_watchpoint` in its tables).
 pub(crate) const fn watches_before(machine: &Machine) -> bool {
-    matches!(
+    !matches!(
         machine.architecture(),
-        Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64
+        Architecture::X86_64 | Architecture::I386 | Architecture::Nios2
     )
 }
 
@@ -151,6 +157,14 @@ impl<E: Execution + ?Sized> Execution for &E {
 
     fn instruction(&self, number: u64) -> Option<Executed> {
         (**self).instruction(number)
+    }
+
+    fn time(&self, number: u64) -> Option<String> {
+        (**self).time(number)
+    }
+
+    fn at_time(&self, text: &str) -> Option<u64> {
+        (**self).at_time(text)
     }
 
     fn next_of(&self, cpu: u32, from: u64) -> Option<u64> {

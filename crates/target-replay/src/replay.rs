@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_exec_trace::machine::Machine;
 use tracewire_experiment::{Target, TargetError};
-use tracewire_tracefile::{Address, ByteOrder, ThreadId};
+use tracewire_tracefile::{Address, Architecture, ByteOrder, Register, ThreadId};
 
 use crate::execution::{Execution, RegisterBlock, Watch, canonical};
 
@@ -115,8 +116,8 @@ impl<E: Execution> Replay<E> {
         )
     }
 
-    /// The address of the instruction that a thread executes next. One that executes none any more is taken to have
-    /// come to what lies behind its last one: a debugger must be told some place.
+    /// The address of the instruction that a thread executes next. One that executes none any more stays at its last
+    /// one: a debugger must be told some place, and nobody knows where it went.
     #[must_use]
     pub fn program_counter(&self, thread: ThreadId) -> Option<Address> {
         program_counter_at(&self.execution, cpu_of(thread), self.position)
@@ -192,8 +193,20 @@ fn program_counter_at(execution: &impl Execution, cpu: u32, instant: u64) -> Opt
         return Some(next.address);
     }
     let last = execution.last_of(cpu, instant).and_then(address)?;
-    let behind = last.address.0.wrapping_add(u64::from(last.size));
-    Some(canonical(execution.machine(), Address(behind)))
+    Some(last.address)
+}
+
+/// The register that is always zero.
+fn zero(machine: &Machine) -> Option<&Register> {
+    let name = match machine.architecture() {
+        Architecture::Mips
+        | Architecture::MipsLittle
+        | Architecture::Mips64
+        | Architecture::Mips64Little => "r0",
+        Architecture::Riscv32 | Architecture::Riscv64 | Architecture::Nios2 => "zero",
+        _ => return None,
+    };
+    machine.layout().by_name(name)
 }
 
 /// The registers of a cpu, with its program counter in them.
@@ -205,6 +218,9 @@ pub(crate) fn registers_at(
 ) -> RegisterBlock {
     let machine = execution.machine();
     let mut block = execution.registers(cpu, instant);
+    if let Some(zero) = zero(machine) {
+        block.set(zero.offset as usize, &[0; 8][..zero.size().min(8) as usize]);
+    }
     if let (Some(Address(pc)), Some(register)) = (pc, machine.layout().program_counter()) {
         let order = machine.byte_order();
         let bytes = order.u64_bytes(pc);

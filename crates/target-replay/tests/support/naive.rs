@@ -141,6 +141,15 @@ impl Execution for Naive {
         self.executed.get(number as usize).copied()
     }
 
+    fn time(&self, number: u64) -> Option<String> {
+        Some(self.instruction(number)?.time.to_string())
+    }
+
+    fn at_time(&self, text: &str) -> Option<u64> {
+        let time: u64 = text.split(' ').next()?.parse().ok()?;
+        (0..self.instructions()).find(|number| self.executed[*number as usize].time >= time)
+    }
+
     fn next_of(&self, cpu: u32, from: u64) -> Option<u64> {
         (from..self.instructions()).find(|number| self.executed[*number as usize].cpu == cpu)
     }
@@ -209,4 +218,18 @@ impl Execution for Naive {
             };
         }
     }
+}
+
+/// What the loadable segments of a program hold.
+pub fn image(elf: &[u8]) -> HashMap<u64, u8> {
+    use object::{Object, ObjectSegment};
+    let file = object::File::parse(elf).unwrap();
+    let mut image = HashMap::new();
+    for segment in file.segments() {
+        let data = segment.data().unwrap();
+        let zeros = std::iter::repeat(&0);
+        let bytes = data.iter().chain(zeros).take(segment.size() as usize);
+        image.extend((segment.address()..).zip(bytes.copied()));
+    }
+    image
 }
