@@ -69,6 +69,14 @@ impl<E: Execution> Replay<E> {
         replay
     }
 
+    /// Stands at the instant before an instruction.
+    #[must_use]
+    pub fn at(execution: E, number: u64) -> Self {
+        let mut replay = Self::new(execution);
+        replay.go_to(number);
+        replay
+    }
+
     /// The recording.
     #[must_use]
     pub const fn execution(&self) -> &E {

@@ -24,8 +24,7 @@ fn agree(machine: &str, execution: &impl Execution) {
     for _ in 0..INSTANTS {
         let instant = random.below(log.0.len() as u64);
         let told = &log.0[instant as usize];
-        let mut replay = Replay::new(execution);
-        replay.go_to(instant);
+        let replay = Replay::at(execution, instant);
         let block = replay.registers(thread_of(0));
         let layout = execution.machine().layout();
         for register in layout.registers() {

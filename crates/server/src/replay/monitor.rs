@@ -12,6 +12,9 @@ monitor goto N -- Go to the instant before instruction N; the first is 0
 monitor goto TIME UNIT -- Go to the first instruction at that time or behind it, such as 1500 ns
 monitor start -- Go to the beginning
 monitor end -- Go to the end
+monitor unknown zero -- Answer 0 for registers that are not known: GDB cannot step on Arm, MIPS and PowerPC where it
+    does not know the stack pointer and the return address
+monitor unknown unavailable -- Answer that they are not available, as at first
 monitor help -- This text
 ";
 
@@ -29,6 +32,10 @@ impl<E: Execution> ReplaySession<'_, E> {
         let to = match (word, rest.trim()) {
             ("when", "") => return output(self.place()),
             ("help" | "", "") => return output(HELP.to_owned()),
+            ("unknown", how @ ("zero" | "unavailable")) => {
+                self.zeros = how == "zero";
+                return output(STALE.to_owned());
+            }
             ("start", "") => Some(0),
             ("end", "") => Some(end),
             ("goto", text) => match text.parse::<u64>() {

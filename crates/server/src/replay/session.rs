@@ -37,6 +37,8 @@ pub struct ReplaySession<'a, E> {
     pub(super) stop: StopReply,
     /// Whether the client knows `swbreak`.
     pub(super) software_breakpoints: bool,
+    /// Whether the user wants zeros for registers that are not known.
+    pub(super) zeros: bool,
 }
 
 pub(super) fn selector(thread: ThreadId) -> ThreadSelector {
@@ -64,6 +66,7 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
             resumed: ThreadSelector::ANY,
             stop: stopped(replay.current_thread(), None),
             software_breakpoints: false,
+            zeros: false,
             replay,
         }
     }
@@ -132,7 +135,12 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
         }
         let block = self.replay.registers(self.thread());
         let bytes = block.bytes.iter().zip(&block.known);
-        RegisterBytes(bytes.map(|(byte, known)| known.then_some(*byte)).collect())
+        let told = |known: bool| known || self.zeros;
+        RegisterBytes(
+            bytes
+                .map(|(byte, known)| told(*known).then_some(*byte))
+                .collect(),
+        )
     }
 
     fn register(&mut self, number: RegisterNumber) -> Reply {

@@ -78,9 +78,9 @@ impl Trace {
     pub(crate) fn frame_memory(&mut self, address: Address, length: usize) -> FrameMemory {
         let mut bytes = vec![None; length];
         self.selected_frame(|frame| frame.read_memory(address, &mut bytes));
-        let constant = (address.0..)
-            .zip(&bytes)
-            .map(|(place, _)| self.read_only.iter().any(|range| range.contains(&place)))
+        let constant = (0..length as u64)
+            .map(|offset| address.0.wrapping_add(offset))
+            .map(|place| self.read_only.iter().any(|range| range.contains(&place)))
             .collect();
         FrameMemory { bytes, constant }
     }

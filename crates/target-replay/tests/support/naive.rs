@@ -199,7 +199,8 @@ impl Execution for Naive {
     }
 
     fn memory(&self, _: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {
-        for (address, byte) in (address.0..).zip(bytes) {
+        for (offset, byte) in (0..).zip(bytes) {
+            let address = address.0.wrapping_add(offset);
             let history = self
                 .bytes
                 .get(&address)
