@@ -8,8 +8,6 @@ use tracewire_tracefile::{Address, Architecture, RegisterLayout};
 pub struct Executed {
     /// Where it was.
     pub address: Address,
-    /// How long it is, in bytes; 0 where the recording does not tell.
-    pub size: u8,
     /// Which cpu executed it.
     pub cpu: u32,
     /// When, in microseconds where the recording counts a unit of time, else in its own unit.

@@ -21,11 +21,14 @@
 #![deny(missing_docs)]
 
 mod execution;
+mod file_registers;
 mod moment;
 mod movement;
+mod recorded;
 mod replay;
 
 pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};
+pub use recorded::{Recorded, UnknownMachine};
 pub use replay::{Direction, Replay, thread_of};

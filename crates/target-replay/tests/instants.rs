@@ -4,12 +4,15 @@ mod support;
 
 use std::collections::HashMap;
 
-use support::fixture::{Log, MACHINES, Random, unpacked};
+use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::Naive;
-use tracewire_target_replay::{Execution, Replay, thread_of};
+use tracewire_exec_trace::recording::{OpenOptions, Recording};
+use tracewire_target_replay::{Executed, Execution, Recorded, Replay, Watch, thread_of};
 use tracewire_tracefile::{Address, Architecture};
 
 const INSTANTS: usize = 1000;
+/// So many bytes are looked at in each, from a random one on.
+const WINDOW: usize = 64;
 
 fn agree(machine: &str, execution: &impl Execution) {
     let log = Log::of(machine);
@@ -21,6 +24,8 @@ fn agree(machine: &str, execution: &impl Execution) {
     let first = &log.0[0];
     let mut random = Random(0x1234_5678_9abc_def1);
     let (mut registers, mut bytes) = (0, 0);
+    let mut addresses: Vec<u64> = first.memory.keys().copied().collect();
+    addresses.sort_unstable();
     for _ in 0..INSTANTS {
         let instant = random.below(log.0.len() as u64);
         let told = &log.0[instant as usize];
@@ -50,23 +55,29 @@ fn agree(machine: &str, execution: &impl Execution) {
                 ),
             }
         }
-        for (address, value) in &told.memory {
-            let mut byte = [None];
-            replay.memory(thread_of(0), Address(*address), &mut byte);
-            match byte[0] {
+        let start = addresses[random.below(addresses.len() as u64) as usize];
+        let mut window = vec![None; WINDOW];
+        replay.memory(thread_of(0), Address(start), &mut window);
+        for (address, byte) in (start..).zip(window) {
+            let Some(value) = told.memory.get(&address) else {
+                continue;
+            };
+            match byte {
                 Some(byte) => {
                     assert_eq!(byte, *value, "{machine} {instant} {address:#x}");
                     bytes += 1;
                 }
-                None => assert_eq!(
-                    first.memory[address], *value,
-                    "{machine} {instant} {address:#x}"
-                ),
+                None => {
+                    assert_eq!(
+                        first.memory[&address], *value,
+                        "{machine} {instant} {address:#x}"
+                    );
+                }
             }
         }
     }
     assert!(
-        registers > 10 * INSTANTS && bytes > 100 * INSTANTS,
+        registers > 10 * INSTANTS && bytes > INSTANTS,
         "{machine} {registers} {bytes}"
     );
 }
@@ -77,5 +88,67 @@ fn plain_lists_and_the_log_agree() {
         let architecture: Architecture = machine.parse().unwrap();
         let text = unpacked(machine, "trace");
         agree(machine, &Naive::new(architecture, &text, HashMap::new()));
+    }
+}
+
+#[test]
+fn the_index_and_the_log_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    for machine in MACHINES {
+        let (_, trace) = files(machine, folder.path());
+        let options = OpenOptions {
+            architecture: Some(machine.parse().unwrap()),
+            ..OpenOptions::default()
+        };
+        let recording = Recording::open(&trace, &options).unwrap();
+        let recorded = Recorded::new(recording).unwrap();
+        agree(machine, &recorded);
+        assert!(recorded.problem().is_none());
+    }
+}
+
+/// Whatever is asked, the index answers as the plain lists do.
+#[test]
+fn the_index_and_plain_lists_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    for machine in MACHINES {
+        let (_, trace) = files(machine, folder.path());
+        let architecture: Architecture = machine.parse().unwrap();
+        let options = OpenOptions {
+            architecture: Some(architecture),
+            ..OpenOptions::default()
+        };
+        let recorded = Recorded::new(Recording::open(&trace, &options).unwrap()).unwrap();
+        let naive = Naive::new(architecture, &unpacked(machine, "trace"), HashMap::new());
+        let end = naive.instructions();
+        assert_eq!(recorded.instructions(), end);
+        let mut random = Random(0x0bad_cafe_0bad_cafe);
+        for _ in 0..50 {
+            let (at, other) = (random.below(end + 1), random.below(end));
+            let place = |executed: Executed| (executed.address, executed.cpu);
+            let (ours, theirs) = (recorded.instruction(at), naive.instruction(at));
+            assert_eq!(ours.map(place), theirs.map(place), "{machine} {at}");
+            let place = naive.instruction(other).unwrap().address;
+            assert_eq!(recorded.next_visit(place, at), naive.next_visit(place, at));
+            assert_eq!(recorded.last_visit(place, at), naive.last_visit(place, at));
+            let log_place = naive.touched(random.below(1 << 20));
+            let (address, length) = (Address(log_place.0 - random.below(4)), 1 + random.below(8));
+            for watch in [Watch::Read, Watch::Write, Watch::Access] {
+                let range = at..at + random.below(end + 1 - at);
+                let range = || range.clone();
+                assert_eq!(
+                    recorded.next_access(watch, address, length, range()),
+                    naive.next_access(watch, address, length, range()),
+                    "{machine} {watch:?} {address} {length} {:?}",
+                    range()
+                );
+                assert_eq!(
+                    recorded.last_access(watch, address, length, range()),
+                    naive.last_access(watch, address, length, range()),
+                    "{machine} {watch:?} {address} {length} {:?}",
+                    range()
+                );
+            }
+        }
     }
 }

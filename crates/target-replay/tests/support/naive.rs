@@ -55,6 +55,11 @@ impl Naive {
         naive
     }
 
+    /// An address that is accessed.
+    pub fn touched(&self, random: u64) -> Address {
+        Address(self.touches[random as usize % self.touches.len()].address)
+    }
+
     fn latest(&self) -> u64 {
         self.executed.len() as u64 - 1
     }
@@ -86,7 +91,6 @@ impl Sink for Naive {
     fn instruction(&mut self, _: Line, instruction: &Instruction<'_>) {
         self.executed.push(Executed {
             address: instruction.address,
-            size: instruction.opcode.map_or(0, |opcode| opcode.size()),
             cpu: instruction.cpu.map_or(0, |cpu| cpu.0),
             time: instruction.time.ticks,
         });
@@ -178,7 +182,9 @@ impl Execution for Naive {
         length: u64,
         range: Range<u64>,
     ) -> Option<(u64, Address)> {
-        self.touching(watch, address, length, range).next()
+        let (number, _) = self.touching(watch, address, length, range).next()?;
+        self.touching(watch, address, length, number..number + 1)
+            .min()
     }
 
     fn last_access(
@@ -188,7 +194,9 @@ impl Execution for Naive {
         length: u64,
         range: Range<u64>,
     ) -> Option<(u64, Address)> {
-        self.touching(watch, address, length, range).next_back()
+        let (number, _) = self.touching(watch, address, length, range).next_back()?;
+        self.touching(watch, address, length, number..number + 1)
+            .min()
     }
 
     fn registers(&self, _: u32, instant: u64) -> RegisterBlock {

@@ -1,0 +1,360 @@
+//! A recording of the file form, asked for what a debugger wants.
+
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::OnceLock;
+
+use tracewire_exec_trace::machine::Machine;
+use tracewire_exec_trace::record::{
+    CpuNumber, InstructionNumber, InstructionSet, Opcode, Scale, Time,
+};
+use tracewire_exec_trace::recording::{
+    CodeId, ReadError, Recording, RegisterValue, Search, Step, What,
+};
+use tracewire_tracefile::{Address, ByteOrder};
+
+use crate::execution::{Executed, Execution, RegisterBlock, Watch};
+use crate::file_registers::Rows;
+
+/// A recording, and the machine it is of.
+#[derive(Debug)]
+pub struct Recorded {
+    pub(crate) recording: Recording,
+    pub(crate) machine: &'static Machine,
+    cpus: Vec<u32>,
+    pub(crate) rows: Rows,
+    /// The codes of instructions by their addresses: memory that a trace without a program's file tells of.
+    code: OnceLock<HashMap<u64, Vec<u8>>>,
+    problem: OnceLock<ReadError>,
+}
+
+/// A trace that does not tell of which machine it is.
+#[derive(Debug, thiserror::Error)]
+#[error("the trace does not tell of which machine it is")]
+pub struct UnknownMachine;
+
+impl Recorded {
+    /// Takes a recording.
+    ///
+    /// # Errors
+    /// When its machine is not known.
+    pub fn new(recording: Recording) -> Result<Self, UnknownMachine> {
+        let machine = Machine::of(recording.architecture().ok_or(UnknownMachine)?);
+        let mut cpus: Vec<u32> = recording.summary().cpus.iter().map(|cpu| cpu.0).collect();
+        if cpus.is_empty() {
+            cpus.push(0);
+        }
+        Ok(Self {
+            rows: Rows::new(&recording, machine),
+            recording,
+            machine,
+            cpus,
+            code: OnceLock::new(),
+            problem: OnceLock::new(),
+        })
+    }
+
+    /// The recording.
+    #[must_use]
+    pub const fn recording(&self) -> &Recording {
+        &self.recording
+    }
+
+    /// The first thing that could not be read. What depended on it was answered as unknown, or not there.
+    #[must_use]
+    pub fn problem(&self) -> Option<&ReadError> {
+        self.problem.get()
+    }
+
+    /// An answer, or that there is none because the file is damaged.
+    pub(crate) fn answer<T>(&self, result: Result<T, ReadError>) -> Option<T> {
+        match result {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                // The first one is kept.
+                let _ = self.problem.set(error);
+                None
+            }
+        }
+    }
+
+    fn first(&self, search: &Search, from: u64) -> Option<u64> {
+        let found = self.recording.find_first(search, InstructionNumber(from));
+        self.answer(found)?.map(|number| number.0)
+    }
+
+    fn last(&self, search: &Search, before: u64) -> Option<u64> {
+        let found = self.recording.find_last(search, InstructionNumber(before));
+        self.answer(found)?.map(|number| number.0)
+    }
+
+    /// Has a look at one instruction.
+    fn step<T>(&self, number: u64, look: impl FnOnce(&Step<'_>) -> T) -> Option<T> {
+        let (mut look, mut seen) = (Some(look), None);
+        let end = number.checked_add(1)?;
+        let visited = self
+            .recording
+            .for_each_instruction(number..end, &mut |step| {
+                seen = look.take().map(|look| look(step));
+                ControlFlow::Break(())
+            });
+        self.answer(visited)?;
+        seen
+    }
+
+    /// At which instruction a register was last written.
+    pub(crate) fn last_written(
+        &self,
+        cpu: u32,
+        register: tracewire_exec_trace::recording::RegisterId,
+        before: u64,
+    ) -> u64 {
+        self.last(&Search::register(register).on_cpu(CpuNumber(cpu)), before)
+            .map_or(0, |number| number.saturating_add(1))
+    }
+
+    /// The first accessed byte of a watched range.
+    fn accessed(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        number: u64,
+    ) -> Option<Address> {
+        use tracewire_exec_trace::record::AccessKind;
+        use tracewire_exec_trace::recording::Effect;
+        let end = address.0.saturating_add(length);
+        let mut first: Option<u64> = None;
+        self.step(number, |step| {
+            step.effects(|effect| {
+                let Effect::Access(access) = effect else {
+                    return;
+                };
+                let is_meant = match watch {
+                    Watch::Access => true,
+                    Watch::Write => access.kind == AccessKind::Write,
+                    Watch::Read => access.kind == AccessKind::Read,
+                };
+                let start = access.address.0;
+                let behind = start.saturating_add(u64::from(access.size));
+                if is_meant && start < end && address.0 < behind {
+                    let touched = start.max(address.0);
+                    first = Some(first.map_or(touched, |first| first.min(touched)));
+                }
+            });
+        })?;
+        Some(Address(first.unwrap_or(address.0)))
+    }
+
+    fn search(watch: Watch, address: Address, length: u64) -> Search {
+        let what = match watch {
+            Watch::Write => What::Write,
+            Watch::Read => What::Read,
+            Watch::Access => What::Access,
+        };
+        let last = address.0.saturating_add(length.saturating_sub(1));
+        Search::new(what, address.0..=last)
+    }
+
+    /// The codes of all instructions, as bytes of memory.
+    fn code(&self) -> &HashMap<u64, Vec<u8>> {
+        self.code.get_or_init(|| {
+            let all = 0..self.recording.len();
+            let order = self.machine.byte_order();
+            let seen = self.recording.scan(
+                all,
+                |_| HashMap::<CodeId, (u64, Vec<u8>)>::new(),
+                |seen, step| {
+                    seen.entry(step.code_id()).or_insert_with(|| {
+                        let code = step.code().unwrap_or_default();
+                        let thumb = code.set.is_some_and(InstructionSet::is_thumb);
+                        let bytes = code.opcode.map(|opcode| in_memory(opcode, order, thumb));
+                        (step.address().0, bytes.unwrap_or_default())
+                    });
+                },
+            );
+            let seen = self.answer(seen).unwrap_or_default();
+            seen.into_iter().flat_map(HashMap::into_values).collect()
+        })
+    }
+
+    /// Fills in the codes of instructions where nothing else is known, of a trace without an image of memory.
+    fn fill_code(&self, address: Address, bytes: &mut [Option<u8>]) {
+        /// No instruction is longer.
+        const LONGEST: u64 = 16;
+        if !self.recording.image().is_empty() || bytes.iter().all(Option::is_some) {
+            return;
+        }
+        let code = self.code();
+        let end = address.0.saturating_add(bytes.len() as u64);
+        for start in address.0.saturating_sub(LONGEST - 1)..end {
+            let Some(instruction) = code.get(&start) else {
+                continue;
+            };
+            for (place, value) in (0..).zip(instruction) {
+                let offset = start.saturating_add(place).checked_sub(address.0);
+                let byte = offset.and_then(|offset| bytes.get_mut(usize::try_from(offset).ok()?));
+                if let Some(byte) = byte {
+                    byte.get_or_insert(*value);
+                }
+            }
+        }
+    }
+}
+
+/// An instruction's code as it stands in memory. The halves of Thumb's long ones are written first half first.
+fn in_memory(opcode: Opcode, order: ByteOrder, thumb: bool) -> Vec<u8> {
+    let size = usize::from(opcode.size()).min(16);
+    let bytes = opcode.value.to_be_bytes();
+    let mut bytes = bytes.get(16 - size..).unwrap_or_default().to_vec();
+    if order == ByteOrder::Little {
+        if thumb && size == 4 {
+            bytes.chunks_mut(2).for_each(<[u8]>::reverse);
+        } else {
+            bytes.reverse();
+        }
+    }
+    bytes
+}
+
+/// A time in microseconds, where it counts a unit of time.
+pub(crate) fn microseconds(time: Time) -> u64 {
+    let ticks = u128::from(time.ticks);
+    let unit = 10_u128.pow(u32::from(time.decimals).min(18));
+    let scaled = match time.scale {
+        Scale::Picoseconds => ticks / 1_000_000 / unit,
+        Scale::Nanoseconds => ticks / 1_000 / unit,
+        Scale::Milliseconds => ticks * 1_000 / unit,
+        _ => ticks / unit,
+    };
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+pub(crate) fn executed(step: &Step<'_>) -> Executed {
+    Executed {
+        address: step.address(),
+        cpu: step.cpu().0,
+        time: microseconds(step.time()),
+    }
+}
+
+impl Execution for Recorded {
+    fn machine(&self) -> &Machine {
+        self.machine
+    }
+
+    fn instructions(&self) -> u64 {
+        self.recording.len()
+    }
+
+    fn cpus(&self) -> &[u32] {
+        &self.cpus
+    }
+
+    fn instruction(&self, number: u64) -> Option<Executed> {
+        if number >= self.recording.len() {
+            return None;
+        }
+        self.step(number, executed)
+    }
+
+    fn time(&self, number: u64) -> Option<String> {
+        self.step(number, |step| step.time().to_string())
+    }
+
+    fn at_time(&self, text: &str) -> Option<u64> {
+        let digits: &str = text.trim();
+        let end = digits
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(digits.len());
+        let ticks: u64 = digits.get(..end)?.parse().ok()?;
+        // A unit, where one is given, must be the recording's: times of another are not converted.
+        let unit = digits.get(end..)?.trim();
+        let scale = self.recording.summary().first_time?.scale;
+        if !unit.is_empty() && unit != scale.name() {
+            return None;
+        }
+        let found = self.recording.at_time(ticks, None);
+        self.answer(found)?.map(|number| number.0)
+    }
+
+    fn next_of(&self, cpu: u32, from: u64) -> Option<u64> {
+        if let [only] = self.cpus[..] {
+            return (only == cpu && from < self.recording.len()).then_some(from);
+        }
+        let search = Search::new(What::Visit, 0..=u64::MAX).on_cpu(CpuNumber(cpu));
+        self.first(&search, from)
+    }
+
+    fn last_of(&self, cpu: u32, before: u64) -> Option<u64> {
+        if let [only] = self.cpus[..] {
+            let last = before.min(self.recording.len()).checked_sub(1);
+            return last.filter(|_| only == cpu);
+        }
+        let search = Search::new(What::Visit, 0..=u64::MAX).on_cpu(CpuNumber(cpu));
+        self.last(&search, before)
+    }
+
+    fn next_visit(&self, address: Address, from: u64) -> Option<u64> {
+        self.first(&Search::new(What::Visit, address.0..=address.0), from)
+    }
+
+    fn last_visit(&self, address: Address, before: u64) -> Option<u64> {
+        self.last(&Search::new(What::Visit, address.0..=address.0), before)
+    }
+
+    fn next_access(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        range: Range<u64>,
+    ) -> Option<(u64, Address)> {
+        let number = self.first(&Self::search(watch, address, length), range.start)?;
+        if number >= range.end {
+            return None;
+        }
+        Some((number, self.accessed(watch, address, length, number)?))
+    }
+
+    fn last_access(
+        &self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+        range: Range<u64>,
+    ) -> Option<(u64, Address)> {
+        let number = self.last(&Self::search(watch, address, length), range.end)?;
+        if number < range.start {
+            return None;
+        }
+        Some((number, self.accessed(watch, address, length, number)?))
+    }
+
+    fn registers(&self, cpu: u32, instant: u64) -> RegisterBlock {
+        let mut block = RegisterBlock::unknown(self.machine.layout());
+        let values = self
+            .recording
+            .registers_at(CpuNumber(cpu), InstructionNumber(instant));
+        if let Some(values) = self.answer(values) {
+            self.rows.fill(
+                &mut block,
+                |id| values.get(id.0 as usize).unwrap_or(&UNKNOWN),
+                |id| self.last_written(cpu, id, instant),
+            );
+        }
+        block
+    }
+
+    fn memory(&self, _: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {
+        let told = self
+            .recording
+            .memory_at(InstructionNumber(instant), address, bytes);
+        if self.answer(told).is_none() {
+            bytes.fill(None);
+        }
+        self.fill_code(address, bytes);
+    }
+}
+
+pub(crate) static UNKNOWN: RegisterValue = RegisterValue::UNKNOWN;
