@@ -169,8 +169,8 @@ impl World {
     }
 }
 
-/// Runs two writers of so many frames and a reader in all orders. `before` so many frames are in the ring already.
-fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2]) {
+/// Runs writers of so many frames, and a reader if it `reads` meanwhile, in all orders. `before` so many frames are in the ring already.
+fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2], reads: bool) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.max_branches = 20_000;
@@ -186,6 +186,7 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2]) {
         let writers: Vec<_> = [100, 200]
             .into_iter()
             .zip(frames)
+            .filter(|(_, count)| *count > 0)
             .map(|(name, count)| {
                 let world = world.clone();
                 loom::thread::spawn(move || {
@@ -208,7 +209,9 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2]) {
             });
             torn += drained.torn;
         };
-        read(&mut reader, false);
+        if reads {
+            read(&mut reader, false);
+        }
         let written: u64 = writers
             .into_iter()
             .map(|writer| writer.join().unwrap())
@@ -238,20 +241,25 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2]) {
 
 #[test]
 fn frames_that_fit_are_all_read() {
-    model(WhenFull::Lose, 0, false, [2, 1]);
+    model(WhenFull::Lose, 0, false, [2, 1], true);
 }
 
 #[test]
 fn frames_that_do_not_fit_are_lost_and_counted() {
-    model(WhenFull::Lose, 3, false, [2, 1]);
+    model(WhenFull::Lose, 3, false, [2, 1], true);
 }
 
 #[test]
 fn what_a_frame_gives_back_is_used_again() {
-    model(WhenFull::Lose, 1, true, [1, 1]);
+    model(WhenFull::Lose, 1, true, [1, 1], true);
 }
 
 #[test]
 fn the_oldest_make_room_and_are_counted() {
-    model(WhenFull::Overwrite, 4, false, [1, 1]);
+    model(WhenFull::Overwrite, 4, false, [2, 0], true);
+}
+
+#[test]
+fn two_that_need_room_do_not_take_it_twice() {
+    model(WhenFull::Overwrite, 4, false, [2, 1], false);
 }

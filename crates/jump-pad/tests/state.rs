@@ -358,6 +358,57 @@ fn a_full_ring_does_as_it_is_told() {
 }
 
 #[test]
+fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
+    let mut machine = Machine::new();
+    let data = Memory::new(1);
+    for (when_full, shrinks) in [
+        (WhenFull::Lose, false),
+        (WhenFull::Lose, true),
+        (WhenFull::Overwrite, false),
+    ] {
+        let setting = Setting::new(sizes(when_full));
+        let mut actions = vec![pointed_to(3, 8)];
+        if shrinks {
+            actions.push(expression("reg 3\nconst8 20\ntracenz\nend"));
+        }
+        let definition = tracepoint(1, actions);
+        let pad = setting
+            .compile(&[definition], machine.pad_address())
+            .unwrap();
+        machine.load(pad);
+        let mut reader = RingReader::new(&setting.shared);
+        let mut hit = |leaves: bool| {
+            set_registers(&mut machine);
+            machine.state().general[3] = if leaves { data.end() } else { data.start };
+            if leaves {
+                machine::LEAVE_FOR.store(machine.exit(), std::sync::atomic::Ordering::Release);
+            }
+            machine.run();
+        };
+        for leaves in [false, true, false, false] {
+            hit(leaves);
+        }
+        let mut frames = 0;
+        let mut waiting = true;
+        // What stands behind it comes once the reader has waited a while, where a frame's length is known.
+        let wanted = if shrinks || when_full == WhenFull::Overwrite {
+            1
+        } else {
+            3
+        };
+        while frames < wanted {
+            let drained = reader.drain(&setting.shared, &mut |_| frames += 1);
+            assert_eq!(drained.torn, 0);
+            waiting = drained.waiting;
+        }
+        assert!(waiting);
+        let drained = reader.finish(&setting.shared, &mut |_| frames += 1);
+        assert_eq!((frames, drained.torn), (3, 1), "{when_full:?}, {shrinks}");
+        assert_eq!(setting.shared.losses(), Default::default());
+    }
+}
+
+#[test]
 fn what_a_pad_cannot_do_is_said() {
     let machine = Machine::new();
     let setting = Setting::new(sizes(WhenFull::Stop));

@@ -122,10 +122,20 @@ static PADS: Mutex<BTreeMap<u64, Pad>> = Mutex::new(BTreeMap::new());
 /// How often the handler has helped.
 pub static FAULTS: AtomicU64 = AtomicU64::new(0);
 
+/// Where the next fault leads instead, as a handler of the program would that leaves by `longjmp`; 0 for nowhere.
+pub static LEAVE_FOR: AtomicU64 = AtomicU64::new(0);
+
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel gives a context to a handler that asks for it.
     let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
     let rip = &mut context.uc_mcontext.gregs[libc::REG_RIP as usize];
+    match LEAVE_FOR.swap(0, Ordering::AcqRel) {
+        0 => {}
+        place => {
+            *rip = place as i64;
+            return;
+        }
+    }
     // No code that holds the lock faults.
     let pads = PADS.lock().unwrap();
     let resume = pads
@@ -237,6 +247,11 @@ impl Machine {
         self.code.start + PAD as u64
     }
 
+    /// Where to go to leave a pad from anywhere.
+    pub fn exit(&self) -> u64 {
+        self.code.start + EXIT as u64
+    }
+
     fn make_entry(&self) -> Result<(), IcedError> {
         let state = self.code.start;
         let at = |offset: u64| qword_ptr(state + offset);
@@ -291,7 +306,7 @@ impl Machine {
     pub fn load(&mut self, pad: Pad) {
         let at = self.code.put(PAD, &pad.code);
         let end = at + pad.code.len() as u64;
-        let exit = self.code.start + EXIT as u64;
+        let exit = self.exit();
         let mut jump = CodeAssembler::new(64).unwrap();
         jump.jmp(exit).unwrap();
         self.code
