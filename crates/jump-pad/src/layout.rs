@@ -21,6 +21,8 @@ pub(crate) mod header {
     // The 16 bytes from 88 on link the owner's futex into its list (see `SharedLayout::owner`).
     pub(crate) const CLOCK_RATE: u64 = 104;
     pub(crate) const CLOCK_START: u64 = 112;
+    /// The counter when the tracer looked last, for threads that may not read it.
+    pub(crate) const CLOCK_SEEN: u64 = 120;
     pub(crate) const ERROR: u64 = 128;
     pub(crate) const ERROR_SITE: u64 = 136;
     pub(crate) const ERROR_DETAIL: u64 = 144;

@@ -42,7 +42,7 @@ pub struct Features {
     pub xgetbv1: bool,
     /// The upper halves of `ymm` registers are there.
     pub avx: bool,
-    /// `zmm` and mask registers are there.
+    /// `zmm`, `xmm16` and on, and mask registers are there (`avx512f`, `avx512vl` and `avx512bw`).
     pub avx512: bool,
 }
 
@@ -83,7 +83,7 @@ pub struct Pad {
     pub(crate) sites: Vec<ErrorSite>,
 }
 
-/// An instruction of a pad that touches memory of the program. When it faults (SIGSEGV or SIGBUS), the thread is to go
+/// An instruction of a pad that touches memory of the program, or reads the time stamp counter. When it faults (SIGSEGV or SIGBUS), the thread is to go
 /// on at `resume`, everything else as it is, without the signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
@@ -98,7 +98,7 @@ pub struct Fault {
 /// What an instruction of a pad could not touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A value that is wanted. The pad counts it itself.
+    /// A value that is wanted, or the counter. The pad knows what to do.
     Memory,
     /// The program's stack, which is at its end. The hit makes no frame; the tracer is to count it as lost.
     Stack,

@@ -241,7 +241,7 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2], read
 
 #[test]
 fn frames_that_fit_are_all_read() {
-    model(WhenFull::Lose, 0, false, [2, 1], true);
+    model(WhenFull::Lose, 0, false, [1, 1], true);
 }
 
 #[test]
@@ -251,12 +251,12 @@ fn frames_that_do_not_fit_are_lost_and_counted() {
 
 #[test]
 fn what_a_frame_gives_back_is_used_again() {
-    model(WhenFull::Lose, 1, true, [1, 1], true);
+    model(WhenFull::Lose, 0, true, [1, 1], true);
 }
 
 #[test]
 fn the_oldest_make_room_and_are_counted() {
-    model(WhenFull::Overwrite, 4, false, [2, 0], true);
+    model(WhenFull::Overwrite, 4, false, [1, 0], true);
 }
 
 #[test]

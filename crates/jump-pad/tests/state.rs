@@ -196,11 +196,10 @@ fn without_a_tracer_pads_rest_or_read_by_the_kernel() {
     assert_eq!(setting.shared.counts(0).missing, 2);
 }
 
-#[test]
-fn wild_addresses_are_missing_values_and_errors() {
-    let mut machine = Machine::new();
+/// Addresses that this process cannot read, of all kinds.
+fn wild_addresses() -> impl Iterator<Item = u64> {
     let mut random = 1_u64;
-    for round in 0..1000 {
+    (0..1000_u32).filter_map(move |round| {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -210,15 +209,43 @@ fn wild_addresses_are_missing_values_and_errors() {
             2 => random | 0xffff_8000_0000_0000,
             _ => random >> 52,
         };
-        let mut byte = [0];
-        if machine::read_carefully(address, &mut byte) == 1 {
-            continue;
-        }
-        let setting = Setting::new(sizes(WhenFull::Stop));
-        let definition = tracepoint(
-            1,
-            vec![pointed_to(3, 8), expression("reg 3\nref64\npop\nend")],
+        (machine::read_carefully(address, &mut [0]) == 0).then_some(address)
+    })
+}
+
+#[test]
+fn what_lies_at_a_wild_address_is_missing() {
+    let mut machine = Machine::new();
+    let setting = Setting::new(SharedSizes {
+        ring_bytes: 1 << 20,
+        ..sizes(WhenFull::Stop)
+    });
+    let actions = vec![pointed_to(3, 8), expression("reg 3\nref64\npop\nend")];
+    let pad = setting.compile(&[tracepoint(1, actions)], machine.pad_address());
+    machine.load(pad.unwrap());
+    let mut hits = 0;
+    for address in wild_addresses() {
+        set_registers(&mut machine);
+        machine.state().general[3] = address;
+        setting.shared.reset_counts(0);
+        machine.run();
+        hits += 1;
+        let counts = setting.shared.counts(0);
+        assert_eq!(
+            (counts.missing, counts.first_missing.map(|at| at.0)),
+            (2, Some(address))
         );
+    }
+    assert_eq!(frames(&setting), vec![[1, 0, 0, 0, 0, 0]; hits]);
+}
+
+#[test]
+fn a_condition_that_cannot_be_read_ends_the_run() {
+    let mut machine = Machine::new();
+    for address in wild_addresses().step_by(20) {
+        let setting = Setting::new(sizes(WhenFull::Stop));
+        let mut definition = tracepoint(1, vec![]);
+        definition.condition = Some(code("reg 3\nref8\nend"));
         let pad = setting
             .compile(&[definition], machine.pad_address())
             .unwrap();
@@ -226,26 +253,13 @@ fn wild_addresses_are_missing_values_and_errors() {
         set_registers(&mut machine);
         machine.state().general[3] = address;
         machine.run();
-        assert_eq!(frames(&setting), [[1, 0, 0, 0, 0, 0]]);
-        let counts = setting.shared.counts(0);
-        assert_eq!(
-            (counts.missing, counts.first_missing.map(|at| at.0)),
-            (2, Some(address))
-        );
-
-        let mut definition = tracepoint(1, vec![]);
-        definition.condition = Some(code("reg 3\nref8\nend"));
-        let pad = setting
-            .compile(&[definition], machine.pad_address())
-            .unwrap();
-        machine.load(pad);
-        machine.run();
         assert_eq!(setting.shared.stopped(), Some(PadStop::Error(0)));
         let error = setting.shared.error().unwrap();
         assert_eq!(
             machine.pad.as_ref().unwrap().error_text(&error).unwrap(),
             format!("condition: cannot access 1 bytes of memory at {address:#x} at offset 3")
         );
+        assert!(frames(&setting).is_empty());
         setting.free();
     }
 }
@@ -301,6 +315,27 @@ fn frames_are_stamped_with_time_thread_and_cpu() {
         assert!(word(2) < 4096);
         assert_eq!([word(0), word(1), word(2)], [word(3), word(4), word(5)]);
     }
+}
+
+#[test]
+fn a_thread_that_must_not_read_the_counter_is_stamped_with_the_last_known_time() {
+    let mut machine = Machine::new();
+    let mut setting = Setting::new(sizes(WhenFull::Stop));
+    setting.stamp = true;
+    let pad = setting.compile(&[tracepoint(1, vec![])], machine.pad_address());
+    machine.load(pad.unwrap());
+    set_registers(&mut machine);
+    let before = setting.shared.microseconds(tracewire_jump_pad::counter());
+    setting.shared.keep_time();
+    // SAFETY: nothing but the pad reads the counter meanwhile.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV), 0);
+        machine.run();
+        assert_eq!(libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE), 0);
+    }
+    let frame = frames(&setting).pop().unwrap();
+    let stamp = u64::from_le_bytes(frame[6 + 5..6 + 13].try_into().unwrap());
+    assert!((before..=setting.shared.microseconds(tracewire_jump_pad::counter())).contains(&stamp));
 }
 
 #[test]

@@ -205,9 +205,7 @@ impl<'o> Code<'o> {
 
     /// Writes the rest of the record's header, when the record is reserved.
     pub(super) fn begin_record(&mut self, frame: &Frame, stamp: u32, needs: Needs) -> Made {
-        self.asm.rdtsc()?;
-        self.asm.shl(rdx, 32)?;
-        self.asm.or(rax, rdx)?;
+        self.counter()?;
         self.asm.mov(qword_ptr(OUT + record::TIME), rax)?;
         if needs.time {
             self.microseconds()?;
@@ -218,6 +216,25 @@ impl<'o> Code<'o> {
         if needs.thread {
             self.thread()?;
         }
+        Ok(())
+    }
+
+    /// Puts the time stamp counter into `rax`; changes `rdx`.
+    pub(super) fn counter(&mut self) -> Made {
+        let (forbidden, have) = (self.label(), self.label());
+        self.uses(&[rax, rdx]);
+        // A thread can have itself forbidden to read it, as strict seccomp does.
+        self.may_fault(forbidden);
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)?;
+        self.place(have)?;
+        self.later(move |code| {
+            code.place(forbidden)?;
+            code.asm.mov(rax, qword_ptr(SHARED + header::CLOCK_SEEN))?;
+            code.asm.jmp(code.to(have))?;
+            Ok(())
+        });
         Ok(())
     }
 

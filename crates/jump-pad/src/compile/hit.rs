@@ -159,10 +159,7 @@ impl<'o> Code<'o> {
             self.thread()?;
         }
         if needs.time {
-            self.uses(&[rax, rdx]);
-            self.asm.rdtsc()?;
-            self.asm.shl(rdx, 32)?;
-            self.asm.or(rax, rdx)?;
+            self.counter()?;
             self.microseconds()?;
         }
         Ok(())
@@ -344,9 +341,7 @@ impl<'o> Code<'o> {
         self.asm.mov(rax, detail)?;
         self.asm
             .mov(qword_ptr(SHARED + header::ERROR_DETAIL), rax)?;
-        self.asm.rdtsc()?;
-        self.asm.shl(rdx, 32)?;
-        self.asm.or(rax, rdx)?;
+        self.counter()?;
         self.asm.mov(qword_ptr(SHARED + header::ERROR_TIME), rax)?;
         self.stop_run(stop::ERROR, index)?;
         self.asm.jmp(self.to(finish))?;
