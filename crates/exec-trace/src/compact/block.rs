@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::BLOCK;
 use super::bytes::{Damaged, Reader};
-use super::column::{Steps, get_row};
+use super::column::{Steps, get_row, skip_row};
 use super::form::{Class, Effect, Form, ValueForm};
 use super::frame::unpack;
 use super::segment::{GroupNumbers, Segment, render};
@@ -138,6 +138,22 @@ impl Block {
         if let Some(column) = cell.get() {
             return Ok(column);
         }
+        let column = self.read_column(class, frame, |_| true)?;
+        Ok(cell.get_or_init(|| column))
+    }
+
+    /// The numbers of a class, if they were read already.
+    pub(crate) fn known_column(&self, class: Class) -> Option<&Column> {
+        self.columns[class as usize].get()
+    }
+
+    /// The numbers of a class, of some forms only; `frame` is theirs.
+    pub(crate) fn read_column(
+        &self,
+        class: Class,
+        frame: &[u8],
+        is_meant: impl Fn(u16) -> bool,
+    ) -> Result<Column, Damaged> {
         let raw = unpack(frame)?;
         let mut reader = Reader::new(&raw);
         let mut column = Column {
@@ -148,21 +164,26 @@ impl Block {
             .locals
             .iter()
             .zip(&self.counts)
-            .map(|(form, count)| self.form_rows(*form, class) * *count as usize)
+            .zip(0..)
+            .filter(|(_, local)| is_meant(*local))
+            .map(|((form, count), _)| self.form_rows(*form, class) * *count as usize)
             .sum();
         if all > MOST_NUMBERS {
             return Err(Damaged);
         }
         column.values.reserve_exact(all);
-        for (form, count) in self.locals.iter().zip(&self.counts) {
+        for ((form, count), local) in self.locals.iter().zip(&self.counts).zip(0..) {
             let group = column.values.len();
             column.bases.push(group as u32);
             let form = &self.segment.forms[*form as usize];
             if form.rows[class as usize] == 0 {
                 continue;
             }
+            let is_meant = is_meant(local);
             for variable in &form.variables {
-                if variable.class == class {
+                if variable.class == class && !is_meant {
+                    skip_row(&mut reader, *count as usize, variable.digits)?;
+                } else if variable.class == class {
                     get_row(
                         &mut reader,
                         *count as usize,
@@ -178,7 +199,7 @@ impl Block {
         } else if !reader.is_empty() {
             return Err(Damaged);
         }
-        Ok(cell.get_or_init(|| column))
+        Ok(column)
     }
 
     fn form_rows(&self, form: u32, class: Class) -> usize {
@@ -200,6 +221,39 @@ impl Block {
     /// The forms that the block has, by their local numbers.
     pub(crate) fn forms(&self) -> impl Iterator<Item = (u16, &Form)> {
         (0..self.locals.len() as u16).map(|local| (local, self.form(local)))
+    }
+
+    /// The groups of some forms, of those that stand before the group `end`, in a block whose groups all have an
+    /// instruction. Passes quickly over what is not meant.
+    pub(crate) fn groups_of(&self, is_meant: &[bool], end: u32, mut each: impl FnMut(GroupPlace)) {
+        // How many forms before each are meant.
+        let mut meant = Vec::with_capacity(is_meant.len() + 1);
+        meant.push(0u32);
+        for is_meant in is_meant {
+            meant.push(meant.last().unwrap_or(&0) + u32::from(*is_meant));
+        }
+        let mut occurrences = vec![0; is_meant.len()];
+        let mut index = 0;
+        for (start, length) in &self.runs {
+            let locals = usize::from(*start)..usize::from(*start) + usize::from(*length);
+            if index >= end {
+                break;
+            }
+            if meant[locals.start] != meant[locals.end] {
+                for (local, index) in locals.zip(index..end) {
+                    if is_meant[local] {
+                        each(GroupPlace {
+                            index,
+                            local: local as u16,
+                            occurrence: occurrences[local],
+                            before: index,
+                        });
+                        occurrences[local] += 1;
+                    }
+                }
+            }
+            index += u32::from(*length);
+        }
     }
 
     /// Every group, in order.

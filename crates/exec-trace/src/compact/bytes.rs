@@ -86,6 +86,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Passes over some numbers.
+    pub(crate) fn skip(&mut self, mut count: usize) -> Result<(), Damaged> {
+        // Eight bytes at once: a number ends where the highest bit is not set.
+        while count >= 8 {
+            let Some((word, rest)) = self.0.split_first_chunk::<8>() else {
+                break;
+            };
+            let ends = !u64::from_le_bytes(*word) & 0x8080_8080_8080_8080;
+            count -= ends.count_ones() as usize;
+            self.0 = rest;
+        }
+        while count > 0 {
+            count -= usize::from(self.byte()? < 0x80);
+        }
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn signed(&mut self) -> Result<i64, Damaged> {
         self.number().map(unzigzag)

@@ -1,7 +1,8 @@
 //! Pieces of a file that are compressed and guarded each by itself.
 //!
 //! A frame is its checksum (CRC-32 of what follows, little-endian), the length of its content, and the content
-//! compressed by Zstandard. An empty content is an empty frame.
+//! compressed by Zstandard. A length of 0 says that the content follows as it is. An empty content is an empty
+//! frame.
 
 use std::cell::RefCell;
 use std::io;
@@ -9,6 +10,9 @@ use std::io;
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::bytes::{Damaged, Reader, put};
+
+/// Shorter contents are not compressed: opening a compressed one takes a microsecond or two.
+const SHORT: usize = 256;
 
 /// No frame's content is longer.
 const LONGEST: usize = 1 << 28;
@@ -29,15 +33,20 @@ impl Packer {
             return Vec::new();
         }
         let mut frame = vec![0; 4];
-        put(&mut frame, content.len() as u64);
-        let head = frame.len();
-        frame.resize(head + zstd::zstd_safe::compress_bound(content.len()), 0);
-        // The room is always enough, so that nothing can fail; an empty frame would be noticed.
-        let length = self
-            .0
-            .compress_to_buffer(content, &mut frame[head..])
-            .unwrap_or(0);
-        frame.truncate(head + length);
+        if content.len() < SHORT {
+            put(&mut frame, 0);
+            frame.extend_from_slice(content);
+        } else {
+            put(&mut frame, content.len() as u64);
+            let head = frame.len();
+            frame.resize(head + zstd::zstd_safe::compress_bound(content.len()), 0);
+            // The room is always enough, so that nothing can fail; an empty frame would be noticed.
+            let length = self
+                .0
+                .compress_to_buffer(content, &mut frame[head..])
+                .unwrap_or(0);
+            frame.truncate(head + length);
+        }
         let sum = crc32fast::hash(&frame[4..]);
         frame[..4].copy_from_slice(&sum.to_le_bytes());
         frame
@@ -59,6 +68,9 @@ pub(crate) fn unpack(frame: &[u8]) -> Result<Vec<u8>, Damaged> {
     }
     let mut reader = Reader::new(rest);
     let length: usize = reader.small()?;
+    if length == 0 {
+        return Ok(reader.rest().to_vec());
+    }
     if length > LONGEST {
         return Err(Damaged);
     }
@@ -85,7 +97,7 @@ mod tests {
     #[test]
     fn frames_come_back_or_are_found_damaged() {
         let mut packer = Packer::new(3).unwrap();
-        for content in [&b""[..], b"x", &[7; 100_000]] {
+        for content in [&b""[..], b"x", &[7; 300], &[7; 100_000]] {
             let frame = packer.pack(content);
             assert_eq!(unpack(&frame).as_deref(), Ok(content));
             for at in 0..frame.len() {

@@ -14,9 +14,9 @@ pub(crate) struct BlockAt {
     pub(crate) row: BlockRow,
     pub(crate) block: Block,
     /// Its groups, in order.
-    pub(crate) places: Vec<GroupPlace>,
-    /// The group of each instruction; none where each group has one.
-    instructions: Option<Vec<u32>>,
+    places: OnceLock<Vec<GroupPlace>>,
+    /// The group of each instruction.
+    instructions: OnceLock<Vec<u32>>,
     /// Where its effects are not in the order of their slots: slot, group and place of each, in order.
     order: OnceLock<Vec<(u32, u32, u32)>>,
     /// The registers at its start.
@@ -25,33 +25,48 @@ pub(crate) struct BlockAt {
 
 impl BlockAt {
     pub(crate) fn new(row: BlockRow, block: Block) -> Self {
-        let mut places = Vec::with_capacity(row.groups as usize);
-        places.extend(block.groups());
-        let instructions = (row.groups != row.instructions).then(|| {
-            places
-                .iter()
-                .filter(|place| block.form(place.local).instruction.is_some())
-                .map(|place| place.index)
-                .collect()
-        });
         Self {
             row,
             block,
-            places,
-            instructions,
+            places: OnceLock::new(),
+            instructions: OnceLock::new(),
             order: OnceLock::new(),
             registers: OnceLock::new(),
         }
     }
 
+    /// Its groups, in order.
+    pub(crate) fn places(&self) -> &[GroupPlace] {
+        self.places.get_or_init(|| {
+            let mut places = Vec::with_capacity(self.row.groups as usize);
+            places.extend(self.block.groups());
+            places
+        })
+    }
+
+    /// Whether each group has an instruction.
+    const fn is_full(&self) -> bool {
+        self.row.groups == self.row.instructions
+    }
+
     /// The group of an instruction, by its number in the block.
     #[inline]
     pub(crate) fn group_of(&self, instruction: u32) -> Option<GroupPlace> {
-        let group = match &self.instructions {
-            None => instruction,
-            Some(groups) => *groups.get(instruction as usize)?,
+        let places = self.places();
+        let group = if self.is_full() {
+            instruction
+        } else {
+            let groups = self.instructions.get_or_init(|| {
+                let with = |place: &&GroupPlace| self.form(**place).instruction.is_some();
+                places
+                    .iter()
+                    .filter(with)
+                    .map(|place| place.index)
+                    .collect()
+            });
+            *groups.get(instruction as usize)?
         };
-        self.places.get(group as usize).copied()
+        places.get(group as usize).copied()
     }
 
     #[inline]
@@ -61,7 +76,7 @@ impl BlockAt {
 
     /// The lines of the trace before a group.
     pub(crate) fn lines_before(&self, place: GroupPlace) -> u64 {
-        let groups = self.places.iter().take(place.index as usize);
+        let groups = self.places().iter().take(place.index as usize);
         let lines: u64 = groups.map(|place| u64::from(self.form(*place).lines)).sum();
         self.row.lines + lines
     }
@@ -72,14 +87,14 @@ impl BlockAt {
         // From behind the group of the instruction before to that of the instruction behind.
         let behind = |instruction: u32| {
             self.group_of(instruction)
-                .map_or(self.places.len(), |place| place.index as usize)
+                .map_or(self.places().len(), |place| place.index as usize)
         };
         let start = match slot.checked_sub(2) {
             None => 0,
             Some(before) => behind(before) + 1,
         };
         // Lines before the next instruction's own may stand in its group.
-        start..(behind(slot) + 1).min(self.places.len()).max(start)
+        start..(behind(slot) + 1).min(self.places().len()).max(start)
     }
 
     /// Everything that is seen from a slot on, in order.
@@ -93,12 +108,12 @@ impl BlockAt {
             let order = self.order();
             let start = order.partition_point(|(at, ..)| *at < slot);
             for (_, group, place) in order[start..].iter().take_while(|(at, ..)| *at == slot) {
-                let group = self.places[*group as usize];
+                let group = self.places()[*group as usize];
                 each(group, &self.form(group).effects[*place as usize]);
             }
             return;
         }
-        for place in &self.places[self.groups_of_slot(slot)] {
+        for place in &self.places()[self.groups_of_slot(slot)] {
             for effect in &self.form(*place).effects {
                 if self.block.slot(effect, place.before) == slot {
                     each(*place, effect);
@@ -107,30 +122,53 @@ impl BlockAt {
         }
     }
 
-    /// Everything that is seen at a slot already, in order, of the groups that `is_meant` wants.
+    /// The groups of the forms that are meant, in order.
+    pub(crate) fn groups_of(&self, is_meant: &[bool], mut each: impl FnMut(GroupPlace)) {
+        if self.is_full() {
+            return self.block.groups_of(is_meant, self.row.groups, each);
+        }
+        for place in self.places() {
+            if is_meant[usize::from(place.local)] {
+                each(*place);
+            }
+        }
+    }
+
+    /// Everything that is seen at a slot already, in order, of the forms that are meant, by their
+    /// numbers in the block.
     pub(crate) fn effects_up_to(
         &self,
         slot: u32,
-        is_meant: impl Fn(u16) -> bool,
+        is_meant: &[bool],
         mut each: impl FnMut(GroupPlace, &Effect),
     ) {
         if self.row.is_unordered {
             for (_, group, place) in self.order().iter().take_while(|(at, ..)| *at <= slot) {
-                let group = self.places[*group as usize];
-                if is_meant(group.local) {
+                let group = self.places()[*group as usize];
+                if is_meant[usize::from(group.local)] {
                     each(group, &self.form(group).effects[*place as usize]);
                 }
             }
             return;
         }
-        for place in self.places.iter().take_while(|place| place.before <= slot) {
-            if !is_meant(place.local) {
-                continue;
-            }
-            for effect in &self.form(*place).effects {
+        let mut group = |place: GroupPlace| {
+            for effect in &self.form(place).effects {
                 if self.block.slot(effect, place.before) <= slot {
-                    each(*place, effect);
+                    each(place, effect);
                 }
+            }
+        };
+        if self.is_full() {
+            // Lines of the instruction before may stand in the group of the next.
+            return self.block.groups_of(is_meant, slot + 1, group);
+        }
+        for place in self
+            .places()
+            .iter()
+            .take_while(|place| place.before <= slot)
+        {
+            if is_meant[usize::from(place.local)] {
+                group(*place);
             }
         }
     }
@@ -138,7 +176,7 @@ impl BlockAt {
     fn order(&self) -> &[(u32, u32, u32)] {
         self.order.get_or_init(|| {
             let mut order = Vec::new();
-            for place in &self.places {
+            for place in self.places() {
                 for (at, effect) in self.form(*place).effects.iter().enumerate() {
                     let slot = self.block.slot(effect, place.before);
                     order.push((slot, place.index, at as u32));

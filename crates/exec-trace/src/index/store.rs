@@ -313,13 +313,32 @@ impl Store {
     }
 
     pub(crate) fn column<'a>(&self, at: &'a BlockAt, class: Class) -> Result<&'a Column, Damaged> {
+        at.block.column(class, self.column_frame(at, class)?)
+    }
+
+    /// The numbers of a class of some forms, or all of them where they are known already.
+    pub(crate) fn with_column<T>(
+        &self,
+        at: &BlockAt,
+        class: Class,
+        is_meant: &[bool],
+        mut use_it: impl FnMut(&Column) -> T,
+    ) -> Result<T, Damaged> {
+        if let Some(column) = at.block.known_column(class) {
+            return Ok(use_it(column));
+        }
+        let frame = self.column_frame(at, class)?;
+        let is_meant = |local: u16| is_meant[usize::from(local)];
+        Ok(use_it(&at.block.read_column(class, frame, is_meant)?))
+    }
+
+    fn column_frame(&self, at: &BlockAt, class: Class) -> Result<&[u8], Damaged> {
         let before: u64 = at.row.lengths[..1 + class as usize]
             .iter()
             .map(|length| u64::from(*length))
             .sum();
         let start = at.row.offset.checked_add(before).ok_or(Damaged)?;
-        let frame = self.extent(start, u64::from(at.row.lengths[1 + class as usize]))?;
-        at.block.column(class, frame)
+        self.extent(start, u64::from(at.row.lengths[1 + class as usize]))
     }
 
     /// The registers at the start of a block: cpu, register, value.
@@ -368,7 +387,7 @@ impl Store {
             self.column(at, Class::Text)?,
         ];
         let skeletons = self.skeletons(at.row.segment)?;
-        at.block.text(&at.places, groups, columns, skeletons, out)
+        at.block.text(at.places(), groups, columns, skeletons, out)
     }
 
     /// A page of accesses.

@@ -114,23 +114,18 @@ impl Search {
             return;
         }
         let start = found.len();
-        for place in &at.places {
-            if !meant[usize::from(place.local)] {
-                continue;
-            }
-            match self.what {
-                What::Visit => found.push(at.row.first + u64::from(place.before)),
-                What::Register(register) => {
-                    for effect in &at.form(*place).effects {
-                        if self.is_write(register, effect) {
-                            let slot = u64::from(at.block.slot(effect, place.before));
-                            found.extend((at.row.first + slot).checked_sub(1));
-                        }
+        at.groups_of(&meant, |place| match self.what {
+            What::Visit => found.push(at.row.first + u64::from(place.before)),
+            What::Register(register) => {
+                for effect in &at.form(place).effects {
+                    if self.is_write(register, effect) {
+                        let slot = u64::from(at.block.slot(effect, place.before));
+                        found.extend((at.row.first + slot).checked_sub(1));
                     }
                 }
-                What::Read | What::Write | What::Access => {}
             }
-        }
+            What::Read | What::Write | What::Access => {}
+        });
         if !found[start..].is_sorted() {
             found[start..].sort_unstable();
         }
@@ -280,7 +275,7 @@ impl Recording {
                     continue;
                 }
                 let at = store.block(number)?;
-                let found = at.places.iter().find(|place| {
+                let found = at.places().iter().find(|place| {
                     at.block.ticks(place.index) >= ticks
                         && at
                             .form(**place)

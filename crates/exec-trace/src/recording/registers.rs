@@ -102,17 +102,14 @@ fn register_at(
     if !meant.contains(&true) {
         return Ok(value);
     }
-    let column = store.column(&at, Class::Register)?;
     let slot = (before - at.row.first) as u32;
-    at.effects_up_to(
-        slot,
-        |local| meant[usize::from(local)],
-        |place, effect| {
+    store.with_column(&at, Class::Register, &meant, |column| {
+        at.effects_up_to(slot, &meant, |place, effect| {
             if is_meant(effect) {
                 Write::Effect(&at, column, place, effect).apply(&mut value);
             }
-        },
-    );
+        });
+    })?;
     Ok(value)
 }
 
@@ -132,15 +129,12 @@ pub(super) fn registers_at(
     }
     let column = store.column(&at, Class::Register)?;
     let slot = (before - at.row.first) as u32;
-    at.effects_up_to(
-        slot,
-        |_| true,
-        |place, effect| {
-            if let EffectKind::Register { register, .. } = effect.kind {
-                let write = Write::Effect(&at, column, place, effect);
-                each(effect.cpu, register, write);
-            }
-        },
-    );
+    let all = vec![true; at.block.forms().count()];
+    at.effects_up_to(slot, &all, |place, effect| {
+        if let EffectKind::Register { register, .. } = effect.kind {
+            let write = Write::Effect(&at, column, place, effect);
+            each(effect.cpu, register, write);
+        }
+    });
     Ok(())
 }

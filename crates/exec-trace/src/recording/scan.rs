@@ -357,7 +357,7 @@ impl Recording {
         visit: &mut dyn FnMut(&Step<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let first = block.at.row.first;
-        for place in &block.at.places {
+        for place in block.at.places() {
             let number = first + u64::from(place.before);
             if number >= range.end {
                 break;
