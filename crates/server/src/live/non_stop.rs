@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tracewire_packets::family::resume::{ResumeActions, ResumeKind};
-use tracewire_packets::family::stop::StopReply;
+use tracewire_packets::family::stop::{StopField, StopReply};
 use tracewire_packets::{Failure, Notification, Reply};
 use tracewire_target_linux::Happened;
 use tracewire_tracefile::ThreadId;
@@ -60,23 +60,43 @@ impl LiveProgram {
                 process.stop_thread(thread);
             }
         }
-        // What the client does not know to stand it cannot mean.
-        let queued: Vec<ThreadId> = self
-            .inferiors
-            .threads()
-            .into_iter()
-            .map(|(_, thread)| thread)
-            .filter(|thread| self.non_stop.is_queued(*thread))
-            .collect();
+        // What the client does not know to stand, or to be there, it cannot mean.
+        let queued = self.queued();
         let resumed = self.resume(|process, thread| {
             actions
                 .of(process, thread.0)
-                .filter(|kind| *kind != ResumeKind::Stop && !queued.contains(&thread))
+                .filter(|kind| *kind != ResumeKind::Stop && !queued.contains(&(process, thread)))
         });
         match resumed {
             Ok(()) => Reply::Ok,
             Err(error) => Reply::Error(Failure::text(&error.to_string())),
         }
+    }
+
+    /// The threads, each with its process, that the client does not know to stand.
+    fn queued(&self) -> Vec<(u32, ThreadId)> {
+        let mut children = Vec::new();
+        for news in &self.non_stop.queue {
+            let News::Thread(_, thread) = news else {
+                continue;
+            };
+            let fields = self.told.get(thread).map(|told| told.fields.as_slice());
+            for field in fields.unwrap_or_default() {
+                if let StopField::Fork(child) | StopField::Vfork(child) = field {
+                    children.push(*child);
+                }
+            }
+        }
+        self.inferiors
+            .threads()
+            .into_iter()
+            .filter(|(process, thread)| {
+                self.non_stop.is_queued(*thread)
+                    || children
+                        .iter()
+                        .any(|child| child.matches(*process, thread.0))
+            })
+            .collect()
     }
 
     /// `?`: tells of every thread that stands, from the first on.
