@@ -43,7 +43,7 @@ impl Process {
     /// Takes note of what a wait tells while all threads are to stop.
     fn halted(&mut self, id: Tid, status: Status) {
         self.note(id, status);
-        let catches_calls = self.catches_calls(id);
+        let how = self.way_out_of_call(id);
         if matches!(status, Status::Event(_) | Status::SystemCall)
             && let Some(thread) = self.threads.get_mut(&id)
             && thread.pending.is_none()
@@ -51,11 +51,6 @@ impl Process {
             && thread.stopped().is_some()
         {
             // In the middle of a system call: on to its end, where registers are its own.
-            let how = if thread.steps_call || catches_calls {
-                Resume::ToSystemCall
-            } else {
-                Resume::Continue
-            };
             thread.interrupt_next();
             thread.go_on(how, 0);
         }
@@ -200,15 +195,29 @@ impl Process {
         self.finish_exec(id);
     }
 
+    /// How a thread gets from the middle of a system call to its end.
+    pub(crate) fn way_out_of_call(&self, id: Tid) -> Resume {
+        let steps = self
+            .threads
+            .get(&id)
+            .is_some_and(|thread| thread.steps_call);
+        if steps || self.catches_calls(id) {
+            Resume::ToSystemCall
+        } else {
+            Resume::Continue
+        }
+    }
+
     /// A thread stands in the middle of becoming another program: takes it to its first instruction.
     pub(crate) fn finish_exec(&mut self, id: Tid) {
         // From the middle of the call to its end, where a first instruction is next.
         loop {
+            let how = self.way_out_of_call(id);
             let Some(thread) = self.threads.get_mut(&id) else {
                 return;
             };
             thread.interrupt_next();
-            thread.go_on(Resume::Continue, 0);
+            thread.go_on(how, 0);
             match wait_for(id) {
                 Ok(Status::Event(_)) => thread.has_stopped(),
                 Ok(status) => {

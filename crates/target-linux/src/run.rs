@@ -171,7 +171,7 @@ impl Process {
 
     /// Acts on what is pending for a thread, and lets it go on.
     fn act(&mut self, id: Tid, handler: &mut dyn HitHandler) -> Result<Option<Event>, Error> {
-        let catches_calls = self.catches_calls(id);
+        let way_out = self.way_out_of_call(id);
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(None);
         };
@@ -181,13 +181,8 @@ impl Process {
         let asked = thread.news.is_some() || thread.stop_wanted;
         if asked && thread.mid_call && !thread.waits_for_vfork() && thread.pending.is_none() {
             // On to the end of the system call, where its registers are its own.
-            let how = if thread.steps_call || catches_calls {
-                Resume::ToSystemCall
-            } else {
-                Resume::Continue
-            };
             thread.interrupt_next();
-            thread.go_on(how, 0);
+            thread.go_on(way_out, 0);
             return Ok(None);
         }
         if let Some(news) = thread.news.take() {
