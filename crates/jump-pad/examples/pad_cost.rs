@@ -1,6 +1,6 @@
 //! What a pad costs a program, in nanoseconds a hit, beside the least that it could cost.
 //!
-//! `cargo run --release -p tracewire-jump-pad --example pad_cost`
+//! `cargo run --release -p tracewire-jump-pad --example pad_cost [KIB_OF_A_RING]`
 
 #[path = "../tests/support/machine.rs"]
 mod machine;
@@ -19,10 +19,17 @@ use tracewire_tracefile::{
 const HITS: u32 = 200_000;
 const ROUNDS: usize = 15;
 
+/// The size of a ring: the first argument, in KiB.
+fn ring_bytes() -> u64 {
+    std::env::args().nth(1).map_or(1 << 20, |kilobytes| {
+        1024 * kilobytes.parse::<u64>().unwrap()
+    })
+}
+
 fn sizes(tracepoints: u32) -> SharedSizes {
     SharedSizes {
-        cpus: 64,
-        ring_bytes: 1 << 20,
+        cpus: 4,
+        ring_bytes: ring_bytes(),
         frame_limit: 8192,
         tracepoints,
         variables: 4,
@@ -195,6 +202,37 @@ fn main() {
     let mut pads = Pads::new(false, false);
     let pad = pads.pad(&definition);
     println!("{:<40} {:>7.2} ns", "disabled", nanoseconds(|| pad()));
+
+    // The tracer's side.
+    let mut pads = Pads::new(true, true);
+    let definition = tracepoint(None, two.clone());
+    let start = Instant::now();
+    for _ in 0..500 {
+        let place = pads.code.address(0);
+        black_box(
+            pads.setting
+                .compile(std::slice::from_ref(&definition), place)
+                .unwrap(),
+        );
+    }
+    println!(
+        "compiling a pad: {:.1} µs",
+        start.elapsed().as_secs_f64() * 1e6 / 500.0
+    );
+    let pad = pads.pad(&definition);
+    let mut reader = RingReader::new(&pads.setting.shared);
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        for _ in 0..2000 {
+            pad();
+        }
+        let start = Instant::now();
+        let drained = reader.finish(&pads.setting.shared, &mut |frame| {
+            black_box(frame.bytes);
+        });
+        best = best.min(start.elapsed().as_secs_f64() * 1e9 / drained.frames as f64);
+    }
+    println!("reading a frame: {best:.1} ns");
 
     // Two threads at once.
     for (name, registers, stamp) in [("two values", false, false), ("record", true, true)] {

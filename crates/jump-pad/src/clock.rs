@@ -26,11 +26,44 @@ pub fn counter() -> u64 {
     }
 }
 
-/// Microseconds since 1970-01-01 00:00 UTC.
-pub(crate) fn time_of_day() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_micros() as u64)
+/// A counter and the time of day in microseconds since 1970-01-01 00:00 UTC, which is not later.
+pub(crate) fn now() -> (u64, u64) {
+    let reading = Reading::of(SystemTime::now);
+    let since = reading.time.duration_since(UNIX_EPOCH);
+    (
+        reading.after,
+        since.map_or(0, |since| since.as_micros() as u64),
+    )
+}
+
+/// A time, and the counter before and after it was read.
+struct Reading<T> {
+    before: u64,
+    time: T,
+    after: u64,
+}
+
+impl<T> Reading<T> {
+    /// The narrowest of some, for we can be interrupted in between.
+    fn of(clock: impl Fn() -> T) -> Self {
+        let read = || {
+            let before = counter();
+            let time = clock();
+            Self {
+                before,
+                time,
+                after: counter(),
+            }
+        };
+        let mut best = read();
+        for _ in 0..8 {
+            let next = read();
+            if next.after.wrapping_sub(next.before) < best.after.wrapping_sub(best.before) {
+                best = next;
+            }
+        }
+        best
+    }
 }
 
 /// How counters become microseconds.
@@ -49,13 +82,16 @@ impl Rate {
     }
 
     fn measure() -> Self {
-        let (base, start) = (counter(), Instant::now());
+        let first = Reading::of(Instant::now);
         sleep(MEASURED);
-        let (ticks, elapsed) = (counter().wrapping_sub(base), start.elapsed());
-        let per_tick = elapsed.as_secs_f64() * 1e6 / (ticks.max(1) as f64);
+        let last = Reading::of(Instant::now);
+        // What a reading is wrong by makes the clock slower, never faster.
+        let ticks = last.after.wrapping_sub(first.before).max(1);
+        let elapsed = last.time.duration_since(first.time);
+        let per_tick = elapsed.as_secs_f64() * 1e6 / ticks as f64;
         let rate = per_tick * (1.0 - SLOW / 1e6) * 2_f64.powi(64);
         Self {
-            base,
+            base: first.before,
             rate: rate as u64,
         }
     }

@@ -304,10 +304,9 @@ impl Shared {
 
     /// Follows the time of day; to be called from time to time, at every reading of the rings for instance.
     pub fn keep_time(&self) {
-        let counter = clock::counter();
+        let (counter, microseconds) = clock::now();
         self.store(header::CLOCK_SEEN, counter);
-        let since = self.rate().since_base(counter);
-        let start = clock::time_of_day().saturating_sub(since);
+        let start = microseconds.saturating_sub(self.rate().since_base(counter));
         self.atomic(header::CLOCK_START)
             .fetch_max(start, Ordering::AcqRel);
     }

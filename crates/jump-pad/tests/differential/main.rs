@@ -264,6 +264,9 @@ fn a_pad_does_what_a_trap_would_do() {
     while bench.tally.programs < wanted {
         bench.case(seed);
         seed += 1;
+        if seed.is_multiple_of(5000) {
+            eprintln!("{:?}", bench.tally);
+        }
     }
     println!(
         "{:?}, {} faults",
