@@ -54,7 +54,7 @@ pub struct PadFrame<'r> {
 pub struct Drained {
     /// How many frames were given out.
     pub frames: u64,
-    /// How many were begun and never finished, or could not be found; counted once each.
+    /// How many were begun and never finished, were written over, or could not be found; counted once each.
     pub torn: u64,
     /// Whether there are frames that are held back, or not whole yet.
     pub waiting: bool,
@@ -457,6 +457,10 @@ impl RingReader {
                 self.last_microseconds = time;
                 *field = time.to_le_bytes();
             }
+            if !is_frame(frame) {
+                drained.torn += 1;
+                continue;
+            }
             drained.frames += 1;
             take(PadFrame {
                 tracepoint: held.tracepoint,
@@ -479,4 +483,14 @@ impl RingReader {
             self.bytes = kept;
         }
     }
+}
+
+/// Whether the bytes begin as a frame of just this length. A program may have written over them.
+fn is_frame(bytes: &[u8]) -> bool {
+    let Some((header, blocks)) = bytes.split_first_chunk::<6>() else {
+        return false;
+    };
+    let [low, high, size @ ..] = *header;
+    (1..=i16::MAX).contains(&i16::from_le_bytes([low, high]))
+        && usize::try_from(u32::from_le_bytes(size)) == Ok(blocks.len())
 }

@@ -262,9 +262,11 @@ impl Shared {
         let mut losses = Losses::default();
         for index in 0..self.layout.sizes.cpus {
             let at = self.layout.ring(index);
-            losses.lost += self.load(at + ring::LOST);
-            losses.dropped += self.load(at + ring::DROPPED);
-            losses.too_long += self.load(at + ring::TOO_LONG);
+            losses.lost = losses.lost.saturating_add(self.load(at + ring::LOST));
+            losses.dropped = losses.dropped.saturating_add(self.load(at + ring::DROPPED));
+            losses.too_long = losses
+                .too_long
+                .saturating_add(self.load(at + ring::TOO_LONG));
         }
         losses
     }
