@@ -104,6 +104,8 @@ impl Process {
             }));
         } else if stepped {
             thread.pending = Some(Pending::Stepped);
+        } else if thread.news.is_some() {
+            thread.left_call = leaves.then_some(number);
         }
     }
 
@@ -120,6 +122,25 @@ impl Process {
                 stepped: false,
             },
         ))
+    }
+
+    /// A debugger lets a thread go on: it may be told first of the system call that the thread has left.
+    pub(crate) fn note_left_call(&mut self, id: Tid) {
+        let catches = self.catches_calls(id);
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        if let Some(number) = thread.left_call.take()
+            && catches
+            && self.caught_calls.holds(number)
+            && thread.pending.is_none()
+        {
+            thread.pending = Some(Pending::Call(AtCall {
+                number,
+                leaves: true,
+                stepped: false,
+            }));
+        }
     }
 
     /// Tells of a thread at a system call.

@@ -38,6 +38,7 @@ impl Process {
     }
 
     fn prepare(&mut self, id: Tid, what: Resumption) {
+        self.note_left_call(id);
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };

@@ -197,11 +197,11 @@ impl Process {
 
     /// How a thread gets from the middle of a system call to its end.
     pub(crate) fn way_out_of_call(&self, id: Tid) -> Resume {
-        let steps = self
+        let asked = self
             .threads
             .get(&id)
-            .is_some_and(|thread| thread.steps_call);
-        if steps || self.catches_calls(id) {
+            .is_some_and(|thread| thread.steps_call || thread.news.is_some());
+        if asked || self.catches_calls(id) {
             Resume::ToSystemCall
         } else {
             Resume::Continue

@@ -55,6 +55,9 @@ pub(crate) struct Thread {
     pub(crate) enters_call: bool,
     /// The system call that it was taken out of, unnoticed, and will enter again.
     pub(crate) restarts_call: Option<u32>,
+    /// The system call in the middle of which it had news, and which it has left since: a debugger may want to know of that
+    /// when it lets the thread go on.
+    pub(crate) left_call: Option<u32>,
     /// It is about to end; no stop is to be expected.
     pub(crate) exiting: bool,
     /// What has become of it and nobody has been told.
@@ -124,6 +127,7 @@ impl Thread {
             interrupt_due: Cell::new(false),
             enters_call: false,
             restarts_call: None,
+            left_call: None,
             exiting: false,
             news: None,
             mid_call: false,

@@ -441,7 +441,13 @@ impl LiveProgram {
                         CaughtCalls::These(numbers.iter().copied().collect())
                     }
                 };
-                if let Some(process) = self.inferiors.process_mut() {
+                // A child by vfork, in whose parent's memory we are, is not the one that is meant.
+                let current = self.inferiors.current();
+                if let Some(process) = self
+                    .inferiors
+                    .process_mut()
+                    .filter(|process| Some(process.id().0) == current)
+                {
                     process.catch_system_calls(caught);
                 }
                 Reply::Ok
