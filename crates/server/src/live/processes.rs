@@ -60,7 +60,9 @@ impl LiveProgram {
             }
             ProcessRequest::Symbol { .. } => Reply::Ok.into(),
             ProcessRequest::Monitor { command } => self.monitor(command),
-            ProcessRequest::Offsets => self.offsets().into(),
+            // GDB takes them from the auxiliary vector. Told here, they would have it look at registers before it has asked
+            // which there are.
+            ProcessRequest::Offsets => Reply::Unsupported.into(),
             _ => Reply::Unsupported.into(),
         }
     }

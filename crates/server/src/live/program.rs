@@ -171,10 +171,13 @@ impl LiveProgram {
     }
 
     /// Lets go what was attached to, and kills what was started. Then waits for the end of what was started and let go as
-    /// the last, as gdbserver does: whoever has started the server may take its end for the program's.
+    /// the last, as gdbserver does: whoever has started the server may take its end for the program's. In extended mode the
+    /// server is there for any number of programs, and ends when it is told to.
     pub fn finish(mut self) {
         self.end();
-        if let Some(process) = self.left_behind.take() {
+        if let Some(process) = self.left_behind.take()
+            && !self.extended
+        {
             await_end(ThreadId(process));
         }
     }

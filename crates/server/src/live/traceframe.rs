@@ -1,9 +1,7 @@
 //! The selected trace frame, which answers for the program.
 
-use tracewire_packets::family::process::Offsets;
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::tracepoint::FrameInfo;
-use tracewire_packets::{Failure, Reply};
 use tracewire_tracefile::Address;
 
 use super::program::LiveProgram;
@@ -43,24 +41,6 @@ impl LiveProgram {
             .filter(|range| range.start >= program.start.0 && range.end <= program.end.0)
             .collect();
         self.trace.read_only.extend(loaded);
-    }
-
-    /// Where the program was loaded.
-    pub(super) fn offsets(&mut self) -> Reply {
-        let modules = self
-            .inferiors
-            .process_mut()
-            .and_then(|process| process.modules().ok())
-            .unwrap_or_default();
-        modules
-            .first()
-            .map_or(Reply::Error(Failure::Number(1)), |program| {
-                Reply::Offsets(Offsets::Sections {
-                    text: program.load_bias,
-                    data: program.load_bias,
-                    bss: program.load_bias,
-                })
-            })
     }
 
     /// What the selected frame holds.
