@@ -111,6 +111,8 @@ const ALL_RINGS: u64 = 1 << 30;
 /// The most bytes of a ring, and the least.
 const LARGEST_RING: u64 = 32 << 20;
 const SMALLEST_RING: u64 = 4 << 20;
+/// The longest frame that a pad makes, in bytes.
+const LONGEST_FRAME: u64 = 65_535;
 /// How much of the program's stack a hit may use, in bytes.
 const STACK_LIMIT: u32 = 4096;
 
@@ -334,7 +336,7 @@ impl<S: FrameStore> Experiment<S> {
         let sizes = SharedSizes {
             cpus,
             ring_bytes,
-            frame_limit: u32::try_from((ring_bytes / 8).min(64 << 10)).unwrap_or(u32::MAX),
+            frame_limit: u32::try_from((ring_bytes / 8).min(LONGEST_FRAME)).unwrap_or(u32::MAX),
             tracepoints: tracepoints.saturating_add(SPARE_TRACEPOINTS),
             variables: SPARE_VARIABLES,
             when_full: if self.store.is_circular() {
