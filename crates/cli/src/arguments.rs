@@ -51,7 +51,7 @@ pub enum Command {
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),
-    /// Show a trace file to GDB, which connects with `target remote`
+    /// Show a trace file or an execution trace to GDB, which connects with `target remote`
     #[command(after_help = crate::serve::HELP)]
     Serve(crate::serve::ServeArguments),
     /// Run a program, or attach to one, for GDB, which connects with `target remote`

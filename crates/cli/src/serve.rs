@@ -1,25 +1,34 @@
-//! `serve`: a trace file to GDB.
+//! `serve`: a trace file or an execution trace to GDB.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use tracewire_server::saved::SavedTrace;
-use tracewire_server::{ListenAddress, Listener, SessionLog, serve_saved};
+use tracewire_server::{ListenAddress, Listener, SaveFolder, SessionLog, replay, serve_saved};
+use tracewire_target_replay::{Execution, Recorded};
 use tracewire_tracefile::Architecture;
 use tracewire_views::check_architecture;
 
 use crate::Answer;
+use crate::execution::{self, Kind, Source};
 use crate::open;
 
 pub const HELP: &str = "\
-In GDB, `target remote` with the same address looks at the trace: tstatus, tfind, tdump, print, info tracepoints. \
-Several debuggers may; each has its own frame selected. Nothing can be changed.
+In GDB, `target remote` with the same address looks at the trace. Several debuggers may, each at a place of its own. \
+Nothing can be changed.
+
+A trace file: tstatus, tfind, tdump, print, info tracepoints.
+
+An execution trace runs both ways: break, watch, rwatch, stepi, continue, reverse-stepi, reverse-continue, \
+reverse-finish; `monitor help` tells how to go elsewhere in time. `trace`, `tstart` and `continue` make a trace run over \
+it, `tfind` looks at what it collected.
 
 Without a HOST only this machine can connect. A HOST of * lets anyone: there is no password.
 
 Examples:
   tracewire serve :2345 run.tf --elf ./program
+  tracewire serve :2345 cpu.trace --elf firmware.elf
   gdb -ex 'target remote | tracewire serve - run.tf' ./program";
 
 #[derive(Args, Debug)]
@@ -27,7 +36,7 @@ pub struct ServeArguments {
     /// Where debuggers connect: HOST:PORT or :PORT (on loopback), the path of a Unix socket, or - for standard input and output
     #[arg(value_name = "ADDRESS")]
     pub address: ListenAddress,
-    /// The trace file
+    /// The trace file or execution trace
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// The program that was traced, for a file that does not tell
@@ -39,6 +48,9 @@ pub struct ServeArguments {
     /// The machine, for a file that does not tell
     #[arg(long, value_name = "NAME", value_parser = open::architectures())]
     pub architecture: Option<Architecture>,
+    /// Where debuggers may save what a trace run over an execution trace collected (tsave -r)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub files: Option<PathBuf>,
     /// End when the first debugger goes
     #[arg(long)]
     pub once: bool,
@@ -54,7 +66,55 @@ fn hexadecimal(text: &str) -> Result<u64, String> {
 
 /// `serve`.
 pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
-    let file = open::trace_file(&arguments.file)?;
+    match execution::kind(&arguments.file)? {
+        Kind::TraceFile(path) => serve_saved_trace(arguments, &path),
+        Kind::Execution(source) => serve_execution(arguments, source),
+    }
+}
+
+fn serve_execution(arguments: &ServeArguments, source: Source) -> anyhow::Result<Answer> {
+    if arguments.bias.is_some() {
+        anyhow::bail!(
+            "--bias is for trace files: an execution trace has the addresses of its program"
+        );
+    }
+    let opened = source.open(arguments.elf.as_slice(), arguments.architecture)?;
+    // Said before anybody listens.
+    opened.machine()?;
+    let shown = opened.shown().to_owned();
+    let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
+    let log = log(arguments)?;
+    let listener = listener(arguments)?;
+    if !listener.is_stdio() {
+        let (count, machine) = (recorded.instructions(), recorded.machine().architecture());
+        anstream::eprintln!(
+            "tracewire: {}, {count} instructions of {machine}; in GDB: target remote {listener}",
+            shown.display()
+        );
+    }
+    let files = arguments.files.clone().map(SaveFolder);
+    replay::serve(&listener, &recorded, files.as_ref(), &log, arguments.once)?;
+    if let Some(problem) = recorded.problem() {
+        anstream::eprintln!("tracewire: warning: {problem}");
+    }
+    Ok(Answer::Yes)
+}
+
+fn log(arguments: &ServeArguments) -> anyhow::Result<SessionLog> {
+    Ok(match &arguments.debug_log {
+        Some(path) => SessionLog::create(path)
+            .with_context(|| format!("{} cannot be written", path.display()))?,
+        None => SessionLog::none(),
+    })
+}
+
+fn listener(arguments: &ServeArguments) -> anyhow::Result<Listener> {
+    Listener::bind(&arguments.address)
+        .with_context(|| format!("cannot listen at {}", arguments.address))
+}
+
+fn serve_saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<Answer> {
+    let file = open::trace_file(path)?;
     if let Some(architecture) = arguments.architecture {
         check_architecture(&file, architecture)
             .with_context(|| arguments.file.display().to_string())?;
@@ -75,13 +135,8 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
             "{file} does not tell which machine it is of, and GDB must know: add --elf PROGRAM or --architecture NAME"
         );
     }
-    let log = match &arguments.debug_log {
-        Some(path) => SessionLog::create(path)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
-        None => SessionLog::none(),
-    };
-    let listener = Listener::bind(&arguments.address)
-        .with_context(|| format!("cannot listen at {}", arguments.address))?;
+    let log = log(arguments)?;
+    let listener = listener(arguments)?;
     if !listener.is_stdio() {
         let frames = trace.file().frame_count();
         anstream::eprintln!("tracewire: {file}, {frames} frames; in GDB: target remote {listener}");

@@ -48,4 +48,5 @@ pub use address::{AddressError, ListenAddress};
 pub use log::SessionLog;
 pub use serve::serve_saved;
 pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unasked, run};
+pub use trace::SaveFolder;
 pub use transport::{Listener, Transport};

@@ -3,6 +3,8 @@
 use tracewire_exec_trace::machine::Machine;
 use tracewire_tracefile::{Address, Architecture, RegisterLayout};
 
+use crate::player::Player;
+
 /// An instruction of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Executed {
@@ -119,6 +121,9 @@ pub trait Execution {
 
     /// Fills in what is known of memory at an instant.
     fn memory(&self, cpu: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]);
+
+    /// A way forward from an instruction on.
+    fn player(&self, from: u64) -> Box<dyn Player + '_>;
 }
 
 /// An address as the recording has it: GDB extends those of 32-bit MIPS with their sign.
@@ -207,5 +212,9 @@ impl<E: Execution + ?Sized> Execution for &E {
 
     fn memory(&self, cpu: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {
         (**self).memory(cpu, instant, address, bytes);
+    }
+
+    fn player(&self, from: u64) -> Box<dyn Player + '_> {
+        (**self).player(from)
     }
 }

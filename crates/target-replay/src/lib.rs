@@ -21,14 +21,16 @@
 #![deny(missing_docs)]
 
 mod execution;
-mod file_registers;
 mod moment;
 mod movement;
+mod played;
+mod player;
 mod recorded;
 mod replay;
 
 pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};
+pub use player::{Player, Seeker};
 pub use recorded::{Recorded, UnknownMachine};
 pub use replay::{Direction, Replay, thread_of};

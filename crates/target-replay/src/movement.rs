@@ -1,6 +1,5 @@
 //! Running, stepping, both ways.
 
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use tracewire_experiment::{Hit, HitHandler};
@@ -265,38 +264,16 @@ impl<E: Execution> Replay<E> {
         if self.tracepoints.is_empty() && self.stepping.is_empty() {
             return;
         }
-        let visit = |address: Address, from: u64| {
-            let number = self.execution.next_visit(address, from)?;
-            (number < to).then_some((std::cmp::Reverse(number), address))
-        };
-        let mut visits: BinaryHeap<_> = self
-            .tracepoints
-            .iter()
-            .filter_map(|address| visit(*address, self.position))
-            .collect();
-        let mut at = self.position;
-        loop {
-            let next = visits.peek().map(|(number, _)| number.0);
-            let steps = self.stepping.iter();
-            let step = steps
-                .filter_map(|cpu| self.execution.next_of(*cpu, at))
-                .filter(|number| *number < to)
-                .min();
-            let Some(number) = next.into_iter().chain(step).min() else {
-                return;
-            };
-            let Some(executed) = self.execution.instruction(number) else {
-                return;
-            };
-            let mut moment = Moment::new(&self.execution, number, executed);
+        let mut player = self.execution.player(self.position);
+        while let Some((_, executed)) = player.advance_to(to, &self.tracepoints, &self.stepping) {
             let is_step = self.stepping.contains(&executed.cpu);
-            let is_visit = next == Some(number);
+            let is_visit = self.tracepoints.contains(&executed.address);
             let hits = [
                 is_step.then_some(Hit::Step),
                 is_visit.then_some(Hit::Tracepoint(executed.address)),
             ];
             for hit in hits.into_iter().flatten() {
-                let outcome = handler.hit(hit, &mut moment);
+                let outcome = handler.hit(hit, player.thread());
                 if outcome.step {
                     self.stepping.insert(executed.cpu);
                 } else {
@@ -307,10 +284,6 @@ impl<E: Execution> Replay<E> {
                     self.stepping.clear();
                     return;
                 }
-            }
-            at = number.saturating_add(1);
-            if is_visit && let Some((_, address)) = visits.pop() {
-                visits.extend(visit(address, at));
             }
         }
     }

@@ -4,25 +4,29 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
+use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{
     CpuNumber, InstructionNumber, InstructionSet, Opcode, Scale, Time,
 };
 use tracewire_exec_trace::recording::{
-    CodeId, ReadError, Recording, RegisterValue, Search, Step, What,
+    CodeId, ReadError, Recording, RegisterId, RegisterValue, Search, Step, What,
 };
-use tracewire_tracefile::{Address, ByteOrder};
+use tracewire_tracefile::{Address, ByteOrder, RegisterNumber};
 
 use crate::execution::{Executed, Execution, RegisterBlock, Watch};
-use crate::file_registers::Rows;
+use crate::played::{Direct, Played};
+use crate::player::Player;
 
 /// A recording, and the machine it is of.
 #[derive(Debug)]
 pub struct Recorded {
-    pub(crate) recording: Recording,
-    pub(crate) machine: &'static Machine,
+    recording: Recording,
+    registers: DebuggerRegisters,
     cpus: Vec<u32>,
-    pub(crate) rows: Rows,
+    /// The registers that the trace writes as wholes by one name each, by their numbers; and the other names.
+    direct: Vec<Direct>,
+    others: Vec<RegisterId>,
     /// The codes of instructions by their addresses: memory that a trace without a program's file tells of.
     code: OnceLock<HashMap<u64, Vec<u8>>>,
     problem: OnceLock<ReadError>,
@@ -40,14 +44,17 @@ impl Recorded {
     /// When its machine is not known.
     pub fn new(recording: Recording) -> Result<Self, UnknownMachine> {
         let machine = Machine::of(recording.architecture().ok_or(UnknownMachine)?);
+        let registers = DebuggerRegisters::new(&recording, machine);
+        let (direct, others) = sort_names(&recording, &registers);
         let mut cpus: Vec<u32> = recording.summary().cpus.iter().map(|cpu| cpu.0).collect();
         if cpus.is_empty() {
             cpus.push(0);
         }
         Ok(Self {
-            rows: Rows::new(&recording, machine),
+            direct,
+            others,
+            registers,
             recording,
-            machine,
             cpus,
             code: OnceLock::new(),
             problem: OnceLock::new(),
@@ -103,14 +110,48 @@ impl Recorded {
     }
 
     /// At which instruction a register was last written.
-    pub(crate) fn last_written(
-        &self,
-        cpu: u32,
-        register: tracewire_exec_trace::recording::RegisterId,
-        before: u64,
-    ) -> u64 {
+    fn last_written(&self, cpu: u32, register: RegisterId, before: u64) -> u64 {
         self.last(&Search::register(register).on_cpu(CpuNumber(cpu)), before)
             .map_or(0, |number| number.saturating_add(1))
+    }
+
+    /// The registers that the trace writes as wholes.
+    pub(crate) fn direct(&self) -> &[Direct] {
+        &self.direct
+    }
+
+    pub(crate) fn direct_of(&self, number: RegisterNumber) -> Option<&Direct> {
+        let place = self
+            .direct
+            .binary_search_by_key(&number, |direct| direct.number);
+        self.direct.get(place.ok()?)
+    }
+
+    /// Puts the other registers into a block, of which some share bits: what was written last counts.
+    pub(crate) fn fill_others<'v>(
+        &self,
+        block: &mut RegisterBlock,
+        cpu: u32,
+        instant: u64,
+        value: impl Fn(RegisterId) -> &'v RegisterValue,
+    ) {
+        if self.others.is_empty() {
+            return;
+        }
+        let mut others: Vec<RegisterId> = self.others.clone();
+        others.retain(|id| !value(*id).is_unknown());
+        others.sort_by_cached_key(|id| self.last_written(cpu, *id, instant));
+        let mut bytes: Vec<Option<u8>> = (block.bytes.iter().zip(&block.known))
+            .map(|(byte, known)| known.then_some(*byte))
+            .collect();
+        for id in others {
+            self.registers.put_name(&mut bytes, id, value(id));
+        }
+        for (place, byte) in bytes.into_iter().enumerate() {
+            if let Some(byte) = byte {
+                block.set(place, &[byte]);
+            }
+        }
     }
 
     /// The first accessed byte of a watched range.
@@ -160,7 +201,7 @@ impl Recorded {
     fn code(&self) -> &HashMap<u64, Vec<u8>> {
         self.code.get_or_init(|| {
             let all = 0..self.recording.len();
-            let order = self.machine.byte_order();
+            let order = self.machine().byte_order();
             let seen = self.recording.scan(
                 all,
                 |_| HashMap::<CodeId, (u64, Vec<u8>)>::new(),
@@ -179,7 +220,7 @@ impl Recorded {
     }
 
     /// Fills in the codes of instructions where nothing else is known, of a trace without an image of memory.
-    fn fill_code(&self, address: Address, bytes: &mut [Option<u8>]) {
+    pub(crate) fn fill_code(&self, address: Address, bytes: &mut [Option<u8>]) {
         /// No instruction is longer.
         const LONGEST: u64 = 16;
         if !self.recording.image().is_empty() || bytes.iter().all(Option::is_some) {
@@ -240,7 +281,7 @@ pub(crate) fn executed(step: &Step<'_>) -> Executed {
 
 impl Execution for Recorded {
     fn machine(&self) -> &Machine {
-        self.machine
+        self.registers.machine()
     }
 
     fn instructions(&self) -> u64 {
@@ -332,18 +373,16 @@ impl Execution for Recorded {
     }
 
     fn registers(&self, cpu: u32, instant: u64) -> RegisterBlock {
-        let mut block = RegisterBlock::unknown(self.machine.layout());
-        let values = self
-            .recording
-            .registers_at(CpuNumber(cpu), InstructionNumber(instant));
-        if let Some(values) = self.answer(values) {
-            self.rows.fill(
-                &mut block,
-                |id| values.get(id.0 as usize).unwrap_or(&UNKNOWN),
-                |id| self.last_written(cpu, id, instant),
-            );
+        let block =
+            self.registers
+                .block(&self.recording, CpuNumber(cpu), InstructionNumber(instant));
+        match self.answer(block) {
+            Some(block) => RegisterBlock {
+                bytes: block.iter().map(|byte| byte.unwrap_or(0)).collect(),
+                known: block.iter().map(Option::is_some).collect(),
+            },
+            None => RegisterBlock::unknown(self.machine().layout()),
         }
-        block
     }
 
     fn memory(&self, _: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {
@@ -355,6 +394,43 @@ impl Execution for Recorded {
         }
         self.fill_code(address, bytes);
     }
+
+    fn player(&self, from: u64) -> Box<dyn Player + '_> {
+        Box::new(Played::new(self, from))
+    }
 }
 
-pub(crate) static UNKNOWN: RegisterValue = RegisterValue::UNKNOWN;
+/// The names that stand for whole registers and share them with no other, and the rest.
+fn sort_names(
+    recording: &Recording,
+    registers: &DebuggerRegisters,
+) -> (Vec<Direct>, Vec<RegisterId>) {
+    let machine = registers.machine();
+    let (mut direct, mut others) = (Vec::new(), Vec::new());
+    for (id, name) in (0..).map(RegisterId).zip(recording.register_names()) {
+        let parts = machine.locate(name.as_bytes()).unwrap_or_default();
+        let whole = match parts {
+            [part] => machine
+                .layout()
+                .by_number(part.register)
+                .filter(|register| {
+                    let plain = (part.register_bit, part.value_bit) == (0, 0);
+                    let all = u32::from(part.bits) == register.bits && register.bits <= 64;
+                    plain && all && registers.names_of(part.register).count() == 1
+                }),
+            _ => None,
+        };
+        match whole {
+            Some(register) => direct.push(Direct {
+                number: register.number,
+                id,
+                offset: register.offset as usize,
+                size: register.size() as usize,
+            }),
+            None if parts.is_empty() => {}
+            None => others.push(id),
+        }
+    }
+    direct.sort_by_key(|direct| direct.number);
+    (direct, others)
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tracewire_exec_trace::machine::Machine;
 use tracewire_experiment::{Target, TargetError};
-use tracewire_tracefile::{Address, Architecture, ByteOrder, Register, ThreadId};
+use tracewire_tracefile::{Address, Architecture, Register, ThreadId};
 
 use crate::execution::{Execution, RegisterBlock, Watch, canonical};
 
@@ -226,18 +226,29 @@ pub(crate) fn registers_at(
 ) -> RegisterBlock {
     let machine = execution.machine();
     let mut block = execution.registers(cpu, instant);
+    set_constant_registers(machine, &mut block, pc);
+    block
+}
+
+/// Puts in what the recording does not tell: the register that is always zero, and the program counter.
+pub(crate) fn set_constant_registers(
+    machine: &Machine,
+    block: &mut RegisterBlock,
+    pc: Option<Address>,
+) {
+    let order = machine.byte_order();
+    let mut set = |register: &Register, value| {
+        block.set_number(
+            register.offset as usize,
+            register.size() as usize,
+            value,
+            order,
+        );
+    };
     if let Some(zero) = zero(machine) {
-        block.set(zero.offset as usize, &[0; 8][..zero.size().min(8) as usize]);
+        set(zero, 0);
     }
     if let (Some(Address(pc)), Some(register)) = (pc, machine.layout().program_counter()) {
-        let order = machine.byte_order();
-        let bytes = order.u64_bytes(pc);
-        let size = (register.size() as usize).min(bytes.len());
-        let bytes = match order {
-            ByteOrder::Little => bytes.get(..size),
-            ByteOrder::Big => bytes.get(bytes.len() - size..),
-        };
-        block.set(register.offset as usize, bytes.unwrap_or_default());
+        set(register, pc);
     }
-    block
 }

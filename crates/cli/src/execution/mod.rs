@@ -4,4 +4,4 @@ pub mod check;
 pub mod look;
 mod open;
 
-pub use open::{Kind, kind};
+pub use open::{Kind, Source, kind};

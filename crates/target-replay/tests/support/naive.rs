@@ -6,7 +6,7 @@ use std::ops::Range;
 use tracewire_exec_trace::machine::{Machine, Rest};
 use tracewire_exec_trace::record::{Access, AccessKind, Instruction, Line, Owner, RegisterWrite};
 use tracewire_exec_trace::text::{Format, Piece, Sink, read};
-use tracewire_target_replay::{Executed, Execution, RegisterBlock, Watch};
+use tracewire_target_replay::{Executed, Execution, Player, RegisterBlock, Seeker, Watch};
 use tracewire_tracefile::{Address, Architecture, ByteOrder};
 
 #[derive(Debug)]
@@ -204,6 +204,10 @@ impl Execution for Naive {
             Some((_, block)) => block.clone(),
             None => RegisterBlock::unknown(self.machine.layout()),
         }
+    }
+
+    fn player(&self, from: u64) -> Box<dyn Player + '_> {
+        Box::new(Seeker::new(self, from))
     }
 
     fn memory(&self, _: u32, instant: u64, address: Address, bytes: &mut [Option<u8>]) {

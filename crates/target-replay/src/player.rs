@@ -1,0 +1,74 @@
+//! Going forward from one place of interest to the next, and looking at what is known there.
+
+use std::collections::BTreeSet;
+
+use tracewire_experiment::StoppedThread;
+use tracewire_tracefile::Address;
+
+use crate::execution::{Executed, Execution};
+use crate::moment::Moment;
+
+/// A way forward through a recording.
+pub trait Player {
+    /// Goes on, behind the instruction that it stands at if it stands at one, to the next before `to` that has one of the
+    /// addresses or is of one of the cpus. None where there is none.
+    fn advance_to(
+        &mut self,
+        to: u64,
+        addresses: &BTreeSet<Address>,
+        cpus: &BTreeSet<u32>,
+    ) -> Option<(u64, Executed)>;
+
+    /// The thread that is about to execute the instruction that it stands at.
+    fn thread(&mut self) -> &mut dyn StoppedThread;
+}
+
+/// A player that asks for every place.
+#[derive(Debug)]
+pub struct Seeker<'e, E> {
+    execution: &'e E,
+    at: u64,
+    moment: Moment<'e, E>,
+}
+
+impl<'e, E: Execution> Seeker<'e, E> {
+    /// Goes forward from an instruction on, which counts.
+    #[must_use]
+    pub fn new(execution: &'e E, from: u64) -> Self {
+        let nowhere = Executed {
+            address: Address(0),
+            cpu: 0,
+            time: 0,
+        };
+        Self {
+            execution,
+            at: from,
+            moment: Moment::new(execution, from, nowhere),
+        }
+    }
+}
+
+impl<E: Execution> Player for Seeker<'_, E> {
+    fn advance_to(
+        &mut self,
+        to: u64,
+        addresses: &BTreeSet<Address>,
+        cpus: &BTreeSet<u32>,
+    ) -> Option<(u64, Executed)> {
+        let visits = addresses
+            .iter()
+            .filter_map(|address| self.execution.next_visit(*address, self.at));
+        let steps = cpus
+            .iter()
+            .filter_map(|cpu| self.execution.next_of(*cpu, self.at));
+        let number = visits.chain(steps).min().filter(|number| *number < to)?;
+        let executed = self.execution.instruction(number)?;
+        self.at = number.saturating_add(1);
+        self.moment = Moment::new(self.execution, number, executed);
+        Some((number, executed))
+    }
+
+    fn thread(&mut self) -> &mut dyn StoppedThread {
+        &mut self.moment
+    }
+}
