@@ -106,6 +106,8 @@ pub struct Experiment<S> {
     /// Which bytes of the register blocks are known, from the frame of this number on, counted from the run's start; none
     /// means all.
     pub(crate) known_registers: Vec<(u64, Option<Vec<bool>>)>,
+    /// Whether the frame that is being made has a register block.
+    pub(crate) has_registers: bool,
     pub(crate) running: bool,
     installed: BTreeSet<Address>,
     status: StatusFields,
@@ -137,6 +139,7 @@ impl<S: FrameStore> Experiment<S> {
             stepping: Stepping::default(),
             created: 0,
             known_registers: Vec::new(),
+            has_registers: false,
             running: false,
             installed: BTreeSet::new(),
             status: StatusFields {
@@ -507,6 +510,13 @@ impl<S: FrameStore> Experiment<S> {
             .partition_point(|(first, _)| *first <= number);
         let (_, known) = self.known_registers.get(after.checked_sub(1)?)?;
         known.as_deref()
+    }
+
+    /// Which bytes of the register blocks are known, from the frame of each number on, counted from the run's start; none
+    /// means all.
+    #[must_use]
+    pub fn known_registers_of_frames(&self) -> &[(u64, Option<Vec<bool>>)] {
+        &self.known_registers
     }
 
     /// The user's words for the run, `notes` and `user` of the status, and whether it goes on without a debugger.

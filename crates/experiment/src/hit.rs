@@ -202,6 +202,9 @@ impl<S: FrameStore> Experiment<S> {
     /// Takes note of the registers that are known of the frame that is about to be kept, if they are not those of the one
     /// before.
     fn note_known_registers(&mut self, thread: &mut dyn StoppedThread) {
+        if !self.has_registers {
+            return;
+        }
         let known = thread.known_registers();
         let last = self.known_registers.last();
         if last.and_then(|(_, known)| known.as_deref()) != known {
@@ -228,7 +231,8 @@ impl<S: FrameStore> Experiment<S> {
         self.frame.clear();
         let number = tracepoint.definition.number;
         let mut frame = FrameEncoder::begin(&mut self.frame, self.options.format, number)?;
-        if actions.registers || self.options.registers == Registers::Always {
+        self.has_registers = actions.registers || self.options.registers == Registers::Always;
+        if self.has_registers {
             let block = thread.register_block().map_err(|_| Incomplete::Gone)?;
             frame.registers(block)?;
         }

@@ -30,7 +30,8 @@ impl Missing {
         self.first.get_or_insert(address);
     }
 
-    pub(crate) fn add(&mut self, other: Self) {
+    /// Adds what was missing in another part of a run, which came later.
+    pub fn add(&mut self, other: Self) {
         self.count += other.count;
         self.first = self.first.or(other.first);
     }

@@ -20,6 +20,7 @@
 //! program counter of a cpu behind its last instruction, without which GDB shows nothing at all: it stays there.
 #![deny(missing_docs)]
 
+mod collect;
 mod execution;
 mod moment;
 mod movement;
@@ -28,6 +29,7 @@ mod player;
 mod recorded;
 mod replay;
 
+pub use collect::{CollectError, Collected, FrameRegisters, Request, collect};
 pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{RegisterId, Replay};
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
-use tracewire_tracefile::{Address, ByteOrder, RegisterNumber, ThreadId};
+use tracewire_tracefile::{Address, ByteOrder, RegisterLayout, RegisterNumber, ThreadId};
 
 use crate::execution::{Executed, Execution, RegisterBlock, canonical};
 use crate::player::Player;
@@ -37,8 +37,18 @@ pub(crate) struct Played<'e> {
     block: RegisterBlock,
     /// Whether the block is that of this instruction.
     is_filled: bool,
+    /// Where pieces of the block go in the one that is wanted, which has fewer registers or others; none where all of it
+    /// is wanted.
+    cut: Option<Cut>,
     /// Memory as it was read last, used again.
     bytes: Vec<Option<u8>>,
+}
+
+/// A register block of other registers.
+struct Cut {
+    block: RegisterBlock,
+    /// From where, to where, how many bytes.
+    pieces: Vec<(usize, usize, usize)>,
 }
 
 impl<'e> Played<'e> {
@@ -50,8 +60,34 @@ impl<'e> Played<'e> {
             here: None,
             block: RegisterBlock::unknown(recorded.machine().layout()),
             is_filled: false,
+            cut: None,
             bytes: Vec::new(),
         }
+    }
+
+    /// Gives register blocks of this layout from now on.
+    pub(crate) fn set_layout(&mut self, layout: &RegisterLayout) {
+        let mut pieces: Vec<(usize, usize, usize)> = Vec::new();
+        for register in layout.registers() {
+            let known = self.recorded.machine().layout().by_number(register.number);
+            let Some(known) = known.filter(|known| known.bits == register.bits) else {
+                continue;
+            };
+            let size = register.size() as usize;
+            let (from, to) = (known.offset as usize, register.offset as usize);
+            match pieces.last_mut() {
+                Some((start, place, length))
+                    if *start + *length == from && *place + *length == to =>
+                {
+                    *length += size;
+                }
+                _ => pieces.push((from, to, size)),
+            }
+        }
+        self.cut = Some(Cut {
+            block: RegisterBlock::unknown(layout),
+            pieces,
+        });
     }
 
     /// Where the next place of interest is, as the index tells.
@@ -89,6 +125,18 @@ impl<'e> Played<'e> {
             replay.register(cpu, id)
         });
         set_constant_registers(machine, &mut self.block, Some(here.address));
+        if let Some(cut) = &mut self.cut {
+            for (from, to, size) in &cut.pieces {
+                copy(&self.block.bytes, *from, &mut cut.block.bytes, *to, *size);
+                copy(&self.block.known, *from, &mut cut.block.known, *to, *size);
+            }
+        }
+    }
+
+    /// The block that is wanted.
+    fn wanted(&mut self) -> &RegisterBlock {
+        self.fill();
+        self.cut.as_ref().map_or(&self.block, |cut| &cut.block)
     }
 
     fn read(&mut self, address: Address, length: usize) -> &[Option<u8>] {
@@ -190,13 +238,11 @@ impl StoppedThread for Played<'_> {
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {
-        self.fill();
-        Ok(&self.block.bytes)
+        Ok(&self.wanted().bytes)
     }
 
     fn known_registers(&mut self) -> Option<&[bool]> {
-        self.fill();
-        let known = &self.block.known;
+        let known = &self.wanted().known;
         (!known.iter().all(|known| *known)).then_some(known)
     }
 
@@ -229,6 +275,15 @@ impl StoppedThread for Played<'_> {
     fn is_unknown(&mut self, register: RegisterNumber) -> bool {
         let place = self.recorded.machine().layout().by_number(register);
         place.is_some_and(|place| place.bits <= 64)
+    }
+}
+
+fn copy<T: Copy>(from: &[T], start: usize, to: &mut [T], place: usize, size: usize) {
+    if let (Some(from), Some(to)) = (
+        from.get(start..start + size),
+        to.get_mut(place..place + size),
+    ) {
+        to.copy_from_slice(from);
     }
 }
 
