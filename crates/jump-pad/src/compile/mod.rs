@@ -1,7 +1,7 @@
 //! From tracepoints to machine code.
 //!
-//! A pad is compiled in passes over the same generator: the first finds how long frames can get, the second which
-//! registers and how much of the stack are needed, the last makes the code.
+//! A pad is compiled in passes over the same generator: the first finds how long frames can get, and which registers and
+//! how much of the stack are needed; the last makes the code. Frames whose length varies take another in between.
 
 mod cells;
 mod code;
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use tracewire_tracefile::Address;
 
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
-use code::{Code, RED_ZONE};
-use plan::Planned;
+use code::{Code, RED_ZONE, Slot};
+use plan::{Bound, Planned};
 
 /// Makes the pad of an address at which these tracepoints are, to run at `place`.
 ///
@@ -38,14 +38,15 @@ pub fn compile(
         .iter()
         .map(|tracepoint| Planned::new(tracepoint, options))
         .collect::<Result<Vec<_>, _>>()?;
-    let bounds = Code::new(options, site.0, BTreeMap::new())?.pad(&planned)?;
+    let (bounds, mut slots, mut deeper) = survey(&planned, options, site)?;
     for (planned, bound) in planned.iter_mut().zip(bounds) {
         planned.settle(bound, options)?;
     }
-    let mut second = Code::new(options, site.0, BTreeMap::new())?;
-    second.pad(&planned)?;
-    let mut code = Code::new(options, site.0, second.packed_slots())?;
-    code.deeper = second.deeper;
+    if planned.iter().any(|planned| planned.shrinks) {
+        (_, slots, deeper) = survey(&planned, options, site)?;
+    }
+    let mut code = Code::new(options, site.0, slots)?;
+    code.deeper = deeper;
     code.pad(&planned)?;
     let stack = RED_ZONE + code.room() + code.deeper;
     if stack > options.stack_limit {
@@ -61,4 +62,15 @@ pub fn compile(
         stack,
         sites: code.sites,
     })
+}
+
+/// Goes through a pad without making it: how long frames can get, the slots, what else of the stack is used.
+fn survey(
+    planned: &[Planned],
+    options: &PadOptions<'_>,
+    site: Address,
+) -> Result<(Vec<Bound>, BTreeMap<Slot, u32>, u32), CannotCompile> {
+    let mut code = Code::new(options, site.0, BTreeMap::new())?;
+    let bounds = code.pad(planned)?;
+    Ok((bounds, code.packed_slots(), code.deeper))
 }
