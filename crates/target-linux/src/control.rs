@@ -78,8 +78,8 @@ impl Process {
             }
             None => {
                 // It was stopped in a way in which the kernel takes no signal along: it is sent one.
-                // SAFETY: tgkill takes plain numbers.
-                unsafe { libc::syscall(libc::SYS_tgkill, thread.process, id, signal) };
+                // SAFETY: tkill takes plain numbers.
+                unsafe { libc::syscall(libc::SYS_tkill, id, signal) };
             }
         }
     }

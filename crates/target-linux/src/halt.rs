@@ -174,6 +174,15 @@ impl Process {
         let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
             return;
         };
+        let group = ThreadStatus::read(id)
+            .ok()
+            .and_then(|status| status.number("Tgid"));
+        if process == self.id && group.is_some_and(|group| group != process) {
+            // It was a thread to the debugger alone.
+            self.forget_threads(|thread| thread.id == id);
+            Running::born(id).stopped().detach(0);
+            return;
+        }
         if process != self.id {
             // It has left the memory it shared with the traced one.
             self.forget_threads(|thread| thread.process == process);
@@ -256,7 +265,10 @@ impl Process {
             .ok()
             .and_then(|status| status.number("Tgid"));
         self.follower.born(parent, child);
-        let is_thread = event == libc::PTRACE_EVENT_CLONE && group == Some(family);
+        // To a debugger, whoever is made to run beside the others in their memory is one of them.
+        let is_thread = event == libc::PTRACE_EVENT_CLONE
+            && (group == Some(family)
+                || self.is_debugged(parent) && self.shares_memory(parent, child, event));
         if event == libc::PTRACE_EVENT_VFORK
             && let Some(parent) = self.threads.get_mut(&parent)
         {

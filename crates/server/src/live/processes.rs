@@ -82,13 +82,16 @@ impl LiveProgram {
             return Answer::Last(Reply::Ok);
         }
         self.tell(&format!("Detaching from process {id}"));
-        if self.inferiors.was_attached(id) == Some(false) {
+        let started = self.inferiors.was_attached(id) == Some(false);
+        let reply = match self.let_process_go(id) {
+            Ok(()) => Reply::Ok,
+            Err(error) => Reply::Error(Failure::text(&error.to_string())),
+        };
+        let answer = self.last_or_not(reply);
+        if started && matches!(answer, Answer::Last(_)) {
             self.left_behind = Some(id);
         }
-        match self.let_process_go(id) {
-            Ok(()) => self.last_or_not(Reply::Ok),
-            Err(error) => self.last_or_not(Reply::Error(Failure::text(&error.to_string()))),
-        }
+        answer
     }
 
     fn kill_all(&mut self) {
