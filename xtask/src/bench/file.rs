@@ -145,7 +145,7 @@ fn generate(path: &Path, frames: u64) -> Result<u64> {
 }
 
 /// Drops the file from the page cache.
-fn evict(path: &Path) -> Result<()> {
+pub(super) fn evict(path: &Path) -> Result<()> {
     let file = File::open(path)?;
     // SAFETY: the descriptor is open; the call only advises.
     let refused = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
@@ -167,15 +167,15 @@ fn sequential_read(path: &Path) -> Result<Duration> {
 }
 
 /// What a command took.
-struct Cost {
-    time: Duration,
+pub(super) struct Cost {
+    pub(super) time: Duration,
     /// The most memory of its own, in KiB, where it ran long enough to be seen.
-    memory: u64,
-    output: String,
+    pub(super) memory: u64,
+    pub(super) output: String,
 }
 
 /// Runs a command with a cache folder of its own. Memory is looked at every millisecond.
-fn measure(command: &mut Command, cache: &Path, watch: bool) -> Result<Cost> {
+pub(super) fn measure(command: &mut Command, cache: &Path, watch: bool) -> Result<Cost> {
     command
         .env("XDG_CACHE_HOME", cache)
         .stdin(Stdio::null())
@@ -217,7 +217,7 @@ fn measure(command: &mut Command, cache: &Path, watch: bool) -> Result<Cost> {
     })
 }
 
-fn seconds(durations: &[Duration]) -> f64 {
+pub(super) fn seconds(durations: &[Duration]) -> f64 {
     median(
         &durations
             .iter()
@@ -226,7 +226,7 @@ fn seconds(durations: &[Duration]) -> f64 {
     )
 }
 
-fn verdict(met: bool) -> &'static str {
+pub(super) fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "NOT MET" }
 }
 

@@ -3,6 +3,7 @@
 mod file;
 mod hit;
 mod save;
+mod trace;
 
 use anyhow::Result;
 
@@ -14,6 +15,8 @@ pub enum Benchmark {
     File(file::Arguments),
     /// A trace buffer into a file: by the server, and by GDB from Tracewire and from gdbserver
     Save(save::Arguments),
+    /// An execution trace of a gibibyte: its index, and what looking at it costs
+    Trace(trace::Arguments),
 }
 
 pub fn run(what: &Benchmark) -> Result<()> {
@@ -21,6 +24,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Save(arguments) => save::run(arguments),
+        Benchmark::Trace(arguments) => trace::run(arguments),
     }
 }
 

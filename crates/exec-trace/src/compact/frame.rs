@@ -17,6 +17,11 @@ const SHORT: usize = 256;
 /// No frame's content is longer.
 const LONGEST: usize = 1 << 28;
 
+/// Whether bytes have a checksum. A fuzzer is let through: what is behind must stand anything.
+pub(crate) fn has_sum(bytes: &[u8], sum: u32) -> bool {
+    cfg!(fuzzing) || crc32fast::hash(bytes) == sum
+}
+
 /// Makes frames.
 pub(crate) struct Packer(Compressor<'static>);
 
@@ -63,7 +68,7 @@ pub(crate) fn unpack(frame: &[u8]) -> Result<Vec<u8>, Damaged> {
         return Ok(Vec::new());
     }
     let (sum, rest) = frame.split_first_chunk::<4>().ok_or(Damaged)?;
-    if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
+    if !has_sum(rest, u32::from_le_bytes(*sum)) {
         return Err(Damaged);
     }
     let mut reader = Reader::new(rest);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tracewire_tracefile::{Architecture, ByteOrder};
 
-use super::cut::{CHUNK, Chunk, Cutter};
+use super::cut::{Chunk, Cutter};
 use super::key::Key;
 use super::merge::{merge, put_contradictions};
 use super::run::{self, Runs, Scratch};
@@ -27,6 +27,8 @@ const LOOK: usize = 1 << 20;
 pub(crate) struct Plan<'a> {
     pub(crate) architecture: Option<Architecture>,
     pub(crate) key: Key,
+    /// How much text a segment has.
+    pub(crate) chunk: usize,
     /// How hard the compressor tries.
     pub(crate) level: i32,
     /// Is told how many bytes of text are done.
@@ -49,7 +51,7 @@ pub(crate) fn build(
     scratch: Scratch,
     plan: &Plan<'_>,
 ) -> Result<Target, BuildError> {
-    let mut cutter = Cutter::new(input, CHUNK);
+    let mut cutter = Cutter::new(input, plan.chunk);
     let head = cutter.head()?;
     let format = Format::detect(head).ok_or(BuildError::Unknown)?;
     let first_cpu = first_cpu(format, head);

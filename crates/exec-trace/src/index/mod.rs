@@ -1,3 +1,34 @@
+//! The index: where in the compact form things are, and memory at any instant.
+//!
+//! The records themselves are [`crate::compact`]'s, where the form of the file is described as a whole. What stands
+//! here makes it ([`build`]), finds its way in it ([`store`]), and has what it needs for memory: accesses in the
+//! order of addresses.
+//!
+//! # Memory
+//!
+//! Memory is cut into granules of 8 bytes, and accesses at the borders of granules. Each segment's accesses are
+//! sorted by granule and time and kept as a run in a temporary file ([`run`]); at the end all runs are merged
+//! ([`merge`]) into *pages* of 128 accesses ([`page`]), and a table has the first granule and slot of each. A page
+//! begins with what was known of its first granule before, so that one page answers what a granule held at an
+//! instant, however often it was accessed: a search in the table, and at most 128 entries. The merge follows each
+//! granule's value, which makes an access that tells nothing new (a read of what was known) two or three bytes,
+//! and finds the reads that contradict.
+//!
+//! What a byte held before all accesses is what the first of them read, if it did: that stands in the granule's
+//! first page, or in a table for granules whose accesses are in several.
+//!
+//! # Which index is right
+//!
+//! An index is keyed to its trace by size, time of change and checksums of samples ([`key`]), and to the byte order
+//! that was asked for. One of another version or key is made anew, so is one that is cut; one that turns out to be
+//! damaged while it is used is made anew under way.
+//!
+//! # Memory that making it takes
+//!
+//! Text is read in chunks of 16 MiB ([`cut`]), of which two more are there than processors; encoded segments are
+//! written as they come. Runs are read back in buffers of 64 MiB in all. What grows with the trace are the tables: 80
+//! bytes for 4096 instructions, 24 for 128 accesses.
+
 mod block;
 mod build;
 mod cut;
@@ -10,6 +41,7 @@ mod write;
 
 pub(crate) use block::BlockAt;
 pub(crate) use build::{BuildError, Plan, build};
+pub(crate) use cut::CHUNK;
 pub(crate) use key::Key;
 pub(crate) use merge::read_contradictions;
 pub(crate) use page::{Entry, Follower, Item, State as PageState};

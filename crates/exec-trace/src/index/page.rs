@@ -16,6 +16,7 @@
 //! A read that gives what is known already has no data, neither has a write that changes nothing.
 
 use crate::compact::bytes::{Damaged, Reader, put};
+use crate::compact::frame::has_sum;
 use crate::compact::part::bytes_mask;
 
 /// How many entries a page has at most.
@@ -258,7 +259,7 @@ impl<'a> Page<'a> {
     /// A page that is said to begin with this granule and slot.
     pub(crate) fn read(bytes: &'a [u8], granule: u64, slot: u64) -> Result<Self, Damaged> {
         let (sum, rest) = bytes.split_first_chunk::<4>().ok_or(Damaged)?;
-        if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
+        if !has_sum(rest, u32::from_le_bytes(*sum)) {
             return Err(Damaged);
         }
         let mut reader = Reader::new(rest);

@@ -18,7 +18,7 @@ use crate::compact::block::{Block, Column, Counts};
 use crate::compact::bytes::{Damaged, Reader};
 use crate::compact::encode::{Map, read_names};
 use crate::compact::form::{Class, scale};
-use crate::compact::frame::unpack;
+use crate::compact::frame::{has_sum, unpack};
 use crate::compact::segment::Segment;
 use crate::compact::value::RegisterValue;
 use crate::record::Time;
@@ -167,7 +167,7 @@ impl Store {
             .checked_add(length)
             .and_then(|end| bytes.get(start..end))
             .ok_or(Unusable::Damaged)?;
-        if crc32fast::hash(description) != sum {
+        if !has_sum(description, sum) {
             return Err(Unusable::Damaged);
         }
         let mut reader = Reader::new(description);
@@ -458,7 +458,7 @@ impl TableAt {
         // The last piece may be shorter: what is behind it belongs to no table.
         let end = (start + CHECKED).min(self.start + self.length);
         let bytes = file.get(start..end).ok_or(Damaged)?;
-        if crc32fast::hash(bytes) == *sum {
+        if has_sum(bytes, *sum) {
             Ok(())
         } else {
             Err(Damaged)

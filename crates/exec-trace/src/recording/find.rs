@@ -89,8 +89,8 @@ impl Search {
             What::Write => item.kind.is_write(),
             _ => true,
         };
-        let first = item.granule * GRANULE + u64::from(item.offset);
-        let last = first + u64::from(item.length) - 1;
+        let first = item.granule.wrapping_mul(GRANULE) + u64::from(item.offset);
+        let last = first + u64::from(item.length - 1);
         // What happened before the first instruction has no instruction.
         kind && item.slot > 0 && first <= *self.addresses.end() && last >= *self.addresses.start()
     }

@@ -24,6 +24,8 @@ mod open;
 mod registers;
 mod replay;
 mod scan;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -141,7 +143,7 @@ impl Recording {
     ///
     /// When it is of no known format.
     pub fn of_text(text: &[u8], options: &OpenOptions<'_>) -> Result<Self, OpenError> {
-        open::open_text(text, options)
+        open::open_text(text, crate::index::CHUNK, options)
     }
 
     /// Opens a compact form that is in memory.

@@ -11,7 +11,7 @@ use tracewire_tracefile::{Architecture, ByteOrder};
 
 use super::{Image, Recording, Summary};
 use crate::index::{
-    BuildError, Bytes, Key, MAGIC, Plan, Scratch, Store, Target, Unusable, VERSION, build,
+    BuildError, Bytes, CHUNK, Key, MAGIC, Plan, Scratch, Store, Target, Unusable, VERSION, build,
 };
 use crate::record::CpuNumber;
 use crate::text::{Compression, Format};
@@ -123,6 +123,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, 
     let plan = Planned {
         architecture: options.architecture,
         key: Key::default(),
+        chunk: CHUNK,
         all: None,
         progress: options.progress,
     };
@@ -176,11 +177,16 @@ fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, OpenEr
     recording(path, store, Some(again), options)
 }
 
-/// Text in memory, indexed in memory.
-pub(super) fn open_text(text: &[u8], options: &OpenOptions<'_>) -> Result<Recording, OpenError> {
+/// Text in memory, indexed in memory in segments of this size.
+pub(super) fn open_text(
+    text: &[u8],
+    chunk: usize,
+    options: &OpenOptions<'_>,
+) -> Result<Recording, OpenError> {
     let plan = Planned {
         architecture: options.architecture,
         key: Key::default(),
+        chunk,
         all: Some(text.len() as u64),
         progress: options.progress,
     };
@@ -311,6 +317,7 @@ impl Again {
         let plan = Planned {
             architecture: self.architecture,
             key: self.key,
+            chunk: CHUNK,
             all: Some(file.metadata().map_err(&failed)?.len()),
             progress,
         };
@@ -336,6 +343,8 @@ impl Again {
 struct Planned<'a> {
     architecture: Option<Architecture>,
     key: Key,
+    /// How much text a segment has.
+    chunk: usize,
     all: Option<u64>,
     progress: Option<&'a (dyn Fn(Progress) + Sync)>,
 }
@@ -370,6 +379,7 @@ impl Planned<'_> {
         let plan = Plan {
             architecture: self.architecture,
             key: self.key,
+            chunk: self.chunk,
             level: LEVEL,
             progress: &tell,
         };
