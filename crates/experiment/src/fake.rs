@@ -192,7 +192,22 @@ impl FakeTarget {
         outcome
     }
 
-    fn write(&mut self, address: Address, bytes: &[u8]) {
+    /// Memory as it is now, up to the first byte that there is not.
+    #[must_use]
+    pub fn read(&self, address: Address, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while bytes.len() < length
+            && let Some(at) = address.0.checked_add(bytes.len() as u64)
+            && let part = readable(&self.memory, at)
+            && !part.is_empty()
+        {
+            bytes.extend(part.iter().take(length - bytes.len()));
+        }
+        bytes
+    }
+
+    /// Changes memory, to the end of what was mapped together.
+    pub fn write(&mut self, address: Address, bytes: &[u8]) {
         if let Some((start, memory)) = self.memory.range_mut(..=address.0).next_back() {
             let place = memory.iter_mut().skip((address.0 - start) as usize);
             for (byte, new) in place.zip(bytes) {
@@ -239,17 +254,17 @@ impl FakeThread<'_> {
             None
         }
     }
+}
 
-    /// The readable bytes from an address on, to the end of its mapping.
-    fn readable(&self, address: u64) -> &[u8] {
-        let Some((start, bytes)) = self.memory.range(..=address).next_back() else {
-            return &[];
-        };
-        usize::try_from(address - start)
-            .ok()
-            .and_then(|offset| bytes.get(offset..))
-            .unwrap_or_default()
-    }
+/// The readable bytes from an address on, to the end of its mapping.
+fn readable(memory: &BTreeMap<u64, Vec<u8>>, address: u64) -> &[u8] {
+    let Some((start, bytes)) = memory.range(..=address).next_back() else {
+        return &[];
+    };
+    usize::try_from(address - start)
+        .ok()
+        .and_then(|offset| bytes.get(offset..))
+        .unwrap_or_default()
 }
 
 impl StoppedThread for FakeThread<'_> {
@@ -300,7 +315,7 @@ impl StoppedThread for FakeThread<'_> {
                     break;
                 };
                 let rest = piece.bytes.get_mut(piece.filled..).unwrap_or_default();
-                let bytes = self.readable(at);
+                let bytes = readable(self.memory, at);
                 let count = bytes.len().min(rest.len());
                 if count == 0 {
                     break;

@@ -26,8 +26,8 @@
 //! A session ([`run`]) is a loop over one stream: bytes become requests, a [`Responder`] answers each, replies become
 //! bytes. What every stub does alike, the session does: framing, acknowledgements, `PacketSize`, the empty reply to what
 //! is not known, an error with a text to what is malformed, the log. What differs is the responder: a saved trace
-//! ([`saved`]), a program that runs ([`live`]),
-//! or a recorded execution ([`replay`]).
+//! ([`saved`]), a program that runs ([`live`]), a recorded execution ([`replay`]), or a program that a test has made up
+//! ([`fake`]).
 //!
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this
 //! machine alone. A client may be slow, malicious or gone: the session holds one packet and one reply, and gives up a
@@ -35,6 +35,7 @@
 #![deny(missing_docs)]
 
 mod address;
+pub mod fake;
 pub mod live;
 mod log;
 pub mod replay;
