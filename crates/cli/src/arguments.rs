@@ -51,6 +51,9 @@ pub enum Command {
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),
+    /// Apply tracepoints to an execution trace after the fact, and save what they would have seen
+    #[command(after_help = crate::execution::collect::HELP)]
+    Collect(crate::execution::collect::CollectArguments),
     /// Show a trace file or an execution trace to GDB, which connects with `target remote`
     #[command(after_help = crate::serve::HELP)]
     Serve(crate::serve::ServeArguments),
@@ -343,7 +346,7 @@ pub fn parse_address(text: &str) -> Result<u64, String> {
 }
 
 /// A size in bytes, with an optional unit.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(text.len());

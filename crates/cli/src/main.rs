@@ -54,6 +54,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Check(arguments) => check::check(&arguments),
         Command::Repair(arguments) => repair::repair(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
+        Command::Collect(arguments) => execution::collect::collect(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Gdbserver(arguments) => gdbserver::gdbserver(arguments),
         Command::Packets(arguments) => packets::explain(&arguments),

@@ -1,6 +1,7 @@
 //! Execution traces on the command line.
 
 pub mod check;
+pub mod collect;
 pub mod look;
 mod open;
 

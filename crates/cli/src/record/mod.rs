@@ -21,7 +21,7 @@ use tracewire_tracefile::ThreadId;
 
 pub use buffer::BufferSize;
 use recording::Recording;
-pub use report::{Report, quoted, say};
+pub use report::{Report, placed, quoted, say, warn};
 use signals::{Signals, Watch};
 
 use crate::arguments::RecordArguments;
@@ -52,10 +52,10 @@ pub enum Start {
 
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
-    let script = script(&arguments)?;
+    let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let circular = arguments.circular || script.settings.circular == Some(true);
     let request = Request {
-        buffer: buffer_size(&script, arguments.buffer_size, circular),
+        buffer: BufferSize::of(&script, arguments.buffer_size, circular),
         script,
         output: arguments.output,
         start: start(arguments.pid, arguments.program)?,
@@ -83,12 +83,13 @@ fn start(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Start> {
     }
 }
 
-fn script(arguments: &RecordArguments) -> anyhow::Result<Script> {
+/// The script of some files and single tracepoints.
+pub fn read_script(files: &[PathBuf], tracepoints: &[String]) -> anyhow::Result<Script> {
     let mut script = Script::new();
-    for path in &arguments.scripts {
+    for path in files {
         script.read_file(path).map_err(in_lines)?;
     }
-    for specification in &arguments.tracepoints {
+    for specification in tracepoints {
         script.read_specification(specification).map_err(in_lines)?;
     }
     report::ignored_commands(&script);
@@ -103,19 +104,22 @@ fn in_lines(error: ScriptError) -> anyhow::Error {
     anyhow::Error::new(error)
 }
 
-fn buffer_size(script: &Script, asked: Option<u64>, circular: bool) -> BufferSize {
-    let from_script = match script.settings.buffer_size {
-        Some(tracewire_script::BufferSize::Bytes(size)) if size > 0 => Some(size),
-        _ => None,
-    };
-    let standard = if circular {
-        BufferSize::CIRCULAR
-    } else {
-        BufferSize::LINEAR
-    };
-    BufferSize {
-        size: asked.or(from_script).unwrap_or(standard),
-        circular,
+impl BufferSize {
+    /// The size that was asked for, else the script's, else the usual one.
+    pub fn of(script: &Script, asked: Option<u64>, circular: bool) -> Self {
+        let from_script = match script.settings.buffer_size {
+            Some(tracewire_script::BufferSize::Bytes(size)) if size > 0 => Some(size),
+            _ => None,
+        };
+        let standard = if circular {
+            Self::CIRCULAR
+        } else {
+            Self::LINEAR
+        };
+        Self {
+            size: asked.or(from_script).unwrap_or(standard),
+            circular,
+        }
     }
 }
 

@@ -1,0 +1,236 @@
+//! `collect`: tracepoints over a recorded execution, without a debugger.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueHint};
+use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
+use tracewire_symbols::Symbols;
+use tracewire_target_replay::{Collected, Recorded, Request, collect as collect_frames};
+use tracewire_tracefile::{
+    Address, Architecture, Description, DescriptionParts, Module, Status, StopReason,
+    TraceFileWriter, Tracepoint,
+};
+
+use super::open::execution;
+use crate::arguments::parse_size;
+use crate::record::{BufferSize, placed, read_script, say, warn};
+use crate::{Answer, open, output};
+
+pub const HELP: &str = "\
+The script is GDB's own, as for `tracewire record`: what `save tracepoints` writes can be fed in unchanged. The file opens \
+in GDB (`target tfile OUT.tf`) and with `tracewire show`.
+
+What the recording does not know is missing from the frames. A register block cannot say so: registers that are not \
+known stand as 0 there, and are named when the run is over.
+
+Examples:
+  tracewire collect -x script.gdb --elf firmware.elf -o out.tf cpu.trace
+  tracewire collect -t 'handle if depth < 3 : $args, j->name' --elf firmware.elf -o out.tf cpu.trace.gz";
+
+#[derive(Args, Debug)]
+pub struct CollectArguments {
+    /// A file of GDB's tracepoint commands; may be given several times
+    #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
+    pub scripts: Vec<PathBuf>,
+    /// A tracepoint: 'LOCATION [if COND] [: collect LIST]'; may be given several times
+    #[arg(
+        short = 't',
+        long = "tracepoint",
+        value_name = "SPEC",
+        allow_hyphen_values = true,
+        required_unless_present = "scripts"
+    )]
+    pub tracepoints: Vec<String>,
+    /// The program that was executed; may be given several times
+    #[arg(long, value_name = "ELF", required = true, value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
+    /// The trace file to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+    /// How much to keep: bytes, or with KiB, MiB, GiB [default: 1GiB; with --circular 5MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub buffer_size: Option<u64>,
+    /// When the buffer is full, let the oldest frames go instead of ending the run
+    #[arg(long)]
+    pub circular: bool,
+    /// The machine, for a trace and a program that do not tell
+    #[arg(long, value_name = "NAME", value_parser = open::architectures())]
+    pub architecture: Option<Architecture>,
+    /// The execution trace; - for standard input
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    pub trace: PathBuf,
+}
+
+/// How many registers are named that are not known.
+const NAMES_TOLD: usize = 8;
+
+/// `collect`.
+pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
+    let output = output::check(&arguments.output)?;
+    let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
+    let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.architecture)?;
+    opened.machine()?;
+    let symbols = opened.symbols.as_ref().context("no program was named")?;
+    let resolved = Resolved::new(&script, symbols)?;
+    let modules = modules(symbols);
+    let circular = arguments.circular || script.settings.circular == Some(true);
+    let buffer = BufferSize::of(&script, arguments.buffer_size, circular);
+    let shown = opened.shown().to_owned();
+    let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
+    placed(&resolved.placed);
+    let request = Request {
+        definitions: (resolved.placed.iter())
+            .map(|placed| placed.definition.clone())
+            .collect(),
+        variables: resolved.variables.clone(),
+        limit: buffer.size,
+        circular,
+    };
+    let collected = collect_frames(&recorded, &request)?;
+    if let Some(problem) = recorded.problem() {
+        bail!("{}: {problem}", shown.display());
+    }
+    write(&output, &script, &request, &collected, modules)
+        .with_context(|| output.display().to_string())?;
+    tell(&output, &request, &collected);
+    Ok(match collected.status.frames_created {
+        Some(1..) => Answer::Yes,
+        _ => Answer::No,
+    })
+}
+
+/// The tracepoints with their places.
+struct Resolved {
+    placed: Vec<Placed>,
+    variables: Vec<tracewire_tracefile::VariableDefinition>,
+}
+
+impl Resolved {
+    fn new(script: &Script, symbols: &Symbols) -> anyhow::Result<Self> {
+        let mut resolver = Resolver::new(script.clone());
+        let resolution = resolver.resolve(symbols);
+        // No library comes later in a recording.
+        let pending = resolution.pending.iter().map(Pending::as_error);
+        let problems: Vec<ScriptError> =
+            resolution.problems.iter().cloned().chain(pending).collect();
+        if !problems.is_empty() {
+            let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            bail!("{}", shown.join("\n"));
+        }
+        for warning in &resolution.warnings {
+            warn(warning);
+        }
+        Ok(Self {
+            placed: resolution.placed,
+            variables: resolver.variables().to_vec(),
+        })
+    }
+}
+
+/// The programs, for whoever reads the file.
+fn modules(symbols: &Symbols) -> Vec<Module> {
+    let modules = symbols.modules().into_iter().map(|module| {
+        let ends = module
+            .segments
+            .iter()
+            .map(|segment| segment.address.0.saturating_add(segment.size));
+        let starts = module.segments.iter().map(|segment| segment.address.0);
+        let path = module.path.canonicalize();
+        Module {
+            bias: 0,
+            start: Address(starts.min().unwrap_or(0)),
+            end: Address(ends.max().unwrap_or(0)),
+            loaded: 0,
+            unloaded: 0,
+            build_id: module.build_id.clone().unwrap_or_default(),
+            path: path
+                .as_deref()
+                .unwrap_or(&module.path)
+                .as_os_str()
+                .as_bytes()
+                .to_vec(),
+        }
+    });
+    modules.collect()
+}
+
+fn write(
+    output: &Path,
+    script: &Script,
+    request: &Request,
+    collected: &Collected,
+    modules: Vec<Module>,
+) -> anyhow::Result<()> {
+    let mut status = collected.status.clone();
+    status.notes.clone_from(&script.settings.notes);
+    status.user.clone_from(&script.settings.user);
+    let tracepoints = request.definitions.iter().zip(&collected.usage);
+    let description = Description::build(&DescriptionParts {
+        register_block_size: collected.registers.layout.size(),
+        target_xml: Some(collected.registers.target_xml.clone()),
+        status: Some(Status::from(status)),
+        variables: request.variables.clone(),
+        tracepoints: tracepoints
+            .map(|(definition, (usage, _))| Tracepoint {
+                definition: definition.clone(),
+                usage: Some(*usage),
+            })
+            .collect(),
+        modules,
+    })?;
+    let mut writer = TraceFileWriter::create(output, &description)?;
+    for frames in &collected.frames {
+        writer.append(frames)?;
+    }
+    writer.finish()?;
+    Ok(())
+}
+
+/// How it went, on stderr.
+fn tell(output: &Path, request: &Request, collected: &Collected) {
+    for (definition, (_, missing)) in request.definitions.iter().zip(&collected.usage) {
+        if missing.count > 0 {
+            let first = missing.first.map(|first| format!(", first at {first}"));
+            warn(format_args!(
+                "tracepoint {}: {} values are not known{}",
+                definition.number,
+                missing.count,
+                first.unwrap_or_default()
+            ));
+        }
+    }
+    if !collected.unknown.is_empty() {
+        let mut names: Vec<String> = (collected.unknown.iter().take(NAMES_TOLD))
+            .map(|(name, frames)| format!("${name} ({frames})"))
+            .collect();
+        if let Some(more @ 1..) = collected.unknown.len().checked_sub(NAMES_TOLD) {
+            names.push(format!("and {more} more"));
+        }
+        warn(format_args!(
+            "registers that are not known stand as 0 in so many frames: {}",
+            names.join(", ")
+        ));
+    }
+    let status = &collected.status;
+    if status.stop_reason != Some(StopReason::Command) {
+        let tracepoint = status.stopping_tracepoint.map_or(0, |number| number.0);
+        let text = status.stop_text.as_deref().unwrap_or_default();
+        warn(match status.stop_reason {
+            Some(StopReason::Full) => {
+                "the buffer is full, and the run ended before the recording: --buffer-size keeps more".to_owned()
+            }
+            Some(StopReason::PassCount) => {
+                format!("tracepoint {tracepoint} reached its pass count, and the run ended")
+            }
+            _ => format!("tracepoint {tracepoint} ended the run: {text}"),
+        });
+    }
+    let hits: u64 = collected.usage.iter().map(|(usage, _)| usage.hits).sum();
+    let frames = status.frames.unwrap_or(0);
+    say(format_args!(
+        "{hits} hits, {frames} frames in {}",
+        output.display()
+    ));
+}
