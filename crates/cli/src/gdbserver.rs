@@ -2,14 +2,19 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
-use tracewire_server::live::{DisabledPackets, LiveProgram, SaveFolder, serve};
+use tracewire_server::live::{DisabledPackets, Ender, LiveProgram, SaveFolder, serve};
 use tracewire_server::{ListenAddress, Listener, SessionLog};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
+use crate::record::signals::Signals;
+
+/// How long the programs may take to be let go or killed after a signal.
+const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
 The program stands before its first instruction, at the same addresses each time, until a debugger connects. Without \
@@ -106,12 +111,18 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let stdio = arguments.address == ListenAddress::Stdio;
     let listener = listen(&arguments.address)?;
     let _foreground = Foreground::now();
+    // Before there is any other thread.
+    let signals = Signals::block();
     let mut program = LiveProgram::new(
         launch(&arguments, stdio),
         arguments.files.map(SaveFolder),
         |text| anstream::eprintln!("{text}"),
     );
     program.disable(disabled(&arguments.disable_packet)?);
+    let ender = program.ender();
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || end_at_signal(&signals, &ender))?;
     if arguments.attach {
         program.attach(number(&arguments.program)?)?;
     } else if !arguments.program.is_empty() {
@@ -127,6 +138,20 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     drop(listener);
     program.finish();
     Ok(Answer::Yes)
+}
+
+/// Leaves the programs as they should be when somebody wants us gone, and goes without that when it takes too long.
+fn end_at_signal(signals: &Signals, ender: &Ender) {
+    /// What a shell says of a program that a signal has ended.
+    const BY_SIGNAL: i32 = 128;
+    let signal = loop {
+        if let Some((signal, _)) = signals.wait() {
+            break signal;
+        }
+    };
+    ender.end();
+    std::thread::sleep(LAST_CHANCE);
+    std::process::exit(BY_SIGNAL + signal);
 }
 
 fn listen(address: &ListenAddress) -> anyhow::Result<Listener> {
@@ -152,6 +177,7 @@ fn launch(arguments: &GdbserverArguments, stdio: bool) -> Launch {
         Surroundings::OwnGroup
     };
     launch.randomized = arguments.no_disable_randomization;
+    launch.ends_with_tracer = true;
     launch.shell = !arguments.no_startup_with_shell;
     launch.wrapper.clone_from(&arguments.wrapper);
     launch

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,6 +56,15 @@ impl Listener {
     #[must_use]
     pub const fn is_stdio(&self) -> bool {
         matches!(self.kind, Kind::Stdio)
+    }
+
+    /// Another handle of the socket; none for standard input and output.
+    pub(crate) fn duplicate(&self) -> io::Result<Option<OwnedFd>> {
+        Ok(match &self.kind {
+            Kind::Tcp(listener) => Some(listener.try_clone()?.into()),
+            Kind::Unix(listener, _) => Some(listener.try_clone()?.into()),
+            Kind::Stdio => None,
+        })
     }
 
     /// Waits for a client.

@@ -28,6 +28,8 @@ pub struct Launch {
     pub wrapper: Vec<OsString>,
     /// Whether its addresses are chosen at random.
     pub randomized: bool,
+    /// Whether it is killed when its tracer is: it would run into a breakpoint that nobody takes out.
+    pub ends_with_tracer: bool,
 }
 
 impl Launch {
@@ -43,6 +45,7 @@ impl Launch {
             shell: false,
             wrapper: Vec::new(),
             randomized: true,
+            ends_with_tracer: false,
         }
     }
 

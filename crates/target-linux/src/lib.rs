@@ -66,7 +66,7 @@
 //! - A thread that waits in a system call when we attach, stop or leave goes on waiting, even where Linux would have
 //!   the call fail with `EINTR` for a mere stop (`epoll_wait` and its like, which begin their time anew).
 //! - [`Process::detach`], dropping the `Process` and every error path leave the process running, with the very bytes in
-//!   its memory that were there. `PTRACE_O_EXITKILL` is not set.
+//!   its memory that were there. `PTRACE_O_EXITKILL` is not set unless it is asked for ([`Launch::ends_with_tracer`]).
 //!
 //! What cannot be hidden:
 //!

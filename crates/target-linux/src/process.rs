@@ -132,6 +132,9 @@ impl Process {
     pub fn launch(launch: &Launch, settings: Settings) -> Result<Self, Error> {
         let stopped = spawn::spawn(launch)?;
         let id = stopped.id();
+        if launch.ends_with_tracer {
+            stopped.end_with_tracer();
+        }
         let memory = Memory::open(id).map_err(|error| Error::proc("mem", id, error));
         let memory = memory.and_then(|memory| match Width::of_program(id) {
             Some(None) => Err(Error::NotX86(thread_id(id))),

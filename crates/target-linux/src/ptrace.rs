@@ -24,7 +24,8 @@ const RIP_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 /// The offset of the debug registers in the kernel's `struct user`.
 const DEBUG_OFFSET: usize = std::mem::offset_of!(libc::user, u_debugreg);
 
-/// What is asked of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program outlives us.
+/// What is asked of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program
+/// outlives us, unless it was asked for that it does not.
 const OPTIONS: c_int = libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
@@ -93,6 +94,13 @@ impl Stopped {
     /// Makes the thread stop, once resumed, before it executes anything.
     pub(crate) fn interrupt(&self) {
         let _ = call(libc::PTRACE_INTERRUPT, self.0, 0, 0);
+    }
+
+    /// Has the kernel kill the process when its tracer is killed.
+    pub(crate) fn end_with_tracer(&self) {
+        // A kernel that cannot lets it go on.
+        let options = OPTIONS | libc::PTRACE_O_EXITKILL;
+        let _ = call(libc::PTRACE_SETOPTIONS, self.0, 0, options as usize);
     }
 
     /// Lets the thread go on, with a signal or 0.

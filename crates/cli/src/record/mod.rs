@@ -8,7 +8,7 @@ mod progress;
 mod recording;
 mod registers;
 mod report;
-mod signals;
+pub mod signals;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

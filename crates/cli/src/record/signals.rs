@@ -56,7 +56,7 @@ impl Signals {
     }
 
     /// Waits for one of the signals: its number, and whether it came from the keyboard.
-    fn wait(&self) -> Option<(i32, bool)> {
+    pub fn wait(&self) -> Option<(i32, bool)> {
         let mut told = MaybeUninit::<libc::siginfo_t>::zeroed();
         // SAFETY: the set was filled by `block`; `told` is zeroed and large enough.
         let (signal, told) = unsafe {

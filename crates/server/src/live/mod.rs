@@ -9,6 +9,7 @@
 
 mod breakpoints;
 mod connection;
+mod ender;
 mod file_system;
 mod files;
 mod inferiors;
@@ -30,6 +31,7 @@ mod traceframe;
 use std::io;
 
 pub use crate::trace::SaveFolder;
+pub use ender::Ender;
 pub use program::{DisabledPackets, LiveProgram};
 
 use crate::log::SessionLog;
@@ -40,7 +42,7 @@ use breakpoints::Words;
 use connection::Client;
 
 /// Serves live programs to one client after the other, until none is left or a client has detached from the last or
-/// killed it; with `once`, to the first one only. When a client goes away without a word, what stands goes on standing and
+/// killed it, or an [`Ender`] has said so; with `once`, to the first one only. When a client goes away without a word, what stands goes on standing and
 /// waits for the next client; what runs, in non-stop mode, goes on running.
 ///
 /// A client that detaches while a trace run is on that is to go on (`set disconnected-tracing on`) leaves the program
@@ -58,13 +60,19 @@ pub fn serve(
         program.words = Words::Errors;
     }
     program.diagnostics.packets = log.shown();
+    program.ender.waits_at(listener)?;
     // Whether programs run without a client, and whether nothing is to stop them.
     let mut unattended: Option<bool> = None;
     loop {
-        let transport = match unattended {
-            Some(passing) => accept_while_running(listener, program, passing)?,
-            None => listener.accept()?,
+        let accepted = match unattended {
+            Some(passing) => accept_while_running(listener, program, passing),
+            None => listener.accept(),
         };
+        if program.ender.is_over() {
+            return Ok(());
+        }
+        let transport = accepted?;
+        program.ender.serves(Some(&transport))?;
         program.tell(&transport.introduction());
         program.begin_session();
         let ended = {
@@ -72,13 +80,14 @@ pub fn serve(
                 Client::new(transport, program.interrupter(), program.attention.clone())?;
             run_on(&mut client, Client::has_sent, program, log)
         };
+        program.ender.serves(None)?;
         let runs = program.end_session();
         // What one client's connection comes to is no matter of the next one's.
         let left = matches!(ended, Ok(Ended::Left));
         let traced = left && program.traces_on();
         unattended = (traced || runs).then_some(traced);
         let over = program.is_gone() && !program.extended;
-        if over || once || listener.is_stdio() || left && !traced {
+        if over || once || program.ender.is_over() || listener.is_stdio() || left && !traced {
             return Ok(());
         }
         if !left {

@@ -16,6 +16,7 @@ use tracewire_tracefile::{Address, Architecture, RegisterNumber, ThreadId, X86Re
 
 use super::breakpoints::{Programs, Words};
 use super::connection::Attention;
+use super::ender::Ender;
 use super::files::Files;
 use super::inferiors::Inferiors;
 use super::markers::Markers;
@@ -56,6 +57,7 @@ pub struct LiveProgram {
     /// Where the words of breakpoint commands go.
     pub(super) words: Words,
     pub(super) non_stop: NonStop,
+    pub(super) ender: Ender,
     pub(super) attention: Arc<Attention>,
 }
 
@@ -100,8 +102,10 @@ impl LiveProgram {
         let registers = Process::machine_registers();
         let mut trace = Trace::new(TraceMachine::x86(registers, Architecture::X86_64), save);
         trace.markers = true;
+        let inferiors = Inferiors::new(registers);
         Self {
-            inferiors: Inferiors::new(registers),
+            ender: Ender::new(inferiors.tracees.interrupter()),
+            inferiors,
             launch,
             extended: false,
             notices,
@@ -131,6 +135,12 @@ impl LiveProgram {
     /// Tells the server's user something.
     pub(super) fn tell(&self, text: &str) {
         (self.notices)(text);
+    }
+
+    /// A handle that ends the service from another thread.
+    #[must_use]
+    pub fn ender(&self) -> Ender {
+        self.ender.clone()
     }
 
     pub(super) fn interrupter(&self) -> Interrupter {

@@ -88,7 +88,8 @@ impl LiveProgram {
             loop {
                 match self.await_event()? {
                     // The client has sent something that can wait.
-                    Happened::Interrupted if !self.attention.stop_is_wanted() => {}
+                    Happened::Interrupted
+                        if !self.attention.stop_is_wanted() && !self.ender.is_over() => {}
                     happened => {
                         self.stand();
                         break Ok(self.news(happened));

@@ -2,12 +2,12 @@
 //! at while the program runs.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+use crate::{TRACEWIRE, build};
 
 /// GDB, as an editor has it.
 struct Gdb {
@@ -89,18 +89,6 @@ impl Drop for Gdb {
     }
 }
 
-fn build(folder: &Path) -> PathBuf {
-    let program = folder.join("ticking");
-    let status = Command::new("cc")
-        .args(["-g", "-O0", "-pthread", "-o"])
-        .arg(&program)
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/ticking.c"))
-        .status()
-        .expect("cc is installed");
-    assert!(status.success());
-    program
-}
-
 /// A number of a record.
 fn number(record: &str, name: &str) -> u64 {
     let (_, rest) = record
@@ -112,7 +100,7 @@ fn number(record: &str, name: &str) -> u64 {
 #[test]
 fn a_trace_run_is_started_watched_and_looked_at_while_the_program_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let program = build(folder.path());
+    let program = build(folder.path(), "ticking.c");
     let mut gdb = Gdb::start(&program);
     gdb.command("-gdb-set mi-async on");
     gdb.command("-gdb-set non-stop on");

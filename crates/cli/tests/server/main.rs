@@ -1,0 +1,107 @@
+//! `tracewire gdbserver` as a server: its command line, what it says, several processes, how it ends.
+
+mod command_line;
+mod machine_interface;
+mod processes;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+
+/// Builds one of the programs of these tests.
+fn build(folder: &Path, source: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(source);
+    let program = folder.join(source.file_stem().unwrap());
+    let status = Command::new("cc")
+        .args(["-g", "-O0", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status()
+        .expect("cc is installed");
+    assert!(status.success());
+    program
+}
+
+/// A server, and what it says.
+struct Server {
+    server: Child,
+    words: BufReader<ChildStderr>,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let mut server = Command::new(TRACEWIRE)
+            .arg("gdbserver")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let words = BufReader::new(server.stderr.take().unwrap());
+        Self { server, words }
+    }
+
+    /// The next line that begins so: what follows in it.
+    #[track_caller]
+    fn says(&mut self, beginning: &str) -> String {
+        let mut said = String::new();
+        loop {
+            let mut line = String::new();
+            if self.words.read_line(&mut line).unwrap() == 0 {
+                panic!("`{beginning}` was not said, but:\n{said}");
+            }
+            if let Some(rest) = line.strip_prefix(beginning) {
+                return rest.trim_end().to_owned();
+            }
+            said.push_str(&line);
+        }
+    }
+
+    /// The port that it listens at.
+    fn port(&mut self) -> String {
+        self.says("Listening on port ")
+    }
+
+    /// Waits for its end.
+    fn end(mut self) {
+        self.server.wait().unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// Has GDB execute commands: what it says on both streams.
+fn gdb(commands: &[&str]) -> String {
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "-batch"]);
+    for command in ["set pagination off", "set confirm off", "set sysroot"]
+        .iter()
+        .chain(commands)
+    {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.stdin(Stdio::null()).output().expect("gdb is installed");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[track_caller]
+fn assert_in_order(said: &str, wanted: &[&str]) {
+    let mut rest = said;
+    for wanted in wanted {
+        match rest.split_once(wanted) {
+            Some((_, after)) => rest = after,
+            None => panic!("`{wanted}` is not where it should be in:\n{said}"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Ending the service from another thread, so that the programs are left as they should be.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nix::sys::socket::{Shutdown, shutdown};
+use tracewire_target_linux::Interrupter;
+
+use crate::transport::{Listener, Transport};
+
+/// A handle that ends [`serve`](super::serve) from another thread: the client is dropped as if it had gone, and no more
+/// are accepted. On standard input and output it takes effect once something comes in, or the program stops.
+#[derive(Clone, Debug)]
+pub struct Ender {
+    state: Arc<State>,
+    interrupter: Interrupter,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    over: AtomicBool,
+    /// Where clients are waited for, and the client that there is.
+    waits: Mutex<(Option<OwnedFd>, Option<Transport>)>,
+}
+
+impl Ender {
+    pub(super) fn new(interrupter: Interrupter) -> Self {
+        Self {
+            state: Arc::default(),
+            interrupter,
+        }
+    }
+
+    fn waits(&self) -> MutexGuard<'_, (Option<OwnedFd>, Option<Transport>)> {
+        // Nothing that holds it panics, and if it did, what it left would be good.
+        self.state
+            .waits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the service.
+    pub fn end(&self) {
+        self.state.over.store(true, Ordering::SeqCst);
+        let waits = self.waits();
+        if let Some(listener) = &waits.0 {
+            // A wait for a client on a socket that is shut down ends; it may have been closed before.
+            let _ = shutdown(listener.as_raw_fd(), Shutdown::Both);
+        }
+        if let Some(client) = &waits.1 {
+            client.close();
+        }
+        drop(waits);
+        self.interrupter.interrupt();
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state.over.load(Ordering::SeqCst)
+    }
+
+    /// Clients are waited for there.
+    pub(super) fn waits_at(&self, listener: &Listener) -> io::Result<()> {
+        self.waits().0 = listener.duplicate()?;
+        Ok(())
+    }
+
+    /// There is this client; none when it has gone.
+    pub(super) fn serves(&self, client: Option<&Transport>) -> io::Result<()> {
+        let client = client.map(Transport::duplicate).transpose()?;
+        let mut waits = self.waits();
+        if self.is_over()
+            && let Some(client) = &client
+        {
+            client.close();
+        }
+        waits.1 = client;
+        Ok(())
+    }
+}
