@@ -58,6 +58,15 @@
 //! meanwhile, at the same addresses too: both share a breakpoint, and a thread gets past it in the same way. After each stop
 //! no thread is in code of ours, so that registers and stacks are the program's.
 //!
+//! The machine itself looks out for code and memory in its debug registers ([`insert_watch`](Process::insert_watch)), of every
+//! thread, and what they tell is kept when another thread stops first, or the instruction runs as a copy. System calls
+//! stop where they are wanted ([`catch_system_calls`](Process::catch_system_calls)); one that is interrupted only because we
+//! stop the thread, and made again at once, is told of once.
+//!
+//! Programs for i386 run here as well, with registers, auxiliary vector, lists of libraries, signals and system call
+//! numbers in their own form ([`architecture`](Process::architecture)). Copies of instructions and pads are 64-bit code: in a
+//! 32-bit program each instruction is stepped in its place, with all threads held.
+//!
 //! # As if we were not there
 //!
 //! - Children by `fork` have the breakpoints taken out of their copy of the memory and go their own way. Children that
@@ -73,6 +82,7 @@
 //! - If this process is killed by `SIGKILL`, nobody takes the breakpoints out, and **the program dies by `SIGTRAP` at
 //!   the next hit**. Any other end of the thread that owns the `Process` (a return, a panic) takes them out; a program
 //!   that may be ended by `SIGTERM` or `SIGINT` should handle these with an [`Interrupter`].
+//! - Debug registers are left behind in the same way, with the same end.
 //! - The program sees breakpoints where it reads its own code.
 //! - A thread that blocks or ignores `SIGTRAP` finds it unblocked after a hit, and a handler that the program has for it
 //!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.

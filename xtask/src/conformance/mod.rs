@@ -163,9 +163,10 @@ fn wrapper(cache: &Path, program: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("gdbserver");
     let name = program.to_str().context("a path that is not UTF-8")?;
+    // The suite writes files into its own folder, where the server is started.
     std::fs::write(
         &file,
-        format!("#!/bin/sh\nexec '{name}' gdbserver \"$@\"\n"),
+        format!("#!/bin/sh\nexec '{name}' gdbserver --files . \"$@\"\n"),
     )?;
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))?;
     Ok(file)

@@ -124,3 +124,121 @@ fn markers_of_a_file_are_listed() {
     );
     assert!(json.contains(r#""function":"sell""#), "{json}");
 }
+
+/// The number that GDB printed for a history value.
+fn value(said: &str, number: u32) -> u64 {
+    let line = said
+        .lines()
+        .find_map(|line| line.strip_prefix(&format!("${number} = ")))
+        .unwrap_or_else(|| panic!("${number} is not in:\n{said}"));
+    let signed: i64 = line.parse().unwrap_or_else(|_| {
+        line.parse::<u64>()
+            .unwrap_or_else(|_| panic!("{line} is no number"))
+            .cast_signed()
+    });
+    signed.cast_unsigned()
+}
+
+#[test]
+fn markers_of_libstdcxx_say_what_gdb_reads() {
+    let program = Program::build_cpp("throws.cpp");
+    let mut commands = vec!["break main", "continue", "delete"];
+    // A tracepoint and a breakpoint on each, the same arguments at the same hit.
+    for name in ["throw", "catch", "rethrow"] {
+        commands.extend([
+            name_of("strace -m", name),
+            "actions_here",
+            name_of("break -probe-stap", name),
+        ]);
+    }
+    commands.push("tstart");
+    for _ in 0..4 {
+        commands.extend(["continue", "print $_probe_arg0", "print $_probe_arg1"]);
+    }
+    commands.push("tstop");
+    for frame in ["tfind 0", "tfind 1", "tfind 2", "tfind 3"] {
+        commands.extend([frame, "print $_sdata"]);
+    }
+    std::fs::write(
+        program.folder.path().join("actions"),
+        "actions\ncollect $_sdata\nend\n",
+    )
+    .unwrap();
+    let commands: Vec<&str> = commands
+        .into_iter()
+        .map(|command| match command {
+            "actions_here" => "source actions",
+            command => command,
+        })
+        .collect();
+    let said = program.debug(&commands);
+    for hit in 0..4 {
+        let (first, second) = (
+            value(&said.output, 1 + 2 * hit),
+            value(&said.output, 2 + 2 * hit),
+        );
+        let heard = format!("${} = \"arg1={first} arg2={second}\"", 9 + hit);
+        assert!(said.output.contains(&heard), "{heard} in {}", said.output);
+    }
+}
+
+fn name_of(command: &str, name: &str) -> &'static str {
+    format!("{command} libstdcxx:{name}").leak()
+}
+
+/// A packaged program without symbols, whose markers nobody reaches unless somebody wants to know.
+#[test]
+fn markers_of_python_say_what_gdb_reads() {
+    const PYTHON: &str = "/usr/bin/python3";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(
+        folder.path().join("script.py"),
+        "import gc\ndef leaf(n): return n + 1\nfor n in range(3): leaf(n)\ngc.collect(1)\n",
+    )
+    .unwrap();
+    std::fs::write(
+        folder.path().join("commands.gdb"),
+        "set pagination off\nset breakpoint pending on\nbreak -probe-stap python:gc__start\n\
+         commands\nsilent\nprintf \"$_sdata = \\\"arg1=%d\\\"\\n\", $_probe_arg0\ncontinue\nend\n\
+         break -probe-stap python:function__entry\n\
+         commands\nsilent\nprintf \"$_sdata = \\\"arg1=%lu arg2=%lu arg3=%d\\\"\\n\", $_probe_arg0, \
+         $_probe_arg1, $_probe_arg2\ncontinue\nend\nrun -S script.py\n",
+    )
+    .unwrap();
+    let run = |command: &mut Command| {
+        let output = command
+            .current_dir(folder.path())
+            .env("PYTHONHASHSEED", "0")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // Addresses are not compared: the two runs have their own.
+    let heard = |said: &str| -> Vec<String> {
+        said.lines()
+            .filter_map(|line| line.split_once("$_sdata = "))
+            .map(|(_, data)| match data.rsplit_once(" arg3=") {
+                Some((_, last)) => format!("arg3={last}"),
+                None => data.to_owned(),
+            })
+            .collect()
+    };
+    let theirs = run(Command::new("gdb")
+        .args(["-nx", "-batch", "-x", "commands.gdb"])
+        .arg(PYTHON));
+    run(Command::new(TRACEWIRE)
+        .args([
+            "record",
+            "-t",
+            "-m python:gc__start",
+            "-t",
+            "-m python:function__entry",
+        ])
+        .args(["-o", "out.tf", "--", PYTHON, "-S", "script.py"]));
+    let ours = run(Command::new(TRACEWIRE).args(["show", "out.tf"]));
+    let (theirs, ours) = (heard(&theirs), heard(&ours));
+    assert!(theirs.contains(&"\"arg1=1\"".to_owned()), "{theirs:?}");
+    assert!(theirs.iter().any(|data| data.starts_with("arg3=")));
+    assert_eq!(ours, theirs);
+}

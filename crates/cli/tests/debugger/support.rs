@@ -32,17 +32,26 @@ impl Program {
         Self::build_in(tempfile::tempdir().unwrap(), name, flags)
     }
 
+    /// The same, of C++.
+    pub fn build_cpp(name: &str) -> Self {
+        Self::build_with("c++", tempfile::tempdir().unwrap(), name, &[])
+    }
+
     /// Builds it in a folder that is there already.
     pub fn build_in(folder: TempDir, name: &str, flags: &[&str]) -> Self {
+        Self::build_with("cc", folder, name, flags)
+    }
+
+    fn build_with(compiler: &str, folder: TempDir, name: &str, flags: &[&str]) -> Self {
         let source = source(name);
         let path = folder.path().join(source.file_stem().unwrap());
-        let status = Command::new("cc")
+        let status = Command::new(compiler)
             .args(["-g", "-O0", "-fPIE", "-pie", "-pthread", "-o"])
             .arg(&path)
             .arg(&source)
             .args(flags)
             .status()
-            .expect("cc is installed");
+            .expect("the compiler is installed");
         assert!(status.success());
         Self { folder, path }
     }
@@ -87,7 +96,7 @@ impl Program {
         said
     }
 
-    fn connect(&self, server: &str, commands: &[&str]) -> Said {
+    pub fn connect(&self, server: &str, commands: &[&str]) -> Said {
         let connect = format!("target remote {server}");
         let mut gdb = Command::new("gdb");
         gdb.current_dir(self.folder.path()).args(["-nx", "-batch"]);

@@ -6,6 +6,14 @@
 //! own reads what the client sends: what is to be heard at once breaks the wait for the programs.
 //!
 //! Processes are told of as they fork, vfork and exec, where the client can take it.
+//!
+//! What the server does for GDB beside that: breakpoints with conditions and commands are evaluated where they are hit
+//! (`breakpoints`); tables of the process and of the system (`objects`, `libraries`, `osdata`), files (`files`: read anywhere,
+//! written and removed below the folder that the server was given and nowhere else), markers for static tracepoints
+//! (`markers`), and commands of its own (`monitor help`).
+//!
+//! `qOffsets` is not answered: GDB knows where the program is from the auxiliary vector, and would take the answer before
+//! it has asked which registers there are. There is no memory map: Linux has none to tell a debugger of.
 
 mod breakpoints;
 mod connection;
