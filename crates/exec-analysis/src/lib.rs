@@ -1,6 +1,10 @@
 //! What an execution trace tells.
 #![deny(missing_docs)]
 
+pub mod calls;
 pub mod check;
+pub mod coverage;
+pub mod follow;
+pub mod functions;
 pub mod state;
 pub mod view;

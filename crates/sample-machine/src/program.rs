@@ -157,8 +157,10 @@ fn assemble(options: &Options) -> Program {
     code.place(round);
     code.jump(true, scatter);
     code.put(add(A0, ZERO, SCATTERED as i16));
+    // The deepest recursion comes in the first rounds.
+    code.put(add(A0, S0, 6));
     code.jump(true, fib);
-    code.put(I::Immediate(Operation::And, A0, S0, 7));
+    code.put(I::Immediate(Operation::And, A0, A0, 7));
     code.put(store(V0, 16, SP));
     code.put(copy(A0, S4));
     code.put(add(A1, S4, 64));

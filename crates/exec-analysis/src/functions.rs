@@ -1,0 +1,91 @@
+//! The functions of a program, by address.
+
+use std::collections::HashMap;
+
+use tracewire_exec_trace::record::Address;
+use tracewire_symbols::Symbols;
+
+/// A function, by its place in [`Functions`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FunctionId(u32);
+
+#[derive(Clone, Debug)]
+struct Function {
+    name: String,
+    entry: u64,
+}
+
+/// The functions that symbols tell, and those that were seen to be called.
+#[derive(Clone, Debug, Default)]
+pub struct Functions {
+    list: Vec<Function>,
+    /// First address, address behind the last, function; in order, none in two.
+    spans: Vec<(u64, u64, FunctionId)>,
+    by_entry: HashMap<u64, FunctionId>,
+}
+
+impl Functions {
+    /// Those of a program; without one, functions are named by their addresses when they are called.
+    #[must_use]
+    pub fn new(symbols: Option<&Symbols>) -> Self {
+        let mut functions = Self::default();
+        for function in symbols.map(Symbols::functions).unwrap_or_default() {
+            // Two names for one place: the first is as good as the other.
+            if functions.by_entry.contains_key(&function.entry.0) {
+                continue;
+            }
+            let id = functions.add(function.name, function.entry.0);
+            for (start, end) in function.ranges {
+                functions.spans.push((start.0, end.0, id));
+            }
+        }
+        functions.spans.sort_unstable();
+        functions
+    }
+
+    fn add(&mut self, name: String, entry: u64) -> FunctionId {
+        let id = FunctionId(self.list.len() as u32);
+        self.list.push(Function { name, entry });
+        self.by_entry.insert(entry, id);
+        id
+    }
+
+    /// The function that symbols have at an address.
+    #[must_use]
+    pub fn at(&self, address: Address) -> Option<FunctionId> {
+        let after = self
+            .spans
+            .partition_point(|(start, ..)| *start <= address.0);
+        let (_, end, id) = self.spans.get(after.checked_sub(1)?)?;
+        (address.0 < *end).then_some(*id)
+    }
+
+    /// The function that is entered at an address: the one of symbols there, or one named by the address.
+    pub fn entered(&mut self, address: Address) -> FunctionId {
+        if let Some(id) = self.by_entry.get(&address.0) {
+            return *id;
+        }
+        match self.at(address) {
+            Some(id) => id,
+            None => self.add(address.to_string(), address.0),
+        }
+    }
+
+    /// Whether a function starts at an address, by symbols or because it was called.
+    #[must_use]
+    pub fn is_entry(&self, address: Address) -> bool {
+        self.by_entry.contains_key(&address.0)
+    }
+
+    /// Its name: that of the symbol, or the address.
+    #[must_use]
+    pub fn name(&self, id: FunctionId) -> &str {
+        self.list.get(id.0 as usize).map_or("", |one| &one.name)
+    }
+
+    /// The address of its first instruction.
+    #[must_use]
+    pub fn entry(&self, id: FunctionId) -> Address {
+        Address(self.list.get(id.0 as usize).map_or(0, |one| one.entry))
+    }
+}

@@ -1,0 +1,173 @@
+//! The tree of calls against a count that knows the machine's own stack.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use tracewire_exec_analysis::calls::CallTree;
+use tracewire_exec_analysis::coverage::Coverage;
+use tracewire_exec_trace::machine::Machine;
+use tracewire_exec_trace::recording::{OpenOptions, Recording};
+use tracewire_sample_machine::{Machine as Sample, Options, Program, Trace};
+use tracewire_symbols::Symbols;
+use tracewire_tracefile::Architecture;
+
+struct Files {
+    _folder: tempfile::TempDir,
+    trace: PathBuf,
+    elf: PathBuf,
+    instructions: u64,
+    options: Options,
+}
+
+fn files() -> Files {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        footprint: 1 << 16,
+        ..Options::default()
+    };
+    let (trace, elf) = (folder.path().join("s.trace"), folder.path().join("s.elf"));
+    let mut text = Vec::new();
+    let mut made = Trace::new(&options);
+    made.write(&mut text, 2_500_000).unwrap();
+    std::fs::write(&trace, text).unwrap();
+    std::fs::write(&elf, Program::of(&options).elf(&options)).unwrap();
+    Files {
+        _folder: folder,
+        trace,
+        elf,
+        instructions: made.instructions(),
+        options,
+    }
+}
+
+/// For each function: calls, own instructions, instructions while it is on the stack.
+type Counts = HashMap<String, (u64, u64, u64)>;
+
+/// What the machine itself knows: at a function's first instruction its stack pointer tells the frame, and it ends
+/// when the program counter comes to the return address with that stack pointer.
+fn independent(files: &Files) -> (Counts, HashMap<String, u64>) {
+    let mut machine = Sample::new(&files.options);
+    let mut counts = Counts::new();
+    let mut folded: HashMap<String, u64> = HashMap::new();
+    let functions = machine.program().functions().to_vec();
+    let name_at = |address: u32| {
+        functions
+            .iter()
+            .find(|one| (one.start..one.end).contains(&address))
+            .map(|one| one.name)
+            .unwrap()
+    };
+    // Name, stack pointer, return address.
+    let mut stack: Vec<(&str, u32, u32)> = vec![("_start", 0, 0)];
+    counts.entry("_start".into()).or_default().0 += 1;
+    for _ in 0..files.instructions {
+        let pc = machine.program_counter();
+        let (sp, ra) = (machine.register(29), machine.register(31));
+        while stack.len() > 1 && stack.last().is_some_and(|top| top.2 == pc && top.1 == sp) {
+            stack.pop();
+        }
+        if name_at(pc) != "_start" && functions.iter().any(|one| one.start == pc)
+            // A loop may come to the first instruction, too.
+            && !stack.last().is_some_and(|top| (top.1, top.2) == (sp, ra))
+        {
+            stack.push((name_at(pc), sp, ra));
+            counts.entry(name_at(pc).into()).or_default().0 += 1;
+        }
+        let mut seen: Vec<&str> = stack.iter().map(|frame| frame.0).collect();
+        *folded.entry(seen.join(";")).or_default() += 1;
+        counts.entry((*seen.last().unwrap()).into()).or_default().1 += 1;
+        seen.sort_unstable();
+        seen.dedup();
+        for name in seen {
+            counts.entry(name.into()).or_default().2 += 1;
+        }
+        machine.step();
+    }
+    (counts, folded)
+}
+
+#[test]
+fn calls_profile_and_stacks_are_those_of_the_machine() {
+    let files = files();
+    let recording = Recording::open(&files.trace, &OpenOptions::default()).unwrap();
+    let mut symbols = Symbols::new();
+    symbols.add_module(&files.elf, 0).unwrap();
+    let machine = Machine::of(Architecture::Mips);
+    let tree = CallTree::of(&recording, machine, Some(&symbols), 0..u64::MAX).unwrap();
+    assert_eq!(tree.instructions(), files.instructions);
+    let (counts, folded) = independent(&files);
+    let found: Counts = tree
+        .profile()
+        .into_iter()
+        .map(|one| (one.function, (one.calls, one.own, one.total)))
+        .collect();
+    assert_eq!(found, counts);
+    assert!(counts["fib"].0 > 60 && counts["fib"].2 == counts["fib"].1);
+
+    let mut out = Vec::new();
+    tree.write_folded(&mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    let found: HashMap<String, u64> = out
+        .lines()
+        .map(|line| {
+            let (stack, count) = line.rsplit_once(' ').unwrap();
+            (stack.to_owned(), count.parse().unwrap())
+        })
+        .collect();
+    assert_eq!(found, folded);
+    assert!(found.keys().any(|stack| stack.contains("fib;fib;fib;fib")));
+
+    let mut text = Vec::new();
+    tree.write_text(&mut text, 3, 0).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.lines().nth(1).unwrap().ends_with("  _start"), "{text}");
+    assert!(text.contains("    scatter\n"), "{text}");
+    let total: u64 = tree.json().map(|one| one["own"].as_u64().unwrap()).sum();
+    assert_eq!(total, files.instructions);
+}
+
+#[test]
+fn without_symbols_functions_have_addresses() {
+    let files = files();
+    let recording = Recording::open(&files.trace, &OpenOptions::default()).unwrap();
+    let machine = Machine::of(Architecture::Mips);
+    let tree = CallTree::of(&recording, machine, None, 0..u64::MAX).unwrap();
+    let fib = Program::of(&files.options).function("fib").unwrap();
+    let profile = tree.profile();
+    let found = profile
+        .iter()
+        .find(|one| one.address.0 == u64::from(fib.start))
+        .unwrap();
+    assert_eq!(found.function, format!("{:#x}", fib.start));
+    let (counts, _) = independent(&files);
+    assert_eq!((found.calls, found.own, found.total), counts["fib"]);
+}
+
+#[test]
+fn coverage_counts_every_address() {
+    let files = files();
+    let recording = Recording::open(&files.trace, &OpenOptions::default()).unwrap();
+    let coverage = Coverage::of(&recording, 0..u64::MAX).unwrap();
+    let mut machine = Sample::new(&files.options);
+    let mut counts: HashMap<u64, u64> = HashMap::new();
+    for _ in 0..files.instructions {
+        *counts.entry(u64::from(machine.step().address)).or_default() += 1;
+    }
+    let found: HashMap<u64, u64> = coverage
+        .instructions
+        .iter()
+        .map(|(address, one)| (*address, one.count))
+        .collect();
+    assert_eq!(found, counts);
+    let mut symbols = Symbols::new();
+    symbols.add_module(&files.elf, 0).unwrap();
+    let mut text = Vec::new();
+    coverage.write_annotated(Some(&symbols), &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(
+        text.contains("mix: 16 of 16 bytes executed (100 %)"),
+        "{text}"
+    );
+    // The endless loop behind the call of `main` is never reached.
+    assert!(text.contains("  … 8 bytes"), "{text}");
+}
