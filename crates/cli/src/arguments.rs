@@ -54,6 +54,21 @@ pub enum Command {
     /// Apply tracepoints to an execution trace after the fact, and save what they would have seen
     #[command(after_help = crate::execution::collect::HELP)]
     Collect(crate::execution::collect::CollectArguments),
+    /// Show who called whom in an execution trace, how often, and what it took
+    #[command(after_help = crate::execution::analyze::CALLS_HELP)]
+    Calls(crate::execution::analyze::CallsArguments),
+    /// Show which functions of an execution trace take the instructions
+    #[command(after_help = crate::execution::analyze::PROFILE_HELP)]
+    Profile(crate::execution::analyze::ProfileArguments),
+    /// Show which code of a program an execution trace executed
+    #[command(after_help = crate::execution::analyze::COVERAGE_HELP)]
+    Coverage(crate::execution::analyze::CoverageArguments),
+    /// Show who wrote and read a location of an execution trace, or wrote a register
+    #[command(after_help = crate::execution::memory::HELP)]
+    Memory(crate::execution::memory::MemoryArguments),
+    /// Compare two execution traces
+    #[command(after_help = crate::execution::diff::HELP)]
+    Diff(crate::execution::diff::DiffArguments),
     /// Show a trace file or an execution trace to GDB, which connects with `target remote`
     #[command(after_help = crate::serve::HELP)]
     Serve(crate::serve::ServeArguments),

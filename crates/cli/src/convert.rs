@@ -17,6 +17,7 @@ use tracewire_tracefile::{Frame, FrameNumber, TraceFile};
 use tracewire_views::{FrameState, Program};
 
 use crate::Answer;
+use crate::execution::{self, Kind};
 use crate::frames::{FrameRange, parse_time};
 use crate::{open, output};
 
@@ -27,6 +28,15 @@ The format of IN is told from its content: a trace file or JSON lines. That of O
   csv     .csv                                      a table: --column
   ctf     .ctf, a name that ends with /, a folder   Common Trace Format 1.8, for babeltrace2 and Trace Compass
   chrome  .trace.json .chrome.json .perfetto.json   a time line for Chrome and Perfetto
+
+An execution trace is converted to
+  twx     .twx                                      its compact form, which replaces the text
+  text    .trace .txt                               the text again, byte for byte
+  qemu4v, microtesk, tarmac                         lines of that form
+  jsonl   .jsonl .ndjson .json                      an object a line for each instruction
+  vcd     .vcd                                      signals, for GTKWave
+  chrome  .trace.json .chrome.json .perfetto.json   calls on a time line
+  tf      .tf .tfile .gdbtrace                      GDB's trace file, a frame for each instruction
 
 Several INs are merged in the order of time. --frame and --time cut; --split-by makes several files of OUT's name, with \
 the part's name before the ending.
@@ -40,22 +50,29 @@ Examples:
   tracewire convert run.tf run.ctf && babeltrace2 run.ctf
   tracewire convert one.tf two.tf both.tf
   tracewire convert run.tf part.tf --frame 100..200
-  tracewire convert run.tf run.tf --split-by thread";
+  tracewire convert run.tf run.tf --split-by thread
+  tracewire convert cpu.trace cpu.twx
+  tracewire convert cpu.trace cpu.vcd --instruction 1000..2000
+  tracewire convert cpu.trace - --to tarmac";
 
 #[derive(Args, Debug)]
 pub struct ConvertArguments {
     /// The files to read, then the one to write (- for standard output)
     #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
-    /// The format to write: tf, jsonl, csv, ctf or chrome
+    /// The format to write: tf, jsonl, csv, ctf or chrome; of an execution trace twx, text, qemu4v, microtesk, tarmac,
+    /// jsonl, vcd, chrome or tf
     #[arg(long, value_name = "FORMAT")]
-    pub to: Option<Format>,
+    pub to: Option<String>,
     /// A column of a table; may be given several times
     #[arg(long, value_name = "COLUMN")]
     pub column: Vec<String>,
     /// Only this frame, or these: N, N..M (without M), N..=M, N.. or ..M
     #[arg(long, value_name = "N[..M]", value_parser = FrameRange::parse)]
     pub frame: Option<FrameRange>,
+    /// Of an execution trace: only this instruction, or these: N, N..M (without M), N..=M, N.. or ..M
+    #[arg(long, value_name = "N[..M]", value_parser = FrameRange::parse)]
+    pub instruction: Option<FrameRange>,
     /// Only frames made from A to B, in microseconds of $trace_timestamp: A..B, A.. or ..B
     #[arg(long, value_name = "A..B", value_parser = parse_time, conflicts_with = "frame")]
     pub time: Option<RangeInclusive<u64>>,
@@ -85,7 +102,13 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     let Some((out, sources)) = arguments.files.split_last() else {
         bail!("expected IN and OUT");
     };
-    let format = output_format(out, arguments.to)?;
+    if let [source] = sources
+        && let Kind::Execution(source) = execution::kind(source)?
+    {
+        return execution::convert::run(source, out, arguments);
+    }
+    let named = arguments.to.as_deref().map(str::parse).transpose()?;
+    let format = output_format(out, named)?;
     let columns: Vec<Column> = arguments
         .column
         .iter()

@@ -7,6 +7,8 @@ use tracewire_exec_trace::record::{Address, InstructionNumber};
 use tracewire_exec_trace::recording::{CodeId, ReadError, Recording};
 use tracewire_symbols::Symbols;
 
+use crate::functions;
+
 /// An instruction of the program that the trace has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Executed {
@@ -98,7 +100,7 @@ impl Coverage {
             functions: BTreeMap<(u64, String), u64>,
         }
         let mut files: BTreeMap<String, File> = BTreeMap::new();
-        for function in symbols.functions() {
+        for function in functions::named(Some(symbols)) {
             for (start, end) in &function.ranges {
                 let mut address = start.0;
                 while address < end.0 {
@@ -153,10 +155,7 @@ impl Coverage {
         symbols: Option<&Symbols>,
         out: &mut impl io::Write,
     ) -> io::Result<()> {
-        let mut spans: Vec<(u64, u64, String)> = symbols
-            .map(Symbols::functions)
-            .unwrap_or_default()
-            .into_iter()
+        let mut spans: Vec<(u64, u64, String)> = functions::named(symbols)
             .flat_map(|function| {
                 let name = function.name;
                 function
@@ -189,7 +188,7 @@ impl Coverage {
                 bytes += u64::from(one.size);
             }
             let size = end - start;
-            let share = if size == 0 { 0 } else { bytes * 100 / size };
+            let share = (bytes * 100).checked_div(size).unwrap_or(0);
             writeln!(
                 out,
                 "\n{name}: {bytes} of {size} bytes executed ({share} %)"

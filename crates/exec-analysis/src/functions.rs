@@ -15,6 +15,18 @@ struct Function {
     entry: u64,
 }
 
+/// The functions of a program, without the marks that Arm's and RISC-V's tools put where code begins (`$x`, `$d`).
+pub(crate) fn named(
+    symbols: Option<&Symbols>,
+) -> impl Iterator<Item = tracewire_symbols::Function> {
+    let all = symbols.map(Symbols::functions).unwrap_or_default();
+    all.into_iter().filter(|function| {
+        !["$x", "$d", "$a", "$t"]
+            .iter()
+            .any(|mark| function.name.starts_with(mark))
+    })
+}
+
 /// The functions that symbols tell, and those that were seen to be called.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
@@ -29,7 +41,7 @@ impl Functions {
     #[must_use]
     pub fn new(symbols: Option<&Symbols>) -> Self {
         let mut functions = Self::default();
-        for function in symbols.map(Symbols::functions).unwrap_or_default() {
+        for function in named(symbols) {
             // Two names for one place: the first is as good as the other.
             if functions.by_entry.contains_key(&function.entry.0) {
                 continue;

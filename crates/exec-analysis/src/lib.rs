@@ -3,7 +3,9 @@
 
 pub mod calls;
 pub mod check;
+pub mod convert;
 pub mod coverage;
+pub mod diff;
 pub mod follow;
 pub mod functions;
 pub mod state;

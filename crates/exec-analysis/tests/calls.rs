@@ -68,7 +68,7 @@ fn independent(files: &Files) -> (Counts, HashMap<String, u64>) {
         }
         if name_at(pc) != "_start" && functions.iter().any(|one| one.start == pc)
             // A loop may come to the first instruction, too.
-            && !stack.last().is_some_and(|top| (top.1, top.2) == (sp, ra))
+            && stack.last().is_none_or(|top| (top.1, top.2) != (sp, ra))
         {
             stack.push((name_at(pc), sp, ra));
             counts.entry(name_at(pc).into()).or_default().0 += 1;

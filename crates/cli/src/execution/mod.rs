@@ -1,8 +1,12 @@
 //! Execution traces on the command line.
 
+pub mod analyze;
 pub mod check;
 pub mod collect;
+pub mod convert;
+pub mod diff;
 pub mod look;
+pub mod memory;
 mod open;
 
 pub use open::{Kind, Source, kind};

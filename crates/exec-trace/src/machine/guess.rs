@@ -289,7 +289,8 @@ impl Sink for Sample {
             Some(InstructionSet::O) => self.add(Family::Aarch64, 16),
             Some(InstructionSet::T16 | InstructionSet::T32) => self.add(Family::Arm, 16),
             Some(InstructionSet::T) if self.is_tarmac => self.add(Family::Arm, 8),
-            Some(InstructionSet::A) if self.is_tarmac => self.add(Family::Arm, 16),
+            // Only a hint: converted traces of other machines say so too.
+            Some(InstructionSet::A) if self.is_tarmac => self.add(Family::Arm, 2),
             _ => {}
         }
         let opcode = instruction.opcode;

@@ -1,0 +1,154 @@
+//! `convert` on execution traces.
+
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use tracewire_exec_analysis::convert::{Format, Lines, chrome, trace_file, vcd};
+use tracewire_exec_analysis::view::Viewer;
+use tracewire_exec_trace::record::InstructionNumber;
+use tracewire_exec_trace::recording::Recording;
+
+use super::open::{Opened, Source};
+use crate::Answer;
+use crate::convert::ConvertArguments;
+use crate::output;
+
+pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::Result<Answer> {
+    for (name, is_given) in [
+        ("--frame", arguments.frame.is_some()),
+        ("--time", arguments.time.is_some()),
+        ("--column", !arguments.column.is_empty()),
+        ("--split-by", arguments.split_by.is_some()),
+    ] {
+        if is_given {
+            bail!(
+                "{name} is for trace files, and {} is an execution trace",
+                source.shown().display()
+            );
+        }
+    }
+    let format = match &arguments.to {
+        Some(name) => name.parse().map_err(|error| anyhow::anyhow!("--to {name}: {error}"))?,
+        None => Format::from_name(out).with_context(|| {
+            format!(
+                "{}: the name tells no format; expected an ending such as .twx, .trace, .qemu4v, .tarmac, .jsonl, .vcd, \
+                 .chrome.json or .tf, or --to",
+                out.display()
+            )
+        })?,
+    };
+    let is_stdout = out.as_os_str() == "-";
+    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    if is_stdout {
+        let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+        write(&opened, format, arguments, &mut stdout)?;
+        stdout.flush()?;
+        return Ok(Answer::Yes);
+    }
+    let out = &output::check(out)?;
+    match format {
+        Format::Compact => opened.recording.save_compact(out)?,
+        Format::TraceFile => {
+            opened.machine()?;
+            let registers = opened.registers.as_ref().context("no machine")?;
+            let range = range(&opened.recording, arguments);
+            let written = trace_file::write(&opened.recording, registers, range, out)?;
+            if written.unknown > 0 {
+                anstream::eprintln!(
+                    "tracewire: note: in {} of {} frames registers are zero that the trace has not told yet",
+                    written.unknown,
+                    written.frames
+                );
+            }
+        }
+        _ => {
+            let folder = out.parent().filter(|parent| !parent.as_os_str().is_empty());
+            // A temporary file is its owner's alone by default; the result is as open as any new file.
+            let mut beside = tempfile::Builder::new()
+                .permissions(std::fs::Permissions::from_mode(0o666))
+                .tempfile_in(folder.unwrap_or(Path::new(".")))
+                .with_context(|| format!("cannot write {}", out.display()))?;
+            let mut sink = BufWriter::with_capacity(1 << 18, beside.as_file_mut());
+            write(&opened, format, arguments, &mut sink)?;
+            sink.flush()
+                .with_context(|| format!("cannot write {}", out.display()))?;
+            drop(sink);
+            beside
+                .persist(out)
+                .with_context(|| format!("cannot write {}", out.display()))?;
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+fn range(recording: &Recording, arguments: &ConvertArguments) -> std::ops::Range<u64> {
+    let range = arguments.instruction;
+    let start = range.map_or(0, |range| range.start).min(recording.len());
+    let end = range.and_then(|range| range.end).unwrap_or(u64::MAX);
+    start..end.min(recording.len()).max(start)
+}
+
+fn write(
+    opened: &Opened,
+    format: Format,
+    arguments: &ConvertArguments,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    let recording = &opened.recording;
+    let range = range(recording, arguments);
+    match format {
+        Format::Text if arguments.instruction.is_some() => {
+            bail!(
+                "--instruction makes new lines of a part: expected --to qemu4v, microtesk or tarmac"
+            )
+        }
+        Format::Text => recording.write_text(out)?,
+        Format::Lines(form) => {
+            let mut lines = Lines::new(recording, form, InstructionNumber(range.start))?;
+            lines.write(range, out)?;
+            if lines.without_form > 0 {
+                anstream::eprintln!(
+                    "tracewire: note: {} records are left out: {format} has no form for what is not known",
+                    lines.without_form
+                );
+            }
+        }
+        Format::JsonLines => {
+            let viewer = Viewer::new(
+                recording,
+                opened.registers.as_ref(),
+                opened.symbols.as_ref(),
+            );
+            let mut failed = None;
+            recording.instructions(range, &mut |executed| {
+                let object = serde_json::Value::Object(viewer.executed_json(&executed));
+                match writeln!(out, "{object}") {
+                    Ok(()) => std::ops::ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Some(error);
+                        std::ops::ControlFlow::Break(())
+                    }
+                }
+            })?;
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+        }
+        Format::Vcd => vcd::write(recording, range, out)?,
+        Format::Chrome => {
+            chrome::write(
+                recording,
+                opened.machine()?,
+                opened.symbols.as_ref(),
+                range,
+                out,
+            )?;
+        }
+        Format::Compact | Format::TraceFile => {
+            bail!("{format} is written to a file: expected a name, not -")
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! The calls of each cpu on a time line, for Chrome and Perfetto.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::{ControlFlow, Range};
+
+use serde_json::json;
+use tracewire_exec_trace::machine::Machine;
+use tracewire_exec_trace::record::{CpuNumber, Scale, Time};
+use tracewire_exec_trace::recording::Recording;
+use tracewire_symbols::Symbols;
+
+use super::ConvertError;
+use crate::follow::{Follower, Move};
+use crate::functions::{FunctionId, Functions};
+
+/// A time in microseconds; units that are only counted are shown as microseconds.
+fn microseconds(time: Time) -> f64 {
+    let unit = match time.scale {
+        Scale::Nanoseconds => 1e-3,
+        Scale::Picoseconds => 1e-6,
+        Scale::Milliseconds => 1e3,
+        _ => 1.0,
+    };
+    time.ticks as f64 * unit / 10f64.powi(i32::from(time.decimals))
+}
+
+/// Writes the calls of a range of instructions. Calls that are open at the end end there.
+///
+/// # Errors
+/// When the recording's file is damaged, or the result cannot be written.
+pub fn write(
+    recording: &Recording,
+    machine: &'static Machine,
+    symbols: Option<&Symbols>,
+    range: Range<u64>,
+    out: &mut impl io::Write,
+) -> Result<(), ConvertError> {
+    out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+    for (at, cpu) in recording.summary().cpus.iter().enumerate() {
+        let comma = if at == 0 { "" } else { ",\n" };
+        let name = json!({
+            "ph": "M", "name": "thread_name", "pid": 1, "tid": cpu.0,
+            "args": { "name": format!("cpu {cpu}") },
+        });
+        write!(out, "{comma}{name}")?;
+    }
+    let mut follower = Follower::new(machine, Functions::new(symbols));
+    let mut open: HashMap<CpuNumber, (usize, f64)> = HashMap::new();
+    let mut moves: Vec<Move> = Vec::new();
+    // Names as JSON strings: few functions, many calls.
+    let mut names: HashMap<FunctionId, String> = HashMap::new();
+    let mut result = Ok(());
+    recording.for_each_instruction(range, &mut |step| {
+        let mut take = || -> Result<(), ConvertError> {
+            follower.step(step, &mut |change| moves.push(change))?;
+            let (cpu, at) = (step.cpu(), microseconds(step.time()));
+            let (depth, latest) = open.entry(cpu).or_default();
+            // Time lines do not go back.
+            *latest = latest.max(at);
+            for change in moves.drain(..) {
+                match change {
+                    Move::Enter(function) => {
+                        *depth += 1;
+                        let name = names.entry(function).or_insert_with(|| {
+                            json!(follower.functions().name(function)).to_string()
+                        });
+                        let cpu = cpu.0;
+                        write!(
+                            out,
+                            ",\n{{\"ph\":\"B\",\"name\":{name},\"pid\":1,\"tid\":{cpu},\"ts\":{latest},\"args\":{{\"instruction\":{}}}}}",
+                            step.number()
+                        )?;
+                    }
+                    Move::Leave => {
+                        *depth = depth.saturating_sub(1);
+                        end(out, cpu, *latest)?;
+                    }
+                }
+            }
+            Ok(())
+        };
+        match take() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                result = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    result?;
+    for cpu in &recording.summary().cpus {
+        let (depth, latest) = open.get(cpu).copied().unwrap_or_default();
+        for _ in 0..depth {
+            end(out, *cpu, latest)?;
+        }
+    }
+    out.write_all(b"\n]}\n")?;
+    Ok(())
+}
+
+fn end(out: &mut impl io::Write, cpu: CpuNumber, at: f64) -> io::Result<()> {
+    write!(
+        out,
+        ",\n{{\"ph\":\"E\",\"pid\":1,\"tid\":{},\"ts\":{at}}}",
+        cpu.0
+    )
+}

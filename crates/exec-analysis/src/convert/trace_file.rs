@@ -1,0 +1,231 @@
+//! GDB's trace file: each instruction a frame, with the registers before it and the memory that it accesses.
+//!
+//! A register block cannot say that a register is not known. The smallest set of registers is taken that has all
+//! that the trace writes; what the trace has not told yet is zero in it, and the caller may say so
+//! ([`Written::unknown`]).
+
+use std::ops::Range;
+use std::path::Path;
+
+use tracewire_exec_trace::debugger::DebuggerRegisters;
+use tracewire_exec_trace::record::{InstructionNumber, Scale, Time};
+use tracewire_exec_trace::recording::Recording;
+use tracewire_tracefile::{
+    Description, DescriptionParts, FrameEncoder, FrameFormat, RegisterLayout, SourceStrings,
+    StandardRegisters, Status, StatusFields, StopReason, TraceFileWriter, Tracepoint,
+    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+};
+
+use super::{ConvertError, each};
+use crate::state::Registers;
+
+/// What was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// How many frames.
+    pub frames: u64,
+    /// In how many frames a register that the trace writes was not known, and is zero.
+    pub unknown: u64,
+}
+
+const TRACEPOINT: TracepointNumber = TracepointNumber(1);
+const TIMESTAMP: VariableNumber = VariableNumber(1);
+const CPU: VariableNumber = VariableNumber(2);
+
+/// A time as `$trace_timestamp`: microseconds where the trace has a unit of time, else its own count.
+fn timestamp(time: Time) -> i64 {
+    let divisor = 10u64.saturating_pow(u32::from(time.decimals));
+    let ticks = time.ticks;
+    let value = match time.scale {
+        Scale::Nanoseconds => ticks / divisor.saturating_mul(1000),
+        Scale::Picoseconds => ticks / divisor.saturating_mul(1_000_000),
+        Scale::Milliseconds => ticks.saturating_mul(1000) / divisor,
+        _ => ticks / divisor,
+    };
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The smallest set of registers with all that the trace writes.
+fn covering(registers: &DebuggerRegisters) -> StandardRegisters {
+    let machine = registers.machine();
+    let needed: Vec<&str> = machine
+        .layout()
+        .registers()
+        .iter()
+        .filter(|one| registers.names_of(one.number).next().is_some())
+        .map(|one| one.name.as_str())
+        .collect();
+    let mut sets = StandardRegisters::all(machine.architecture());
+    let place = sets.iter().position(|set| {
+        let layout = set.layout();
+        needed.iter().all(|name| layout.by_name(name).is_some())
+    });
+    // The machine's own set is one of them.
+    sets.swap_remove(place.unwrap_or(0))
+}
+
+fn description(
+    set: &StandardRegisters,
+    recording: &Recording,
+    range: &Range<u64>,
+) -> Result<Description, ConvertError> {
+    let first = recording.instruction(InstructionNumber(range.start))?;
+    let frames = range.end - range.start;
+    let builtin = |number, name: &str| VariableDefinition {
+        number,
+        initial: 0,
+        builtin: true,
+        name: name.to_owned(),
+    };
+    Ok(Description::build(&DescriptionParts {
+        register_block_size: set.size(),
+        target_xml: Some(set.target_xml()),
+        status: Some(Status::from(StatusFields {
+            stop_reason: Some(StopReason::Unknown),
+            frames: Some(frames),
+            frames_created: Some(frames),
+            ..StatusFields::default()
+        })),
+        variables: vec![
+            builtin(TIMESTAMP, "trace_timestamp"),
+            builtin(CPU, "trace_cpu"),
+        ],
+        tracepoints: vec![Tracepoint {
+            definition: TracepointDefinition {
+                number: TRACEPOINT,
+                address: first.map_or_else(Default::default, |first| first.address),
+                enabled: true,
+                kind: TracepointKind::Trap,
+                step_count: 0,
+                pass_count: 0,
+                condition: None,
+                actions: Vec::new(),
+                step_actions: Vec::new(),
+                source: SourceStrings::default(),
+            },
+            usage: None,
+        }],
+        modules: Vec::new(),
+    })?)
+}
+
+/// Writes a range of instructions.
+///
+/// # Errors
+/// When the recording's file is damaged, or the file cannot be written.
+pub fn write(
+    recording: &Recording,
+    registers: &DebuggerRegisters,
+    range: Range<u64>,
+    path: &Path,
+) -> Result<Written, ConvertError> {
+    let range = range.start..range.end.min(recording.len()).max(range.start);
+    let set = covering(registers);
+    let description = description(&set, recording, &range)?;
+    let format = FrameFormat {
+        byte_order: recording.byte_order(),
+        register_block_size: set.size(),
+    };
+    let layout = set.layout();
+    let places = Places::new(registers, &layout);
+    let mut state = Registers::at(recording, Some(registers), InstructionNumber(range.start))?;
+    let mut writer = TraceFileWriter::create(path, &description)?;
+    let mut written = Written {
+        frames: 0,
+        unknown: 0,
+    };
+    let mut block = vec![0; layout.size() as usize];
+    let mut frame = Vec::new();
+    each(recording, range, |executed| {
+        frame.clear();
+        let failed = |source| ConvertError::Frame {
+            instruction: executed.number.0,
+            source,
+        };
+        let all_known = places.fill(
+            &mut block,
+            state.block(executed.cpu),
+            executed.address.0,
+            format,
+        );
+        written.unknown += u64::from(!all_known);
+        let mut encoder = FrameEncoder::begin(&mut frame, format, TRACEPOINT).map_err(failed)?;
+        encoder.registers(&block).map_err(failed)?;
+        encoder.variable(TIMESTAMP, timestamp(executed.time));
+        encoder.variable(CPU, i64::from(executed.cpu.0));
+        for access in &executed.accesses {
+            let mut bytes = vec![None; access.size as usize];
+            recording.memory_at(executed.number, access.address, &mut bytes)?;
+            // Blocks of bytes that are known.
+            let mut at = 0;
+            for run in bytes.chunk_by(|a, b| a.is_some() == b.is_some()) {
+                let known: Vec<u8> = run.iter().copied().flatten().collect();
+                if !known.is_empty() {
+                    encoder.memory(access.address.offset(at), &known);
+                }
+                at += run.len() as i64;
+            }
+        }
+        encoder.finish().map_err(failed)?;
+        writer.append(&frame)?;
+        written.frames += 1;
+        state.apply(executed);
+        Ok(())
+    })?;
+    writer.finish()?;
+    Ok(written)
+}
+
+/// Where the registers of the machine's own block are in the file's.
+struct Places {
+    /// From, to, size, and whether the trace writes it.
+    list: Vec<(usize, usize, usize, bool)>,
+    counter: (usize, usize),
+}
+
+impl Places {
+    fn new(registers: &DebuggerRegisters, layout: &RegisterLayout) -> Self {
+        let own = registers.machine().layout();
+        let list = layout.registers().iter().filter_map(|to| {
+            let from = own.by_name(&to.name)?;
+            let is_written = registers.names_of(from.number).next().is_some();
+            let size = to.size().min(from.size()) as usize;
+            Some((from.offset as usize, to.offset as usize, size, is_written))
+        });
+        let counter = layout.program_counter();
+        Self {
+            list: list.collect(),
+            counter: counter.map_or((0, 0), |one| (one.offset as usize, one.size() as usize)),
+        }
+    }
+
+    /// Makes a block; says whether everything that the trace ever writes is known.
+    fn fill(
+        &self,
+        block: &mut [u8],
+        own: &[Option<u8>],
+        counter: u64,
+        format: FrameFormat,
+    ) -> bool {
+        let mut all_known = true;
+        for (from, to, size, is_written) in &self.list {
+            for offset in 0..*size {
+                let byte = own.get(from + offset).copied().flatten();
+                all_known &= byte.is_some() || !is_written;
+                if let Some(place) = block.get_mut(to + offset) {
+                    *place = byte.unwrap_or(0);
+                }
+            }
+        }
+        let (start, size) = self.counter;
+        let bytes = format.byte_order.u64_bytes(counter);
+        let bytes = match format.byte_order {
+            tracewire_tracefile::ByteOrder::Little => bytes.get(..size),
+            tracewire_tracefile::ByteOrder::Big => bytes.get(8usize.saturating_sub(size)..),
+        };
+        if let (Some(place), Some(bytes)) = (block.get_mut(start..start + size), bytes) {
+            place.copy_from_slice(bytes);
+        }
+        all_known
+    }
+}

@@ -1,0 +1,169 @@
+//! What each location gets, in each trace: the same values in the same order.
+
+use std::collections::{HashMap, VecDeque};
+
+use tracewire_exec_trace::recording::RegisterValue;
+
+use super::Place;
+use super::stream::{Item, Key, Written};
+
+/// A value that only one trace has written so far.
+struct Waiting {
+    value: Written,
+    place: Place,
+    deadline: u64,
+}
+
+#[derive(Default)]
+struct Row {
+    /// The values that wait for the other trace; only one of the two has any.
+    waiting: [VecDeque<Waiting>; 2],
+    /// What each trace wrote last that was told or found in the other.
+    latest: [Option<Written>; 2],
+}
+
+type Told = (Place, Key, Option<String>, Option<String>);
+
+/// All locations.
+pub(super) struct Values {
+    window: u64,
+    now: u64,
+    rows: HashMap<Key, Row>,
+    /// What waits, in the order of the deadlines.
+    deadlines: VecDeque<(u64, Key)>,
+    told: Vec<Told>,
+}
+
+/// Whether two values may be the same: where both are known, they are.
+fn fits(a: &Written, b: &Written) -> bool {
+    match (a, b) {
+        (Written::Byte(a), Written::Byte(b)) => a == b,
+        (Written::Register(a), Written::Register(b)) => {
+            // A trace may leave zeros in front away.
+            let size = a.size().max(b.size());
+            let bytes = |value: &RegisterValue| {
+                let mut bytes: Vec<_> = value.bytes().collect();
+                bytes.resize(size, Some(0));
+                bytes
+            };
+            bytes(a)
+                .into_iter()
+                .zip(bytes(b))
+                .all(|pair| !matches!(pair, (Some(a), Some(b)) if a != b))
+        }
+        _ => false,
+    }
+}
+
+fn shown(value: &Written) -> String {
+    match value {
+        Written::Byte(byte) => format!("{byte:02x}"),
+        Written::Register(value) => value.to_string(),
+    }
+}
+
+impl Row {
+    /// Puts the values that both traces have side by side; gives those that differ.
+    fn settle(&mut self) -> Option<(Place, Option<String>, Option<String>)> {
+        loop {
+            let [left, right] = &mut self.waiting;
+            let (Some(a), Some(b)) = (left.front(), right.front()) else {
+                return None;
+            };
+            let is_again = |of: usize, value: &Waiting, latest: &[Option<Written>; 2]| {
+                latest[of]
+                    .as_ref()
+                    .is_some_and(|latest| *latest == value.value)
+            };
+            if fits(&a.value, &b.value) {
+                self.latest = [Some(a.value.clone()), Some(b.value.clone())];
+                left.pop_front();
+                right.pop_front();
+            } else if is_again(0, a, &self.latest) {
+                left.pop_front();
+            } else if is_again(1, b, &self.latest) {
+                right.pop_front();
+            } else {
+                let told = (a.place, Some(shown(&a.value)), Some(shown(&b.value)));
+                self.latest = [Some(a.value.clone()), Some(b.value.clone())];
+                left.pop_front();
+                right.pop_front();
+                return Some(told);
+            }
+        }
+    }
+}
+
+impl Values {
+    pub(super) fn new(window: u64) -> Self {
+        Self {
+            window,
+            now: 0,
+            rows: HashMap::new(),
+            deadlines: VecDeque::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Takes what an instruction of one trace wrote.
+    pub(super) fn write(&mut self, is_left: bool, item: &Item, place: Place) {
+        let side = usize::from(!is_left);
+        let deadline = self.now + self.window;
+        for (key, value) in &item.writes {
+            let row = self.rows.entry(*key).or_default();
+            row.waiting[side].push_back(Waiting {
+                value: value.clone(),
+                place,
+                deadline,
+            });
+            while let Some((place, left, right)) = row.settle() {
+                self.told.push((place, *key, left, right));
+            }
+            if !row.waiting[side].is_empty() {
+                self.deadlines.push_back((deadline, *key));
+            }
+        }
+    }
+
+    /// Takes what one trace wrote where the other went another way: nothing to compare it with.
+    pub(super) fn set(&mut self, item: &Item, is_left: bool) {
+        let side = usize::from(!is_left);
+        for (key, value) in &item.writes {
+            self.rows.entry(*key).or_default().latest[side] = Some(value.clone());
+        }
+    }
+
+    pub(super) fn go_on(&mut self, count: u64) {
+        self.now += count;
+    }
+
+    /// What differs by now; at the end nothing waits any more.
+    pub(super) fn differences(&mut self, is_end: bool) -> Vec<Told> {
+        while let Some((deadline, key)) = self.deadlines.front().copied() {
+            if deadline >= self.now && !is_end {
+                break;
+            }
+            self.deadlines.pop_front();
+            let Some(row) = self.rows.get_mut(&key) else {
+                continue;
+            };
+            for side in [0, 1] {
+                while let Some(late) =
+                    row.waiting[side].pop_front_if(|waiting| waiting.deadline < self.now || is_end)
+                {
+                    // The other trace may have left out what it had already.
+                    let other = row.latest[1 - side].as_ref();
+                    if other.is_none_or(|other| !fits(other, &late.value)) {
+                        let mut values = [None, None];
+                        values[side] = Some(shown(&late.value));
+                        let [left, right] = values;
+                        self.told.push((late.place, key, left, right));
+                    }
+                    row.latest[side] = Some(late.value.clone());
+                    row.latest[1 - side] = Some(late.value);
+                }
+            }
+        }
+        std::mem::take(&mut self.told)
+    }
+}
