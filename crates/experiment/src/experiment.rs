@@ -524,6 +524,11 @@ impl<S: FrameStore> Experiment<S> {
         describe(&mut self.status);
     }
 
+    /// Lets frames tell addresses as GDB has those of 32-bit MIPS: extended with their sign. It finds memory at no others.
+    pub const fn extend_addresses(&mut self) {
+        self.collector.pieces.extends_sign = true;
+    }
+
     /// The buffer, to save or search it.
     pub const fn store(&mut self) -> &mut S {
         &mut self.store

@@ -46,6 +46,8 @@ pub(crate) struct Pieces {
     length: u64,
     /// Where bytes are joined that were read in parts.
     joined: Vec<u8>,
+    /// Whether addresses are written extended from 32 bits with their sign.
+    pub(crate) extends_sign: bool,
 }
 
 #[derive(Debug)]
@@ -107,6 +109,7 @@ impl Pieces {
             list: Vec::new(),
             length: 0,
             joined: Vec::new(),
+            extends_sign: false,
         }
     }
 
@@ -182,18 +185,23 @@ impl Pieces {
         frame: &mut FrameEncoder<'_>,
         missing: &mut Missing,
     ) -> Result<(), EncodeError> {
+        let extends_sign = self.extends_sign;
+        let place = |address: u64| {
+            let extended = i64::from((address as u32).cast_signed()).cast_unsigned();
+            Address(if extends_sign { extended } else { address })
+        };
         self.list.sort_unstable_by_key(|piece| piece.order);
         for piece in &self.list {
             match &piece.content {
                 &Content::Memory { address, length } => {
                     let (bytes, coverage) = self.fetched.bytes(address, length, &mut self.joined);
-                    frame.memory(Address(address), bytes);
+                    frame.memory(place(address), bytes);
                     if let Coverage::Ends(known) | Coverage::Unknown(known) = coverage {
                         let end = address.wrapping_add(known);
                         missing.note(Address(end));
                         self.fetched
                             .runs_behind(end, length - known, |start, bytes| {
-                                frame.memory(Address(start), bytes);
+                                frame.memory(place(start), bytes);
                             });
                     }
                 }
@@ -204,7 +212,7 @@ impl Pieces {
                     ..
                 } => {
                     let (bytes, _) = self.fetched.bytes(address, length, &mut self.joined);
-                    frame.memory(Address(address), bytes);
+                    frame.memory(place(address), bytes);
                     if end != Some(TextEnd::Proper) {
                         missing.note(Address(address.wrapping_add(length)));
                     }

@@ -18,7 +18,7 @@ use tracewire_tracefile::{
     StatusFields, StopReason, TracepointDefinition, TracepointUsage, VariableDefinition,
 };
 
-use crate::execution::Execution;
+use crate::execution::{Execution, extends_addresses};
 use crate::played::Played;
 use crate::player::Player;
 use crate::recorded::Recorded;
@@ -218,6 +218,9 @@ impl Run<'_> {
         };
         let store = Frames::new(limit, circular, options.format);
         let mut experiment = Experiment::new(options, store);
+        if extends_addresses(self.recorded.machine()) {
+            experiment.extend_addresses();
+        }
         for variable in &self.request.variables {
             experiment.define_variable(variable.clone());
         }

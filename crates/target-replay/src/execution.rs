@@ -136,6 +136,15 @@ pub fn canonical(machine: &Machine, address: Address) -> Address {
     }
 }
 
+/// Whether GDB extends the machine's addresses from 32 bits with their sign.
+#[must_use]
+pub fn extends_addresses(machine: &Machine) -> bool {
+    matches!(
+        machine.architecture(),
+        Architecture::Mips | Architecture::MipsLittle
+    )
+}
+
 /// Whether GDB expects a watchpoint to stop before the instruction that accesses the memory, and then steps over it to
 /// see what it did (`have_nonsteppable_watchpoint` in its tables).
 pub(crate) const fn watches_before(machine: &Machine) -> bool {

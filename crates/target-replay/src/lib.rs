@@ -30,7 +30,7 @@ mod recorded;
 mod replay;
 
 pub use collect::{CollectError, Collected, FrameRegisters, Request, collect};
-pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical};
+pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical, extends_addresses};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};
 pub use player::{Player, Seeker};

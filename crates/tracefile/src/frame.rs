@@ -286,18 +286,28 @@ impl<'a> Frame<'a> {
     /// Reads collected memory into `bytes`, which says how much is wanted: a byte that was not collected
     /// becomes `None`. Where blocks overlap, the first one that holds the address serves as far as it
     /// reaches, as for GDB.
+    ///
+    /// On a machine of 32 bits that many of an address count: GDB extends MIPS's with their sign.
     pub fn read_memory(&self, address: Address, bytes: &mut [Option<u8>]) {
+        let counter = self
+            .file
+            .layout()
+            .and_then(|layout| layout.program_counter());
+        let mask = match counter {
+            Some(counter) if counter.bits == 32 => u64::from(u32::MAX),
+            _ => u64::MAX,
+        };
         bytes.fill(None);
         let mut done = 0usize;
         while done < bytes.len() {
             let at = address.0.wrapping_add(done as u64);
             let mut next = None::<u64>;
             let found = self.memory_blocks().find_map(|(start, block)| {
-                let skipped = at.wrapping_sub(start.0);
+                let skipped = at.wrapping_sub(start.0) & mask;
                 if skipped < block.len() as u64 {
                     return block.get(skipped as usize..);
                 }
-                let ahead = start.0.wrapping_sub(at);
+                let ahead = start.0.wrapping_sub(at) & mask;
                 if !block.is_empty() && next.is_none_or(|next| ahead < next) {
                     next = Some(ahead);
                 }

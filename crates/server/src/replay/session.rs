@@ -11,7 +11,7 @@ use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Request, ThreadList, ThreadSelector, Which};
-use tracewire_target_replay::{Execution, Replay, canonical};
+use tracewire_target_replay::{Execution, Replay, canonical, extends_addresses};
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
 
 use super::run::stopped;
@@ -59,9 +59,13 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
             xml: machine.target_xml().to_owned(),
             byte_order: machine.byte_order(),
         };
+        let mut trace = Trace::new(machine, save);
+        if extends_addresses(recording.machine()) {
+            trace.experiment.extend_addresses();
+        }
         Self {
             recording,
-            trace: Trace::new(machine, save),
+            trace,
             selected: None,
             resumed: ThreadSelector::ANY,
             stop: stopped(replay.current_thread(), None),

@@ -81,10 +81,7 @@ impl X86Registers {
         Self::covering(Width::Bits32, registers)
     }
 
-    fn covering(
-        width: Width,
-        registers: impl IntoIterator<Item = RegisterNumber>,
-    ) -> Option<Self> {
+    fn covering(width: Width, registers: impl IntoIterator<Item = RegisterNumber>) -> Option<Self> {
         registers.into_iter().try_fold(Self::Core, |set, register| {
             let covers = |candidate: &Self| {
                 let count: usize = candidate
