@@ -251,35 +251,33 @@ impl<S: FrameStore> Experiment<S> {
             .flatten();
         let always_registers = self.options.registers == Registers::Always;
         let memory = Rc::clone(&pads.memory);
-        let make = move |place: u64| {
-            let options = PadOptions {
-                layout: memory.shared.layout(),
-                shared: memory.address,
-                registers: memory.registers,
-                always_registers,
-                stamp,
-                variables: &known,
-                stack_limit: STACK_LIMIT,
-                features: memory.features,
-            };
-            let tracepoints: Vec<PadTracepoint<'_>> = blocks
-                .iter()
-                .zip(&definitions)
-                .map(|(index, definition)| PadTracepoint {
-                    index: *index,
-                    definition,
-                })
-                .collect();
-            compile(address, &tracepoints, &options, place)
+        let options = PadOptions {
+            layout: memory.shared.layout(),
+            shared: memory.address,
+            registers: memory.registers,
+            always_registers,
+            stamp,
+            variables: &known,
+            stack_limit: STACK_LIMIT,
+            goes_on: false,
+            features: memory.features,
         };
-        // Its errors' places do not depend on where it is.
-        let first = make(address.0).map_err(|error| error.to_string())?;
-        pads.code.insert(address, Rc::new(first));
-        Ok(Rc::new(move |place| {
-            let pad = make(place)?;
+        let tracepoints: Vec<PadTracepoint<'_>> = blocks
+            .iter()
+            .zip(&definitions)
+            .map(|(index, definition)| PadTracepoint {
+                index: *index,
+                definition,
+            })
+            .collect();
+        let pad = compile(address, &tracepoints, &options).map_err(|error| error.to_string())?;
+        let pad = Rc::new(pad);
+        pads.code.insert(address, Rc::clone(&pad));
+        // The code runs anywhere.
+        Ok(Rc::new(move |_| {
             Ok(PadCode {
-                code: pad.code,
-                faults: pad.faults,
+                code: pad.code.clone(),
+                faults: pad.faults.clone(),
             })
         }))
     }

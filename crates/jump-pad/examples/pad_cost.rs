@@ -76,6 +76,7 @@ impl Pads {
         let mut setting = Setting::new(sizes(1));
         setting.always_registers = registers;
         setting.stamp = stamp;
+        setting.goes_on = false;
         Self {
             setting,
             code: Code::new(16 * PAGE),
@@ -84,10 +85,9 @@ impl Pads {
     }
 
     fn pad(&mut self, definition: &TracepointDefinition) -> extern "C" fn() {
-        let place = self.code.address(self.used);
         let pad = self
             .setting
-            .compile(std::slice::from_ref(definition), place)
+            .compile(std::slice::from_ref(definition))
             .unwrap();
         eprintln!("  {} bytes of code, {} of stack", pad.code.len(), pad.stack);
         let function = callable(&self.code, self.used, &pad);
@@ -208,10 +208,9 @@ fn main() {
     let definition = tracepoint(None, two.clone());
     let start = Instant::now();
     for _ in 0..500 {
-        let place = pads.code.address(0);
         black_box(
             pads.setting
-                .compile(std::slice::from_ref(&definition), place)
+                .compile(std::slice::from_ref(&definition))
                 .unwrap(),
         );
     }

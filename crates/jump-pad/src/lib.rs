@@ -26,12 +26,14 @@
 //!   read is missing from its first unreadable byte on and counted; in a condition it ends the run.
 //! - *Without a tracer* such a signal would be the program's death. So every hit looks at a word that the kernel marks
 //!   when the tracer dies (a robust futex). From then on a pad does nothing, or, where that was allowed
-//!   ([`Orphaned::GoOn`]), has the kernel read memory for it: slower, and safe.
+//!   ([`PadOptions::goes_on`], [`Orphaned::GoOn`]), has the kernel read memory for it: slower, and safe.
 //! - *Signals* may come inside a pad, and their handlers may hit again: a frame has its room alone from the moment it is
 //!   reserved. A handler that leaves by `longjmp` leaves a frame that is never finished; the reader counts it.
 //! - *Two threads* do not meet: each cpu has a ring, whose head is moved by one compare-and-exchange; it is not the
 //!   thread's, because threads come and go, and nothing cheap tells two of them apart while they share their `fs` base.
 //! - *Alignment checking* (`AC`) set by a program is not reckoned with: nothing else works with it either.
+//!
+//! - *A restartable sequence* (`rseq`) is left by a jump to a pad: a thread that loses its cpu there is not restarted.
 //!
 //! # A record
 //! A frame's room is reserved, its state word says *begun*, it is filled, its state word says *whole*. Both words depend
@@ -89,10 +91,11 @@
 //!     stamp: None,
 //!     variables: &BTreeMap::new(),
 //!     stack_limit: 512,
+//!     goes_on: false,
 //!     features: Features::of_this_machine(),
 //! };
 //! let tracepoint = PadTracepoint { index: 0, definition: &definition };
-//! let pad = compile(definition.address, &[tracepoint], &options, 0x500000)?;
+//! let pad = compile(definition.address, &[tracepoint], &options)?;
 //! assert!(pad.stack < 512 && !pad.faults.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -64,6 +64,8 @@ pub struct PadOptions<'o> {
     pub variables: &'o BTreeMap<VariableNumber, PadVariable>,
     /// How many bytes of the program's stack a hit may use, its red zone included.
     pub stack_limit: u32,
+    /// Whether pads can go on without a tracer, if [`crate::Orphaned::GoOn`] says so at that time. It takes as much code again.
+    pub goes_on: bool,
     /// What the machine can do.
     pub features: Features,
 }

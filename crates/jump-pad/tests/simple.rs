@@ -39,9 +39,7 @@ fn a_frame_holds_what_was_asked_for() {
     let mut definition = tracepoint(7, actions);
     definition.condition = Some(assemble("reg 5\nconst8 9\nless_signed\nend").unwrap());
     definition.pass_count = 2;
-    let pad = setting
-        .compile(&[definition], machine.pad_address())
-        .unwrap();
+    let pad = setting.compile(&[definition]).unwrap();
     eprintln!("{} bytes, {} of stack", pad.code.len(), pad.stack);
     machine.load(pad);
     let stack = machine.stack.end() - 256;

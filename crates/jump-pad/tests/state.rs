@@ -83,9 +83,7 @@ fn every_register_of_every_set_is_collected_and_kept() {
             let mut setting = Setting::new(sizes(WhenFull::Stop));
             setting.registers = set;
             let definition = tracepoint(1, vec![tracepoints::registers()]);
-            let pad = setting
-                .compile(&[definition], machine.pad_address())
-                .unwrap();
+            let pad = setting.compile(&[definition]).unwrap();
             machine.load(pad);
             set_registers(&mut machine);
             if in_use {
@@ -134,9 +132,7 @@ fn a_thread_at_the_end_of_its_stack_goes_on_without_a_frame() {
     unsafe { libc::mprotect(stack.start as *mut _, PAGE, libc::PROT_NONE) };
     let setting = Setting::new(sizes(WhenFull::Stop));
     let definition = tracepoint(1, vec![memory(stack.start + PAGE as u64, 8)]);
-    let pad = setting
-        .compile(&[definition], machine.pad_address())
-        .unwrap();
+    let pad = setting.compile(&[definition]).unwrap();
     let needed = u64::from(pad.stack);
     assert!(needed <= 512, "{needed}");
     assert!(
@@ -172,9 +168,7 @@ fn without_a_tracer_pads_rest_or_read_by_the_kernel() {
             memory(16, 8),
         ],
     );
-    let pad = setting
-        .compile(&[definition], machine.pad_address())
-        .unwrap();
+    let pad = setting.compile(&[definition]).unwrap();
     machine.load(pad);
     machine::set_owner(setting.base, setting.shared.layout(), 0x4000_0001);
     setting.shared.set_orphaned(Orphaned::Rest);
@@ -221,7 +215,7 @@ fn what_lies_at_a_wild_address_is_missing() {
         ..sizes(WhenFull::Stop)
     });
     let actions = vec![pointed_to(3, 8), expression("reg 3\nref64\npop\nend")];
-    let pad = setting.compile(&[tracepoint(1, actions)], machine.pad_address());
+    let pad = setting.compile(&[tracepoint(1, actions)]);
     machine.load(pad.unwrap());
     let mut hits = 0;
     for address in wild_addresses() {
@@ -246,9 +240,7 @@ fn a_condition_that_cannot_be_read_ends_the_run() {
         let setting = Setting::new(sizes(WhenFull::Stop));
         let mut definition = tracepoint(1, vec![]);
         definition.condition = Some(code("reg 3\nref8\nend"));
-        let pad = setting
-            .compile(&[definition], machine.pad_address())
-            .unwrap();
+        let pad = setting.compile(&[definition]).unwrap();
         machine.load(pad);
         set_registers(&mut machine);
         machine.state().general[3] = address;
@@ -270,9 +262,7 @@ fn frames_are_stamped_with_time_thread_and_cpu() {
     let mut setting = Setting::new(sizes(WhenFull::Stop));
     setting.stamp = true;
     let definition = tracepoint(1, vec![expression("tracev 1\ntracev 2\ntracev 3\nend")]);
-    let pad = setting
-        .compile(&[definition], machine.pad_address())
-        .unwrap();
+    let pad = setting.compile(&[definition]).unwrap();
     machine.load(pad);
     set_registers(&mut machine);
     let now = || {
@@ -322,7 +312,7 @@ fn a_thread_that_must_not_read_the_counter_is_stamped_with_the_last_known_time()
     let mut machine = Machine::new();
     let mut setting = Setting::new(sizes(WhenFull::Stop));
     setting.stamp = true;
-    let pad = setting.compile(&[tracepoint(1, vec![])], machine.pad_address());
+    let pad = setting.compile(&[tracepoint(1, vec![])]);
     machine.load(pad.unwrap());
     set_registers(&mut machine);
     let before = setting.shared.microseconds(tracewire_jump_pad::counter());
@@ -351,9 +341,7 @@ fn a_full_ring_does_as_it_is_told() {
         });
         setting.stamp = true;
         let definition = tracepoint(1, vec![pointed_to(3, 100)]);
-        let pad = setting
-            .compile(&[definition], machine.pad_address())
-            .unwrap();
+        let pad = setting.compile(&[definition]).unwrap();
         machine.load(pad);
         let hits = 100;
         for hit in 0..hits {
@@ -407,9 +395,7 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
             actions.push(expression("reg 3\nconst8 20\ntracenz\nend"));
         }
         let definition = tracepoint(1, actions);
-        let pad = setting
-            .compile(&[definition], machine.pad_address())
-            .unwrap();
+        let pad = setting.compile(&[definition]).unwrap();
         machine.load(pad);
         let mut reader = RingReader::new(&setting.shared);
         let mut hit = |leaves: bool| {
@@ -445,10 +431,9 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
 
 #[test]
 fn what_a_pad_cannot_do_is_said() {
-    let machine = Machine::new();
     let setting = Setting::new(sizes(WhenFull::Stop));
     let refusal = |definition| {
-        let error = setting.compile(&[definition], machine.pad_address());
+        let error = setting.compile(&[definition]);
         error.unwrap_err().to_string()
     };
     let mut stepping = tracepoint(1, vec![]);

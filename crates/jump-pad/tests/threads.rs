@@ -148,7 +148,7 @@ fn stress(when_full: WhenFull, signals: bool) {
         ],
     );
     let code = Code::new(1 << 16);
-    let pad = setting.compile(&[definition], code.address(0)).unwrap();
+    let pad = setting.compile(&[definition]).unwrap();
     let hit = callable(&code, 0, &pad);
     PAD.store(hit as *mut (), Ordering::Release);
     // SAFETY: the pad keeps all registers, whatever they are.

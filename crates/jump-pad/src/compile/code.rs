@@ -269,7 +269,9 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    pub(super) fn assemble(&mut self, place: u64) -> Made<Assembled> {
+    pub(super) fn assemble(&mut self) -> Made<Assembled> {
+        // Nothing outside is addressed from where it is, so any place will do.
+        let place = 0;
         let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
         let result = self.asm.assemble_options(place, options)?;
         let offsets = &result.inner.new_instruction_offsets;

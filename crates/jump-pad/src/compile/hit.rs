@@ -39,16 +39,20 @@ impl<'o> Code<'o> {
         self.asm.lea(rsp, rsp + room)?;
         self.asm.jmp(self.to(end))?;
 
-        self.mode = Mode::Kernel;
-        self.place(orphan)?;
-        self.asm.cmp(dword_ptr(SHARED + header::ORPHAN), 0)?;
-        self.asm.je(self.to(finish))?;
-        self.ask_for_thread()?;
-        let thread = self.slot(Slot::Thread);
-        self.asm.mov(thread, rax)?;
-        self.tracepoints(tracepoints, finish)?;
-        self.asm.jmp(self.to(finish))?;
-        self.emit_later()?;
+        if self.options.goes_on {
+            self.mode = Mode::Kernel;
+            self.place(orphan)?;
+            self.asm.cmp(dword_ptr(SHARED + header::ORPHAN), 0)?;
+            self.asm.je(self.to(finish))?;
+            self.ask_for_thread()?;
+            let thread = self.slot(Slot::Thread);
+            self.asm.mov(thread, rax)?;
+            self.tracepoints(tracepoints, finish)?;
+            self.asm.jmp(self.to(finish))?;
+            self.emit_later()?;
+        } else {
+            self.place(orphan)?;
+        }
 
         self.place(finish)?;
         self.leave()?;

@@ -22,7 +22,7 @@ use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};
 use plan::{Bound, Planned};
 
-/// Makes the pad of an address at which these tracepoints are, to run at `place`.
+/// Makes the pad of an address at which these tracepoints are. The code runs at any place.
 ///
 /// The tracepoints do what they do in their order, each frame for itself, as a stop would have it.
 ///
@@ -32,7 +32,6 @@ pub fn compile(
     site: Address,
     tracepoints: &[PadTracepoint<'_>],
     options: &PadOptions<'_>,
-    place: u64,
 ) -> Result<Pad, CannotCompile> {
     let mut planned = tracepoints
         .iter()
@@ -55,7 +54,7 @@ pub fn compile(
             limit: options.stack_limit,
         });
     }
-    let assembled = code.assemble(place)?;
+    let assembled = code.assemble()?;
     Ok(Pad {
         code: assembled.bytes,
         faults: assembled.faults,

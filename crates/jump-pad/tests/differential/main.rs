@@ -114,7 +114,7 @@ impl Bench {
         for (slot, value) in (0..).zip(&variables) {
             setting.shared.set_variable(slot, *value);
         }
-        let pad = match setting.compile(&definitions, self.machine.pad_address()) {
+        let pad = match setting.compile(&definitions) {
             Ok(pad) => pad,
             Err(
                 CannotCompile::Frame { .. } | CannotCompile::Pieces | CannotCompile::Stack { .. },

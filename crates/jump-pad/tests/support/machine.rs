@@ -357,6 +357,7 @@ pub struct Setting {
     pub registers: X86Registers,
     pub always_registers: bool,
     pub stamp: bool,
+    pub goes_on: bool,
 }
 
 impl Setting {
@@ -381,6 +382,7 @@ impl Setting {
             registers: X86Registers::Core,
             always_registers: false,
             stamp: false,
+            goes_on: true,
         }
     }
 
@@ -394,7 +396,6 @@ impl Setting {
     pub fn compile(
         &self,
         definitions: &[TracepointDefinition],
-        place: u64,
     ) -> Result<Pad, tracewire_jump_pad::CannotCompile> {
         let tracepoints: Vec<_> = definitions
             .iter()
@@ -413,9 +414,10 @@ impl Setting {
             stamp: self.stamp.then_some([1, 2, 3].map(VariableNumber)),
             variables: &self.variables,
             stack_limit: 4096,
+            goes_on: self.goes_on,
             features: Features::of_this_machine(),
         };
-        compile(SITE, &tracepoints, &options, place)
+        compile(SITE, &tracepoints, &options)
     }
 }
 
