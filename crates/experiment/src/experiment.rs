@@ -59,6 +59,8 @@ pub struct Tracepoint {
     pub(crate) missing: Missing,
     /// Those that pads have counted.
     pub(crate) pad_missing: Missing,
+    /// Hits that pads have served.
+    pub(crate) pad_hits: u64,
 }
 
 impl Tracepoint {
@@ -71,7 +73,17 @@ impl Tracepoint {
     /// Hits with a true condition, and the bytes of the frames that were made, headers included.
     #[must_use]
     pub const fn usage(&self) -> TracepointUsage {
-        self.usage
+        TracepointUsage {
+            hits: self.usage.hits + self.pad_hits,
+            bytes: self.usage.bytes,
+        }
+    }
+
+    /// Counts as its own what pads have counted, which begin anew.
+    pub(crate) fn fold_pads(&mut self) {
+        self.usage.hits += std::mem::take(&mut self.pad_hits);
+        let missing = std::mem::take(&mut self.pad_missing);
+        self.missing.add(missing);
     }
 
     /// The values that could not be read.
@@ -170,6 +182,7 @@ impl<S: FrameStore> Experiment<S> {
             usage: TracepointUsage::default(),
             missing: Missing::default(),
             pad_missing: Missing::default(),
+            pad_hits: 0,
         };
         let key = (tracepoint.definition.number, tracepoint.definition.address);
         self.stepping.forget_tracepoint(key);
@@ -414,6 +427,7 @@ impl<S: FrameStore> Experiment<S> {
             tracepoint.usage = TracepointUsage::default();
             tracepoint.missing = Missing::default();
             tracepoint.pad_missing = Missing::default();
+            tracepoint.pad_hits = 0;
         }
         self.running = true;
         if let Err(errors) = self.install(target) {

@@ -137,7 +137,7 @@ impl<S: FrameStore> Experiment<S> {
             return Reached::Nothing;
         };
         let definition = &tracepoint.definition;
-        if definition.pass_count == 0 || tracepoint.usage.hits < definition.pass_count {
+        if definition.pass_count == 0 || tracepoint.usage().hits < definition.pass_count {
             return Reached::Frame;
         }
         let number = definition.number;

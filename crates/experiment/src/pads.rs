@@ -188,13 +188,21 @@ impl<S: FrameStore> Experiment<S> {
         if self.options.unreadable == Unreadable::Stop {
             return Err("unreadable memory is to end the run".to_owned());
         }
+        for index in self.places.get(&address).into_iter().flatten() {
+            if let Some(tracepoint) = self.tracepoints.get_mut(*index) {
+                tracepoint.fold_pads();
+            }
+        }
+        let circular = self.store.is_circular();
         let definitions: Vec<TracepointDefinition> = self
             .at(address)
             .map(|tracepoint| TracepointDefinition {
-                // A pad counts from its own beginning.
+                // A pad counts from its own beginning. Where frames may be given up for newer ones, only a pad knows how
+                // many there were.
                 pass_count: match tracepoint.definition.pass_count {
+                    0 if circular => u64::MAX,
                     0 => 0,
-                    count => count.saturating_sub(tracepoint.usage.hits).max(1),
+                    count => count.saturating_sub(tracepoint.usage().hits).max(1),
                 },
                 ..tracepoint.definition.clone()
             })
@@ -415,7 +423,7 @@ impl<S: FrameStore> Experiment<S> {
                     .is_some_and(|tracepoint| tracepoint.definition.number == key.0)
             });
             if let Some(tracepoint) = index.and_then(|index| self.tracepoints.get_mut(*index)) {
-                tracepoint.usage.hits += 1;
+                tracepoint.pad_hits += 1;
                 tracepoint.usage.bytes += frame.bytes.len() as u64;
             }
         };
@@ -427,12 +435,13 @@ impl<S: FrameStore> Experiment<S> {
         pads.torn += drained.torn;
         for (block, key) in (0..).zip(&pads.blocks) {
             let counts = shared.counts(block);
-            if counts.missing == 0 {
+            if counts.missing == 0 && counts.passes == 0 {
                 continue;
             }
             if let Some(index) = self.index(*key)
                 && let Some(tracepoint) = self.tracepoints.get_mut(index)
             {
+                tracepoint.pad_hits = tracepoint.pad_hits.max(counts.passes);
                 tracepoint.pad_missing = Missing {
                     count: counts.missing,
                     first: counts.first_missing,
@@ -475,8 +484,7 @@ impl<S: FrameStore> Experiment<S> {
         self.variables.unshare();
         self.pads = None;
         for tracepoint in &mut self.tracepoints {
-            let missing = std::mem::take(&mut tracepoint.pad_missing);
-            tracepoint.missing.add(missing);
+            tracepoint.fold_pads();
         }
     }
 

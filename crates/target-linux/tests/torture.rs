@@ -1,0 +1,442 @@
+//! A jump on every instruction of real code: libc's, a C++ program's, a Rust program's.
+//!
+//! The programs exercise what they can and check their own results. In the suite a sample of the sites is taken; `cargo
+//! xtask torture jumps` takes all of them.
+
+mod support;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use iced_x86::{Decoder, DecoderOptions};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use support::{Counter, Program, address, piece};
+use tracewire_experiment::{Hit, HitHandler, Outcome, PadCode, PadMaker, StoppedThread, Target};
+use tracewire_target_linux::{Event, Mechanism, Process, SharedMemory};
+use tracewire_tracefile::Address;
+
+const LIBC: &str = r#"
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <regex.h>
+#include <search.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <wchar.h>
+static long sum;
+static void add(const char *text) { for (; *text; text++) sum = sum * 31 + *text; }
+static int compare(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }
+static jmp_buf back;
+static void handler(int signal) { sum += signal; }
+static void *thread(void *argument) {
+    char text[64];
+    snprintf(text, sizeof text, "%s-%d", (char *)argument, 7);
+    return strdup(text);
+}
+__attribute__((noinline)) void checkpoint(void) { __asm__ volatile(""); }
+int main(int argc, char **argv) {
+    char text[512];
+    for (int round = 0; round < 2; round++) {
+        char *words[] = { "pear", "apple", "fig", "date", "cherry", "banana" };
+        qsort(words, 6, sizeof *words, compare);
+        for (int i = 0; i < 6; i++) add(words[i]);
+        snprintf(text, sizeof text, "%d %lx %8.3f %g %s %c %p %e", 42, 77L, 3.14159, 1e100, "x", 'y', (void *)8, 2.5e-7); add(text);
+        sum += strtol("123", 0, 10) + strtoul("ff", 0, 16) + (long)strtod("1.5e3", 0) + atoi("9");
+        strcpy(text, "one,two;three"); for (char *save, *word = strtok_r(text, ",;", &save); word; word = strtok_r(0, ",;", &save)) add(word);
+        memset(text, 'a', 300); text[300] = 0; sum += strlen(text) + (strchr(text, 'b') == 0) + (memchr(text, 'a', 10) == text);
+        memmove(text + 3, text, 200); sum += memcmp(text, text + 3, 100) + (strstr("hello world", "o w") != 0);
+        regex_t pattern; regcomp(&pattern, "^([a-z]+)[0-9]*$", REG_EXTENDED); sum += regexec(&pattern, "abc123", 0, 0, 0) * 3 + regexec(&pattern, "ABC", 0, 0, 0); regfree(&pattern);
+        time_t when = 86400 * 365; struct tm fields; gmtime_r(&when, &fields); strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S %j", &fields); add(text); sum += timegm(&fields);
+        void *blocks[50]; for (int i = 0; i < 50; i++) blocks[i] = malloc(i * 37 + 1); for (int i = 0; i < 50; i += 2) free(blocks[i]);
+        for (int i = 1; i < 50; i += 2) { blocks[i] = realloc(blocks[i], 5000); free(blocks[i]); }
+        if (setjmp(back) == 0) longjmp(back, 1); else sum += 5;
+        signal(SIGUSR1, handler); raise(SIGUSR1); kill(getpid(), SIGUSR1);
+        pthread_t other; void *result; pthread_create(&other, 0, thread, "thread"); pthread_join(other, &result); add(result); free(result);
+        pid_t child = fork(); int status; if (child == 0) _exit(7); waitpid(child, &status, 0); sum += WEXITSTATUS(status);
+        FILE *stream = tmpfile(); fprintf(stream, "line %d\nnext\n", 5); rewind(stream); while (fgets(text, sizeof text, stream)) add(text); int value; rewind(stream); sum += fscanf(stream, "line %d", &value) + value; fclose(stream);
+        wchar_t wide[20]; mbstowcs(wide, "wide", 20); sum += wcslen(wide); setlocale(LC_ALL, "C");
+        srand(5); for (int i = 0; i < 10; i++) sum += rand() % 100; sum += abs(-4) + toupper('q') + isdigit('5');
+        hcreate(30); ENTRY entry = { "key", (void *)9 }; hsearch(entry, ENTER); entry.data = 0; sum += (long)hsearch(entry, FIND)->data; hdestroy();
+        setenv("NAME", "value", 1); add(getenv("NAME")); unsetenv("NAME");
+        div_t parts = div(17, 5); sum += parts.quot * 10 + parts.rem; sum += ffs(64) + labs(-3);
+    }
+    checkpoint();
+    FILE *f = fopen(argv[1], "w"); fprintf(f, "sum %ld\n", sum); fclose(f);
+    return 0;
+}
+"#;
+
+const CPP: &str = r#"
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+static long sum;
+struct Shape { virtual ~Shape() {} virtual long area() const = 0; };
+struct Square : Shape { long side; Square(long s) : side(s) {} long area() const override { return side * side; } };
+struct Circle : Shape { long radius; Circle(long r) : radius(r) {} long area() const override { if (radius < 0) throw std::domain_error("negative"); return radius * radius * 3; } };
+struct Guard { long &value; ~Guard() { value += 1; } };
+__attribute__((noinline)) long deep(int n) { Guard guard{sum}; if (n == 0) throw std::runtime_error("bottom"); return deep(n - 1) + 1; }
+extern "C" __attribute__((noinline)) void checkpoint() { __asm__ volatile(""); }
+int main(int argc, char **argv) {
+    for (int round = 0; round < 3; round++) {
+        std::vector<std::unique_ptr<Shape>> shapes;
+        for (int i = 0; i < 20; i++) { if (i % 2) shapes.emplace_back(new Square(i)); else shapes.emplace_back(new Circle(i == 10 ? -1 : i)); }
+        for (auto &shape : shapes) { try { sum += shape->area(); } catch (const std::domain_error &error) { sum += std::string(error.what()).size(); } }
+        try { deep(12); } catch (const std::exception &error) { sum += error.what()[0]; }
+        std::map<std::string, int> counts; std::istringstream words("a b c a b a d e f a"); std::string word; while (words >> word) counts[word]++;
+        for (auto &[name, count] : counts) sum = sum * 7 + count * name[0];
+        std::unordered_map<int, std::string> table; for (int i = 0; i < 200; i++) table[i * 37] = std::to_string(i); for (int i = 0; i < 200; i++) sum += table.at(i * 37).size();
+        std::vector<int> numbers(300); for (int i = 0; i < 300; i++) numbers[i] = (i * 7919) % 1000; std::sort(numbers.begin(), numbers.end()); std::stable_sort(numbers.rbegin(), numbers.rend(), std::greater<int>()); sum += numbers[50];
+        std::ostringstream out; out << 3.5 << ' ' << std::hex << 255 << ' ' << true; sum += out.str().size() + out.str()[2];
+        std::function<int(int)> twice = [round](int x) { return x * 2 + round; }; sum += twice(21);
+        sum += std::regex_match(std::string("ab12"), std::regex("[a-z]+[0-9]+"));
+        try { table.at(-1); } catch (const std::out_of_range &) { sum += 11; }
+    }
+    checkpoint();
+    FILE *f = fopen(argv[1], "w"); fprintf(f, "sum %ld\n", sum); fclose(f);
+    return 0;
+}
+"#;
+
+const RUST: &str = r#"
+use std::collections::BTreeMap;
+#[unsafe(no_mangle)] #[inline(never)] pub extern "C" fn checkpoint() { std::hint::black_box(0); }
+#[inline(never)] fn kind(n: u32) -> &'static str { match n % 7 { 0 => "zero", 1 => "one", 2 => "two", 3 => "three", 4 => "four", 5 => "five", _ => "six" } }
+fn main() {
+    let mut sum: i64 = 0;
+    for round in 0..3_i64 {
+        let mut map = BTreeMap::new();
+        for i in 0..300_u32 { map.insert(i.wrapping_mul(2654435761), kind(i).to_owned() + &i.to_string()); }
+        for (key, value) in &map { sum = sum.wrapping_mul(31).wrapping_add(i64::from(*key) + value.len() as i64); }
+        let mut other: BTreeMap<String, i64> = BTreeMap::new();
+        for word in "the quick brown fox jumps over the lazy dog the end".split(' ') { *other.entry(word.to_owned()).or_default() += 1; }
+        sum += other["the"] * 100 + other.len() as i64;
+        let mut numbers: Vec<i64> = (0..500).map(|i| i * 7919 % 1000).collect(); numbers.sort(); numbers.sort_unstable_by_key(|n| -n); sum += numbers[100];
+        let text = format!("{:>8.3}|{:#x}|{:?}|{}", 3.14159, 255, Some("x"), round); sum += text.bytes().map(i64::from).sum::<i64>();
+        sum += "12,x,34".split(',').filter_map(|part| part.parse::<i64>().ok()).sum::<i64>();
+        let caught = std::panic::catch_unwind(|| { let items = vec![1]; let index = std::hint::black_box(5); items[index] }); sum += i64::from(caught.is_err());
+        let (send, receive) = std::sync::mpsc::channel(); let worker = std::thread::spawn(move || { for i in 0..20 { send.send(i).unwrap(); } }); sum += receive.iter().sum::<i64>(); worker.join().unwrap();
+    }
+    checkpoint();
+    std::fs::write(std::env::args().nth(1).unwrap(), format!("sum {sum}\n")).unwrap();
+}
+"#;
+
+fn counting(memory: &SharedMemory, place: usize) -> PadMaker {
+    let counter = memory.address().0 + place as u64 * 8;
+    let code = [
+        &[0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50, 0x48, 0xb8][..],
+        &counter.to_le_bytes(),
+        &[0xf0, 0x48, 0xff, 0x00, 0x58, 0x9d],
+        &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0],
+    ]
+    .concat();
+    Rc::new(move |_| {
+        Ok(PadCode {
+            code: code.clone(),
+            faults: Vec::new(),
+        })
+    })
+}
+
+fn count(memory: &SharedMemory, place: usize) -> u64 {
+    assert!((place + 1) * 8 <= memory.size());
+    // SAFETY: within the mapping, aligned, and accessed as an atomic only.
+    unsafe { &*memory.as_ptr().as_ptr().add(place * 8).cast::<AtomicU64>() }.load(Ordering::Relaxed)
+}
+
+/// The addresses in the file of all instructions of its functions.
+fn sites_of(file: &Path) -> Vec<u64> {
+    let bytes = std::fs::read(file).unwrap();
+    let object = object::File::parse(bytes.as_slice()).unwrap();
+    let text = object.section_by_name(".text").unwrap();
+    let (start, data) = (text.address(), text.data().unwrap());
+    let mut sites = BTreeSet::new();
+    for symbol in object.symbols().chain(object.dynamic_symbols()) {
+        let from = symbol.address().wrapping_sub(start) as usize;
+        if symbol.kind() != SymbolKind::Text || symbol.size() == 0 || from >= data.len() {
+            continue;
+        }
+        let to = data.len().min(from + symbol.size() as usize);
+        let decoder = Decoder::with_ip(64, &data[from..to], symbol.address(), DecoderOptions::NONE);
+        sites.extend(
+            decoder
+                .into_iter()
+                .take_while(|instruction| !instruction.is_invalid())
+                .map(|instruction| instruction.ip()),
+        );
+    }
+    sites.into_iter().collect()
+}
+
+/// Ends the run at a place.
+struct Until<'c> {
+    place: Address,
+    counter: &'c mut Counter,
+}
+
+impl HitHandler for Until<'_> {
+    fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+        let outcome = self.counter.hit(hit, thread);
+        Outcome {
+            run_ended: hit == Hit::Tracepoint(self.place),
+            ..outcome
+        }
+    }
+}
+
+struct Subject {
+    program: Program,
+    /// The file whose code gets the jumps, as the process knows it; the program itself without.
+    library: Option<&'static str>,
+}
+
+impl Subject {
+    /// Where the file with the sites is loaded, once it is.
+    fn bias(&self, process: &mut Process) -> u64 {
+        loop {
+            let modules = process.modules().unwrap();
+            let found = match self.library {
+                None => modules.first(),
+                Some(name) => modules.iter().find(|module| module.path.ends_with(name)),
+            };
+            if let Some(module) = found {
+                return module.load_bias;
+            }
+            assert_eq!(
+                process.run(&mut Counter::default()).unwrap(),
+                Event::LibrariesChanged
+            );
+        }
+    }
+
+    /// Runs to the checkpoint.
+    fn run(&self, process: &mut Process, counter: &mut Counter) {
+        let place = address(process, &self.program, "checkpoint");
+        process.insert(place).unwrap();
+        let mut until = Until { place, counter };
+        loop {
+            match process.run(&mut until).unwrap() {
+                Event::LibrariesChanged => {}
+                Event::RunEnded => break,
+                event => panic!("{event:?} before the checkpoint"),
+            }
+        }
+        process.remove(place).unwrap();
+    }
+}
+
+fn setting(name: &str, standard: usize) -> usize {
+    std::env::var(name).map_or(standard, |value| value.parse().unwrap())
+}
+
+fn torture(subject: &Subject, file: &Path, expected: i64) {
+    let all = sites_of(file);
+    let wanted = setting("TRACEWIRE_TORTURE_SITES", 600).min(all.len());
+    let batch = setting("TRACEWIRE_TORTURE_BATCH", 600);
+    // Stretches of code from all over the file.
+    let stretch = 50;
+    let stretches = all.len().div_ceil(stretch);
+    let step = (stretches * stretch / wanted).max(1);
+    let sites: Vec<u64> = all
+        .chunks(stretch)
+        .step_by(step)
+        .flatten()
+        .copied()
+        .take(wanted)
+        .collect();
+    let mut ways: HashMap<String, usize> = HashMap::new();
+    let mut hit = 0;
+    for (number, sites) in sites.chunks(batch).enumerate() {
+        let mut process = subject.program.spawn();
+        let bias = subject.bias(&mut process);
+        let memory = process.share_memory_of((batch * 8) as u64).unwrap();
+        let sites: Vec<Address> = sites
+            .iter()
+            .map(|site| Address(site.wrapping_add(bias)))
+            .collect();
+        let before = bytes(&mut process, &sites);
+        for (place, site) in sites.iter().enumerate().rev() {
+            if process
+                .insert_code(*site, counting(&memory, place))
+                .is_err()
+            {
+                process.insert(*site).unwrap();
+            }
+        }
+        for site in &sites {
+            let way = process.mechanism(*site).unwrap();
+            *ways.entry(format!("{way:?}")).or_default() += 1;
+        }
+        let mut counter = Counter::default();
+        subject.run(&mut process, &mut counter);
+        let jumped: Vec<bool> = sites
+            .iter()
+            .map(|site| matches!(process.mechanism(*site), Some(Mechanism::Jump(_))))
+            .collect();
+        for site in &sites {
+            process.remove(*site).unwrap();
+        }
+        // What the program itself has in its memory, not what we show of it.
+        process.detach().map_err(|error| panic!("{error}")).unwrap();
+        let status = wait(&subject.program);
+        assert_eq!(
+            status["sum"],
+            expected,
+            "batch {number} of {}",
+            file.display()
+        );
+        let counts: Vec<u64> = sites
+            .iter()
+            .enumerate()
+            .map(|(place, site)| count(&memory, place) + counter.at(*site))
+            .collect();
+        hit += counts.iter().filter(|count| **count > 0).count();
+        // Counted again by breakpoints, for a sample.
+        if number % setting("TRACEWIRE_TORTURE_COUNTED", 1) == 0 {
+            let sample: Vec<usize> = (0..sites.len()).step_by(7).collect();
+            let counted = || -> Vec<u64> {
+                let mut process = subject.program.spawn();
+                let again = subject.bias(&mut process);
+                let sites: Vec<Address> = sites
+                    .iter()
+                    .map(|site| Address(site.0.wrapping_sub(bias).wrapping_add(again)))
+                    .collect();
+                assert_eq!(bytes(&mut process, &sites), before);
+                for place in &sample {
+                    process.insert(sites[*place]).unwrap();
+                }
+                let mut counter = Counter::default();
+                subject.run(&mut process, &mut counter);
+                process.kill();
+                sample
+                    .iter()
+                    .map(|place| counter.at(sites[*place]))
+                    .collect()
+            };
+            let trapped = counted();
+            let same = |(place, trapped): (&usize, &u64)| counts[*place] == *trapped;
+            if !sample.iter().zip(&trapped).all(same) {
+                // What a scheduler or a random number decides differs between breakpoints, too.
+                let others = [counted(), counted(), counted()];
+                for (index, place) in sample.iter().enumerate() {
+                    assert!(
+                        counts[*place] == trapped[index]
+                            || others.iter().any(|other| other[index] != trapped[index]),
+                        "{} by {}: {} and not {}",
+                        Address(sites[*place].0.wrapping_sub(bias)),
+                        if jumped[*place] { "jump" } else { "trap" },
+                        counts[*place],
+                        trapped[index]
+                    );
+                }
+            }
+        }
+    }
+    eprintln!(
+        "{}: {} sites of {}, {hit} of them executed, {ways:?}",
+        file.display(),
+        sites.len(),
+        all.len()
+    );
+}
+
+/// The code around the sites, without what depends on where it is.
+fn bytes(process: &mut Process, sites: &[Address]) -> Vec<u8> {
+    let mut pieces: Vec<_> = sites.iter().map(|site| piece(site.0, 15)).collect();
+    process.read_memory(&mut pieces);
+    pieces.into_iter().flat_map(|piece| piece.bytes).collect()
+}
+
+/// Waits for the end of the program that was let go, and reads its results.
+fn wait(program: &Program) -> HashMap<String, i64> {
+    // SAFETY: no status is wanted; a child of this thread's is reaped.
+    unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL | libc::__WNOTHREAD) };
+    let results = program.results();
+    let _ = std::fs::remove_file(program.results_path());
+    results
+}
+
+/// What the program finds without us.
+fn untouched(program: &Program) -> i64 {
+    assert!(program.start().wait().unwrap().success());
+    program.results()["sum"]
+}
+
+#[test]
+fn jumps_all_over_libc() {
+    let program = Program::build(LIBC, &["-O1"]);
+    let expected = untouched(&program);
+    let mut process = program.spawn();
+    let subject = Subject {
+        program,
+        library: Some("libc.so.6"),
+    };
+    subject.bias(&mut process);
+    let file: PathBuf = process
+        .modules()
+        .unwrap()
+        .into_iter()
+        .find(|module| module.path.ends_with("libc.so.6"))
+        .unwrap()
+        .path;
+    process.kill();
+    torture(&subject, &file, expected);
+}
+
+#[test]
+fn jumps_all_over_a_cpp_program() {
+    let program = Program::build_with("c++", "program.cc", CPP, &["-O2", "-std=c++20"]);
+    let expected = untouched(&program);
+    let file = program.path.clone();
+    let subject = Subject {
+        program,
+        library: None,
+    };
+    torture(&subject, &file, expected);
+}
+
+#[test]
+fn jumps_all_over_a_rust_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("program.rs");
+    std::fs::write(&source, RUST).unwrap();
+    let path = directory.path().join("program");
+    let status = Command::new("rustc")
+        .args(["--edition", "2024", "-O", "-g", "-o"])
+        .arg(&path)
+        .arg(&source)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let program = Program { directory, path };
+    let expected = untouched(&program);
+    let file = program.path.clone();
+    let subject = Subject {
+        program,
+        library: None,
+    };
+    torture(&subject, &file, expected);
+}
