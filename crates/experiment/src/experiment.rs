@@ -456,6 +456,8 @@ impl<S: FrameStore> Experiment<S> {
         text: Option<String>,
         now: u64,
     ) -> Result<(), Vec<InstallError>> {
+        // A pad may have ended the run, and nobody has looked since.
+        self.look();
         if self.running {
             self.end(reason, text, None, now);
         }

@@ -24,6 +24,61 @@ pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
+/// Where a thread makes a system call for us.
+struct Refuge {
+    start: u64,
+    before: Vec<u8>,
+}
+
+/// The room for it, in bytes.
+const REFUGE_SIZE: u64 = 192;
+
+/// A system call instruction, and what gives a thread its signal mask and its registers back and takes it to where it was.
+/// No instruction among these changes flags.
+fn way_back(saved: &user_regs_struct, mask: u64) -> Vec<u8> {
+    /// The kernel's results that ask for a restart, and the one that asks for it by another call.
+    const RESTARTS: std::ops::RangeInclusive<i64> = -514..=-512;
+    const RESTART_BLOCK: i64 = -516;
+    let (mut rip, mut rax) = (saved.rip, saved.rax);
+    // What the kernel would do before it lets the thread go on.
+    if saved.orig_rax as i64 >= 0 && RESTARTS.contains(&(rax as i64)) {
+        (rip, rax) = (rip.wrapping_sub(2), saved.orig_rax);
+    } else if saved.orig_rax as i64 >= 0 && rax as i64 == RESTART_BLOCK {
+        (rip, rax) = (rip.wrapping_sub(2), libc::SYS_restart_syscall as u64);
+    }
+    let mut code = SYSCALL.to_vec();
+    // mov eax, SYS_rt_sigprocmask; mov edi, SIG_SETMASK; lea rsi, [rip + mask]; mov edx, 0; mov r10d, 8; syscall
+    code.extend([0xb8, 14, 0, 0, 0, 0xbf, 2, 0, 0, 0, 0x48, 0x8d, 0x35]);
+    let mask_place = code.len();
+    code.extend([0; 4]);
+    code.extend([0xba, 0, 0, 0, 0, 0x41, 0xba, 8, 0, 0, 0]);
+    code.extend(SYSCALL);
+    // mov REGISTER, value
+    for (opcode, value) in [
+        ([0x48, 0xbf], saved.rdi),
+        ([0x48, 0xbe], saved.rsi),
+        ([0x48, 0xba], saved.rdx),
+        ([0x49, 0xba], saved.r10),
+        ([0x49, 0xb8], saved.r8),
+        ([0x49, 0xb9], saved.r9),
+        ([0x48, 0xb9], saved.rcx),
+        ([0x49, 0xbb], saved.r11),
+        ([0x48, 0xb8], rax),
+    ] {
+        code.extend(opcode);
+        code.extend(value.to_le_bytes());
+    }
+    // jmp [rip]
+    code.extend([0xff, 0x25, 0, 0, 0, 0]);
+    code.extend(rip.to_le_bytes());
+    let distance = (code.len() - mask_place - 4) as u8;
+    if let Some(place) = code.get_mut(mask_place) {
+        *place = distance;
+    }
+    code.extend(mask.to_le_bytes());
+    code
+}
+
 impl Process {
     /// Maps memory at exactly this address for code of ours; `None` if it cannot be had.
     pub(crate) fn map_page(&mut self, address: u64, size: u64) -> Option<()> {
@@ -78,6 +133,9 @@ impl Process {
         let stopped = self.stopped(thread)?;
         let saved = stopped.registers().ok()?;
         let mask = stopped.signal_mask().ok()?;
+        let refuge = self.refuge(&saved, mask);
+        let gate = refuge.as_ref().map_or(gate, |refuge| refuge.start);
+        let stopped = self.stopped(thread)?;
         stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let changed = user_regs_struct {
@@ -94,12 +152,99 @@ impl Process {
             ..saved
         };
         stopped.set_registers(&changed).ok()?;
-        let result = self.step_to_trap(thread);
+        let result = self.call_to_end(thread);
         let stopped = self.stopped(thread)?;
         let after = result.and_then(|()| stopped.registers().ok());
         let _ = stopped.set_registers(&saved);
         let _ = stopped.set_signal_mask(mask);
+        if let Some(refuge) = refuge {
+            let _ = self.memory.write(refuge.start, &refuge.before);
+        }
         after.map(|after| after.rax)
+    }
+
+    /// Writes a system call instruction behind which the thread finds its way back by itself: should we be killed now,
+    /// it goes on as if nothing had been. `None` where there is no room, or the program is of 32 bits.
+    ///
+    /// The room is behind the end of some code, where a page is filled up with zeros.
+    fn refuge(&mut self, saved: &user_regs_struct, mask: u64) -> Option<Refuge> {
+        if self.width != Width::Bits64 {
+            return None;
+        }
+        let code = way_back(saved, mask);
+        let start = match self.refuge {
+            Some(start) => start,
+            None => {
+                let mappings = maps::mappings(self.any_thread()).ok()?;
+                let start = mappings
+                    .iter()
+                    .filter(|mapping| mapping.executable && mapping.readable)
+                    .filter(|mapping| mapping.path.is_absolute())
+                    .find_map(|mapping| {
+                        let start = mapping.end.checked_sub(REFUGE_SIZE)?;
+                        (self.memory.read_array::<{ REFUGE_SIZE as usize }>(start)
+                            == Some([0; REFUGE_SIZE as usize]))
+                        .then_some(start)
+                    })?;
+                self.refuge = Some(start);
+                start
+            }
+        };
+        let mut before = vec![0; code.len()];
+        if self.memory.read(start, &mut before) < before.len()
+            || before.iter().any(|byte| *byte != 0)
+        {
+            self.refuge = None;
+            return None;
+        }
+        self.memory.write(start, &code).ok()?;
+        Some(Refuge { start, before })
+    }
+
+    /// Makes the system call that the thread stands at, with signals blocked. `None` if the thread came to its end.
+    ///
+    /// Not by a step: the kernel leaves the trap flag set if we are killed meanwhile.
+    fn call_to_end(&mut self, thread: Tid) -> Option<()> {
+        let mut entered = false;
+        loop {
+            let entry = self.threads.get_mut(&thread)?;
+            if entered {
+                entry.interrupt_next();
+                entry.go_on(Resume::Continue, 0);
+            } else {
+                entry.go_on(Resume::ToSystemCall, 0);
+            }
+            let Ok(status) = wait_for(thread) else {
+                self.forget_threads(|other| other.id == thread);
+                return None;
+            };
+            match status {
+                Status::SystemCall => {
+                    entry.has_stopped();
+                    entered = true;
+                }
+                Status::Interrupted => {
+                    entry.has_stopped();
+                    if entered {
+                        return Some(());
+                    }
+                }
+                Status::GroupStop(_) => {
+                    entry.has_stopped();
+                    entry.rejoin_group_stop = true;
+                    if entered {
+                        return Some(());
+                    }
+                }
+                status => {
+                    self.note(thread, status);
+                    self.stopped(thread)?;
+                    if self.threads.get(&thread)?.pending.is_some() {
+                        return None;
+                    }
+                }
+            }
+        }
     }
 
     /// Executes one instruction with signals blocked; `None` if the thread came to its end or ran into a fault.

@@ -61,6 +61,7 @@ impl Process {
     pub(crate) fn take_everything_out(&mut self) {
         self.lower_all_semaphores();
         self.take_all_jumps_out();
+        self.run_out_of_pads();
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
         for site in &sites {

@@ -87,6 +87,8 @@ pub struct Process {
     pub(crate) removed: BTreeSet<u64>,
     pub(crate) slots: Slots,
     pub(crate) fast: Fast,
+    /// Where there is room behind some code, once it has been looked for.
+    pub(crate) refuge: Option<u64>,
     /// A system call instruction of the program's, once it has been looked for.
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
@@ -219,6 +221,7 @@ impl Process {
             slots: Slots::default(),
             fast: Fast::default(),
             gate: None,
+            refuge: None,
             loader: Loader::default(),
             collecting: Collecting {
                 block: RegisterPlan::new(Width::default(), settings.registers),
@@ -311,6 +314,7 @@ impl Process {
         self.slots = Slots::default();
         self.fast = Fast::default();
         self.gate = None;
+        self.refuge = None;
         self.loader = Loader::default();
         self.ready.clear();
         self.thread_local = None;

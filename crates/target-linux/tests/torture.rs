@@ -373,7 +373,10 @@ fn bytes(process: &mut Process, sites: &[Address]) -> Vec<u8> {
 /// Waits for the end of the program that was let go, and reads its results.
 fn wait(program: &Program) -> HashMap<String, i64> {
     // SAFETY: no status is wanted; a child of this thread's is reaped.
-    unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL | libc::__WNOTHREAD) };
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL | libc::__WNOTHREAD) } < 0 {
+        let error = std::io::Error::last_os_error();
+        assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    }
     let results = program.results();
     let _ = std::fs::remove_file(program.results_path());
     results

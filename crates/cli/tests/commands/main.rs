@@ -5,6 +5,7 @@ mod bad_input;
 mod cache;
 mod demo;
 mod generated;
+mod jumps;
 mod look;
 mod machine;
 mod record;

@@ -91,6 +91,16 @@ impl Room {
             })
     }
 
+    /// In the middle of the largest gap.
+    pub(super) fn middle(&self, size: u64) -> Option<u64> {
+        let largest = self
+            .gaps(0..HIGHEST)
+            .max_by_key(|gap| gap.end - gap.start)
+            .filter(|gap| gap.end - gap.start >= size)?;
+        let slack = largest.end - largest.start - size;
+        Some((largest.start + slack / 2) & !(PAGE_SIZE - 1))
+    }
+
     fn take(&mut self, range: Range<u64>) {
         let place = self
             .taken

@@ -230,6 +230,8 @@ impl Process {
         let failed = || refused.clone();
         let size = size.next_multiple_of(PAGE_SIZE);
         let length = usize::try_from(size).map_err(|_| failed())?;
+        // Where the program's own mappings will not come for long.
+        let place = self.room()?.middle(size).ok_or(NoJump::NoMemory)?;
         let thread = self.volunteer().ok_or_else(failed)?;
         let name = self
             .call_for_us(
@@ -254,7 +256,14 @@ impl Process {
         let address = opened.as_ref().ok().and_then(|_| {
             self.call_for_us(
                 libc::SYS_mmap,
-                [0, size, READ_WRITE, libc::MAP_SHARED as u64, descriptor, 0],
+                [
+                    place,
+                    size,
+                    READ_WRITE,
+                    (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64,
+                    descriptor,
+                    0,
+                ],
             )
         });
         self.call_for_us(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
@@ -266,6 +275,11 @@ impl Process {
             _file: file,
         });
         let address = address.ok_or(refused)?;
+        if address != place {
+            // A kernel before 4.17 takes the address for a hint.
+            self.unmap_page(address, size);
+            return Err(NoJump::NoMemory);
+        }
         self.fast.shared.push((address, size));
         Ok(SharedMemory {
             mapping,

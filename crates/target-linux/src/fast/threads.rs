@@ -1,12 +1,14 @@
 //! Threads in the way of a jump, or in a pad.
 
+use std::time::Duration;
+
 use libc::user_regs_struct;
 use tracewire_jump_pad::relocate::{Jump, Place, Spot, Way};
 
 use super::{Inside, Pad};
-use crate::inject::ALL_BUT_FAULTS;
 use crate::process::Process;
-use crate::ptrace::Tid;
+use crate::ptrace::{Resume, Tid};
+use crate::signal::is_fault;
 use crate::thread::Pending;
 
 /// The instruction `pushfq`.
@@ -55,18 +57,31 @@ impl Process {
     /// has been begun. `None` if it is gone.
     pub(crate) fn leave_pad(&mut self, id: Tid) -> Option<()> {
         self.fast.inside(self.stopped(id)?.registers().ok()?.rip)?;
-        let mask = self.stopped(id)?.signal_mask().ok()?;
-        self.stopped(id)?.set_signal_mask(ALL_BUT_FAULTS).ok()?;
-        let held = self.threads.get_mut(&id)?.pending.take();
-        let left = self.step_through(id);
-        let _ = self.stopped(id)?.set_signal_mask(mask);
-        if let Some(held) = held {
-            self.threads.get_mut(&id)?.pending = Some(held);
+        // The signal mask stays as it is: should we be killed now, it would stay otherwise.
+        let mut held: Vec<Pending> = Vec::new();
+        held.extend(self.threads.get_mut(&id)?.pending.take());
+        let left = self.step_through(id, &mut held);
+        let own = self.id;
+        let mut held = held.into_iter();
+        self.threads.get_mut(&id)?.pending = held.next();
+        for more in held {
+            if let Pending::Signal(info) = more {
+                // SAFETY: the kernel checks the numbers, and reads a live structure.
+                unsafe {
+                    libc::syscall(
+                        libc::SYS_rt_tgsigqueueinfo,
+                        own,
+                        id,
+                        info.si_signo,
+                        &raw const info,
+                    );
+                }
+            }
         }
         left
     }
 
-    fn step_through(&mut self, id: Tid) -> Option<()> {
+    fn step_through(&mut self, id: Tid, held: &mut Vec<Pending>) -> Option<()> {
         for _ in 0..MAX_STEPS {
             let mut registers = self.stopped(id)?.registers().ok()?;
             match self.fast.inside(registers.rip) {
@@ -90,6 +105,13 @@ impl Process {
             let stepped = self.step_to_trap(id);
             let mut after = self.stopped(id)?.registers().ok()?;
             if stepped.is_none() {
+                let pending = self.threads.get_mut(&id)?.pending.take();
+                let is_fault = matches!(&pending, Some(Pending::Signal(info)) if is_fault(info));
+                if !is_fault {
+                    held.extend(pending);
+                    continue;
+                }
+                self.threads.get_mut(&id)?.pending = pending;
                 if !self.absorb(id) {
                     // The program's own fault, by a displaced instruction: told once it is let go.
                     if let Some(Inside::Displaced { spot, .. }) = self.fast.inside(after.rip) {
@@ -113,9 +135,55 @@ impl Process {
 
     /// Takes all threads out of pads, as far as can be.
     pub(crate) fn empty_pads(&mut self) {
-        self.absorb_all();
+        self.run_out_of_pads();
         for id in self.standing() {
             self.leave_pad(id);
+        }
+    }
+
+    /// Lets threads that are inside pads run for a moment, until they are not. Unlike steps, that does no harm should we
+    /// be killed meanwhile. No jump leads to a pad any more.
+    pub(crate) fn run_out_of_pads(&mut self) {
+        /// How often, and for how long: a pad takes less than a microsecond, once the thread has a cpu.
+        const TIMES: u32 = 100;
+        const MOMENT: Duration = Duration::from_micros(100);
+        if self.fast.pads.is_empty() {
+            return;
+        }
+        for _ in 0..TIMES {
+            self.absorb_all();
+            let inside: Vec<Tid> = self
+                .standing()
+                .into_iter()
+                .filter(|id| {
+                    let registers = self
+                        .stopped(*id)
+                        .and_then(|stopped| stopped.registers().ok());
+                    registers.is_some_and(|registers| {
+                        matches!(
+                            self.fast.inside(registers.rip),
+                            Some(Inside::Body { .. } | Inside::Displaced { .. })
+                        )
+                    })
+                })
+                .filter(|id| {
+                    self.threads
+                        .get(id)
+                        .is_some_and(|thread| thread.pending.is_none() && !thread.group_stopped)
+                })
+                .collect();
+            if inside.is_empty() {
+                return;
+            }
+            for id in inside {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.go_on(Resume::Continue, 0);
+                }
+            }
+            std::thread::sleep(MOMENT);
+            if self.halt().is_err() {
+                return;
+            }
         }
     }
 
