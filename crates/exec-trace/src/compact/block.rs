@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::BLOCK;
 use super::bytes::{Damaged, Reader};
 use super::column::{Steps, get_row, skip_row};
-use super::form::{Class, Effect, Form, ValueForm};
+use super::effect::{Effect, Offset, ValueForm};
+use super::form::{Class, Form};
 use super::frame::unpack;
 use super::segment::{GroupNumbers, Segment, render};
 use super::value::RegisterValue;
@@ -292,8 +293,8 @@ impl Block {
     #[inline]
     pub(crate) fn slot(&self, effect: &Effect, before: u32) -> u32 {
         match effect.offset {
-            super::form::Offset::START => 0,
-            super::form::Offset(offset) => before.saturating_add_signed(offset),
+            Offset::START => 0,
+            Offset(offset) => before.saturating_add_signed(offset),
         }
     }
 

@@ -1,15 +1,14 @@
 //! A segment of a trace, encoded: groups to forms, runs and columns.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use tracewire_tracefile::ByteOrder;
 
 use super::bytes::{Damaged, put, put_signed, put_slice};
 use super::column::{put_row, put_steps};
-use super::form::{Class, EffectKind, Form, ValueForm, put_forms};
+use super::effect::{EffectKind, ValueForm};
+use super::form::{Class, Form, put_forms};
 use super::frame::Packer;
 use super::group::{Group, Groups};
+use super::map::Map;
 use super::part::{Part, parts};
 use super::value::RegisterValue;
 use super::{AHEAD, BLOCK};
@@ -69,35 +68,6 @@ pub(crate) struct EncodedSegment {
     pub(crate) accesses: u64,
     pub(crate) register_writes: u64,
 }
-
-/// Hashes what is not chosen to collide, or only slows itself.
-#[derive(Default)]
-pub(crate) struct Mixer(u64);
-
-impl Hasher for Mixer {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.write_u64(u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-}
-
-pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
 
 /// Makes a segment of groups.
 pub(crate) struct SegmentEncoder {

@@ -26,7 +26,7 @@
 //! instruction's line with the lines of what it did. Groups that differ only in numbers have the same *form*
 //! ([`form`]): a loop's body is one form an instruction, however often it runs. A form has what its instructions
 //! have in common (cpu, address, whether it was taken, which registers and how much memory they touch) and a
-//! *skeleton*: the text, with marks in the places of the numbers that change ([`group`] finds them, [`segment`] puts
+//! *skeleton*: the text, with marks in the places of the numbers that change ([`gather`] finds them, [`segment`] puts
 //! them back). A line that fits nothing is kept apart as it is.
 //!
 //! Forms are numbered as they appear, so that code that runs straight on is a row of numbers going up by one.
@@ -43,7 +43,7 @@
 //! 4. other numbers of the text, and lines kept apart.
 //!
 //! Within a frame, numbers that the same place of the same form had stand one behind the other as a row
-//! ([`column`]): constant, going on by a step, near each other, or a copy of another row, such as a loaded register
+//! ([`mod@column`]): constant, going on by a step, near each other, or a copy of another row, such as a loaded register
 //! and the memory it was loaded from. What is left Zstandard makes small.
 //!
 //! To find what a register held, the block's registers are taken and the block's writes to it are gone over: of 4096
@@ -59,10 +59,14 @@
 pub(crate) mod block;
 pub(crate) mod bytes;
 pub(crate) mod column;
+pub(crate) mod effect;
 pub(crate) mod encode;
 pub(crate) mod form;
 pub(crate) mod frame;
+pub(crate) mod gather;
 pub(crate) mod group;
+pub(crate) mod map;
+pub(crate) mod numbers;
 pub(crate) mod part;
 pub(crate) mod segment;
 pub(crate) mod token;

@@ -2,7 +2,7 @@
 
 use tracewire_tracefile::ByteOrder;
 
-use super::form::{Digits, Effect, EffectKind, ValueForm};
+use super::effect::{Digits, Effect, EffectKind, ValueForm};
 use super::value::RegisterValue;
 use crate::record::{AccessKind, DataOrder};
 
@@ -182,7 +182,7 @@ pub(crate) const fn bytes_mask(count: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::form::Offset;
+    use crate::compact::effect::Offset;
 
     fn cut(address: u64, size: u32, number: u64, target: ByteOrder) -> Vec<(u64, u8, u8, u64)> {
         let effect = Effect {

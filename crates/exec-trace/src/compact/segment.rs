@@ -3,9 +3,11 @@
 use std::sync::OnceLock;
 
 use super::bytes::{Damaged, Reader};
-use super::encode::{Map, read_names};
+use super::effect::EffectKind;
+use super::encode::read_names;
 use super::form::{Form, mark};
 use super::frame::unpack;
+use super::map::Map;
 use crate::record::Time;
 
 /// What the blocks of a segment share.
@@ -37,7 +39,7 @@ impl Segment {
             ends.push(end);
             let mut form = Form::read(&mut reader)?;
             for effect in &mut form.effects {
-                if let super::form::EffectKind::Register { register, .. } = &mut effect.kind {
+                if let EffectKind::Register { register, .. } = &mut effect.kind {
                     *register = *registers.get(*register as usize).ok_or(Damaged)?;
                 }
             }

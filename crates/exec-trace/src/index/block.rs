@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 
 use super::write::BlockRow;
 use crate::compact::block::{Block, GroupPlace};
-use crate::compact::form::{Effect, Form};
+use crate::compact::effect::Effect;
+use crate::compact::form::Form;
 use crate::compact::value::RegisterValue;
 
 /// A block, and where its frames are.

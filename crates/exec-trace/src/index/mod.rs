@@ -1,7 +1,7 @@
 //! The index: where in the compact form things are, and memory at any instant.
 //!
 //! The records themselves are [`crate::compact`]'s, where the form of the file is described as a whole. What stands
-//! here makes it ([`build`]), finds its way in it ([`store`]), and has what it needs for memory: accesses in the
+//! here makes it ([`mod@build`]), finds its way in it ([`store`]), and has what it needs for memory: accesses in the
 //! order of addresses.
 //!
 //! # Memory
@@ -37,6 +37,7 @@ mod merge;
 mod page;
 mod run;
 mod store;
+mod table;
 mod write;
 
 pub(crate) use block::BlockAt;

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::Mmap;
@@ -11,14 +10,14 @@ use memmap2::Mmap;
 use super::block::BlockAt;
 use super::key::Key;
 use super::page::Page;
-use super::write::{
-    BlockRow, CHECKED, COLUMNS, Extent, Facts, MAGIC, TABLES, TRAILER, Table, VERSION,
-};
+use super::table::TableAt;
+use super::write::{BlockRow, COLUMNS, Extent, Facts, MAGIC, TABLES, TRAILER, Table, VERSION};
 use crate::compact::block::{Block, Column, Counts};
 use crate::compact::bytes::{Damaged, Reader};
-use crate::compact::encode::{Map, read_names};
+use crate::compact::encode::read_names;
 use crate::compact::form::{Class, scale};
 use crate::compact::frame::{has_sum, unpack};
+use crate::compact::map::Map;
 use crate::compact::segment::Segment;
 use crate::compact::value::RegisterValue;
 use crate::record::Time;
@@ -69,17 +68,6 @@ impl From<Damaged> for Unusable {
     fn from(Damaged: Damaged) -> Self {
         Self::Damaged
     }
-}
-
-/// A table of the file.
-struct TableAt {
-    start: usize,
-    /// In bytes.
-    length: usize,
-    rows: usize,
-    sums: Vec<u32>,
-    /// A bit for each piece that was found good.
-    checked: Vec<AtomicU64>,
 }
 
 /// An opened file.
@@ -409,60 +397,6 @@ impl Store {
 
     pub(crate) fn contradictions(&self) -> Result<Vec<u8>, Damaged> {
         unpack(self.extent(self.contradictions.start, self.contradictions.length)?)
-    }
-}
-
-impl TableAt {
-    fn read(reader: &mut Reader<'_>, columns: usize, file: usize) -> Result<Self, Damaged> {
-        let start: usize = reader.small()?;
-        let numbers: usize = reader.small()?;
-        let count = reader.count()?;
-        let length = numbers.checked_mul(8).ok_or(Damaged)?;
-        let end = start.checked_add(length).ok_or(Damaged)?;
-        if end > file || !numbers.is_multiple_of(columns) || count != length.div_ceil(CHECKED) {
-            return Err(Damaged);
-        }
-        let sums = (0..count)
-            .map(|_| reader.fixed(4).map(|sum| sum as u32))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self {
-            start,
-            length,
-            rows: numbers / columns,
-            checked: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            sums,
-        })
-    }
-
-    #[inline]
-    fn number(&self, file: &[u8], at: usize) -> Result<u64, Damaged> {
-        let piece = at / (CHECKED / 8);
-        let bits = self.checked.get(piece / 64).ok_or(Damaged)?;
-        let bit = 1 << (piece % 64);
-        if bits.load(Ordering::Relaxed) & bit == 0 {
-            self.check(file, piece)?;
-            bits.fetch_or(bit, Ordering::Relaxed);
-        }
-        let start = self.start + at * 8;
-        let bytes = file.get(start..start + 8).ok_or(Damaged)?;
-        bytes
-            .try_into()
-            .map(u64::from_le_bytes)
-            .map_err(|_| Damaged)
-    }
-
-    #[cold]
-    fn check(&self, file: &[u8], piece: usize) -> Result<(), Damaged> {
-        let sum = self.sums.get(piece).ok_or(Damaged)?;
-        let start = self.start + piece * CHECKED;
-        // The last piece may be shorter: what is behind it belongs to no table.
-        let end = (start + CHECKED).min(self.start + self.length);
-        let bytes = file.get(start..end).ok_or(Damaged)?;
-        if has_sum(bytes, *sum) {
-            Ok(())
-        } else {
-            Err(Damaged)
-        }
     }
 }
 

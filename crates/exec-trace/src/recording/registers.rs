@@ -4,7 +4,8 @@ use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
 use crate::compact::bytes::Damaged;
-use crate::compact::form::{Class, Effect, EffectKind};
+use crate::compact::effect::{Effect, EffectKind};
+use crate::compact::form::Class;
 use crate::index::{BlockAt, Store};
 use crate::record::{CpuNumber, InstructionNumber};
 

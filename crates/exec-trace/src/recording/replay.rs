@@ -7,7 +7,7 @@ use super::registers::registers_at;
 use super::scan::{CodeId, Effect, OpenBlock, Step};
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
-use crate::compact::encode::Map;
+use crate::compact::map::Map;
 use crate::compact::part::{GRANULE, parts};
 use crate::index::{Entry, PageState};
 use crate::record::{AccessKind, CpuNumber, InstructionNumber};

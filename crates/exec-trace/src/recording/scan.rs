@@ -10,7 +10,8 @@ use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
 use crate::compact::bytes::Damaged;
-use crate::compact::form::{self, Class, EffectKind, ValueForm};
+use crate::compact::effect::{self, EffectKind, ValueForm};
+use crate::compact::form::{Class, FormInstruction};
 use crate::compact::part::{memory_bytes, memory_word};
 use crate::index::{BlockAt, Store, Table};
 use crate::record::{
@@ -77,7 +78,7 @@ pub struct AccessEffect<'a> {
     at: &'a BlockAt,
     column: &'a Column,
     place: GroupPlace,
-    form: &'a form::Effect,
+    form: &'a effect::Effect,
     order: ByteOrder,
     /// Read or written.
     pub kind: AccessKind,
@@ -150,7 +151,7 @@ impl AccessEffect<'_> {
         }
     }
 
-    pub(super) const fn form(&self) -> &form::Effect {
+    pub(super) const fn form(&self) -> &effect::Effect {
         self.form
     }
 
@@ -223,8 +224,8 @@ impl<'a> Step<'a> {
         InstructionNumber(self.block.at.row.first + u64::from(self.place.before))
     }
 
-    fn instruction(&self) -> form::FormInstruction {
-        let none = form::FormInstruction {
+    fn instruction(&self) -> FormInstruction {
+        let none = FormInstruction {
             cpu: 0,
             address: 0,
             taken: false,

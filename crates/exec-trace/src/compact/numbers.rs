@@ -1,0 +1,143 @@
+//! The numbers of a line that change: values, and what only the text has.
+
+use super::effect::{Digits, ValueForm};
+use super::form::{Class, MOST_IN_GROUP, mark};
+use super::gather::{Gatherer, Token};
+use super::group::{Group, Groups};
+use super::token::{self, Letters};
+use crate::value::{MAX_DIGITS, Value};
+
+impl<G: Groups> Gatherer<'_, G> {
+    /// The variables and tokens of a value.
+    pub(super) fn value(&mut self, class: Class, value: &Value<'_>) -> ValueForm {
+        let group = &mut self.group;
+        let line = self.line.as_mut().filter(|line| line.apart.is_none());
+        if let Some(line) = line {
+            let content = &self.text[line.start..line.end];
+            if token::value(content, line.at, value, &mut self.digit_rows) {
+                let mut pieces = Vec::new();
+                let single = self.digit_rows.len() == 1 && self.digit_rows[0].1;
+                let mut form = None;
+                for (range, known) in self.digit_rows.drain(..) {
+                    let text = &content[range.clone()];
+                    if !known {
+                        pieces.push(Digits::Unknown(text.len() as u16));
+                        continue;
+                    }
+                    let number = text.iter().fold(0, |number, byte| {
+                        number << 4 | u64::from(token::hex_digit(*byte).unwrap_or(0))
+                    });
+                    let digits = text.len() as u8;
+                    let (place, row) = group.variable(class, digits, number);
+                    let mark = match Letters::of(text) {
+                        Letters::None if self.is_upper => mark::UPPER,
+                        Letters::None | Letters::Lower => mark::LOWER,
+                        Letters::Upper => {
+                            self.is_upper = true;
+                            mark::UPPER
+                        }
+                        // The text stays as it is.
+                        Letters::Both => 0,
+                    };
+                    if mark != 0 {
+                        line.tokens.push(Token {
+                            start: range.start,
+                            end: range.end,
+                            mark,
+                            variable: place,
+                        });
+                    }
+                    if single {
+                        form = Some(ValueForm::One { row, digits });
+                    } else {
+                        pieces.push(Digits::Variable { row, digits });
+                    }
+                }
+                return form.unwrap_or_else(|| ValueForm::Pieces(pieces.into()));
+            }
+            if let Some(known) = value.known()
+                && let Some((range, true)) = token::number(content, line.at, known, 0)
+            {
+                let digits = value.digits() as u8;
+                let (place, row) = group.variable(class, digits, known);
+                line.tokens.push(Token {
+                    start: range.start,
+                    end: range.end,
+                    mark: mark::SHORT,
+                    variable: place,
+                });
+                return ValueForm::One { row, digits };
+            }
+        }
+        // Not found in the text as it is: the value alone.
+        if let Some(known) = value.known() {
+            let digits = value.digits() as u8;
+            let (_, row) = group.variable(class, digits, known);
+            return ValueForm::One { row, digits };
+        }
+        let nibbles: Vec<_> = value.nibbles().take(MAX_DIGITS as usize).collect();
+        let mut pieces = Vec::new();
+        let mut rest = nibbles.as_slice();
+        while let Some(last) = rest.last() {
+            let most = if last.is_some() { 16 } else { usize::MAX };
+            let count = rest
+                .iter()
+                .rev()
+                .take_while(|nibble| nibble.is_some() == last.is_some())
+                .count()
+                .min(most);
+            let (left, these) = rest.split_at(rest.len() - count);
+            rest = left;
+            pieces.push(if last.is_some() {
+                let number = these.iter().rev().fold(0, |number, nibble| {
+                    number << 4 | u64::from(nibble.unwrap_or(0))
+                });
+                let (_, row) = group.variable(class, count as u8, number);
+                Digits::Variable {
+                    row,
+                    digits: count as u8,
+                }
+            } else {
+                Digits::Unknown(count as u16)
+            });
+        }
+        ValueForm::Pieces(pieces.into())
+    }
+}
+
+/// The fields of a Nios II line that change and that no record told are numbers of the text: all but short ones, the
+/// address and the code.
+pub(super) fn nios2_numbers(line: &[u8], tokens: &mut Vec<Token>, group: &mut Group) {
+    const FIRST: usize = 6;
+    let Some(fields) = memchr::memchr(b':', line) else {
+        return;
+    };
+    let mut commas = memchr::memchr_iter(b',', line);
+    let Some(from) = commas.nth(FIRST - 1).filter(|from| *from > fields) else {
+        return;
+    };
+    for run in token::hex_runs(line, from) {
+        let text = &line[run.clone()];
+        let overlaps = tokens
+            .iter()
+            .any(|token| token.start < run.end && run.start < token.end);
+        if overlaps
+            || !(3..=16).contains(&text.len())
+            || text[0] == b'0'
+            || !token::is_short(text)
+            || group.variables.len() >= MOST_IN_GROUP
+        {
+            continue;
+        }
+        let number = text.iter().fold(0, |number, byte| {
+            number << 4 | u64::from(token::hex_digit(*byte).unwrap_or(0))
+        });
+        let (place, _) = group.variable(Class::Text, 16, number);
+        tokens.push(Token {
+            start: run.start,
+            end: run.end,
+            mark: mark::SHORT,
+            variable: place,
+        });
+    }
+}
