@@ -515,34 +515,9 @@ impl<S: FrameStore> Experiment<S> {
         status
     }
 
-    /// Which bytes of the register block of a frame are known, of the frames that are kept the one of this number; none
-    /// where all of them are.
-    #[must_use]
-    pub fn known_registers(&self, frame: u64) -> Option<&[bool]> {
-        let dropped = self.created.saturating_sub(self.store.frames());
-        let number = dropped.saturating_add(frame);
-        let after = self
-            .known_registers
-            .partition_point(|(first, _)| *first <= number);
-        let (_, known) = self.known_registers.get(after.checked_sub(1)?)?;
-        known.as_deref()
-    }
-
-    /// Which bytes of the register blocks are known, from the frame of each number on, counted from the run's start; none
-    /// means all.
-    #[must_use]
-    pub fn known_registers_of_frames(&self) -> &[(u64, Option<Vec<bool>>)] {
-        &self.known_registers
-    }
-
     /// The user's words for the run, `notes` and `user` of the status, and whether it goes on without a debugger.
     pub fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
         describe(&mut self.status);
-    }
-
-    /// Lets frames tell addresses as GDB has those of 32-bit MIPS: extended with their sign. It finds memory at no others.
-    pub const fn extend_addresses(&mut self) {
-        self.collector.pieces.extends_sign = true;
     }
 
     /// The buffer, to save or search it.

@@ -199,20 +199,6 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Takes note of the registers that are known of the frame that is about to be kept, if they are not those of the one
-    /// before.
-    fn note_known_registers(&mut self, thread: &mut dyn StoppedThread) {
-        if !self.has_registers {
-            return;
-        }
-        let known = thread.known_registers();
-        let last = self.known_registers.last();
-        if last.and_then(|(_, known)| known.as_deref()) != known {
-            let known = known.map(<[bool]>::to_vec);
-            self.known_registers.push((self.created, known));
-        }
-    }
-
     /// Makes the frame of a hit, or of a step.
     fn fill_frame(
         &mut self,

@@ -46,6 +46,7 @@ mod pads;
 mod pieces;
 mod plan;
 mod printf;
+mod recorded;
 mod stepping;
 mod store;
 mod target;

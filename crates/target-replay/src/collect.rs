@@ -87,11 +87,6 @@ pub fn collect(recorded: &Recorded, request: &Request) -> Result<Collected, Coll
     let run = Run {
         recorded,
         request,
-        definitions: request
-            .definitions
-            .iter()
-            .map(|definition| needed(definition, request, &registers))
-            .collect(),
         addresses: request
             .definitions
             .iter()
@@ -122,7 +117,6 @@ pub fn collect(recorded: &Recorded, request: &Request) -> Result<Collected, Coll
 struct Run<'a> {
     recorded: &'a Recorded,
     request: &'a Request,
-    definitions: Vec<TracepointDefinition>,
     addresses: BTreeSet<Address>,
     registers: FrameRegisters,
 }
@@ -134,25 +128,6 @@ struct Row {
     usage: Vec<(TracepointUsage, Missing)>,
     /// From which frame on which bytes of the registers are known.
     known: Vec<(u64, Option<Vec<bool>>)>,
-}
-
-/// The registers that a tracepoint collects, as far as it has to: the place of one that has only one is told by the file.
-fn needed(
-    definition: &TracepointDefinition,
-    request: &Request,
-    registers: &FrameRegisters,
-) -> TracepointDefinition {
-    let mut definition = definition.clone();
-    let same = |other: &&TracepointDefinition| other.number == definition.number;
-    let alone = request.definitions.iter().filter(same).count() == 1;
-    let pc = registers.layout.program_counter().map(|pc| pc.number);
-    let only_pc = |mask: &RegisterMask| mask.iter().all(|register| Some(register) == pc);
-    if alone && definition.step_count == 0 {
-        definition
-            .actions
-            .retain(|action| !matches!(action, Action::Registers(mask) if only_pc(mask)));
-    }
-    definition
 }
 
 fn asked(definitions: &[TracepointDefinition]) -> impl Iterator<Item = RegisterNumber> + '_ {
@@ -193,7 +168,7 @@ impl Run<'_> {
     fn is_independent(&self) -> bool {
         let sets =
             |code: &[u8]| verify(code).map_or(true, |program| !program.variables_set().is_empty());
-        self.definitions.iter().all(|definition| {
+        self.request.definitions.iter().all(|definition| {
             let condition = definition.condition.as_deref();
             let programs = definition.actions.iter().filter_map(|action| match action {
                 Action::Expression(code) => Some(code.as_slice()),
@@ -224,7 +199,7 @@ impl Run<'_> {
         for variable in &self.request.variables {
             experiment.define_variable(variable.clone());
         }
-        for definition in &self.definitions {
+        for definition in &self.request.definitions {
             let number = definition.number.0;
             experiment
                 .define(definition.clone())
@@ -282,7 +257,7 @@ impl Run<'_> {
         let mut status = StatusFields::default();
         let mut frames = Vec::new();
         let mut usage =
-            vec![(TracepointUsage::default(), Missing::default()); self.definitions.len()];
+            vec![(TracepointUsage::default(), Missing::default()); self.request.definitions.len()];
         let mut unknown = Unknown::new(&self.registers.layout, &self.request.definitions);
         let (mut count, mut created, mut start) = (0_u64, 0_u64, None);
         for row in rows {

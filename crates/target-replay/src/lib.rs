@@ -1,5 +1,45 @@
 //! A recorded execution as a target that runs both ways.
 //!
+//! ```
+//! use tracewire_exec_trace::recording::{OpenOptions, Recording};
+//! use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread};
+//! use tracewire_target_replay::{Recorded, Replay, StopCause, Watch};
+//! use tracewire_tracefile::{Address, Architecture};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("small.trace");
+//! let text = "\
+//! 1 clk 0 IT (1) 00001000 24020007 A svc : li v0,7
+//! 1 clk R r2 00000007
+//! 2 clk 0 IT (2) 00001004 af820010 A svc : sw v0,16(gp)
+//! 2 clk MW4 00002010 00000007
+//! 3 clk 0 IT (3) 00001008 00000000 A svc : nop
+//! ";
+//! std::fs::write(&path, text)?;
+//! let options = OpenOptions { architecture: Some(Architecture::Mips), ..OpenOptions::default() };
+//! let recorded = Recorded::new(Recording::open(&path, &options)?)?;
+//!
+//! /// No experiment is on.
+//! struct Nobody;
+//! impl HitHandler for Nobody {
+//!     fn hit(&mut self, _: Hit, _: &mut dyn StoppedThread) -> Outcome {
+//!         Outcome { step: false, run_ended: false }
+//!     }
+//! }
+//!
+//! // Who wrote this?
+//! let mut replay = Replay::new(&recorded);
+//! replay.go_to(3);
+//! replay.insert_watchpoint(Watch::Write, Address(0x2010), 4);
+//! let stop = replay.run_back(&mut Nobody);
+//! assert_eq!(stop.cause, StopCause::Watchpoint(Watch::Write, Address(0x2010)));
+//! // MIPS's watchpoints stop before the access, and going backward, that is behind it.
+//! assert_eq!(replay.position(), 2);
+//! replay.step_back(stop.thread, &mut Nobody);
+//! assert_eq!(replay.program_counter(stop.thread), Some(Address(0x1004)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # The idea
 //!
 //! To a debugger a recording is a program that stands at one of its instants. Nothing has to be executed to go to

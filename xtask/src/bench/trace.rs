@@ -99,7 +99,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     same_text(&programs, &trace)?;
     look_ups(&programs, &trace)?;
     find(&programs, &trace, arguments.rounds)?;
-    passes(&programs, &trace)
+    passes(&programs, &trace)?;
+    collect(&programs, &trace, arguments.rounds)
 }
 
 /// What parsing alone takes, on one processor and on all.
@@ -264,5 +265,46 @@ fn passes(programs: &Programs, trace: &Path) -> Result<()> {
         figure(&values, "hits")?,
         verdict(speed >= 20.0)
     );
+    Ok(())
+}
+
+/// A tracepoint at the function that is executed most, and one value there: the whole process, which writes the file.
+fn collect(programs: &Programs, trace: &Path, rounds: usize) -> Result<()> {
+    let info = workspace::output(
+        Command::new(&programs.tracewire)
+            .args(["info", "--json"])
+            .arg(trace),
+    )?;
+    let instructions = info
+        .split_once("\"instructions\":")
+        .map(|(_, rest)| {
+            rest.chars()
+                .take_while(char::is_ascii_digit)
+                .collect::<String>()
+        })
+        .context("no `instructions`")?;
+    let instructions: u64 = instructions.parse()?;
+    let (elf, output) = (trace.with_extension("elf"), trace.with_extension("tf"));
+    let cache = trace.with_extension("cache");
+    for value in ["*(int *) 0x80100000", "$a0"] {
+        let mut times = Vec::new();
+        for _ in 0..rounds {
+            let mut collect = Command::new(&programs.tracewire);
+            collect
+                .args(["collect", "-t", &format!("*{} : {value}", often()?), "-o"])
+                .arg(&output)
+                .arg("--elf")
+                .arg(&elf)
+                .arg(trace)
+                .stderr(Stdio::null());
+            times.push(measure(&mut collect, &cache, false)?.time);
+        }
+        let speed = instructions as f64 / 1e6 / seconds(&times);
+        println!(
+            "`collect` of `{value}`, a file of {} MB: {speed:.1} million instructions a second (goal: 20: {})",
+            fs::metadata(&output)?.len() / 1_000_000,
+            verdict(speed >= 20.0)
+        );
+    }
     Ok(())
 }

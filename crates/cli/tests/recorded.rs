@@ -1,0 +1,245 @@
+//! Recorded executions on the command line: `show`, `collect` and `serve` against the independent logs of real programs.
+
+#[path = "../../target-replay/tests/support/mod.rs"]
+mod support;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use support::fixture::{Log, MACHINES, Random, files, unpacked};
+use support::naive::Naive;
+use tracewire_exec_trace::machine::Machine;
+use tracewire_target_replay::Execution;
+use tracewire_tracefile::{Address, Architecture, Search, TraceFile, TracepointNumber};
+
+fn tracewire() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_tracewire"))
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn naive(machine: &str) -> Naive {
+    let architecture: Architecture = machine.parse().unwrap();
+    Naive::new(architecture, &unpacked(machine, "trace"), HashMap::new())
+}
+
+fn symbol(machine: &str, name: &str) -> u64 {
+    use object::{Object, ObjectSymbol};
+    let elf = unpacked(machine, "elf");
+    let file = object::File::parse(elf.as_slice()).unwrap();
+    file.symbol_by_name(name).unwrap().address()
+}
+
+/// A number of 32 bits in memory at an instant, as the log tells.
+fn number(machine: &Machine, log: &Log, instant: u64, address: u64) -> u64 {
+    let memory = &log.0[instant as usize].memory;
+    let bytes: Vec<u8> = (address..address + 4).map(|at| memory[&at]).collect();
+    machine.byte_order().unsigned(&bytes).unwrap()
+}
+
+const RANGES: u64 = 20;
+const LENGTH: u64 = 50;
+
+/// 1,000 instants each.
+#[test]
+fn show_says_what_the_log_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in MACHINES {
+        let (elf, trace) = files(name, folder.path());
+        let machine = Machine::of(name.parse().unwrap());
+        let log = Log::of(name);
+        let mut addresses: Vec<u64> = log.0[0].memory.keys().copied().collect();
+        addresses.sort_unstable();
+        let mut random = Random(0x5eed_5eed_5eed_5eed);
+        let (mut registers, mut bytes) = (0, 0);
+        for _ in 0..RANGES {
+            let start = random.below(log.0.len() as u64 - LENGTH);
+            let address = addresses[random.below(addresses.len() as u64 - 64) as usize];
+            let shown = output(
+                tracewire()
+                    .args(["show", "--json", "--architecture", name, "--instruction"])
+                    .arg(format!("{start}..{}", start + LENGTH))
+                    .args(["--memory", &format!("{address:#x},64")])
+                    .arg("--elf")
+                    .arg(&elf)
+                    .arg(&trace),
+            );
+            assert_eq!(shown.lines().count() as u64, LENGTH, "{name}");
+            for (line, instant) in shown.lines().zip(start..) {
+                let line: serde_json::Value = serde_json::from_str(line).unwrap();
+                assert_eq!(line["instruction"], instant, "{name}");
+                let told = &log.0[instant as usize];
+                for (register, value) in line["registers"].as_object().unwrap() {
+                    let parts = machine.locate(register.as_bytes()).unwrap();
+                    let place = machine.layout().by_number(parts[0].register).unwrap();
+                    let value = value.as_str().unwrap();
+                    if let (Some(told), false) =
+                        (told.registers.get(&place.name), value.contains('?'))
+                    {
+                        let value = u64::from_str_radix(&value[2..], 16).unwrap();
+                        assert_eq!(value, *told, "{name} {instant} {register}");
+                        registers += 1;
+                    }
+                }
+                let memory = &line["memory"][0];
+                assert_eq!(memory["address"], format!("{address:#x}"), "{name}");
+                let digits = memory["bytes"].as_str().unwrap();
+                for (pair, at) in digits.as_bytes().chunks(2).zip(address..) {
+                    if let (Some(told), false) = (told.memory.get(&at), pair.contains(&b'?')) {
+                        let byte =
+                            u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+                        assert_eq!(byte, *told, "{name} {instant} {at:#x}");
+                        bytes += 1;
+                    }
+                }
+            }
+        }
+        assert!(
+            registers > 8000 && bytes > 1000,
+            "{name}: {registers} {bytes}"
+        );
+    }
+}
+
+#[test]
+fn what_is_collected_is_what_the_log_says() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in MACHINES {
+        let (elf, trace) = files(name, folder.path());
+        let (naive, log) = (naive(name), Log::of(name));
+        let (total, entry) = (symbol(name, "total"), symbol(name, "add"));
+        let file = folder.path().join(format!("{name}.tf"));
+        let value = if name == "nios2" {
+            "*(int *) 0x2000"
+        } else {
+            "total"
+        };
+        output(
+            tracewire()
+                .args(["collect", "--architecture", name])
+                .args(["-t", &format!("*{entry:#x} : {value}")])
+                .args(["-t", &format!("*{entry:#x} if {value} < 0 : $pc, {value}")])
+                .arg("-o")
+                .arg(&file)
+                .arg("--elf")
+                .arg(&elf)
+                .arg(&trace),
+        );
+        let hits: Vec<u64> = (0..naive.instructions())
+            .filter(|at| naive.instruction(*at).unwrap().address == Address(entry))
+            .collect();
+        let numbers: Vec<u64> = hits
+            .iter()
+            .map(|hit| number(naive.machine(), &log, *hit, total))
+            .collect();
+        let negative: Vec<u64> = numbers
+            .iter()
+            .copied()
+            .filter(|number| *number >> 31 == 1)
+            .collect();
+        let opened = TraceFile::open(&file).unwrap();
+        for (tracepoint, wanted) in [(1, &numbers), (2, &negative)] {
+            let collected: Vec<u64> = opened
+                .find_all(Search::Tracepoint(TracepointNumber(tracepoint)), None)
+                .map(|frame| {
+                    let bytes = frame.memory(Address(total), 4).unwrap();
+                    naive.machine().byte_order().unsigned(&bytes).unwrap()
+                })
+                .collect();
+            assert_eq!(&collected, wanted, "{name} {tracepoint}");
+        }
+        in_gdb(name, &elf, &file, value, &numbers);
+    }
+}
+
+/// GDB finds the same in the file.
+fn in_gdb(name: &str, elf: &Path, file: &Path, value: &str, numbers: &[u64]) {
+    let gdb = match name {
+        "nios2" => match std::env::var("TRACEWIRE_NIOS2_GDB") {
+            Ok(gdb) => gdb,
+            Err(_) => return,
+        },
+        _ => "gdb-multiarch".to_owned(),
+    };
+    let mut command = Command::new(gdb);
+    command.args(["-nx", "-batch", "-ex"]);
+    command.arg(format!("target tfile {}", file.display()));
+    for (index, _) in numbers.iter().enumerate() {
+        let find = if index == 0 {
+            "tfind start".to_owned()
+        } else {
+            "tfind tracepoint 1".to_owned()
+        };
+        command.args(["-ex", &find, "-ex", &format!("printf \"= %u\\n\", {value}")]);
+    }
+    let said = output(command.arg(elf));
+    let told: Vec<u64> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("= ")?.parse().ok())
+        .collect();
+    assert_eq!(told, numbers, "{name}: {said}");
+}
+
+#[test]
+fn gdb_goes_both_ways_through_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let (elf, trace) = files("mips", folder.path());
+    let serve = format!(
+        "target remote | {} serve - {} --elf {}",
+        env!("CARGO_BIN_EXE_tracewire"),
+        trace.display(),
+        elf.display()
+    );
+    let mut gdb = Command::new("gdb-multiarch");
+    gdb.args(["-nx", "-batch", "-ex", &serve]);
+    let total = symbol("mips", "total");
+    for command in [
+        "break choose",
+        "continue",
+        "bt",
+        "delete",
+        "watch total",
+        "continue",
+        "continue",
+        "reverse-continue",
+        "printf \"= %u\\n\", total",
+        "monitor when",
+    ] {
+        gdb.args(["-ex", command]);
+    }
+    let said = output(gdb.arg(&elf));
+    assert!(said.contains("choose (kind=kind@entry=0)"), "{said}");
+    let naive = naive("mips");
+    let log = Log::of("mips");
+    let entry = symbol("mips", "choose");
+    let start = naive.next_visit(Address(entry), 0).unwrap();
+    let at = |instant| number(naive.machine(), &log, instant, total);
+    let mut changes =
+        (start..naive.instructions()).filter(|instant| at(*instant) != at(instant + 1));
+    let second = changes.nth(1).unwrap();
+    assert!(said.contains(&format!("= {}\n", at(second))), "{said}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (elf, trace) = files("arm", folder.path());
+    let refused = |arguments: &[&str], words: &str| {
+        let run = tracewire().args(arguments).arg(&trace).output().unwrap();
+        assert_eq!(run.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(said.contains(words), "{said}");
+    };
+    let (elf, out) = (elf.to_str().unwrap(), folder.path().join("out.tf"));
+    let out = out.to_str().unwrap();
+    let collect = ["collect", "--elf", elf, "-o", out, "-t"];
+    refused(&[&collect[..], &["nowhere"]].concat(), "nowhere");
+    refused(&[&collect[..], &["add : nothing"]].concat(), "nothing");
+    assert!(!Path::new(out).exists());
+}
