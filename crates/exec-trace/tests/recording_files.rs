@@ -212,6 +212,22 @@ fn compressed_traces_and_pipes_are_the_same() {
         }
     }
 
+    // Cut data give what is before the cut.
+    for path in [&gzip, &zstd] {
+        let whole = fs::read(path).unwrap();
+        fs::write(path, &whole[..whole.len() - 5000]).unwrap();
+        let (recording, _) = open(path, None);
+        assert!(recording.summary().cut.is_some());
+        let lines = recording.summary().lines as usize;
+        let all = text.iter().filter(|byte| **byte == b'\n').count();
+        assert!((all / 2..all).contains(&lines), "{lines} of {all}");
+        let mut front = Vec::new();
+        recording.write_text(&mut front).unwrap();
+        assert!(text.starts_with(&front));
+        fs::write(path, whole).unwrap();
+    }
+    assert_eq!(open(&zstd, None).0.summary().cut, None);
+
     let pipe = traces.folder.path().join("pipe");
     let status = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(status.unwrap().success());

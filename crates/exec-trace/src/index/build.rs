@@ -32,6 +32,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) chunk: usize,
     /// How hard the compressor tries.
     pub(crate) level: i32,
+    /// Told, once the text is read, why it ends before its end.
+    pub(crate) cut: &'a (dyn Fn() -> Option<String> + Sync),
     /// Is told how many bytes of text are done.
     pub(crate) progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -115,6 +117,7 @@ pub(crate) fn build(
         };
         let mut writer = Collector::new(StoreWriter::new(target)?, Runs::new(scratch), facts)?;
         writer.collect(&segments, plan.progress)?;
+        writer.facts.cut = (plan.cut)().unwrap_or_default();
         Ok(writer.finish()?)
     })
 }

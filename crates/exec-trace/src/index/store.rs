@@ -406,11 +406,13 @@ fn read_facts(reader: &mut Reader<'_>) -> Result<Facts, Damaged> {
     let format = text(reader.slice()?)?;
     let is_big = reader.byte()? != 0;
     let architecture = text(reader.slice()?)?;
+    let cut = text(reader.slice()?)?;
     let mut facts = Facts {
         key,
         format,
         is_big,
         architecture,
+        cut,
         instructions: reader.number()?,
         accesses: reader.number()?,
         register_writes: reader.number()?,

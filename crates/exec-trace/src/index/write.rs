@@ -10,7 +10,7 @@ use crate::record::Time;
 /// The first bytes of every file, and the last ones.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// What stands at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
@@ -111,6 +111,8 @@ pub(crate) struct Facts {
     pub(crate) last_time: Option<Time>,
     pub(crate) cpus: Vec<u32>,
     pub(crate) registers: Vec<Box<[u8]>>,
+    /// Why the text ends before its end, empty where it does not.
+    pub(crate) cut: String,
     /// Bytes of text.
     pub(crate) text: u64,
     /// How many bytes the indexes take that only searching needs.
@@ -195,6 +197,7 @@ impl StoreWriter {
         put_slice(&mut description, facts.format.as_bytes());
         description.push(u8::from(facts.is_big));
         put_slice(&mut description, facts.architecture.as_bytes());
+        put_slice(&mut description, facts.cut.as_bytes());
         for number in [
             facts.instructions,
             facts.accesses,

@@ -70,6 +70,8 @@ pub struct Summary {
     pub lines: u64,
     /// Lines that could not be read.
     pub unparsed_lines: u64,
+    /// Why the text ends before its end: what is wrong with the compressed data behind it.
+    pub cut: Option<String>,
     /// Bytes of text.
     pub text_size: u64,
     /// Bytes of the index file, or of the compact form.

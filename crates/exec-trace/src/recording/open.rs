@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, BufReader, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use tracewire_tracefile::{Architecture, ByteOrder};
 
@@ -367,7 +367,8 @@ impl Planned<'_> {
         room: Room,
     ) -> Result<Store, OpenError> {
         let failed = io_error(path);
-        let (input, is_plain) = decompressed(input).map_err(&failed)?;
+        let cut = Cut::default();
+        let (input, is_plain) = decompressed(input, &cut).map_err(&failed)?;
         let tell = |done| {
             if let Some(progress) = self.progress {
                 progress(Progress {
@@ -381,6 +382,7 @@ impl Planned<'_> {
             key: self.key,
             chunk: self.chunk,
             level: LEVEL,
+            cut: &|| cut.0.get().cloned(),
             progress: &tell,
         };
         let target = match room.file {
@@ -413,10 +415,48 @@ impl Planned<'_> {
     }
 }
 
+/// Why compressed text ends before its end.
+#[derive(Default)]
+struct Cut(OnceLock<String>);
+
+/// What compressed data give, down to where they are damaged or cut.
+struct UpToDamage<'a, R> {
+    input: R,
+    any: bool,
+    cut: &'a Cut,
+}
+
+impl<R: Read> Read for UpToDamage<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.cut.0.get().is_some() {
+            return Ok(0);
+        }
+        match self.input.read(buffer) {
+            Ok(length) => {
+                self.any |= length > 0;
+                Ok(length)
+            }
+            Err(error) if self.any && error.kind() != io::ErrorKind::Interrupted => {
+                self.cut.0.get_or_init(|| error.to_string());
+                Ok(0)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// The text of a trace that may be compressed, told by its first bytes; whether it is not.
 fn decompressed<'a>(
     mut input: impl Read + Send + 'a,
+    cut: &'a Cut,
 ) -> io::Result<(Box<dyn Read + Send + 'a>, bool)> {
+    let up_to_damage = |input: Box<dyn Read + Send + 'a>| -> Box<dyn Read + Send + 'a> {
+        Box::new(UpToDamage {
+            input,
+            any: false,
+            cut,
+        })
+    };
     let mut first = Vec::new();
     (&mut input).take(4).read_to_end(&mut first)?;
     let compression = Compression::detect(&first);
@@ -425,9 +465,12 @@ fn decompressed<'a>(
         Compression::None => (Box::new(input), true),
         Compression::Gzip => {
             let input = BufReader::with_capacity(1 << 18, input);
-            (Box::new(flate2::bufread::MultiGzDecoder::new(input)), false)
+            (
+                up_to_damage(Box::new(flate2::bufread::MultiGzDecoder::new(input))),
+                false,
+            )
         }
-        Compression::Zstandard => (Box::new(zstd::Decoder::new(input)?), false),
+        Compression::Zstandard => (up_to_damage(Box::new(zstd::Decoder::new(input)?)), false),
     })
 }
 
@@ -453,6 +496,7 @@ fn recording(
         last_time: facts.last_time,
         lines: facts.lines,
         unparsed_lines: facts.unparsed,
+        cut: (!facts.cut.is_empty()).then(|| facts.cut.clone()),
         text_size: facts.text,
         index_size: store.bytes().len() as u64,
         search_size: facts.search,
