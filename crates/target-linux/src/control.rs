@@ -78,6 +78,7 @@ impl Process {
             }
             None => {
                 // It was stopped in a way in which the kernel takes no signal along: it is sent one.
+                thread.sent.push(signal);
                 // SAFETY: tkill takes plain numbers.
                 unsafe { libc::syscall(libc::SYS_tkill, id, signal) };
             }

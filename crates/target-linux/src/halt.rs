@@ -58,12 +58,20 @@ impl Process {
 
     /// Takes note of what a wait tells of a known thread. What cannot wait is done; what can is left pending.
     pub(crate) fn note(&mut self, id: Tid, status: Status) {
+        let own = self.id;
         match status {
             Status::Exited(_) | Status::Killed(..) => self.note_end(id, status),
             Status::Event(libc::PTRACE_EVENT_EXIT) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
                     thread.exiting = true;
+                    if id == own {
+                        // A first thread that ends before the others has the last word all the same.
+                        self.first_end = thread
+                            .stopped()
+                            .and_then(|stopped| stopped.event_message().ok())
+                            .map(|status| Status::of_end(status as libc::c_int));
+                    }
                     thread.go_on(Resume::Continue, 0);
                 }
             }
@@ -127,7 +135,10 @@ impl Process {
                             thread.go_on(Resume::Continue, 0);
                         }
                         // A thread that is gone tells of its end next.
-                        info => thread.pending = info.map(Pending::Signal),
+                        info => {
+                            thread.approved = info.is_some_and(|info| thread.was_sent(&info));
+                            thread.pending = info.map(Pending::Signal);
+                        }
                     }
                 }
                 if status == Status::Signal(libc::SIGTRAP) {
@@ -143,6 +154,7 @@ impl Process {
         };
         let debugged = self.is_debugged(id);
         self.forget_threads(|thread| thread.id == id);
+        let status = self.first_end.filter(|_| id == self.id).unwrap_or(status);
         let end = match status {
             Status::Killed(signal, core_dumped) => Event::Killed {
                 signal,

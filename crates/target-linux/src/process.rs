@@ -107,6 +107,8 @@ pub struct Process {
     pub(crate) passed_signals: Option<u64>,
     pub(crate) clock: Clock,
     pub(crate) request: Arc<Request>,
+    /// How its first thread has ended.
+    pub(crate) first_end: Option<Status>,
     /// How the process has ended.
     pub(crate) ended: Option<Event>,
     stays_on_its_thread: PhantomData<*const ()>,
@@ -238,6 +240,7 @@ impl Process {
             passed_signals: None,
             clock: Clock::default(),
             request: Arc::default(),
+            first_end: None,
             ended: None,
             stays_on_its_thread: PhantomData,
         }

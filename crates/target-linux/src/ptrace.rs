@@ -331,6 +331,11 @@ pub(crate) enum Status {
 }
 
 impl Status {
+    /// The end that a thread is about to come to, by the status that a wait will tell.
+    pub(crate) fn of_end(status: c_int) -> Self {
+        Self::decode(status)
+    }
+
     fn decode(status: c_int) -> Self {
         if libc::WIFEXITED(status) {
             return Self::Exited(libc::WEXITSTATUS(status));

@@ -37,6 +37,8 @@ pub(crate) struct Thread {
     pub(crate) debug_step: Option<Range<u64>>,
     /// The debugger knows of the pending signal and wants the program to have it.
     pub(crate) approved: bool,
+    /// Signals that it was sent for the debugger, which need not be told of them when they come.
+    pub(crate) sent: Vec<i32>,
     /// It stands where a signal can be given to it as it goes on.
     pub(crate) takes_signal: bool,
     /// It takes part in a group stop.
@@ -118,6 +120,7 @@ impl Thread {
             held: false,
             debug_step: None,
             approved: false,
+            sent: Vec::new(),
             takes_signal: false,
             group_stopped: false,
             rejoin_group_stop: false,
@@ -133,6 +136,21 @@ impl Thread {
             mid_call: false,
             stop_wanted: false,
             cpu: CpuSource::default(),
+        }
+    }
+
+    /// Whether the signal is one that it was sent for the debugger, who knows of it.
+    pub(crate) fn was_sent(&mut self, info: &libc::siginfo_t) -> bool {
+        // SAFETY: a signal that was sent names its sender; it is plain data in any case.
+        let ours = info.si_code == libc::SI_TKILL
+            && unsafe { info.si_pid() }.cast_unsigned() == std::process::id();
+        let place = self.sent.iter().position(|sent| *sent == info.si_signo);
+        match place {
+            Some(place) if ours => {
+                self.sent.swap_remove(place);
+                true
+            }
+            _ => false,
         }
     }
 
