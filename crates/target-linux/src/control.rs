@@ -62,21 +62,26 @@ impl Process {
             }
         }
         match &mut thread.pending {
-            Some(Pending::Signal(info)) if thread.approved => match signal {
+            Some(Pending::Signal(info)) if thread.approved && !thread.granted => match signal {
                 0 => {
                     thread.pending = None;
                     thread.approved = false;
                 }
-                signal if signal == info.si_signo => {}
-                signal => *info = plain_signal(signal),
+                signal => {
+                    if signal != info.si_signo {
+                        *info = plain_signal(signal);
+                    }
+                    thread.granted = true;
+                }
             },
-            Some(_) => {}
-            None if signal == 0 => {}
+            // One that it was given before, and has not gone far enough to get, it gets now.
+            _ if signal == 0 => {}
             None if thread.takes_signal => {
                 thread.pending = Some(Pending::Signal(plain_signal(signal)));
                 thread.approved = true;
+                thread.granted = true;
             }
-            None => {
+            _ => {
                 // It was stopped in a way in which the kernel takes no signal along: it is sent one.
                 thread.sent.push(signal);
                 // SAFETY: tkill takes plain numbers.

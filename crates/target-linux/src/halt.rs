@@ -137,6 +137,7 @@ impl Process {
                         // A thread that is gone tells of its end next.
                         info => {
                             thread.approved = info.is_some_and(|info| thread.was_sent(&info));
+                            thread.granted = thread.approved;
                             thread.pending = info.map(Pending::Signal);
                         }
                     }

@@ -300,6 +300,7 @@ impl Process {
     fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
         if let Some(thread) = self.threads.get_mut(&id) {
             thread.approved = false;
+            thread.granted = false;
         }
         if let Some(stopped) = self.stopped(id) {
             let _ = stopped.set_signal_info(info);

@@ -35,8 +35,10 @@ pub(crate) struct Thread {
     pub(crate) held: bool,
     /// A debugger has it step, while it is within these addresses; an empty range is one step.
     pub(crate) debug_step: Option<Range<u64>>,
-    /// The debugger knows of the pending signal and wants the program to have it.
+    /// The debugger knows of the pending signal.
     pub(crate) approved: bool,
+    /// And it has said that the program is to have it.
+    pub(crate) granted: bool,
     /// Signals that it was sent for the debugger, which need not be told of them when they come.
     pub(crate) sent: Vec<i32>,
     /// It stands where a signal can be given to it as it goes on.
@@ -120,6 +122,7 @@ impl Thread {
             held: false,
             debug_step: None,
             approved: false,
+            granted: false,
             sent: Vec::new(),
             takes_signal: false,
             group_stopped: false,
