@@ -79,6 +79,20 @@ impl Row {
                 self.latest = [Some(a.value.clone()), Some(b.value.clone())];
                 left.pop_front();
                 right.pop_front();
+            } else if a.deadline != b.deadline {
+                // The earlier one has no fellow: the other trace goes on with its next value. It may have left out
+                // what the location had already.
+                let side = usize::from(b.deadline < a.deadline);
+                let earlier = if side == 0 { a } else { b };
+                let is_known = is_again(side, earlier, &self.latest);
+                let alone = self.waiting[side].pop_front()?;
+                let mut values = [None, None];
+                values[side] = Some(shown(&alone.value));
+                self.latest[side] = Some(alone.value);
+                let [left, right] = values;
+                if !is_known {
+                    return Some((alone.place, left, right));
+                }
             } else if is_again(0, a, &self.latest) {
                 left.pop_front();
             } else if is_again(1, b, &self.latest) {

@@ -1,0 +1,127 @@
+//! `calls`, `profile`, `coverage`, `diff` and `check` as commands.
+
+use super::{run, sample, trace};
+
+#[test]
+fn functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elf, count, _) = sample(&folder, 1, 1_200_000);
+    let elf = elf.display();
+    let calls = run(&path, &format!("calls @ --elf {elf}")).code(0).stdout;
+    let names: Vec<&str> = calls
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().last().unwrap())
+        .collect();
+    assert_eq!(&names[..2], ["_start", "main"], "{calls}");
+    assert!(
+        names.iter().filter(|name| **name == "fib").count() >= 5,
+        "{calls}"
+    );
+    let shallow = run(&path, &format!("calls @ --elf {elf} --depth 1 --json"))
+        .code(0)
+        .json();
+    assert_eq!(shallow.len(), 2);
+    assert_eq!(shallow[0]["instructions"], count);
+    let folded = run(&path, &format!("calls @ --elf {elf} --folded"))
+        .code(0)
+        .stdout;
+    let total: u64 = folded
+        .lines()
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(total, count);
+    assert!(folded.contains("_start;main;scatter;mix "), "{folded}");
+
+    let profile = run(&path, &format!("profile @ --elf {elf} --json"))
+        .code(0)
+        .json();
+    let own: u64 = profile.iter().map(|one| one["own"].as_u64().unwrap()).sum();
+    assert_eq!(own, count);
+    let text = run(&path, &format!("profile @ --elf {elf}")).code(0).stdout;
+    assert!(text.contains("scatter") && text.contains('%'), "{text}");
+
+    let coverage = run(&path, &format!("coverage @ --elf {elf}"))
+        .code(0)
+        .stdout;
+    assert!(
+        coverage.contains("mix: 16 of 16 bytes executed (100 %)"),
+        "{coverage}"
+    );
+    run(&path, &format!("coverage @ --elf {elf} --lcov"))
+        .code(2)
+        .says(&["no line numbers"]);
+    run(&path, "coverage @ --lcov").code(2).says(&["--elf"]);
+}
+
+#[test]
+fn lines_of_a_real_program() {
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target-replay/tests/data");
+    let folder = tempfile::tempdir().unwrap();
+    let elf = folder.path().join("p.elf");
+    let packed = std::process::Command::new("zstd")
+        .args(["-dqf", "-o"])
+        .arg(&elf)
+        .arg(data.join("aarch64.elf.zst"))
+        .status()
+        .unwrap();
+    assert!(packed.success());
+    // The fixtures are nobody's to write an index beside.
+    let path = folder.path().join("aarch64.trace.zst");
+    std::fs::copy(data.join("aarch64.trace.zst"), &path).unwrap();
+    let lcov = run(&path, &format!("coverage @ --lcov --elf {}", elf.display()))
+        .code(0)
+        .stdout;
+    let calls = run(&path, &format!("calls @ --json --elf {}", elf.display()))
+        .code(0)
+        .json();
+    for name in ["main", "fibonacci", "sort"] {
+        let entered: u64 = calls
+            .iter()
+            .filter(|one| one["function"] == name)
+            .map(|one| one["calls"].as_u64().unwrap())
+            .sum();
+        assert!(
+            lcov.contains(&format!("FNDA:{entered},{name}\n")),
+            "{name} {entered}\n{lcov:.1000}"
+        );
+    }
+    assert!(lcov.contains("DA:") && lcov.contains("end_of_record"));
+}
+
+#[test]
+fn faults_and_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _, _) = sample(&folder, 1, 100_000);
+    run(&path, "check @").code(0).says(&["no fault"]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let planted = text.replacen("500 clk R ", "500 clk Q ", 1);
+    assert_ne!(planted, text);
+    let broken = trace(&folder, &planted);
+    let found = run(&broken, "check --json @").code(1).json();
+    let line = planted
+        .lines()
+        .position(|line| line.starts_with("500 clk Q"))
+        .unwrap()
+        + 1;
+    let garbage = found.iter().find(|one| one["line"] == line).unwrap();
+    assert_eq!(garbage["severity"], "error");
+    let message = garbage["message"].as_str().unwrap();
+    assert!(
+        message.contains("expected a cpu number, MR, MW or R"),
+        "{message}"
+    );
+    let shown = run(&broken, "check @").code(1).stdout;
+    assert!(shown.contains("^ expected"), "{shown}");
+
+    run(&path, &format!("diff @ {}", path.display())).code(0);
+    let outcome = run(&path, &format!("diff @ {} --json", broken.display()))
+        .code(1)
+        .json();
+    assert_eq!(outcome[0]["kind"], "value");
+    assert!(outcome[0].get("right").is_none());
+    run(&path, "diff @ /nonexistent").code(2);
+    run(&path, "calls /dev/null")
+        .code(2)
+        .says(&["no execution trace"]);
+}

@@ -1,0 +1,194 @@
+//! `convert`: every form, and back.
+
+use std::process::Command;
+
+use super::{run, sample, support, trace};
+
+#[test]
+fn the_compact_form_gives_the_text_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _, _) = sample(&folder, 2, 300_000);
+    let out = folder.path().join("s.twx");
+    run(&path, &format!("convert @ {}", out.display())).code(0);
+    let text = std::fs::read(&path).unwrap();
+    let size = std::fs::metadata(&out).unwrap().len();
+    assert!(size * 8 < text.len() as u64, "{size} of {}", text.len());
+    let back = folder.path().join("back.trace");
+    run(&out, &format!("convert @ {}", back.display())).code(0);
+    assert_eq!(std::fs::read(&back).unwrap(), text);
+    // And it is looked at as the text is.
+    for words in [
+        "info --json @",
+        "show --json @ --instruction 1000..1010",
+        "find @ --register sp",
+        "check @",
+    ] {
+        let (of_text, of_compact) = (run(&path, words), run(&out, words));
+        assert_eq!(of_text.code, of_compact.code);
+        if !words.starts_with("info") {
+            assert_eq!(of_text.stdout, of_compact.stdout, "{words}");
+        }
+    }
+    run(
+        &path,
+        &format!("convert @ {}", folder.path().join("x.unknown").display()),
+    )
+    .code(2)
+    .says(&["the name tells no format"]);
+}
+
+#[test]
+fn text_forms_tell_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _, _) = sample(&folder, 2, 200_000);
+    for form in ["qemu4v", "microtesk", "tarmac"] {
+        let out = folder.path().join(format!("out.{form}"));
+        run(&path, &format!("convert @ {}", out.display())).code(0);
+        let info = run(&out, "info --json @").code(0).json();
+        assert_eq!(info[0]["format"], form);
+        assert_eq!(info[0]["architecture"], "mips");
+        run(&path, &format!("diff @ {}", out.display()))
+            .code(0)
+            .says(&["no difference"]);
+        run(&out, "check @").code(0);
+        if form == "qemu4v" {
+            assert_eq!(std::fs::read(&out).unwrap(), std::fs::read(&path).unwrap());
+        }
+    }
+    // What a form cannot say.
+    let partly = trace(
+        &folder,
+        "1 clk cpu0 IT (1) 00008000 d503201f O EL1h_ns : NOP\n1 clk cpu0 R X1 --------00000001\n\
+         2 clk cpu0 IT (2) 00008004 d503201f O EL1h_ns : NOP\n2 clk cpu0 R X1 0000000000000000\n\
+         3 clk cpu0 IT (3) 00008008 d503201f O EL1h_ns : NOP\n3 clk cpu0 R X1<31:0> 00000005\n",
+    );
+    let ran = run(&partly, "convert @ - --to qemu4v").code(0);
+    assert!(
+        ran.stdout.ends_with("3 clk R X1 0000000000000005\n"),
+        "{}",
+        ran.stdout
+    );
+    ran.says(&["1 records are left out"]);
+}
+
+#[test]
+fn signals_time_lines_and_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elf, count, _) = sample(&folder, 1, 200_000);
+    let vcd = run(&path, "convert @ - --to vcd --instruction 0..100")
+        .code(0)
+        .stdout;
+    assert!(
+        vcd.contains("$timescale 1 ns $end") && vcd.contains("$var wire 32 ! pc $end"),
+        "{vcd:.500}"
+    );
+    let times = vcd.lines().filter(|line| line.starts_with('#')).count();
+    assert_eq!(times, 100);
+    // The first write: `lui sp`.
+    let id = vcd
+        .lines()
+        .find(|line| line.ends_with(" r29 $end"))
+        .unwrap()
+        .split(' ')
+        .nth(3)
+        .unwrap();
+    let behind = vcd.lines().skip_while(|line| *line != "#1").skip(1);
+    let first: Vec<&str> = behind.take_while(|line| !line.starts_with('#')).collect();
+    let is_write = |line: &&str| line.starts_with("b1000") && line.ends_with(&format!(" {id}"));
+    assert!(first.iter().any(is_write), "{first:?}");
+
+    let elf = elf.display();
+    let chrome = run(&path, &format!("convert @ - --to chrome --elf {elf}"))
+        .code(0)
+        .stdout;
+    let parsed: serde_json::Value = serde_json::from_str(&chrome).unwrap();
+    let events = parsed["traceEvents"].as_array().unwrap();
+    let (mut depth, mut deepest) = (0i32, 0);
+    for event in events {
+        match event["ph"].as_str().unwrap() {
+            "B" => depth += 1,
+            "E" => depth -= 1,
+            _ => {}
+        }
+        assert!(depth >= 0);
+        deepest = deepest.max(depth);
+    }
+    assert_eq!(depth, 0);
+    assert!(deepest >= 4 && events.iter().any(|event| event["name"] == "mix"));
+
+    let lines = run(&path, "convert @ - --to jsonl").code(0).json();
+    assert_eq!(lines.len() as u64, count);
+    assert_eq!(lines[0]["disassembly"], "lui sp,0x8021");
+}
+
+#[test]
+fn gdb_opens_the_trace_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elf, _, _) = sample(&folder, 1, 100_000);
+    let out = folder.path().join("out.tf");
+    run(
+        &path,
+        &format!("convert @ {} --instruction 100..200", out.display()),
+    )
+    .code(0);
+    let info = run(&out, "info --json @").code(0).json();
+    assert_eq!(
+        (&info[0]["kind"], &info[0]["frames"]),
+        (&"trace-file".into(), &100.into())
+    );
+    let expected = run(&path, "show --json @ --instruction 150")
+        .code(0)
+        .json()
+        .remove(0);
+    let said = Command::new("gdb-multiarch")
+        .args(["-nx", "-batch", "-ex", "set endian big"])
+        .args(["-ex", &format!("target tfile {}", out.display())])
+        .args([
+            "-ex",
+            "tfind 50",
+            "-ex",
+            "p/x $pc",
+            "-ex",
+            "p/x $sp",
+            "-ex",
+            "p $trace_timestamp",
+        ])
+        .arg(elf)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let value = |name: &str| {
+        let text = expected["registers"][name].as_str().unwrap();
+        format!("= {:#x}", u64::from_str_radix(&text[2..], 16).unwrap())
+    };
+    assert!(
+        said.contains(&value("pc")) && said.contains(&value("r29")),
+        "{said}"
+    );
+    assert!(said.contains("= 151"), "{said}");
+}
+
+#[test]
+fn pipes_and_compression() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, count, _) = sample(&folder, 1, 60_000);
+    let text = std::fs::read(&path).unwrap();
+    let gz = folder.path().join("s.gz");
+    let gzip = Command::new("gzip").arg("-c").arg(&path).output().unwrap();
+    std::fs::write(&gz, &gzip.stdout).unwrap();
+    for file in [&path, &gz] {
+        let ran = support::tracewire()
+            .args(["info", "--json", "-"])
+            .stdin(std::fs::File::open(file).unwrap())
+            .output()
+            .unwrap();
+        let ran = support::ran(ran).code(0);
+        assert_eq!(ran.json()[0]["instructions"], count);
+    }
+    let info = run(&gz, "info --json @").code(0).json();
+    assert_eq!(info[0]["instructions"], count);
+    assert_eq!(info[0]["text_size"], text.len());
+    // Half of it.
+    std::fs::write(&gz, &gzip.stdout[..gzip.stdout.len() / 2]).unwrap();
+    run(&gz, "check @").code(1);
+}
