@@ -93,8 +93,8 @@ impl Assembler {
             .zip(self.words)
             .map(|(at, (word, target))| match target {
                 Target::None => word,
-                Target::Branch(to) => word | (places[to].wrapping_sub(at + 4) & 0xffff) << 6,
-                Target::Call(to) => places[to] / 4 << 6,
+                Target::Branch(to) => word | ((places[to].wrapping_sub(at + 4) & 0xffff) << 6),
+                Target::Call(to) => (places[to] / 4) << 6,
             });
         (words.collect(), self.labels)
     }
