@@ -25,7 +25,7 @@ fn settings() -> Settings {
 }
 
 impl LiveProgram {
-    /// Starts the program of [`LiveProgram::launch`], which stands before its first instruction.
+    /// Starts the program of a launch, which stands before its first instruction.
     ///
     /// # Errors
     /// As [`Process::launch`].
