@@ -5,7 +5,7 @@ use libc::user_regs_struct;
 use crate::maps::{self, ThreadStatus};
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
-use crate::thread::State;
+use crate::thread::{Pending, State};
 use crate::width::Width;
 
 /// The instruction `syscall`.
@@ -117,10 +117,69 @@ impl Process {
         let gate = self.gate()?;
         let held = self.threads.get_mut(&thread)?.pending.take();
         let result = self.system_call_by(thread, gate, number, arguments);
-        if let (Some(entry), Some(held)) = (self.threads.get_mut(&thread), held) {
-            entry.pending = Some(held);
+        if let Some(held) = held {
+            if let Pending::Signal(info) = &held {
+                self.meet_signal(thread, info);
+            }
+            if let Some(entry) = self.threads.get_mut(&thread) {
+                entry.pending = Some(held);
+            }
         }
         result
+    }
+
+    /// Brings a thread that was about to get a signal to where it is that again: at the end of a system call for us the
+    /// kernel would take none along. It executes nothing of its own meanwhile.
+    fn meet_signal(&mut self, thread: Tid, info: &libc::siginfo_t) {
+        let signal = info.si_signo;
+        let blocked = self
+            .stopped(thread)
+            .and_then(|stopped| stopped.signal_mask().ok())
+            .is_none_or(|mask| mask & bit(signal) != 0);
+        if blocked {
+            return;
+        }
+        let send = |signal: i32| {
+            // SAFETY: tkill takes plain numbers.
+            unsafe { libc::syscall(libc::SYS_tkill, thread, signal) };
+        };
+        send(signal);
+        let mut others = Vec::new();
+        loop {
+            let Some(entry) = self.threads.get_mut(&thread) else {
+                return;
+            };
+            entry.go_on(Resume::Continue, 0);
+            let Ok(status) = wait_for(thread) else {
+                self.forget_threads(|other| other.id == thread);
+                return;
+            };
+            match status {
+                Status::Signal(met) => {
+                    entry.has_stopped();
+                    if met == signal {
+                        entry.takes_signal = true;
+                        break;
+                    }
+                    others.push(met);
+                }
+                Status::GroupStop(_) => {
+                    entry.has_stopped();
+                    entry.rejoin_group_stop = true;
+                }
+                Status::Interrupted => entry.has_stopped(),
+                status => {
+                    self.note(thread, status);
+                    if self.stopped(thread).is_none() {
+                        return;
+                    }
+                }
+            }
+        }
+        others.into_iter().for_each(send);
+        if let Some(stopped) = self.stopped(thread) {
+            let _ = stopped.set_signal_info(info);
+        }
     }
 
     fn system_call_by(
@@ -280,12 +339,17 @@ impl Process {
 
     /// A thread that may make system calls for us and has nothing to lose by it.
     pub(crate) fn volunteer(&mut self) -> Option<Tid> {
-        let thread = self
+        let idle = self
             .threads
             .values()
             .filter(|thread| thread.process == self.id && !thread.exiting)
             .filter(|thread| !thread.enters_call && !thread.mid_call)
-            .filter(|thread| matches!(thread.state, State::Stopped(_)))
+            .filter(|thread| matches!(thread.state, State::Stopped(_)));
+        // Rather one that is not about to get a signal.
+        let thread = idle
+            .clone()
+            .filter(|thread| thread.pending.is_none())
+            .chain(idle)
             .find(|thread| {
                 ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())
             })?

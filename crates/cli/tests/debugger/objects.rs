@@ -144,7 +144,7 @@ fn memory_is_searched_and_compared() {
         "The following monitor commands are supported:",
         "Protocol debug output enabled.",
         "There are no tracepoints.",
-        "a trap; 0 hits",
+        "; 0 hits, 0 bytes",
     ] {
         let both = format!("{}{}", said.output, said.errors);
         assert!(both.contains(words), "{words} in {both}");
