@@ -144,6 +144,7 @@ impl Block {
     }
 
     /// The numbers of a class, if they were read already.
+    #[inline]
     pub(crate) fn known_column(&self, class: Class) -> Option<&Column> {
         self.columns[class as usize].get()
     }

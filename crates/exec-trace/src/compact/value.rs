@@ -55,6 +55,7 @@ impl RegisterValue {
     }
 
     /// The number, where the register has at most 64 bits and all are known.
+    #[inline]
     #[must_use]
     pub fn known(&self) -> Option<u64> {
         let all = digits_mask(u32::from(self.digits));
@@ -137,7 +138,18 @@ impl RegisterValue {
 
     /// Writes a value to all of the register: unknown digits stay as they were, bits above it are not there any
     /// more.
+    #[inline]
     pub fn write(&mut self, value: &Self) {
+        if value.high.is_empty() && value.known().is_some() {
+            self.digits = value.digits;
+            self.low = value.low;
+            self.high.clear();
+        } else {
+            self.write_some(value);
+        }
+    }
+
+    fn write_some(&mut self, value: &Self) {
         self.digits = value.digits;
         let bits = u32::from(value.digits) * 4;
         self.high

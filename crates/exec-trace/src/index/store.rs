@@ -300,7 +300,11 @@ impl Store {
         Ok(BlockAt::new(row, Block::read(frame, expected, segment)?))
     }
 
+    #[inline]
     pub(crate) fn column<'a>(&self, at: &'a BlockAt, class: Class) -> Result<&'a Column, Damaged> {
+        if let Some(column) = at.block.known_column(class) {
+            return Ok(column);
+        }
         at.block.column(class, self.column_frame(at, class)?)
     }
 

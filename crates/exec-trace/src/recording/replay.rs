@@ -4,11 +4,11 @@ use tracewire_tracefile::Address;
 
 use super::memory::known_bytes;
 use super::registers::registers_at;
-use super::scan::{CodeId, Effect, OpenBlock, Step};
+use super::scan::{Effect, OpenBlock, Step};
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
 use crate::compact::map::Map;
-use crate::compact::part::{GRANULE, parts};
+use crate::compact::part::{GRANULE, Part, parts};
 use crate::index::{Entry, PageState};
 use crate::record::{AccessKind, CpuNumber, InstructionNumber};
 
@@ -28,6 +28,8 @@ pub struct Replay<'a> {
     accessed: Map<u64, PageState>,
     /// What the recording told.
     told: Map<u64, [Option<u8>; 8]>,
+    /// Room for the parts of an access.
+    parts: Vec<Part>,
 }
 
 impl Recording {
@@ -46,6 +48,7 @@ impl Recording {
             base: from,
             accessed: Map::default(),
             told: Map::default(),
+            parts: Vec::new(),
         };
         let cpus = self.ask(|store| {
             let mut cpus = Vec::new();
@@ -110,8 +113,7 @@ impl<'a> Replay<'a> {
         let slot = (self.next - block.at.row.first) as u32 + 1;
         let order = self.recording.order;
         let count = self.recording.names.len();
-        let (cpus, accessed) = (&mut self.cpus, &mut self.accessed);
-        let mut cut = Vec::new();
+        let (cpus, accessed, cut) = (&mut self.cpus, &mut self.accessed, &mut self.parts);
         block.effects(slot, order, |effect| match effect {
             Effect::Register(write) => {
                 let values = registers_of(cpus, write.cpu.0, count);
@@ -124,7 +126,7 @@ impl<'a> Replay<'a> {
                 }
             }
             Effect::Access(access) => {
-                parts(access.form(), 0, order, |row| access.row(row), &mut cut);
+                parts(access.form(), 0, order, |row| access.row(row), cut);
                 for part in cut.drain(..) {
                     let entry = Entry {
                         slot: 0,
@@ -152,7 +154,7 @@ impl<'a> Replay<'a> {
     /// Executes instructions until the next to execute is one that is meant, of those before `end`. The instruction
     /// that is about to execute now counts. False where none came: then it stands at `end`, or at the end.
     ///
-    /// `is_meant` is asked once for each kind of execution of each instruction.
+    /// `is_meant` is not asked each time: its answer is to depend on [`Step::code_id`] only.
     ///
     /// # Errors
     ///
@@ -162,13 +164,23 @@ impl<'a> Replay<'a> {
         end: InstructionNumber,
         mut is_meant: impl FnMut(&Step<'_>) -> bool,
     ) -> Result<bool, ReadError> {
-        let mut meant: Map<CodeId, bool> = Map::default();
+        // What is known of the forms of the block.
+        let mut meant: Vec<Option<bool>> = Vec::new();
+        let mut first = None;
         while self.next < end.0 {
             let Some(step) = self.step() else {
                 return Ok(false);
             };
-            let code = step.code_id();
-            if *meant.entry(code).or_insert_with(|| is_meant(&step)) {
+            let row = &step.block.at.row;
+            if first != Some(row.first) {
+                first = Some(row.first);
+                meant.clear();
+            }
+            let local = usize::from(step.place.local);
+            if meant.len() <= local {
+                meant.resize(local + 1, None);
+            }
+            if *meant[local].get_or_insert_with(|| is_meant(&step)) {
                 return Ok(true);
             }
             self.advance()?;
