@@ -71,7 +71,7 @@ impl Names {
 /// A value that is written: of a register, or a byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Written {
-    Register(RegisterValue),
+    Register(Box<RegisterValue>),
     Byte(u8),
 }
 
@@ -171,8 +171,10 @@ impl<'a> Stream<'a> {
                                     Some(part) => value.write_part(part, &write.value()),
                                     None => value = write.value(),
                                 }
-                                item.writes
-                                    .push((Key::Register(*key), Written::Register(value)));
+                                item.writes.push((
+                                    Key::Register(*key),
+                                    Written::Register(Box::new(value)),
+                                ));
                             }
                         }
                         Effect::Access(access) => {

@@ -16,8 +16,9 @@ struct Waiting {
 
 #[derive(Default)]
 struct Row {
-    /// The values that wait for the other trace; only one of the two has any.
-    waiting: [VecDeque<Waiting>; 2],
+    /// The values that wait for the other trace; only one of the two has any. Gone when nothing waits: there are as
+    /// many rows as bytes that were written.
+    waiting: Option<Box<[VecDeque<Waiting>; 2]>>,
     /// What each trace wrote last that was told or found in the other.
     latest: [Option<Written>; 2],
 }
@@ -63,10 +64,15 @@ fn shown(value: &Written) -> String {
 }
 
 impl Row {
+    fn is_waiting(&self, side: usize) -> bool {
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|waiting| !waiting[side].is_empty())
+    }
+
     /// Puts the values that both traces have side by side; gives those that differ.
     fn settle(&mut self) -> Option<(Place, Option<String>, Option<String>)> {
         loop {
-            let [left, right] = &mut self.waiting;
+            let [left, right] = &mut **self.waiting.as_mut()?;
             let (Some(a), Some(b)) = (left.front(), right.front()) else {
                 return None;
             };
@@ -85,7 +91,7 @@ impl Row {
                 let side = usize::from(b.deadline < a.deadline);
                 let earlier = if side == 0 { a } else { b };
                 let is_known = is_again(side, earlier, &self.latest);
-                let alone = self.waiting[side].pop_front()?;
+                let alone = [left, right][side].pop_front()?;
                 let mut values = [None, None];
                 values[side] = Some(shown(&alone.value));
                 self.latest[side] = Some(alone.value);
@@ -125,7 +131,7 @@ impl Values {
         let deadline = self.now + self.window;
         for (key, value) in &item.writes {
             let row = self.rows.entry(*key).or_default();
-            row.waiting[side].push_back(Waiting {
+            row.waiting.get_or_insert_default()[side].push_back(Waiting {
                 value: value.clone(),
                 place,
                 deadline,
@@ -133,8 +139,10 @@ impl Values {
             while let Some((place, left, right)) = row.settle() {
                 self.told.push((place, *key, left, right));
             }
-            if !row.waiting[side].is_empty() {
+            if row.is_waiting(side) {
                 self.deadlines.push_back((deadline, *key));
+            } else if !row.is_waiting(1 - side) {
+                row.waiting = None;
             }
         }
     }
@@ -162,8 +170,11 @@ impl Values {
                 continue;
             };
             for side in [0, 1] {
-                while let Some(late) =
-                    row.waiting[side].pop_front_if(|waiting| waiting.deadline < self.now || is_end)
+                let is_late = |waiting: &mut Waiting| waiting.deadline < self.now || is_end;
+                while let Some(late) = row
+                    .waiting
+                    .as_mut()
+                    .and_then(|waiting| waiting[side].pop_front_if(is_late))
                 {
                     // The other trace may have left out what it had already.
                     let other = row.latest[1 - side].as_ref();
