@@ -34,6 +34,9 @@ pub struct Coverage {
 /// How far apart two addresses are that may begin an instruction.
 const SMALLEST: u64 = 2;
 
+/// The largest part of a function that is looked through for lines, in bytes: more is a damaged program's.
+const LARGEST: u64 = 16 << 20;
+
 impl Coverage {
     /// Of a range of instructions.
     ///
@@ -103,7 +106,8 @@ impl Coverage {
         for function in functions::named(Some(symbols)) {
             for (start, end) in &function.ranges {
                 let mut address = start.0;
-                while address < end.0 {
+                let end = end.0.min(start.0.saturating_add(LARGEST));
+                while address < end {
                     let executed = self.instructions.get(&address);
                     if let Some(place) = symbols.place(Address(address))
                         && let Some(file) = place.file
@@ -115,7 +119,7 @@ impl Coverage {
                         *line = (*line).max(count);
                     }
                     let size = executed.map_or(0, |one| u64::from(one.size));
-                    address += size.max(SMALLEST);
+                    address = address.saturating_add(size.max(SMALLEST));
                 }
             }
             if let Some(file) = &function.file {
@@ -183,11 +187,11 @@ impl Coverage {
                 row(out, address, one)?;
             }
             let mut bytes = 0;
-            let inside = self.instructions.range(*start..*end);
+            let inside = self.instructions.range(*start..(*end).max(*start));
             for (_, one) in inside.clone() {
                 bytes += u64::from(one.size);
             }
-            let size = end - start;
+            let size = end.saturating_sub(*start);
             let share = (bytes * 100).checked_div(size).unwrap_or(0);
             writeln!(
                 out,
@@ -199,7 +203,7 @@ impl Coverage {
                     writeln!(out, "{:>12}  {next:#010x}  … {} bytes", 0, address - next)?;
                 }
                 row(out, address, one)?;
-                next = address + u64::from(one.size);
+                next = address.saturating_add(u64::from(one.size));
             }
             if next < *end && bytes > 0 {
                 writeln!(out, "{:>12}  {next:#010x}  … {} bytes", 0, end - next)?;
