@@ -102,13 +102,23 @@ impl Process {
             return;
         };
         let base = registers.fs_base;
-        // One that it shares with the thread that made it is that thread's.
-        if base != 0 && !attended.threads.contains_key(&base) {
-            attended.threads.insert(base, id);
+        if base == 0 {
+            return;
+        }
+        if let Some(other) = attended.threads.get(&base).copied() {
+            // One that it shares with the thread that made it is that thread's. But the memory of a thread that ends is
+            // given to the next one before we hear of the end.
+            if !is_leaving(other) {
+                return;
+            }
             attended
                 .shared
-                .set_thread(base, crate::error::thread_id(id));
+                .forget_thread(crate::error::thread_id(other));
         }
+        attended.threads.insert(base, id);
+        attended
+            .shared
+            .set_thread(base, crate::error::thread_id(id));
     }
 
     /// Stops threads that the pads do not know yet, so that they can be introduced as they go on.
@@ -128,22 +138,30 @@ impl Process {
     }
 }
 
+/// Whether a thread has begun to end, or is no more.
+fn is_leaving(thread: Tid) -> bool {
+    /// `PF_EXITING` of the kernel.
+    const EXITING: u64 = 4;
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{thread}/stat")) else {
+        return true;
+    };
+    // Behind the name, which may hold anything: state, parent, group, session, terminal, its group, flags.
+    let flags = stat
+        .rsplit_once(')')
+        .and_then(|(_, fields)| fields.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
+}
+
 /// What this machine can do, for a program that runs on it.
 fn features(thread: Tid) -> Features {
-    use std::arch::is_x86_feature_detected;
-    use std::arch::x86_64::{__cpuid, __cpuid_count};
     /// The bit of `AT_HWCAP2` by which the kernel allows `rdfsbase`.
     const FSGSBASE: u64 = 2;
-    let leaves = __cpuid(0).eax;
     let hwcap2 = AuxiliaryVector::read(thread, Width::Bits64)
         .ok()
         .and_then(|vector| vector.get(libc::AT_HWCAP2))
         .unwrap_or(0);
     Features {
-        rdpid: leaves >= 7 && __cpuid_count(7, 0).ecx & (1 << 22) != 0,
         fsgsbase: hwcap2 & FSGSBASE != 0,
-        xgetbv1: leaves >= 0xd && __cpuid_count(0xd, 1).eax & (1 << 2) != 0,
-        avx: is_x86_feature_detected!("avx"),
-        avx512: is_x86_feature_detected!("avx512f"),
+        ..Features::of_this_machine()
     }
 }
