@@ -4,6 +4,47 @@
 //! where there is none yet, and then answers from that: what an instruction did, what registers and memory held
 //! before it, who wrote, who read, who was there.
 //!
+//! ```
+//! use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
+//! use tracewire_exec_trace::recording::{OpenOptions, Recording, Search, What};
+//! use tracewire_tracefile::{Address, Architecture};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("x.trace");
+//! let text = "\
+//! 1 clk 0 IT (1) 00000004 3c080001 A svc : lui t0,0x1
+//! 1 clk R r8 00010000
+//! 2 clk 0 IT (2) 00000008 ad080000 A svc : sw t0,0(t0)
+//! 2 clk MW4 00010000 00010000
+//! 3 clk 0 IT (3) 0000000c 8d090002 A svc : lh t1,2(t0)
+//! 3 clk MR2 00010002 0000
+//! 3 clk R r9 00000000
+//! ";
+//! std::fs::write(&path, text)?;
+//! // The second time the index is there.
+//! let options = OpenOptions { architecture: Some(Architecture::Mips), ..OpenOptions::default() };
+//! let recording = Recording::open(&path, &options)?;
+//! assert_eq!(recording.summary().instructions, 3);
+//!
+//! // Registers and memory before the last instruction. What no line tells is not known.
+//! let last = InstructionNumber(2);
+//! let r8 = recording.register("r8").expect("it is written");
+//! let r9 = recording.register("r9").expect("it is written");
+//! assert_eq!(recording.register_at(CpuNumber(0), r8, last)?.known(), Some(0x10000));
+//! assert!(recording.register_at(CpuNumber(0), r9, last)?.is_unknown());
+//! let mut bytes = [None; 6];
+//! recording.memory_at(last, Address(0x10000), &mut bytes)?;
+//! assert_eq!(bytes, [Some(0), Some(1), Some(0), Some(0), None, None]);
+//!
+//! // Who wrote what it reads?
+//! let read = recording.instruction(last)?.expect("there is one").accesses[0].address;
+//! let search = Search::new(What::Write, read.0..=read.0);
+//! assert_eq!(recording.find_last(&search, last)?, Some(InstructionNumber(1)));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What is known
 //!
 //! The state *before* instruction `n` is what the instructions before it left behind.
