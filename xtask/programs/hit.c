@@ -1,28 +1,80 @@
-/* What `cargo xtask bench hit` traces: one function called again and again, and how long a call took.  */
+/* What `cargo xtask bench hit` traces: one function called again and again, by one thread or several, and how long a call
+   took.  `hit floor` tells what no tracer can do without: the copy of a frame of the same size, and its time.  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <x86intrin.h>
 
-static volatile long sink;
+static _Thread_local volatile long sink;
+static long calls;
+static pthread_barrier_t barrier;
 
 __attribute__ ((noinline)) static void
 work (long index, const char *text)
 {
+  /* Five bytes long, as gdbserver's fast tracepoints want it.  */
+  __asm__ volatile (".byte 0x0f, 0x1f, 0x44, 0x00, 0x00");
   sink += index + text[0];
+}
+
+static double
+now (void)
+{
+  struct timespec time;
+  clock_gettime (CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static void *
+run (void *unused)
+{
+  for (long i = 0; i < 100; i++)
+    work (i, "warm");
+  pthread_barrier_wait (&barrier);
+  for (long i = 0; i < calls; i++)
+    work (i, "text");
+  pthread_barrier_wait (&barrier);
+  return unused;
+}
+
+static double
+memory_copied (void)
+{
+  static char from[400], to[1 << 20];
+  double start = now ();
+  for (long i = 0; i < calls; i++)
+    {
+      char *frame = to + i * 352 % (sizeof to - 400);
+      memcpy (frame, from, 326);
+      *(volatile unsigned long long *) frame = __rdtsc ();
+    }
+  return now () - start;
 }
 
 int
 main (int argc, char **argv)
 {
-  long calls = argc > 1 ? atol (argv[1]) : 1000;
-  struct timespec start, end;
+  int floor = argc > 1 && strcmp (argv[1], "floor") == 0;
+  calls = !floor && argc > 1 ? atol (argv[1]) : 1000000;
+  if (floor)
+    {
+      printf ("nanoseconds per call: %.3f\n", memory_copied () / calls);
+      return 0;
+    }
+  int threads = argc > 2 ? atoi (argv[2]) : 1;
+  pthread_t ids[64];
+  pthread_barrier_init (&barrier, 0, threads);
+  for (int i = 1; i < threads && i < 64; i++)
+    pthread_create (&ids[i], 0, run, 0);
   for (long i = 0; i < 100; i++)
     work (i, "warm");
-  clock_gettime (CLOCK_MONOTONIC, &start);
+  pthread_barrier_wait (&barrier);
+  double start = now ();
   for (long i = 0; i < calls; i++)
     work (i, "text");
-  clock_gettime (CLOCK_MONOTONIC, &end);
-  double nanoseconds = (end.tv_sec - start.tv_sec) * 1e9 + (end.tv_nsec - start.tv_nsec);
-  printf ("nanoseconds per call: %.3f\n", nanoseconds / calls);
+  pthread_barrier_wait (&barrier);
+  printf ("nanoseconds per call: %.3f\n", (now () - start) / calls / threads);
   return 0;
 }

@@ -11,6 +11,28 @@ pub enum Torture {
     /// Compile random tracepoints and hold what the code does against the trap mechanism, then let many threads and
     /// signals hit at once
     JumpPad(JumpPad),
+    /// Put jumps on every instruction of libc, of a C++ program and of a Rust program, kill Tracewire at random moments, and
+    /// collect through wild pointers
+    Jumps(Jumps),
+}
+
+#[derive(clap::Args)]
+pub struct Jumps {
+    /// How many instructions of each of the three
+    #[arg(long, default_value_t = 1_000_000)]
+    sites: u64,
+    /// How many at once
+    #[arg(long, default_value_t = 2000)]
+    batch: u64,
+    /// Every how many batches a seventh of the sites is counted by breakpoints, too
+    #[arg(long, default_value_t = 12)]
+    counted: u64,
+    /// How many kills
+    #[arg(long, default_value_t = 500)]
+    kills: u64,
+    /// What the wild addresses are made from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(clap::Args)]
@@ -44,6 +66,7 @@ pub fn run(what: &Torture) -> Result<()> {
     match what {
         Torture::Repair(arguments) => repair(arguments),
         Torture::JumpPad(arguments) => jump_pad(arguments),
+        Torture::Jumps(arguments) => jumps(arguments),
     }
 }
 
@@ -69,5 +92,27 @@ fn jump_pad(arguments: &JumpPad) -> Result<()> {
         )
         .env("TRACEWIRE_JUMP_PAD_SEED", arguments.seed.to_string())
         .env("TRACEWIRE_JUMP_PAD_SECONDS", arguments.seconds.to_string());
+    workspace::run(&mut test)
+}
+
+fn jumps(arguments: &Jumps) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args([
+        "--quiet",
+        "-p",
+        "tracewire-target-linux",
+        "--test",
+        "torture",
+    ])
+    .args(["--", "--nocapture"])
+    .env("TRACEWIRE_TORTURE_SITES", arguments.sites.to_string())
+    .env("TRACEWIRE_TORTURE_BATCH", arguments.batch.to_string())
+    .env("TRACEWIRE_TORTURE_COUNTED", arguments.counted.to_string());
+    workspace::run(&mut test)?;
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
+        .args(["jumps::", "--", "--nocapture"])
+        .env("TRACEWIRE_KILL_TIMES", arguments.kills.to_string())
+        .env("TRACEWIRE_WILD_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }

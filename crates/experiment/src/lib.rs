@@ -20,6 +20,12 @@
 //! A frame holds the register block first, then the stamps (`$trace_timestamp`, `$trace_thread`, `$trace_cpu`) if
 //! [`Options::stamp`] says so, then memory and variables in the order of the actions.
 //!
+//! Where the target can run code of ours in the program, a tracepoint is compiled and served there ([`Mechanism`]): the
+//! [`Target`] provides shared memory and puts the code in, and the experiment takes the frames from the rings in the order of
+//! their times, whenever it is asked to look. What cannot be compiled or put in is a trap, and [`Experiment::served`] says why.
+//! Trace state variables then live in the shared memory, so that a tracepoint served by a pad and one served by a trap see
+//! one value.
+//!
 //! # What GDB's manual leaves open
 //! - *Unreadable memory.* gdbserver stores whatever was in its buffer. Here a value is there up to its first unreadable
 //!   byte and no further, which a reader shows as unavailable; it is counted for the summary ([`Tracepoint::missing`]),

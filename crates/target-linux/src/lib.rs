@@ -51,6 +51,14 @@
 //! than the stop. See also [`Settings::follow_cpu`] for what makes the stop itself cheap. `examples/hit_cost.rs`
 //! measures.
 //!
+//! # No stop at all
+//!
+//! A tracepoint that can be compiled is a jump into a *pad*: code of ours, near by in memory that we have the process map,
+//! which collects into memory that is shared with us, runs the displaced instructions, and jumps back
+//! ([`Target::insert_pad`](tracewire_experiment::Target::insert_pad)). ARCHITECTURE.md says what was decided about signals,
+//! forks, bad pointers and our own death; `fast` has the code. While pads run, [`run`](Process::run) looks around 50 times a
+//! second ([`HitHandler::look_around`](tracewire_experiment::HitHandler::look_around)) and takes what they have collected.
+//!
 //! # For a debugger
 //!
 //! [`resume`](Process::resume) lets threads go on one by one, to breakpoints that stop ([`insert_stop`](Process::insert_stop)),

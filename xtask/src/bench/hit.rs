@@ -43,37 +43,61 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let program = folder.path().join("hit");
     workspace::run(
         Command::new("cc")
-            .args(["-g", "-O1", "-o"])
+            .args(["-g", "-O1", "-pthread", "-o"])
             .arg(&program)
             .arg(workspace::root().join("xtask/programs/hit.c")),
     )?;
 
-    let mut ours = Turns::new("tracewire");
-    let mut gdbserver = Turns::new("gdbserver trap");
+    let fixed = folder.path().join("hit-fixed");
+    workspace::run(
+        Command::new("cc")
+            .args(["-g", "-O1", "-pthread", "-no-pie", "-o"])
+            .arg(&fixed)
+            .arg(workspace::root().join("xtask/programs/hit.c")),
+    )?;
+
+    let mut jump = Turns::new("tracewire, jump");
+    let mut two = Turns::new("tracewire, jump, two threads");
+    let mut trap = Turns::new("tracewire, trap");
+    let mut fast = Turns::new("gdbserver, fast");
+    let mut slow = Turns::new("gdbserver, trap");
     let mut uprobe = Turns::new("uprobe");
-    let mut untraced = Vec::new();
-    let mut uprobe_refused = None;
+    let (mut untraced, mut floor) = (Vec::new(), Vec::new());
+    let (mut fast_refused, mut uprobe_refused) = (None, None);
+    // A pad is so much faster that it needs more of them to be measured.
+    let many = arguments.hits * 10;
     for round in 1..=arguments.rounds {
         eprintln!("round {round} of {}", arguments.rounds);
         untraced.push(nanoseconds_per_call(
-            Command::new(&program).arg(arguments.hits.to_string()),
+            Command::new(&program).arg(many.to_string()),
         )?);
-        for (condition, turns) in [
-            (None, &mut ours.hit),
-            (Some("index < 0"), &mut ours.false_condition),
+        floor.push(nanoseconds_per_call(Command::new(&program).arg("floor"))?);
+        let false_condition = Some("index < 0");
+        for (mechanism, threads, hits, turns) in [
+            ("jump", "1", many, &mut jump),
+            ("jump", "2", many, &mut two),
+            ("trap", "1", arguments.hits, &mut trap),
         ] {
-            turns.push(with_tracewire(
-                &tracewire,
-                &program,
-                arguments.hits,
-                condition,
-            )?);
+            let run = |condition| {
+                let arguments = [&hits.to_string(), threads];
+                with_tracewire(&tracewire, &program, mechanism, &arguments, condition)
+            };
+            turns.hit.push(run(None)?);
+            turns.false_condition.push(run(false_condition)?);
         }
-        for (condition, turns) in [
-            (None, &mut gdbserver.hit),
-            (Some("index < 0"), &mut gdbserver.false_condition),
-        ] {
-            turns.push(with_gdbserver(&program, arguments.hits / 10, condition)?);
+        let hits = arguments.hits / 10;
+        slow.hit.push(with_gdbserver(&program, hits, None, false)?);
+        slow.false_condition
+            .push(with_gdbserver(&program, hits, false_condition, false)?);
+        if fast_refused.is_none() {
+            let run = |condition| with_gdbserver(&fixed, arguments.hits, condition, true);
+            match run(None).and_then(|hit| Ok((hit, run(false_condition)?))) {
+                Ok((hit, false_condition)) => {
+                    fast.hit.push(hit);
+                    fast.false_condition.push(false_condition);
+                }
+                Err(error) => fast_refused = Some(error),
+            }
         }
         if uprobe_refused.is_none() {
             match with_uprobe(&program, arguments.hits) {
@@ -84,43 +108,66 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 
     println!(
-        "untraced call            {:>10.3} µs",
+        "untraced call                      {:>10.4} µs",
         median(&untraced) / 1000.0
     );
     println!(
-        "{:<24} {:>13} {:>18} {:>16}",
+        "floor: a frame copied, and a time  {:>10.4} µs",
+        median(&floor) / 1000.0
+    );
+    println!(
+        "{:<32} {:>13} {:>18} {:>16}",
         "", "hit, µs", "false condition, µs", "hits a turn"
     );
     for (turns, hits) in [
-        (&ours, arguments.hits),
-        (&gdbserver, arguments.hits / 10),
+        (&jump, many),
+        (&two, 2 * many),
+        (&trap, arguments.hits),
+        (&fast, arguments.hits),
+        (&slow, arguments.hits / 10),
         (&uprobe, arguments.hits),
     ] {
         if !turns.hit.is_empty() {
             println!(
-                "{:<24} {:>13.2} {:>18} {:>16}",
+                "{:<32} {:>13.4} {:>18} {:>16}",
                 turns.name,
                 median(&turns.hit) / 1000.0,
                 if turns.false_condition.is_empty() {
                     "-".to_owned()
                 } else {
-                    format!("{:.2}", median(&turns.false_condition) / 1000.0)
+                    format!("{:.4}", median(&turns.false_condition) / 1000.0)
                 },
                 hits,
             );
         }
     }
+    if let Some(error) = fast_refused {
+        println!("gdbserver, fast: not measured: {error:#}");
+    }
     if let Some(error) = uprobe_refused {
         println!("uprobe: not measured: {error:#}");
     }
-    print_ratio("a hit: gdbserver / tracewire", &gdbserver.hit, &ours.hit);
-    print_ratio(
-        "a false condition: gdbserver / tracewire",
-        &gdbserver.false_condition,
-        &ours.false_condition,
-    );
-    if !uprobe.hit.is_empty() {
-        print_ratio("a hit: uprobe / tracewire", &uprobe.hit, &ours.hit);
+    for (what, peer, ours) in [
+        ("a hit: gdbserver's fast / jump", &fast.hit, &jump.hit),
+        (
+            "a false condition: gdbserver's fast / jump",
+            &fast.false_condition,
+            &jump.false_condition,
+        ),
+        ("a hit: gdbserver's trap / jump", &slow.hit, &jump.hit),
+        ("a hit: uprobe / jump", &uprobe.hit, &jump.hit),
+        ("a hit: gdbserver's trap / trap", &slow.hit, &trap.hit),
+        (
+            "a false condition: gdbserver's trap / trap",
+            &slow.false_condition,
+            &trap.false_condition,
+        ),
+        ("throughput of two threads / one", &jump.hit, &two.hit),
+        ("a hit by jump / the floor", &jump.hit, &floor),
+    ] {
+        if !peer.is_empty() {
+            print_ratio(what, peer, ours);
+        }
     }
     Ok(())
 }
@@ -143,7 +190,8 @@ fn print_ratio(what: &str, peer: &[f64], ours: &[f64]) {
 fn with_tracewire(
     tracewire: &Path,
     program: &Path,
-    hits: u64,
+    mechanism: &str,
+    arguments: &[&str],
     condition: Option<&str>,
 ) -> Result<f64> {
     let file = program.with_extension("tf");
@@ -151,26 +199,33 @@ fn with_tracewire(
     nanoseconds_per_call(
         Command::new(tracewire)
             .arg("record")
-            .args(["--circular", "--buffer-size", "5242880"])
+            .args(["--mechanism", mechanism])
+            .args(["--buffer-size", "5368709120"])
             .args(["-t", &format!("work{condition} : collect index, *text")])
             .arg("-o")
             .arg(file)
             .arg("--")
             .arg(program)
-            .arg(hits.to_string()),
+            .args(arguments),
     )
 }
 
-fn with_gdbserver(program: &Path, hits: u64, condition: Option<&str>) -> Result<f64> {
+fn with_gdbserver(program: &Path, hits: u64, condition: Option<&str>, fast: bool) -> Result<f64> {
+    const AGENT: &str = "/usr/lib/libinproctrace.so";
+    let (wrapper, command) = if fast {
+        (format!("--wrapper env LD_PRELOAD={AGENT} -- "), "ftrace")
+    } else {
+        (String::new(), "trace")
+    };
     let script = program.with_extension("gdb");
     let condition = condition.map_or_else(String::new, |condition| format!(" if {condition}"));
     fs::write(
         &script,
         format!(
             "set pagination off\nset confirm off\nset sysroot\n\
-             target remote | gdbserver --once - {} {hits}\n\
+             target remote | gdbserver --once {wrapper}- {} {hits}\n\
              break main\ncontinue\nset circular-trace-buffer on\n\
-             trace work{condition}\nactions\ncollect index, *text\nend\n\
+             {command} work{condition}\nactions\ncollect index, *text\nend\n\
              tstart\ncontinue\n",
             program.display()
         ),
