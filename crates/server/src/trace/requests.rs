@@ -15,6 +15,8 @@ impl Trace {
         request: &TraceRequest,
         target: Option<&mut impl Target>,
     ) -> Reply {
+        // What pads have collected by now counts.
+        self.experiment.look();
         match request {
             TraceRequest::Initialize => {
                 self.definitions.clear();
