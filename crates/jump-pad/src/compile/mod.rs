@@ -37,15 +37,16 @@ pub fn compile(
         .iter()
         .map(|tracepoint| Planned::new(tracepoint, options))
         .collect::<Result<Vec<_>, _>>()?;
-    let (bounds, mut slots, mut deeper) = survey(&planned, options, site)?;
+    let mut survey = Survey::new(&planned, options, site)?;
+    let bounds = std::mem::take(&mut survey.bounds);
     for (planned, bound) in planned.iter_mut().zip(bounds) {
         planned.settle(bound, options)?;
     }
     if planned.iter().any(|planned| planned.shrinks) {
-        (_, slots, deeper) = survey(&planned, options, site)?;
+        survey = Survey::new(&planned, options, site)?;
     }
-    let mut code = Code::new(options, site.0, slots)?;
-    code.deeper = deeper;
+    let mut code = Code::new(options, site.0, survey.slots)?;
+    code.deeper = survey.deeper;
     code.pad(&planned)?;
     let stack = RED_ZONE + code.room() + code.deeper;
     if stack > options.stack_limit {
@@ -63,13 +64,28 @@ pub fn compile(
     })
 }
 
-/// Goes through a pad without making it: how long frames can get, the slots, what else of the stack is used.
-fn survey(
-    planned: &[Planned],
-    options: &PadOptions<'_>,
-    site: Address,
-) -> Result<(Vec<Bound>, BTreeMap<Slot, u32>, u32), CannotCompile> {
-    let mut code = Code::new(options, site.0, BTreeMap::new())?;
-    let bounds = code.pad(planned)?;
-    Ok((bounds, code.packed_slots(), code.deeper))
+/// What there is to know of a pad before it is made.
+struct Survey {
+    /// How long frames can get.
+    bounds: Vec<Bound>,
+    slots: BTreeMap<Slot, u32>,
+    /// What else of the stack is used.
+    deeper: u32,
+}
+
+impl Survey {
+    /// Goes through a pad without making it.
+    fn new(
+        planned: &[Planned],
+        options: &PadOptions<'_>,
+        site: Address,
+    ) -> Result<Self, CannotCompile> {
+        let mut code = Code::new(options, site.0, BTreeMap::new())?;
+        let bounds = code.pad(planned)?;
+        Ok(Self {
+            bounds,
+            slots: code.packed_slots(),
+            deeper: code.deeper,
+        })
+    }
 }
