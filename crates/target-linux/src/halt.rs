@@ -59,14 +59,22 @@ impl Process {
     /// Takes note of what a wait tells of a known thread. What cannot wait is done; what can is left pending.
     pub(crate) fn note(&mut self, id: Tid, status: Status) {
         let own = self.id;
+        let debugged = self.passed_signals.is_some();
         match status {
             Status::Exited(_) | Status::Killed(..) => self.note_end(id, status),
             Status::Event(libc::PTRACE_EVENT_EXIT) => {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
                     thread.exiting = true;
-                    if id == own {
-                        // A first thread that ends before the others has the last word all the same.
+                    let by_itself = thread
+                        .stopped()
+                        .and_then(|stopped| stopped.registers().ok())
+                        .is_some_and(|registers| registers.orig_rax as i64 == libc::SYS_exit);
+                    if !by_itself {
+                        // All end together, with a status of their own.
+                        self.first_end = None;
+                    } else if id == own && debugged {
+                        // To a debugger the first thread has the last word, even where it ends before the others.
                         self.first_end = thread
                             .stopped()
                             .and_then(|stopped| stopped.event_message().ok())
