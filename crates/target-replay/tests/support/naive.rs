@@ -234,15 +234,21 @@ impl Execution for Naive {
 }
 
 /// What the loadable segments of a program hold.
-pub fn image(elf: &[u8]) -> HashMap<u64, u8> {
+pub fn segments(elf: &[u8]) -> Vec<(u64, Vec<u8>)> {
     use object::{Object, ObjectSegment};
     let file = object::File::parse(elf).unwrap();
-    let mut image = HashMap::new();
-    for segment in file.segments() {
-        let data = segment.data().unwrap();
-        let zeros = std::iter::repeat(&0);
-        let bytes = data.iter().chain(zeros).take(segment.size() as usize);
-        image.extend((segment.address()..).zip(bytes.copied()));
-    }
-    image
+    let content = |segment: object::Segment<'_, '_>| {
+        let mut bytes = segment.data().unwrap().to_vec();
+        bytes.resize(segment.size() as usize, 0);
+        (segment.address(), bytes)
+    };
+    file.segments().map(content).collect()
+}
+
+/// The same, byte by byte.
+pub fn image(elf: &[u8]) -> HashMap<u64, u8> {
+    let segments = segments(elf).into_iter();
+    segments
+        .flat_map(|(start, bytes)| (start..).zip(bytes))
+        .collect()
 }
