@@ -17,6 +17,7 @@
 
 mod breakpoints;
 mod connection;
+mod contents;
 mod ender;
 mod file_system;
 mod files;
