@@ -102,11 +102,19 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     let Some((out, sources)) = arguments.files.split_last() else {
         bail!("expected IN and OUT");
     };
-    if let [source] = sources
-        && let Kind::Execution(source) = execution::kind(source)?
-    {
-        return execution::convert::run(source, out, arguments);
-    }
+    // What came through a pipe is read from where it is kept.
+    let (kept, replaced);
+    let sources = match sources {
+        [source] => match execution::kind(source)? {
+            Kind::Execution(source) => return execution::convert::run(source, out, arguments),
+            Kind::TraceFile(file) => {
+                kept = file;
+                replaced = [kept.to_path_buf()];
+                &replaced[..]
+            }
+        },
+        several => several,
+    };
     let named = arguments.to.as_deref().map(str::parse).transpose()?;
     let format = output_format(out, named)?;
     let columns: Vec<Column> = arguments

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -25,9 +26,24 @@ const LOOKED_AT: usize = 4 << 20;
 #[derive(Debug)]
 pub enum Kind {
     /// A GDB trace file, or what is none of them.
-    TraceFile(PathBuf),
+    TraceFile(Kept),
     /// An execution trace.
     Execution(Source),
+}
+
+/// A file; what came from a pipe is in a temporary one, which is there as long as this.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    _folder: Option<TempDir>,
+}
+
+impl Deref for Kept {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// An execution trace in a file; what came from a pipe is in a temporary one.
@@ -61,10 +77,9 @@ pub fn kind(path: &Path) -> anyhow::Result<Kind> {
         (path.to_owned(), None)
     };
     if !is_execution(&path) {
-        return Ok(Kind::TraceFile(match folder {
-            // A trace file is small enough to stay until the program ends.
-            Some(folder) => folder.keep().join("pipe"),
-            None => path,
+        return Ok(Kind::TraceFile(Kept {
+            path,
+            _folder: folder,
         }));
     }
     Ok(Kind::Execution(Source {
