@@ -19,7 +19,17 @@ const LONGEST: usize = 1 << 28;
 
 /// Whether bytes have a checksum. A fuzzer is let through: what is behind must stand anything.
 pub(crate) fn has_sum(bytes: &[u8], sum: u32) -> bool {
+    #[cfg(test)]
+    if LETS_THROUGH.get() {
+        return true;
+    }
     cfg!(fuzzing) || crc32fast::hash(bytes) == sum
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Set by tests of what is behind checksums.
+    pub(crate) static LETS_THROUGH: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// Makes frames.

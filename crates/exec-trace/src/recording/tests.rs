@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use tracewire_tracefile::Address;
 
 use super::open::open_text;
-use super::{OpenOptions, Recording, Search, What};
+use super::{OpenOptions, Recording, RegisterId, Search, What};
+use crate::compact::frame::LETS_THROUGH;
 use crate::index::CHUNK;
 use crate::record::{CpuNumber, InstructionNumber};
 
@@ -105,4 +106,96 @@ proptest! {
         }
         prop_assert_eq!(one.contradictions().unwrap(), many.contradictions().unwrap());
     }
+}
+
+/// A small trace with lines of every kind.
+fn small() -> Vec<u8> {
+    let mut text = String::from("garbage\n1 clk cpu0 R r2 00000001\n");
+    for at in 1..200u32 {
+        let pc = 0x1000 + at % 7 * 4;
+        let (data, address) = (at.wrapping_mul(0x9e37_79b9), 0x2000 + at * 37 % 100);
+        let cpu = at % 2;
+        text += &format!(
+            "{}.5 ns cpu{cpu} IT ({at:x}) {pc:08x} bf00 T16 usr_s : NOP\n",
+            at / 2
+        );
+        text += &format!("R r{} {data:08x}\n", at % 3);
+        text += &format!("cpu{cpu} MW16 {address:08x} {data:08x}{at:08x}00000000{data:08X}\n");
+        text += &format!("MR{} {address:08x} {:02x}\n", at % 9 + 1, at as u8);
+        if at % 10 == 0 {
+            let earlier = (at - 1) / 2;
+            text += &format!(
+                "{earlier}.5 ns cpu{} R V1 {data:08x}_--------_{at:08x}\n",
+                1 - cpu
+            );
+            text += &format!("E {data:x}\nR r1<15:8> {:02x}\n\x01\n", at as u8);
+        }
+    }
+    let options = OpenOptions::default();
+    open_text(text.as_bytes(), 3000, &options)
+        .unwrap()
+        .compact()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// With checksums that are let through, anything may stand behind them: answers or errors, nothing else.
+    #[test]
+    fn what_checksums_would_find_is_stood_too(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+    ) {
+        static GOOD: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(small);
+        let mut bytes = GOOD.clone();
+        for (at, value) in changes {
+            // The magic is what tells the file.
+            let at = 8 + at.index(bytes.len() - 8);
+            bytes[at] = value;
+        }
+        LETS_THROUGH.set(true);
+        if let Ok(recording) = Recording::of_compact(bytes, &OpenOptions::default()) {
+            ask(&recording);
+        }
+        LETS_THROUGH.set(false);
+    }
+}
+
+/// Asks everything, whatever the answers are.
+fn ask(recording: &Recording) {
+    let _ = recording.write_text(&mut Vec::new());
+    let mut left = 400;
+    let _ = recording.instructions(0..u64::MAX, &mut |_| {
+        left -= 1;
+        if left > 0 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+    for before in [0, 1, 90, recording.len(), u64::MAX] {
+        let before = InstructionNumber(before);
+        let _ = recording.registers_at(CpuNumber(0), before);
+        let _ = recording.register_at(CpuNumber(1), RegisterId(1), before);
+        let mut bytes = [None; 120];
+        let _ = recording.memory_at(before, Address(0x1ff9), &mut bytes);
+        for what in [
+            What::Visit,
+            What::Read,
+            What::Write,
+            What::Register(RegisterId(0)),
+        ] {
+            let search = Search::new(what, 0x1000..=0x2030).on_cpu(CpuNumber(0));
+            let _ = recording.find_first(&search, before);
+            let _ = recording.find_last(&search, before);
+        }
+        if let Ok(mut replay) = recording.replay(before) {
+            for _ in 0..50 {
+                let _ = replay.advance();
+            }
+            let _ = replay.memory(Address(0x2000), &mut bytes);
+        }
+    }
+    let _ = recording.at_time(40, None);
+    let _ = recording.contradictions();
+    let _ = recording.unparsed_lines(&mut |_, _| ControlFlow::Continue(()));
 }
