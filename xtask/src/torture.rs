@@ -14,6 +14,8 @@ pub enum Torture {
     /// Put jumps on every instruction of libc, of a C++ program and of a Rust program, kill Tracewire at random moments, and
     /// collect through wild pointers
     Jumps(Jumps),
+    /// Send random packets in random order to a server that is attached to a live process, which must live on unharmed
+    Session(Session),
 }
 
 #[derive(clap::Args)]
@@ -61,12 +63,23 @@ pub struct JumpPad {
     seconds: u64,
 }
 
+#[derive(clap::Args)]
+pub struct Session {
+    /// How many sequences
+    #[arg(long, default_value_t = 10_000)]
+    times: u64,
+    /// What the random numbers start from: the same number, the same packets
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 pub fn run(what: &Torture) -> Result<()> {
     setup::provide(setup::FOR_TESTS)?;
     match what {
         Torture::Repair(arguments) => repair(arguments),
         Torture::JumpPad(arguments) => jump_pad(arguments),
         Torture::Jumps(arguments) => jumps(arguments),
+        Torture::Session(arguments) => session(arguments),
     }
 }
 
@@ -114,5 +127,14 @@ fn jumps(arguments: &Jumps) -> Result<()> {
         .args(["jumps::", "--", "--nocapture"])
         .env("TRACEWIRE_KILL_TIMES", arguments.kills.to_string())
         .env("TRACEWIRE_WILD_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn session(arguments: &Session) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "live_sequences"])
+        .args(["--", "--nocapture"])
+        .env("TRACEWIRE_SESSION_TIMES", arguments.times.to_string())
+        .env("TRACEWIRE_SESSION_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }

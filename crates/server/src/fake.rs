@@ -83,11 +83,6 @@ impl FakeSession {
     /// Never: the description of its registers is a good one.
     #[must_use]
     pub fn new(save: Option<SaveFolder>) -> Self {
-        let mut target = FakeTarget::new(ByteOrder::Little, REGISTERS);
-        for start in [CODE, DATA] {
-            let bytes: Vec<u8> = (0..SIZE as u8).collect();
-            target.map(start, &bytes);
-        }
         let layout = RegisterLayout::parse(XML)
             .unwrap_or_else(|error| unreachable!("a good description: {error}"));
         let machine = TraceMachine {
@@ -96,7 +91,7 @@ impl FakeSession {
             byte_order: ByteOrder::Little,
         };
         Self {
-            target,
+            target: program(),
             trace: Trace::new(machine, save),
             breakpoints: BTreeSet::new(),
             age: 0,
@@ -164,6 +159,8 @@ impl FakeSession {
             if self.has_ended() {
                 self.trace
                     .program_gone(&mut self.target, "the program has ended");
+                // What was in it is gone with it.
+                self.target = program();
                 self.stop = StopReply::Exited {
                     status: 0,
                     process: None,
@@ -351,6 +348,16 @@ impl FakeSession {
             _ => Reply::Unsupported.into(),
         }
     }
+}
+
+/// The program as it begins.
+fn program() -> FakeTarget {
+    let mut target = FakeTarget::new(ByteOrder::Little, REGISTERS);
+    for start in [CODE, DATA] {
+        let bytes: Vec<u8> = (0..SIZE as u8).collect();
+        target.map(start, &bytes);
+    }
+    target
 }
 
 impl Responder for FakeSession {

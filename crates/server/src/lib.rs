@@ -38,6 +38,7 @@ mod address;
 pub mod fake;
 pub mod live;
 mod log;
+mod reception;
 pub mod replay;
 pub mod saved;
 mod serve;

@@ -3,18 +3,23 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::KeepAlive;
 
 use crate::address::ListenAddress;
 
 /// How long a client may leave what it is sent unread before it is taken to be gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Standard input.
+const STDIN: RawFd = 0;
 
 /// A place where debuggers connect.
 #[derive(Debug)]
@@ -65,6 +70,15 @@ impl Listener {
             Kind::Unix(listener, _) => Some(listener.try_clone()?.into()),
             Kind::Stdio => None,
         })
+    }
+
+    /// What becomes readable when somebody connects; nothing on standard input and output.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.kind {
+            Kind::Tcp(listener) => Some(listener.as_fd()),
+            Kind::Unix(listener, _) => Some(listener.as_fd()),
+            Kind::Stdio => None,
+        }
     }
 
     /// Waits for a client.
@@ -143,6 +157,8 @@ impl Transport {
     fn tcp(stream: TcpStream) -> io::Result<Self> {
         // A reply is one write, and GDB waits for it.
         stream.set_nodelay(true)?;
+        // A client whose machine has died is given up after some hours, as gdbserver does.
+        setsockopt(&stream, KeepAlive, &true)?;
         // A client whose machine is gone is noticed in the end.
         nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::KeepAlive, &true)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
@@ -179,17 +195,22 @@ impl Transport {
         })
     }
 
+    /// What is read from.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            // SAFETY: standard input is never closed here.
+            Self::Stdio => unsafe { BorrowedFd::borrow_raw(STDIN) },
+        }
+    }
+
     /// Whether there is something to read, or to be told of the connection's end; with `wait`, not before there is.
     ///
     /// # Errors
     /// When the system cannot tell.
     pub(crate) fn wait_readable(&self, wait: bool) -> io::Result<bool> {
-        let stdin = io::stdin();
-        let descriptor = match self {
-            Self::Tcp(stream) => stream.as_fd(),
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Stdio => stdin.as_fd(),
-        };
+        let descriptor = self.descriptor();
         let timeout = if wait {
             PollTimeout::NONE
         } else {

@@ -296,7 +296,10 @@ fn tracepoints_after_the_fact() {
         // The second tracepoint ends the run on machines whose program begins with 0 in `total`.
         let zero = hits.iter().any(|hit| recorded.number(*hit, total, 4) == 0);
         if zero {
-            assert!(said.contains("Trace stopped by tracepoint 2."), "{machine}: {said}");
+            assert!(
+                said.contains("Trace stopped by tracepoint 2."),
+                "{machine}: {said}"
+            );
         } else {
             let all = format!("Collected {} trace frames", hits.len());
             assert!(said.contains(&all), "{machine}: {said}");

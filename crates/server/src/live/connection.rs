@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use tracewire_target_linux::Interrupter;
 
+use crate::reception::Received;
 use crate::transport::Transport;
 
 /// The most bytes of a read.
@@ -174,16 +175,20 @@ impl Client {
     /// # Errors
     /// When the connection cannot be shared with another thread, or there is no thread to be had.
     pub(super) fn new(
-        transport: Transport,
+        Received { transport, said }: Received,
         interrupter: Interrupter,
         attention: Arc<Attention>,
     ) -> io::Result<Self> {
         let mut shared = transport.duplicate()?;
         let everything = attention.state().everything;
-        *attention.state() = State {
+        let mut state = State {
             everything,
             ..State::default()
         };
+        if !said.is_empty() {
+            state.add(Ok(said.len()), &said);
+        }
+        *attention.state() = state;
         let watched = attention.clone();
         let thread = std::thread::Builder::new()
             .name("client".to_owned())

@@ -44,9 +44,10 @@ pub use ender::Ender;
 pub use program::{DisabledPackets, LiveProgram};
 
 use crate::log::SessionLog;
+use crate::reception::{Received, Reception};
 use crate::session::{Ended, run_on};
 use crate::trace::{self, buffer};
-use crate::transport::{Listener, Transport};
+use crate::transport::Listener;
 use breakpoints::Words;
 use connection::Client;
 
@@ -72,21 +73,21 @@ pub fn serve(
     program.ender.waits_at(listener)?;
     // Whether programs run without a client, and whether nothing is to stop them.
     let mut unattended: Option<bool> = None;
+    let mut reception = Reception::new(listener);
     loop {
-        let accepted = match unattended {
-            Some(passing) => accept_while_running(listener, program, passing),
-            None => listener.accept(),
+        let received = match unattended {
+            Some(passing) => receive_while_running(&mut reception, program, passing),
+            None => reception.receive(),
         };
         if program.ender.is_over() {
             return Ok(());
         }
-        let transport = accepted?;
-        program.ender.serves(Some(&transport))?;
-        program.tell(&transport.introduction());
+        let client = received?;
+        program.ender.serves(Some(&client.transport))?;
+        program.tell(&client.transport.introduction());
         program.begin_session();
         let ended = {
-            let mut client =
-                Client::new(transport, program.interrupter(), program.attention.clone())?;
+            let mut client = Client::new(client, program.interrupter(), program.attention.clone())?;
             run_on(&mut client, Client::has_sent, program, log)
         };
         program.ender.serves(None)?;
@@ -108,20 +109,20 @@ pub fn serve(
 }
 
 /// Lets the programs run until there is a client.
-fn accept_while_running(
-    listener: &Listener,
+fn receive_while_running(
+    reception: &mut Reception<'_>,
     program: &mut LiveProgram,
     passing: bool,
-) -> io::Result<Transport> {
+) -> io::Result<Received> {
     let interrupter = program.interrupter();
     std::thread::scope(|scope| {
-        let accepting = scope.spawn(|| {
-            let accepted = listener.accept();
+        let receiving = scope.spawn(|| {
+            let received = reception.receive();
             interrupter.interrupt();
-            accepted
+            received
         });
         program.run_unattended(passing);
-        accepting
+        receiving
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("accepting clients has failed")))
     })

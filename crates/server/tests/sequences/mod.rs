@@ -88,7 +88,7 @@ impl Choices<'_> {
             // A number; a register; a variable counted up.
             0 => format!("22{:02x}27", self.byte()),
             1 => format!("2600{:02x}27", self.below(6)),
-            2 => "2c0002220102022d000227".to_owned(),
+            2 => "2c00022201022d000227".to_owned(),
             // Memory: its value; a trace of it, of some bytes, of a string.
             3 => format!("25{data:016x}1927"),
             4 => format!("25{data:016x}22080c27"),
