@@ -51,13 +51,32 @@ fn lines(said: &str) -> Vec<String> {
             } else if line.starts_with("$trace_timestamp = ") {
                 "$trace_timestamp".to_owned()
             } else {
-                line.to_owned()
+                line.split(' ')
+                    .map(without_stack)
+                    .collect::<Vec<_>>()
+                    .join(" ")
             }
         })
         .collect()
 }
 
-/// What a frame holds, as far as it does not depend on when it was.
+/// A word, without the address of the stack that it tells: the stack begins where the environment leaves off.
+fn without_stack(word: &str) -> String {
+    let digits = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let value = match digits.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => digits.parse(),
+    };
+    match value {
+        Ok(value) if value > STACK => word.replace(digits, "(stack)"),
+        _ => word.to_owned(),
+    }
+}
+
+/// Where stacks begin, about.
+const STACK: u64 = 0x7fff_f000_0000;
+
+/// What a frame holds, as far as it does not depend on when and where it was.
 fn outline(file: &TraceFile) -> Vec<String> {
     file.frames()
         .map(|frame| {
@@ -65,7 +84,10 @@ fn outline(file: &TraceFile) -> Vec<String> {
                 .blocks()
                 .map(|block| match block {
                     Block::Registers(bytes) => format!("{} bytes of registers", bytes.len()),
-                    Block::Memory { address, bytes } => format!("{address}: {bytes:?}"),
+                    Block::Memory { address, bytes } if address.0 < STACK => {
+                        format!("{address}: {bytes:?}")
+                    }
+                    Block::Memory { bytes, .. } => format!("{} bytes of the stack", bytes.len()),
                     Block::Variable {
                         number: VariableNumber(1),
                         ..
