@@ -182,6 +182,12 @@ impl Process {
     /// # Errors
     /// When there is no memory.
     pub fn write_memory(&mut self, address: Address, bytes: &[u8]) -> io::Result<()> {
+        let range = address.0..address.0.saturating_add(bytes.len() as u64);
+        if self.fast.is_read(&range) {
+            return self
+                .at_rest(|process| process.write_under_jumps(range, bytes))
+                .map_err(io::Error::other)?;
+        }
         self.memory.write_through(address.0, bytes)
     }
 

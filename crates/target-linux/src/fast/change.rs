@@ -54,13 +54,34 @@ impl Process {
     /// Takes out the jumps that read any of these bytes, lower ones first. A jump behind the first byte is nobody who
     /// reads: it is the one whose own bytes these are.
     pub(crate) fn lift(&mut self, bytes: Range<u64>) -> Vec<Lifted> {
+        let last = bytes.start;
+        self.lift_up_to(last, bytes)
+    }
+
+    /// Writes bytes of the program's where jumps are made of them.
+    pub(crate) fn write_under_jumps(
+        &mut self,
+        range: Range<u64>,
+        bytes: &[u8],
+    ) -> std::io::Result<()> {
+        self.absorb_all();
+        let lifted = self.lift_up_to(range.end, range.clone());
+        let written = self.memory.write_through(range.start, bytes);
+        self.put_back(lifted);
+        self.free_pads();
+        written
+    }
+
+    /// Takes out the jumps up to an address that read any of these bytes, and those below that read the bytes of these.
+    fn lift_up_to(&mut self, last: u64, bytes: Range<u64>) -> Vec<Lifted> {
         let mut sites = BTreeSet::new();
-        let mut changed = vec![bytes];
-        while let Some(bytes) = changed.pop() {
-            let before = bytes.start.saturating_sub(BEFORE)..=bytes.start;
+        let mut changed = vec![(last, bytes)];
+        while let Some((last, bytes)) = changed.pop() {
+            let before = bytes.start.saturating_sub(BEFORE)..=last;
             for (site, patch) in self.fast.jumps.range(before) {
                 if overlap(&patch.jump.reads(), &bytes) && sites.insert(*site) {
-                    changed.push(patch.jump.writes());
+                    let writes = patch.jump.writes();
+                    changed.push((writes.start, writes));
                 }
             }
         }
@@ -186,6 +207,15 @@ impl Process {
         }
         self.gate = None;
         Ok(())
+    }
+}
+
+impl super::Fast {
+    /// Whether any of these bytes is part of a jump.
+    pub(crate) fn is_read(&self, bytes: &Range<u64>) -> bool {
+        let near = bytes.start.saturating_sub(BEFORE)..bytes.end.max(bytes.start);
+        let mut jumps = self.jumps.range(near);
+        jumps.any(|(_, patch)| overlap(&patch.jump.reads(), bytes))
     }
 }
 
