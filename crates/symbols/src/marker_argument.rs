@@ -136,7 +136,8 @@ impl OperandReader<'_> {
             None | Some("") => 1,
             Some(scale) => scale.parse().ok()?,
         };
-        if parts.next().is_some() || !matches!(scale, 1 | 2 | 4 | 8) {
+        let empty = displacement.is_empty() && base.is_empty() && index.is_empty();
+        if empty || parts.next().is_some() || !matches!(scale, 1 | 2 | 4 | 8) {
             return None;
         }
         builder.constant(match displacement {
@@ -261,4 +262,108 @@ fn number(text: &str) -> Option<i64> {
     } else {
         value
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tracewire_agent_expr::{Context, Evaluation, verify};
+    use tracewire_tracefile::Address;
+
+    use super::*;
+    use crate::ModuleId;
+
+    /// Every register holds its own number in each of its bytes, and memory the address.
+    struct Machine;
+
+    impl Context for Machine {
+        fn register(&mut self, register: u16) -> Option<u64> {
+            Some(u64::from(register) * 0x0101_0101_0101_0101)
+        }
+
+        fn memory(&mut self, address: u64, _: u8) -> Option<u64> {
+            Some(address)
+        }
+
+        fn variable(&mut self, _: u16) -> i64 {
+            0
+        }
+
+        fn set_variable(&mut self, _: u16, _: i64) {}
+    }
+
+    fn read(narrow: bool, text: &str) -> MarkerArgument {
+        let symbols = Symbols::new();
+        let marker = Marker {
+            provider: String::new(),
+            name: String::new(),
+            address: Address(0),
+            arguments: String::new(),
+            semaphore: None,
+            module: ModuleId(0),
+        };
+        let layout = if narrow {
+            X86Registers::Sse.layout_32()
+        } else {
+            X86Registers::Sse.layout_64()
+        };
+        OperandReader {
+            symbols: &symbols,
+            marker: &marker,
+            layout,
+            narrow,
+        }
+        .argument(text)
+    }
+
+    fn value(text: &str) -> Option<i64> {
+        let program = read(false, text).program?;
+        let value = Evaluation::new().evaluate(&program, &mut Machine);
+        value.unwrap().map(u64::cast_signed)
+    }
+
+    #[test]
+    fn operands_are_read_as_the_assembler_writes_them() {
+        // rax is 0, rbx 1, rcx 2, rdx 3, rsi 4, rdi 5, rbp 6, rsp 7, r8 to r15.
+        assert_eq!(value("8@$5"), Some(5));
+        assert_eq!(value("-4@$-7"), Some(-7));
+        assert_eq!(value("4@$-1"), Some(0xffff_ffff));
+        assert_eq!(value("8@%rbx"), Some(0x0101_0101_0101_0101));
+        assert_eq!(value("-4@%edi"), Some(0x0505_0505));
+        assert_eq!(value("2@%r9w"), Some(0x0909));
+        assert_eq!(value("1@%sil"), Some(4));
+        assert_eq!(value("1@%dh"), Some(3));
+        assert_eq!(value("8@%ecx"), Some(0x0202_0202));
+        assert_eq!(value("8@-16(%rbx)"), Some(0x0101_0101_0101_0101 - 16));
+        assert_eq!(
+            value("8@4(%rbx,%rcx,2)"),
+            Some(4 + 0x0101_0101_0101_0101 + 2 * 0x0202_0202_0202_0202)
+        );
+        assert_eq!(value("-1@255(%rax)"), Some(-1));
+        // What is not known is not made up.
+        for text in [
+            "8@%xmm0x",
+            "8@(%rbx",
+            "8@nowhere(%rip)",
+            "8@(%rbx,%rcx,3)",
+            "8@",
+            "4@%",
+        ] {
+            assert_eq!(value(text), None, "{text}");
+        }
+        let narrow = read(true, "-4@8(%ebp)");
+        assert!(narrow.signed && narrow.program.is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_a_program_that_can_be_evaluated_or_none(
+            narrow: bool,
+            text in "-?[0-9]{0,3}@?[%$a-z0-9(),:+*-]{0,24}",
+        ) {
+            if let Some(program) = read(narrow, &text).program {
+                prop_assert!(verify(&program).unwrap().has_result());
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What the server tells of the program and of the system.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use super::support::{Program, TRACEWIRE, source};
 
@@ -193,4 +194,36 @@ fn files_are_read_anywhere_and_written_in_one_folder() {
     let command = std::fs::read(folder.join("cmdline")).unwrap();
     assert!(command.starts_with(TRACEWIRE.as_bytes()));
     assert!(!folder.join("elsewhere").exists() && folder.join("mine").exists());
+}
+
+/// A program in a file system of its own: its file is read there, though the server sees another one.
+#[test]
+fn files_of_a_program_with_another_root_are_its_own() {
+    let program = Program::build("waits.c", &["-static-pie"]);
+    let folder = program.folder.path();
+    let mut child = Command::new("unshare")
+        .args(["--map-root-user", "--mount", "chroot"])
+        .arg(folder)
+        .arg("/waits")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line, "here\n");
+    let connect = format!(
+        "target remote | {TRACEWIRE} gdbserver --once --attach - {}",
+        child.id()
+    );
+    let output = Command::new("gdb")
+        .args(["-nx", "-batch", "-ex", &connect])
+        .args(["-ex", "info line wait_for_word", "-ex", "detach"])
+        .output()
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("waits.c\" starts at address"), "{output:?}");
 }

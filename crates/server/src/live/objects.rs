@@ -1,6 +1,7 @@
 //! Objects of the program that GDB reads in windows (`qXfer`).
 
 use std::fmt::Write;
+use std::path::Path;
 
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer};
 use tracewire_packets::{Failure, Reply};
@@ -28,9 +29,7 @@ impl LiveProgram {
             }
             Object::Features => None,
             Object::AuxiliaryVector => std::fs::read(format!("/proc/{current}/auxv")).ok(),
-            Object::ExecFile => std::fs::read_link(format!("/proc/{named}/exe"))
-                .ok()
-                .map(|path| path.into_os_string().into_encoded_bytes()),
+            Object::ExecFile => program_file(named),
             Object::Threads => Some(self.threads().into_bytes()),
             Object::SignalInfo => {
                 let thread = self.thread();
@@ -109,6 +108,17 @@ impl LiveProgram {
         text.push_str("</threads>\n");
         text
     }
+}
+
+/// The file of a process's program, by the name that the process itself would know it by.
+pub(super) fn program_file(process: u32) -> Option<Vec<u8>> {
+    let file = std::fs::read_link(format!("/proc/{process}/exe")).ok()?;
+    let root = std::fs::read_link(format!("/proc/{process}/root")).ok();
+    let own = root
+        .filter(|root| root.parent().is_some())
+        .and_then(|root| Some(Path::new("/").join(file.strip_prefix(root).ok()?)));
+    let name = own.unwrap_or(file);
+    Some(name.into_os_string().into_encoded_bytes())
 }
 
 /// What a marker has said in the frame.

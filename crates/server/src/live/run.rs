@@ -8,6 +8,7 @@ use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause
 use tracewire_tracefile::{Address, ThreadId};
 
 use super::breakpoints::Handler;
+use super::objects::program_file;
 use super::program::{LiveProgram, expedited};
 use super::signals;
 
@@ -275,9 +276,7 @@ impl LiveProgram {
                     self.trace
                         .program_gone(traced, "the program has become another one");
                 }
-                let file = std::fs::read_link(format!("/proc/{process}/exe"))
-                    .map(|path| path.into_os_string().into_encoded_bytes())
-                    .unwrap_or_default();
+                let file = program_file(process).unwrap_or_default();
                 let fields = self
                     .client
                     .exec_events
