@@ -11,7 +11,8 @@ use tracewire_tracefile::{
 
 use crate::collect::Collector;
 use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};
-use crate::pads::{Mechanism, Pads, Served};
+use crate::mechanism::{Mechanism, Served};
+use crate::pads::Pads;
 use crate::pieces::{Missing, Pieces};
 use crate::plan::Plan;
 use crate::stepping::Stepping;
@@ -121,7 +122,7 @@ pub struct Experiment<S> {
     /// Whether the frame that is being made has a register block.
     pub(crate) has_registers: bool,
     pub(crate) running: bool,
-    installed: BTreeSet<Address>,
+    pub(crate) installed: BTreeSet<Address>,
     status: StatusFields,
     pub(crate) mechanism: Mechanism,
     pub(crate) pads: Option<Pads>,
@@ -131,7 +132,7 @@ pub struct Experiment<S> {
     pub(crate) past_losses: (Losses, u64),
     pub(crate) served: HashMap<Address, Served>,
     /// Addresses whose pads do not do what is defined there now.
-    stale: BTreeSet<Address>,
+    pub(crate) stale: BTreeSet<Address>,
 }
 
 impl<S: FrameStore> Experiment<S> {
@@ -316,80 +317,6 @@ impl<S: FrameStore> Experiment<S> {
     #[must_use]
     pub fn variable(&self, number: VariableNumber) -> Option<i64> {
         self.variables.stored(number)
-    }
-
-    /// Puts into the program what should be there and takes out what should not. Every address is tried.
-    ///
-    /// # Errors
-    /// The addresses that the target could not serve. They are tried again the next time, unless their tracepoints
-    /// have been deleted.
-    pub fn install(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
-        let wanted: BTreeSet<Address> = if self.running {
-            self.tracepoints
-                .iter()
-                .filter(|tracepoint| tracepoint.definition.enabled)
-                .map(|tracepoint| tracepoint.definition.address)
-                .collect()
-        } else {
-            BTreeSet::new()
-        };
-        let mut failures = Vec::new();
-        let unwanted: Vec<_> = self.installed.difference(&wanted).copied().collect();
-        for address in unwanted {
-            match target.remove(address) {
-                Ok(()) => {
-                    self.installed.remove(&address);
-                    self.served.remove(&address);
-                }
-                Err(error) => failures.push((address, error)),
-            }
-        }
-        let stale = std::mem::take(&mut self.stale);
-        // From the last to the first: what a jump over a short instruction leads to depends on what follows.
-        for address in wanted.into_iter().rev() {
-            let renewed = stale.contains(&address)
-                && matches!(self.served.get(&address), Some(Served::Jump(_)));
-            if self.installed.contains(&address) && !renewed {
-                continue;
-            }
-            match self.put_in(address, target) {
-                Ok(()) => _ = self.installed.insert(address),
-                Err(error) => failures.push((address, error)),
-            }
-        }
-        for (address, reason) in target.take_demoted() {
-            self.served.insert(address, Served::Trap(Some(reason)));
-        }
-        if self.installed.is_empty() && !self.running {
-            self.take_pads_out(target);
-        }
-        failures.sort_by_key(|(address, _)| *address);
-        let failed: Vec<InstallError> = failures
-            .into_iter()
-            .map(|(address, error)| InstallError {
-                address,
-                numbers: self
-                    .places
-                    .get(&address)
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|index| self.tracepoints.get(*index))
-                    .map(|tracepoint| tracepoint.definition.number)
-                    .collect(),
-                error,
-            })
-            .collect();
-        if failed.is_empty() {
-            Ok(())
-        } else {
-            Err(failed)
-        }
-    }
-
-    /// The program has been replaced or has lost a piece of its memory, and with it what was installed at `gone`.
-    pub fn forget_installed(&mut self, gone: impl Fn(Address) -> bool) {
-        self.installed.retain(|address| !gone(*address));
-        self.served.retain(|address, _| !gone(*address));
     }
 
     /// Begins a run: counts from 0, variables at their initial values, an empty buffer. `now` is in microseconds, by the

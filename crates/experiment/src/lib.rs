@@ -47,7 +47,9 @@ mod experiment;
 pub mod fake;
 mod fetched;
 mod hit;
+mod install;
 mod marker;
+mod mechanism;
 mod pads;
 mod pieces;
 mod plan;
@@ -61,7 +63,7 @@ mod variables;
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Tracepoint, Unreadable};
 pub use marker::{Marked, MarkedHandler, MarkerValue};
-pub use pads::{Mechanism, PadCode, PadMaker, PadMemory, PadNews, Served};
+pub use mechanism::{Mechanism, PadCode, PadMaker, PadMemory, PadNews, Served};
 pub use pieces::{FRAME_LIMIT, Missing};
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;

@@ -3,7 +3,7 @@
 use tracewire_jump_pad::SharedLayout;
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
 
-use crate::pads::{PadMaker, PadMemory};
+use crate::mechanism::{PadMaker, PadMemory};
 
 /// One piece of memory to be read; many are read in one call.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tracewire_tracefile::{VariableDefinition, VariableNumber};
 
-use crate::pads::PadMemory;
+use crate::mechanism::PadMemory;
 use crate::target::StoppedThread;
 
 /// What the target provides by itself.
