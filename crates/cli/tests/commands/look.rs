@@ -189,7 +189,7 @@ fn files_that_cannot_be_used_are_named() {
     run("info nosuch.tf")
         .code(2)
         .says(&["nosuch.tf", "No such file"]);
-    run("info sample").code(2).says(&["sample", "TRACE0"]);
+    run("show sample").code(2).says(&["sample", "TRACE0"]);
     run("show .").code(2).says(&["folder"]);
     run("show sample.tf --elf sample.tf")
         .code(2)
