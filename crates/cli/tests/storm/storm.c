@@ -80,6 +80,7 @@ static void *shoot(void *argument) {
 }
 
 static void *load(void *argument) {
+    struct timespec pause = {0, 20000000};
     while (!stop) {
         void *library = dlopen(argument, RTLD_NOW);
         if (!library) {
@@ -92,13 +93,14 @@ static void *load(void *argument) {
                 wrong++;
         dlclose(library);
         loads++;
+        nanosleep(&pause, NULL);
     }
     return NULL;
 }
 
 static void *breed(void *argument) {
     (void)argument;
-    struct timespec pause = {0, 5000000};
+    struct timespec pause = {0, 20000000};
     while (!stop) {
         pid_t child = fork();
         if (child == 0)
