@@ -58,6 +58,7 @@
 //! Unknown is never zero. A read that differs from what was known is a [`Contradiction`]: from then on memory is
 //! what was read.
 
+mod compressed;
 mod executed;
 mod find;
 mod memory;

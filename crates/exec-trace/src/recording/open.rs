@@ -2,19 +2,20 @@
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, BufReader, BufWriter, Read};
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, RwLock};
 
 use tracewire_tracefile::{Architecture, ByteOrder};
 
+use super::compressed::{Cut, decompressed};
 use super::{Image, Recording, Summary};
 use crate::index::{
     BuildError, Bytes, CHUNK, Key, MAGIC, Plan, Scratch, Store, Target, Unusable, VERSION, build,
 };
 use crate::record::CpuNumber;
-use crate::text::{Compression, Format};
+use crate::text::Format;
 
 /// How a trace is opened.
 #[derive(Default)]
@@ -382,7 +383,7 @@ impl Planned<'_> {
             key: self.key,
             chunk: self.chunk,
             level: LEVEL,
-            cut: &|| cut.0.get().cloned(),
+            cut: &|| cut.why(),
             progress: &tell,
         };
         let target = match room.file {
@@ -413,65 +414,6 @@ impl Planned<'_> {
         };
         Store::read(bytes).map_err(|why| unusable(path, why))
     }
-}
-
-/// Why compressed text ends before its end.
-#[derive(Default)]
-struct Cut(OnceLock<String>);
-
-/// What compressed data give, down to where they are damaged or cut.
-struct UpToDamage<'a, R> {
-    input: R,
-    any: bool,
-    cut: &'a Cut,
-}
-
-impl<R: Read> Read for UpToDamage<'_, R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.cut.0.get().is_some() {
-            return Ok(0);
-        }
-        match self.input.read(buffer) {
-            Ok(length) => {
-                self.any |= length > 0;
-                Ok(length)
-            }
-            Err(error) if self.any && error.kind() != io::ErrorKind::Interrupted => {
-                self.cut.0.get_or_init(|| error.to_string());
-                Ok(0)
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// The text of a trace that may be compressed, told by its first bytes; whether it is not.
-fn decompressed<'a>(
-    mut input: impl Read + Send + 'a,
-    cut: &'a Cut,
-) -> io::Result<(Box<dyn Read + Send + 'a>, bool)> {
-    let up_to_damage = |input: Box<dyn Read + Send + 'a>| -> Box<dyn Read + Send + 'a> {
-        Box::new(UpToDamage {
-            input,
-            any: false,
-            cut,
-        })
-    };
-    let mut first = Vec::new();
-    (&mut input).take(4).read_to_end(&mut first)?;
-    let compression = Compression::detect(&first);
-    let input = io::Cursor::new(first).chain(input);
-    Ok(match compression {
-        Compression::None => (Box::new(input), true),
-        Compression::Gzip => {
-            let input = BufReader::with_capacity(1 << 18, input);
-            (
-                up_to_damage(Box::new(flate2::bufread::MultiGzDecoder::new(input))),
-                false,
-            )
-        }
-        Compression::Zstandard => (up_to_damage(Box::new(zstd::Decoder::new(input)?)), false),
-    })
 }
 
 fn recording(
