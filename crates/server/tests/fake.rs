@@ -8,7 +8,7 @@ use tracewire_server::{SessionLog, run};
 
 mod sequences;
 
-use sequences::{Choices, Places, framed};
+use sequences::{Choices, Places};
 
 struct Wire<'a> {
     input: &'a [u8],
@@ -76,4 +76,15 @@ proptest! {
         // It may have ended by then.
         prop_assert!(said.contains("$F0T1#") || said.contains("$E01#"), "{}", said);
     }
+}
+
+/// A packet as it goes over the wire.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let sum = payload
+        .iter()
+        .fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    let mut packet = vec![b'$'];
+    packet.extend_from_slice(payload);
+    packet.extend(format!("#{sum:02x}").bytes());
+    packet
 }

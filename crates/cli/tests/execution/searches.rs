@@ -89,7 +89,7 @@ fn everything_that_can_be_looked_for() {
     );
     assert_eq!(
         find(&format!("--before {middle} --last")),
-        before.last().into_iter().collect::<Vec<_>>()
+        before.clone().next_back().into_iter().collect::<Vec<_>>()
     );
     assert_eq!(
         find(&format!("--after {middle}")),

@@ -51,6 +51,10 @@ pub struct Server {
 }
 
 impl Server {
+    #[expect(
+        clippy::zombie_processes,
+        reason = "the test waits for the server it was given"
+    )]
     pub fn start(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut words = BufReader::new(child.stderr.take().unwrap());

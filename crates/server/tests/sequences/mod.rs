@@ -325,14 +325,3 @@ impl Choices<'_> {
         }
     }
 }
-
-/// A packet as it goes over the wire.
-pub fn framed(payload: &[u8]) -> Vec<u8> {
-    let sum = payload
-        .iter()
-        .fold(0u8, |sum, byte| sum.wrapping_add(*byte));
-    let mut packet = vec![b'$'];
-    packet.extend_from_slice(payload);
-    packet.extend(format!("#{sum:02x}").bytes());
-    packet
-}
