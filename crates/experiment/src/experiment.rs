@@ -125,6 +125,8 @@ pub struct Experiment<S> {
     pub(crate) installed: BTreeSet<Address>,
     status: StatusFields,
     pub(crate) mechanism: Mechanism,
+    /// Whether a fast tracepoint that cannot be a jump becomes a trap.
+    pub(crate) fast_may_trap: bool,
     pub(crate) pads: Option<Pads>,
     /// Why there are no pads in this run.
     pub(crate) no_pads: Option<String>,
@@ -160,6 +162,7 @@ impl<S: FrameStore> Experiment<S> {
                 ..StatusFields::default()
             },
             mechanism: Mechanism::default(),
+            fast_may_trap: false,
             pads: None,
             no_pads: None,
             past_losses: (Losses::default(), 0),

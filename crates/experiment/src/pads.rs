@@ -53,6 +53,12 @@ impl<S: FrameStore> Experiment<S> {
         self.mechanism = mechanism;
     }
 
+    /// Lets a fast tracepoint whose place can have no jump be a trap: a debugger's run, which would otherwise not start
+    /// because of a breakpoint at that place, goes on with all it collects.
+    pub fn let_fast_trap(&mut self) {
+        self.fast_may_trap = true;
+    }
+
     /// What serves the tracepoints at an address; `None` where none is installed.
     #[must_use]
     pub fn served(&self, address: Address) -> Option<&Served> {
@@ -98,9 +104,10 @@ impl<S: FrameStore> Experiment<S> {
             Err(reason) => reason,
         };
         let forced = self.mechanism == Mechanism::Jump
-            || self.at(address).any(|tracepoint| {
-                matches!(tracepoint.definition.kind, TracepointKind::Fast { .. })
-            });
+            || !self.fast_may_trap
+                && self.at(address).any(|tracepoint| {
+                    matches!(tracepoint.definition.kind, TracepointKind::Fast { .. })
+                });
         if forced {
             let reason = format!("it cannot be a jump: {refusal}");
             return Err(TargetError::CannotInsert { address, reason });

@@ -93,8 +93,10 @@ impl Trace {
         // No memory is set aside before the first run.
         let buffer = Buffer::new(0, false, machine.byte_order)
             .unwrap_or_else(|_| unreachable!("nothing is asked for"));
+        let mut experiment = Experiment::new(options, buffer);
+        experiment.let_fast_trap();
         Self {
-            experiment: Experiment::new(options, buffer),
+            experiment,
             definitions: Vec::new(),
             machine,
             markers: false,

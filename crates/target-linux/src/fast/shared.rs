@@ -260,7 +260,7 @@ impl Process {
                     place,
                     size,
                     READ_WRITE,
-                    (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64,
+                    (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE) as u64,
                     descriptor,
                     0,
                 ],
