@@ -31,6 +31,7 @@
 
 mod block;
 mod build;
+mod bytes;
 mod cut;
 mod key;
 mod merge;
@@ -42,10 +43,11 @@ mod write;
 
 pub(crate) use block::BlockAt;
 pub(crate) use build::{BuildError, Plan, build};
+pub(crate) use bytes::Bytes;
 pub(crate) use cut::CHUNK;
 pub(crate) use key::Key;
 pub(crate) use merge::read_contradictions;
 pub(crate) use page::{Entry, Follower, Item, State as PageState};
 pub(crate) use run::Scratch;
-pub(crate) use store::{Bytes, Store, Unusable};
+pub(crate) use store::{Store, Unusable};
 pub(crate) use write::{MAGIC, Table, Target, VERSION};

@@ -1,13 +1,12 @@
 //! A file as it is read.
 
 use std::fs::File;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memmap2::Mmap;
-
 use super::block::BlockAt;
+use super::bytes::Bytes;
 use super::key::Key;
 use super::page::Page;
 use super::table::TableAt;
@@ -26,32 +25,6 @@ use crate::record::Time;
 const BLOCKS_KEPT: usize = 96;
 /// How much memory decoded segments may take.
 const SEGMENTS_KEPT: usize = 256 << 20;
-
-/// The bytes of a file.
-pub(crate) enum Bytes {
-    Map(Mmap),
-    Memory(Vec<u8>),
-}
-
-impl Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Map(map) => map,
-            Self::Memory(bytes) => bytes,
-        }
-    }
-}
-
-impl Bytes {
-    /// All of a file.
-    pub(crate) fn map(file: &File) -> std::io::Result<Self> {
-        // SAFETY: the map is only read, and every use of what it says is checked; such a file is replaced by
-        // rename, never changed.
-        unsafe { Mmap::map(file) }.map(Self::Map)
-    }
-}
 
 /// Why a file cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,10 +124,7 @@ impl Store {
         if version != VERSION {
             return Err(Unusable::Version(version));
         }
-        let description = start
-            .checked_add(length)
-            .and_then(|end| bytes.get(start..end))
-            .ok_or(Unusable::Damaged)?;
+        let description = bytes.part(start, length)?;
         if !has_sum(description, sum) {
             return Err(Unusable::Damaged);
         }
@@ -200,8 +170,7 @@ impl Store {
     fn extent(&self, start: u64, length: u64) -> Result<&[u8], Damaged> {
         let start = usize::try_from(start).map_err(|_| Damaged)?;
         let length = usize::try_from(length).map_err(|_| Damaged)?;
-        let end = start.checked_add(length).ok_or(Damaged)?;
-        self.bytes.get(start..end).ok_or(Damaged)
+        self.bytes.part(start, length)
     }
 
     pub(crate) fn rows(&self, table: Table) -> usize {

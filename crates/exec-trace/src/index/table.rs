@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::bytes::Bytes;
 use super::write::CHECKED;
 use crate::compact::bytes::{Damaged, Reader};
 use crate::compact::frame::has_sum;
@@ -44,7 +45,7 @@ impl TableAt {
     }
 
     #[inline]
-    pub(super) fn number(&self, file: &[u8], at: usize) -> Result<u64, Damaged> {
+    pub(super) fn number(&self, file: &Bytes, at: usize) -> Result<u64, Damaged> {
         let piece = at / (CHECKED / 8);
         let bits = self.checked.get(piece / 64).ok_or(Damaged)?;
         let bit = 1 << (piece % 64);
@@ -61,12 +62,12 @@ impl TableAt {
     }
 
     #[cold]
-    fn check(&self, file: &[u8], piece: usize) -> Result<(), Damaged> {
+    fn check(&self, file: &Bytes, piece: usize) -> Result<(), Damaged> {
         let sum = self.sums.get(piece).ok_or(Damaged)?;
         let start = self.start + piece * CHECKED;
         // The last piece may be shorter: what is behind it belongs to no table.
         let end = (start + CHECKED).min(self.start + self.length);
-        let bytes = file.get(start..end).ok_or(Damaged)?;
+        let bytes = file.part(start, end.saturating_sub(start))?;
         if has_sum(bytes, *sum) {
             Ok(())
         } else {
