@@ -1,5 +1,4 @@
-//! Tracewire's own chores: `cargo xtask test`, `cargo xtask bench hit`, `cargo xtask fuzz`,
-//! `cargo xtask torture repair`, `cargo xtask conformance`.
+//! Tracewire's own chores: tests, measurements, fuzzing, torture, GDB's own test suite, and a GDB for one more machine.
 
 mod bench;
 mod conformance;

@@ -16,6 +16,19 @@ pub enum Torture {
     Jumps(Jumps),
     /// Send random packets in random order to a server that is attached to a live process, which must live on unharmed
     Session(Session),
+    /// Trace a program with fifty threads, signals, children and a library that comes and goes, while tracepoints are enabled
+    /// and disabled at random
+    Storm(Storm),
+}
+
+#[derive(clap::Args)]
+pub struct Storm {
+    /// How long, in seconds for each mechanism
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// What the random numbers start from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(clap::Args)]
@@ -80,6 +93,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::JumpPad(arguments) => jump_pad(arguments),
         Torture::Jumps(arguments) => jumps(arguments),
         Torture::Session(arguments) => session(arguments),
+        Torture::Storm(arguments) => storm(arguments),
     }
 }
 
@@ -136,5 +150,14 @@ fn session(arguments: &Session) -> Result<()> {
         .args(["--", "--nocapture"])
         .env("TRACEWIRE_SESSION_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_SESSION_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn storm(arguments: &Storm) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "storm"])
+        .args(["--", "--nocapture", "--test-threads", "1"])
+        .env("TRACEWIRE_STORM_SECONDS", arguments.seconds.to_string())
+        .env("TRACEWIRE_STORM_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }

@@ -134,6 +134,11 @@ impl Recording {
             let mut handler = MarkedHandler::new(&mut self.experiment, &self.markers);
             match self.process.run(&mut handler)? {
                 event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                    // A jump may have ended the run while nobody looked.
+                    self.experiment.look();
+                    if self.ever_placed && !self.experiment.is_running() {
+                        report::say(&self.own_end());
+                    }
                     return Ok(Ending::Program(event));
                 }
                 Event::RunEnded => return Ok(self.ended_itself()),
@@ -166,9 +171,13 @@ impl Recording {
     }
 
     fn ended_itself(&self) -> Ending {
+        Ending::Itself(self.own_end())
+    }
+
+    fn own_end(&self) -> String {
         let status = self.experiment.status();
         let words = tracewire_views::table::stop_words(&(&status).into());
-        Ending::Itself(format!("the run was {words}"))
+        format!("the run was {words}")
     }
 
     /// Looks at the modules again: what is gone is taken out, what has come is searched for tracepoints.
