@@ -263,6 +263,10 @@ impl RingReader {
                 break;
             }
             if ahead > 2 * self.layout.sizes.ring_bytes {
+                // Between the two looks, writers may have gone around the ring and taken the tail along.
+                if overwrites && memory.load(ring.start + ring::TAIL) != ring.position {
+                    continue;
+                }
                 // Somebody has written over the ring.
                 drained.torn += 1;
                 memory.store(ring.start + ring::TAIL, head);

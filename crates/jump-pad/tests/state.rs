@@ -102,7 +102,12 @@ fn every_register_of_every_set_is_collected_and_kept() {
             }
             let (general, flags) = (machine.state().general, machine.state().flags);
             let state = machine.state();
-            assert!(state.extended[..] == state.extended_behind[..], "{set:?}");
+            // Which parts the processor holds for unused may change with any interrupt: the eight bytes from 512.
+            let but_used = |image: &[u8]| [&image[..512], &image[520..]].concat();
+            assert!(
+                but_used(&state.extended[..]) == but_used(&state.extended_behind[..]),
+                "{set:?}"
+            );
             let expected = registers::block(set, &general, flags, &state.extended);
             let frame = frames(&setting).pop().unwrap();
             assert_eq!(frame[6], b'R');

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iced_x86::code_asm::*;
 use tracewire_jump_pad::{
@@ -118,6 +118,7 @@ pub fn read_carefully(address: u64, into: &mut [u8]) -> usize {
 }
 
 /// The pads that may fault, by their addresses.
+static ALONE: Mutex<()> = Mutex::new(());
 static PADS: Mutex<BTreeMap<u64, Pad>> = Mutex::new(BTreeMap::new());
 /// How often the handler has helped.
 pub static FAULTS: AtomicU64 = AtomicU64::new(0);
@@ -219,6 +220,8 @@ pub struct Machine {
     code: Code,
     pub stack: Memory,
     pub pad: Option<Pad>,
+    /// Faults and what is made of them are the process's: one machine at a time.
+    _alone: MutexGuard<'static, ()>,
 }
 
 const ENTRY: usize = 4 * PAGE;
@@ -228,8 +231,11 @@ const PAD: usize = 5 * PAGE;
 
 impl Machine {
     pub fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        PADS.lock().unwrap_or_else(PoisonError::into_inner).clear();
         handle_faults();
         let machine = Self {
+            _alone: alone,
             code: Code::new(1 << 20),
             stack: Memory::new(4),
             pad: None,
