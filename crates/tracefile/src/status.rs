@@ -160,6 +160,23 @@ impl Status {
         })
     }
 
+    /// Whether GDB knows a field of this name, and may refuse the whole file for what it says.
+    pub(crate) fn is_known(name: &str) -> bool {
+        let names = [
+            "tframes",
+            "tcreated",
+            "tsize",
+            "tfree",
+            "circular",
+            "disconn",
+            "starttime",
+            "stoptime",
+            "notes",
+            "username",
+        ];
+        names.contains(&name) || StopReason::ALL.iter().any(|reason| reason.name() == name)
+    }
+
     /// A field without a colon, which GDB refuses the whole file for.
     pub(crate) fn field_without_value(&self) -> Option<&str> {
         let (text, fields) = self.read.as_ref()?;

@@ -311,9 +311,14 @@ fn set_status(
         let (free, size) = (fields.buffer_free, fields.buffer_size);
         matches!((free, size), (Some(free), Some(size)) if free > size)
     };
+    // What a known field says is among the others only where it cannot be read.
+    let is_damaged = |(name, value): &(String, String)| value.is_empty() || Status::is_known(name);
     let told = |fields: &StatusFields| fields.frames.is_none_or(|told| told == frames);
     let good = |status: &Status| {
-        told(&status.fields) && !overfull(&status.fields) && status.field_without_value().is_none()
+        told(&status.fields)
+            && !overfull(&status.fields)
+            && status.field_without_value().is_none()
+            && !status.fields.other.iter().any(is_damaged)
     };
     if old.is_some_and(good) {
         return;
@@ -329,7 +334,7 @@ fn set_status(
     }
     fields.frames = Some(frames);
     // A field that was damaged is none.
-    fields.other.retain(|(_, value)| !value.is_empty());
+    fields.other.retain(|field| !is_damaged(field));
     fields.frames_created = fields.frames_created.map(|created| created.max(frames));
     let line = format!("status {}", Status::from(fields)).into_bytes();
     changes.push(Change::Status);
