@@ -121,11 +121,14 @@ fn originals(folder: &Path) -> Vec<Original> {
 /// What came of it.
 #[derive(Default)]
 struct Score {
-    /// How many files had a checksum before.
+    /// How many files were not changed by what was done to them.
+    unchanged: u64,
+    /// How many others had a checksum before.
     sealed: u64,
     /// Files of those that are no trace file any more, or of which `check` says something.
     sealed_named: u64,
     /// The same of files without a checksum.
+    unsealed: u64,
     named: u64,
     saved: u64,
     lost: u64,
@@ -168,13 +171,18 @@ fn look(
         }
     };
     let status = original.file.description().status();
-    if status.is_some_and(|status| status.fields.sealed) {
+    let sealed = status.is_some_and(|status| status.fields.sealed);
+    if damaged == original.file.as_bytes() {
+        // Zeros over zeros.
+        score.unchanged += 1;
+    } else if sealed {
         score.sealed += 1;
         score.sealed_named += u64::from(named);
-        if !named && damaged != original.file.as_bytes() {
+        if !named {
             return Err("check does not name it".to_owned());
         }
     } else {
+        score.unsealed += 1;
         score.named += u64::from(named);
     }
     let repaired = TraceFile::open(path).map_err(|error| error.to_string())?;
@@ -247,12 +255,13 @@ fn torture(what: &str, cut: bool) {
     }
     open_in_gdb(&score.kept, folder.path());
     eprintln!(
-        "{times} {what}: check names {} of {} with a checksum, {} of {} without; frames saved {}, touched {}; \
+        "{times} {what}, {} of which change nothing: check names {} of {} with a checksum, {} of {} without; frames saved {}, touched {}; \
          {} opened in GDB",
+        score.unchanged,
         score.sealed_named,
         score.sealed,
         score.named,
-        times - score.sealed,
+        score.unsealed,
         score.saved,
         score.lost,
         score.kept.len()
