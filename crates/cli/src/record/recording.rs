@@ -137,7 +137,7 @@ impl Recording {
                     // A jump may have ended the run while nobody looked.
                     self.experiment.look();
                     if self.ever_placed && !self.experiment.is_running() {
-                        report::say(&self.own_end());
+                        report::say(self.own_end());
                     }
                     return Ok(Ending::Program(event));
                 }
