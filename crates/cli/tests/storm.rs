@@ -44,7 +44,11 @@ fn storm(kind: &str) {
         folder.path().display()
     );
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storm/storm.py");
-    let mut gdb = Command::new("gdb")
+    let seconds = setting("SECONDS", "4");
+    // Whatever goes wrong, the test ends: without GDB its server ends the program.
+    let limit = 120 + seconds.parse::<u64>().expect("a number of seconds");
+    let mut gdb = Command::new("timeout")
+        .args([&limit.to_string(), "gdb"])
         .args(["-nx", "-q", "-x"])
         .arg(script)
         .arg("./storm")
@@ -52,7 +56,7 @@ fn storm(kind: &str) {
         .env("DEBUGINFOD_URLS", "")
         .env("STORM_KIND", kind)
         .env("STORM_SERVER", server)
-        .env("STORM_SECONDS", setting("SECONDS", "4"))
+        .env("STORM_SECONDS", seconds)
         .env("STORM_SEED", setting("SEED", "1"))
         // GDB ends when its input does; its input ends when this test does.
         .stdin(Stdio::piped())
