@@ -10,7 +10,7 @@ use crate::error::HitError;
 use crate::experiment::{Experiment, Registers, Unreadable};
 use crate::fetched::Fetched;
 use crate::store::{FrameStore, StoreError};
-use crate::target::{Hit, HitHandler, Outcome, StoppedThread};
+use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 
 /// What became of one tracepoint at a hit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,13 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
         }
     }
 
-    fn look_around(&mut self) -> bool {
-        self.look();
-        !self.running
+    fn look_around(&mut self) -> LookAround {
+        let filled = self.look();
+        if self.running {
+            LookAround::GoesOn { filled }
+        } else {
+            LookAround::Ended
+        }
     }
 
     fn thread_ended(&mut self, thread: ThreadId) {

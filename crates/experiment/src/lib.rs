@@ -68,5 +68,7 @@ pub use pieces::{FRAME_LIMIT, Missing};
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;
 pub use store::{CircularStore, FrameStore, LinearStore, StoreError};
-pub use target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target, TargetError};
+pub use target::{
+    Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, Target, TargetError,
+};
 pub use tracewire_jump_pad::{Fault, Losses};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tracewire_agent_expr::{Context, Evaluation, Verified};
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
 
-use crate::target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, TargetError};
+use crate::target::{Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, TargetError};
 
 /// One argument of a marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,7 +106,7 @@ impl HitHandler for MarkedHandler<'_> {
         }
     }
 
-    fn look_around(&mut self) -> bool {
+    fn look_around(&mut self) -> LookAround {
         self.inner.look_around()
     }
 

@@ -40,7 +40,7 @@ const SPARE_VARIABLES: u32 = 256;
 /// The most bytes of all rings together.
 const ALL_RINGS: u64 = 1 << 30;
 /// The most bytes of a ring, and the least.
-const LARGEST_RING: u64 = 32 << 20;
+const LARGEST_RING: u64 = 8 << 20;
 const SMALLEST_RING: u64 = 4 << 20;
 /// The longest frame that a pad makes, in bytes.
 const LONGEST_FRAME: u64 = 65_535;
@@ -283,12 +283,13 @@ impl<S: FrameStore> Experiment<S> {
             frame_limit: u32::try_from((ring_bytes / 8).min(LONGEST_FRAME)).unwrap_or(u32::MAX),
             tracepoints: tracepoints.saturating_add(SPARE_TRACEPOINTS),
             variables: SPARE_VARIABLES,
-            when_full: if self.store.is_circular() {
+            // Rings that hold more than the buffer may do as it does.
+            when_full: if ring_bytes < size {
+                WhenFull::Wait
+            } else if self.store.is_circular() {
                 WhenFull::Overwrite
-            } else if ring_bytes >= size {
-                WhenFull::Stop
             } else {
-                WhenFull::Lose
+                WhenFull::Stop
             },
         };
         // A number that no other run has.
@@ -299,9 +300,17 @@ impl<S: FrameStore> Experiment<S> {
         SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
     }
 
-    /// Takes what pads have collected into the buffer, and notices when a pad has ended the run.
-    pub fn look(&mut self) {
-        self.take_frames(false);
+    /// Takes what pads have collected into the buffer, and notices when a pad has ended the run. Gives how much of a
+    /// ring that has taken.
+    pub fn look(&mut self) -> f64 {
+        let bytes = self.take_frames(false);
+        let Some(pads) = &self.pads else { return 0.0 };
+        let filled = bytes as f64 / pads.memory.shared.layout().sizes().ring_bytes as f64;
+        self.notice_stop();
+        filled
+    }
+
+    fn notice_stop(&mut self) {
         let Some(pads) = &self.pads else { return };
         if !self.running {
             return;
@@ -335,12 +344,13 @@ impl<S: FrameStore> Experiment<S> {
         self.end(reason, text, number, now);
     }
 
-    /// Takes frames from the rings; at last also those that nobody will finish.
-    fn take_frames(&mut self, last: bool) {
+    /// Takes frames from the rings; at last also those that nobody will finish. Gives how many bytes that were.
+    fn take_frames(&mut self, last: bool) -> u64 {
         let Some(mut pads) = self.pads.take() else {
-            return;
+            return 0;
         };
         let shared = &pads.memory.shared;
+        let mut bytes = 0;
         let mut failure = None;
         let mut take = |frame: PadFrame<'_>| {
             if failure.is_some() {
@@ -351,6 +361,7 @@ impl<S: FrameStore> Experiment<S> {
                 return;
             }
             self.created += 1;
+            bytes += frame.bytes.len() as u64;
             let block = usize::try_from(frame.tracepoint).ok();
             let Some(key) = block.and_then(|block| pads.blocks.get(block)) else {
                 return;
@@ -394,6 +405,7 @@ impl<S: FrameStore> Experiment<S> {
             Some(StoreError::Full) => self.end(StopReason::Full, None, None, now),
             Some(error) => self.end(StopReason::Error, Some(error.to_string()), None, now),
         }
+        bytes
     }
 
     /// Has pads do nothing from now on.

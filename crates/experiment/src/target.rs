@@ -105,15 +105,27 @@ pub trait HitHandler {
         true
     }
 
-    /// Called now and then while the program runs and has pads: whether the run is over.
-    fn look_around(&mut self) -> bool {
-        false
+    /// Called now and then while the program runs and has pads.
+    fn look_around(&mut self) -> LookAround {
+        LookAround::GoesOn { filled: 0.0 }
     }
 
     /// Called when a thread is gone, so that nothing is kept for it.
     fn thread_ended(&mut self, thread: ThreadId) {
         _ = thread;
     }
+}
+
+/// What a look at the pads has shown.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum LookAround {
+    /// The run is over.
+    Ended,
+    /// It goes on.
+    GoesOn {
+        /// How much of the room for a cpu's frames has been used since the last look; 1 is all of it.
+        filled: f64,
+    },
 }
 
 /// A program that tracepoints can be put into.

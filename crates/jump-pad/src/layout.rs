@@ -27,6 +27,8 @@ pub(crate) mod header {
     pub(crate) const ERROR_SITE: u64 = 136;
     pub(crate) const ERROR_DETAIL: u64 = 144;
     pub(crate) const ERROR_TIME: u64 = 152;
+    /// How many ticks a pad waits for room in a ring.
+    pub(crate) const PATIENCE: u64 = 160;
 }
 
 /// The table from `fs` base to thread.
@@ -68,6 +70,8 @@ pub(crate) mod ring {
     pub(crate) const TOO_LONG: u64 = 24;
     /// Where the oldest record starts.
     pub(crate) const TAIL: u64 = 64;
+    /// The tail for which a pad has waited in vain: as long as it stands there, no other one waits.
+    pub(crate) const GIVEN_UP: u64 = 72;
     pub(crate) const DATA: u64 = 128;
 }
 
@@ -92,8 +96,9 @@ pub(crate) mod record {
 pub enum WhenFull {
     /// It is lost and counted, and the run ends.
     Stop = 0,
-    /// It is lost and counted.
-    Lose = 1,
+    /// The pad waits until the reader has made room. Where the reader does not come within a tenth of a second, frames
+    /// are lost and counted until it does.
+    Wait = 1,
     /// The oldest frames make room, and are counted.
     Overwrite = 2,
 }

@@ -17,7 +17,7 @@ use crate::layout::{SharedLayout, WhenFull, record, ring};
 use crate::shared::Shared;
 
 /// How long frames are held back for one that is not whole yet.
-const ORDER_PATIENCE: Duration = Duration::from_millis(100);
+const ORDER_PATIENCE: Duration = Duration::from_millis(500);
 
 /// When a frame that is not whole is given up: a signal handler of the program may have left it by `longjmp`. Only time
 /// counts in which other frames come, so that a program which is stopped loses nothing.

@@ -85,7 +85,7 @@ impl World {
         })
     }
 
-    /// As the code of `Code::reserve` to `Code::commit`. Whether there was room.
+    /// As the code of `Code::reserve` to `Code::commit`, without any patience. Whether there was room.
     fn write(&self, name: u64, shrinks: bool) -> bool {
         let words = &self.words;
         let start = self.layout.ring(0);
@@ -242,17 +242,17 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2], read
 
 #[test]
 fn frames_that_fit_are_all_read() {
-    model(WhenFull::Lose, 0, false, [1, 1], true);
+    model(WhenFull::Wait, 0, false, [1, 1], true);
 }
 
 #[test]
 fn frames_that_do_not_fit_are_lost_and_counted() {
-    model(WhenFull::Lose, 3, false, [2, 1], true);
+    model(WhenFull::Wait, 3, false, [2, 1], true);
 }
 
 #[test]
 fn what_a_frame_gives_back_is_used_again() {
-    model(WhenFull::Lose, 0, true, [1, 1], true);
+    model(WhenFull::Wait, 0, true, [1, 1], true);
 }
 
 #[test]

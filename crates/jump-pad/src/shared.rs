@@ -2,6 +2,7 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use tracewire_tracefile::{Address, ThreadId};
 
@@ -9,6 +10,9 @@ use crate::clock::{self, Rate};
 use crate::layout::{
     LayoutError, MAGIC, SharedLayout, SharedSizes, WhenFull, header, ring, threads, tracepoint,
 };
+
+/// How long a pad waits for room in a ring.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What pads do when the tracer is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +113,11 @@ impl Shared {
         let rate = Rate::measured();
         shared.store(header::CLOCK_BASE, rate.base);
         shared.store(header::CLOCK_RATE, rate.rate);
+        shared.store(header::PATIENCE, rate.ticks(PATIENCE));
+        for index in 0..sizes.cpus {
+            // No tail.
+            shared.store(layout.ring(index) + ring::GIVEN_UP, u64::MAX);
+        }
         shared.keep_time();
         shared.store(header::MAGIC, MAGIC);
         shared
@@ -131,7 +140,7 @@ impl Shared {
             frame_limit: 0,
             tracepoints: 0,
             variables: 0,
-            when_full: WhenFull::Lose,
+            when_full: WhenFull::Wait,
         };
         let smallest = SharedLayout::new(sizes, 0)?;
         let shared = Self {
@@ -149,7 +158,7 @@ impl Shared {
             variables: shared.load32(header::VARIABLES),
             when_full: match shared.load32(header::WHEN_FULL) {
                 0 => WhenFull::Stop,
-                1 => WhenFull::Lose,
+                1 => WhenFull::Wait,
                 2 => WhenFull::Overwrite,
                 _ => return Err(LayoutError::Foreign),
             },

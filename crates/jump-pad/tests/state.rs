@@ -337,7 +337,7 @@ fn a_thread_that_must_not_read_the_counter_is_stamped_with_the_last_known_time()
 fn a_full_ring_does_as_it_is_told() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
-    for when_full in [WhenFull::Stop, WhenFull::Lose, WhenFull::Overwrite] {
+    for when_full in [WhenFull::Stop, WhenFull::Wait, WhenFull::Overwrite] {
         let mut setting = Setting::new(SharedSizes {
             cpus: 1,
             ring_bytes: 4096,
@@ -371,7 +371,7 @@ fn a_full_ring_does_as_it_is_told() {
                 assert_eq!((losses.lost, losses.dropped), (1, 0));
                 assert!(places.into_iter().eq(0..kept));
             }
-            WhenFull::Lose => {
+            WhenFull::Wait => {
                 assert_eq!(setting.shared.stopped(), None);
                 assert_eq!((losses.lost, losses.dropped), (hits - kept, 0));
                 assert!(places.into_iter().eq(0..kept));
@@ -390,8 +390,8 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
     for (when_full, shrinks) in [
-        (WhenFull::Lose, false),
-        (WhenFull::Lose, true),
+        (WhenFull::Wait, false),
+        (WhenFull::Wait, true),
         (WhenFull::Overwrite, false),
     ] {
         let setting = Setting::new(sizes(when_full));

@@ -227,7 +227,7 @@ fn stress(when_full: WhenFull, signals: bool) {
     assert_eq!(losses.too_long, 0);
     assert_eq!(seen.frames + losses.lost + losses.dropped, made);
     assert_eq!(shared.variable(0), Some((made - losses.lost).cast_signed()));
-    if when_full == WhenFull::Lose {
+    if when_full == WhenFull::Wait {
         // Nothing is missing but what was counted.
         assert!(seen.gaps <= losses.lost);
     }
@@ -237,7 +237,7 @@ fn stress(when_full: WhenFull, signals: bool) {
 #[test]
 fn every_frame_of_every_thread_is_read_or_counted() {
     // One after the other: they share a handler.
-    stress(WhenFull::Lose, true);
+    stress(WhenFull::Wait, true);
     stress(WhenFull::Overwrite, true);
-    stress(WhenFull::Lose, false);
+    stress(WhenFull::Wait, false);
 }

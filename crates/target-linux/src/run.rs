@@ -1,7 +1,7 @@
 //! Running the program, from stop to stop.
 
 use nix::errno::Errno;
-use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread};
+use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 use tracewire_tracefile::Address;
 
 use crate::breakpoint::Means;
@@ -42,7 +42,10 @@ impl Process {
         self.start_idle()?;
         let mut pulse = self.fast.has_jumps().then(Pulse::start).flatten();
         loop {
-            if pulse.as_mut().is_some_and(Pulse::is_due) && self.look_around(handler) {
+            if let Some(pulse) = &mut pulse
+                && pulse.is_due()
+                && self.look_around(handler, pulse)
+            {
                 return Ok(Event::RunEnded);
             }
             if let Some((_, event)) = self.next_event(handler)? {
@@ -64,9 +67,15 @@ impl Process {
     }
 
     /// What is to be done now and then while pads run; whether the run is over.
-    pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler) -> bool {
+    pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler, pulse: &mut Pulse) -> bool {
         self.look_for_strangers();
-        handler.look_around()
+        match handler.look_around() {
+            LookAround::Ended => true,
+            LookAround::GoesOn { filled } => {
+                pulse.follow(filled);
+                false
+            }
+        }
     }
 
     /// Lets every thread go on that stands and is not held. One that has something to tell does so first.

@@ -114,9 +114,12 @@ impl Tracees {
             if runs_pads && pulse.is_none() {
                 pulse = Pulse::start();
             }
-            if runs_pads && pulse.as_mut().is_some_and(Pulse::is_due) {
+            if runs_pads
+                && let Some(pulse) = &mut pulse
+                && pulse.is_due()
+            {
                 for process in &mut self.processes {
-                    if process.fast.has_jumps() && process.look_around(handler) {
+                    if process.fast.has_jumps() && process.look_around(handler, pulse) {
                         return Ok(Happened::In(process.id(), Event::RunEnded));
                     }
                 }

@@ -139,17 +139,19 @@ impl<'o> Code<'o> {
             code.asm.inc(rdx)?;
             code.asm.jmp(code.to(lapped))?;
             code.place(full)?;
-            code.no_room(again, next, index)
+            code.no_room(again, next, index, size)
         });
         Ok(())
     }
 
     /// What to do when a ring is full, whose start is in `rcx`.
-    fn no_room(&mut self, again: Label, next: Label, index: u32) -> Made {
+    fn no_room(&mut self, again: Label, next: Label, index: u32, size: u32) -> Made {
         let sizes = self.layout().sizes;
         let lost = self.label();
-        if sizes.when_full == WhenFull::Overwrite {
-            self.drop_oldest(again, lost)?;
+        match sizes.when_full {
+            WhenFull::Overwrite => self.drop_oldest(again, lost)?,
+            WhenFull::Wait => self.wait_for_room(again, lost, size)?,
+            WhenFull::Stop => {}
         }
         self.place(lost)?;
         self.asm.lock().inc(qword_ptr(rcx + ring::LOST))?;
@@ -157,6 +159,43 @@ impl<'o> Code<'o> {
             self.stop_run(stop::FULL, index)?;
         }
         self.asm.jmp(self.to(next))?;
+        Ok(())
+    }
+
+    /// Waits until the reader has freed `size` bytes. No system call, which the program may have forbidden itself, and
+    /// no trap, which would end the program were the tracer killed now. There may be nobody to wait for: the tracer is
+    /// gone, or this is a signal handler that has interrupted a pad before its record was whole. So it does not wait
+    /// where one that waited has already been disappointed.
+    fn wait_for_room(&mut self, again: Label, lost: Label, size: u32) -> Made {
+        let waiting = self.label();
+        self.may_fault(lost);
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.lea(rdi, rax + rdx)?;
+        self.asm.add(rdi, qword_ptr(SHARED + header::PATIENCE))?;
+        self.asm.mov(rsi, qword_ptr(rcx + ring::GIVEN_UP))?;
+        self.place(waiting)?;
+        self.asm.mov(rdx, qword_ptr(rcx + ring::TAIL))?;
+        self.asm.mov(rax, qword_ptr(rcx + ring::HEAD))?;
+        self.asm.sub(rax, rdx)?;
+        self.asm.add(rax, size as i32)?;
+        self.asm.cmp(rax, self.layout().sizes.ring_bytes as i32)?;
+        self.asm.jbe(self.to(again))?;
+        self.asm.cmp(rdx, rsi)?;
+        self.asm.je(self.to(lost))?;
+        self.asm.cmp(dword_ptr(SHARED + header::STOP), 0)?;
+        self.asm.jne(self.to(lost))?;
+        self.tracer_is_gone(lost)?;
+        self.asm.pause()?;
+        self.may_fault(lost);
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)?;
+        self.asm.cmp(rax, rdi)?;
+        self.asm.jb(self.to(waiting))?;
+        self.asm.mov(rdx, qword_ptr(rcx + ring::TAIL))?;
+        self.asm.mov(qword_ptr(rcx + ring::GIVEN_UP), rdx)?;
+        self.asm.jmp(self.to(lost))?;
         Ok(())
     }
 

@@ -24,12 +24,7 @@ impl<'o> Code<'o> {
         self.enter(no_stack)?;
         self.asm.cmp(dword_ptr(SHARED + header::STOP), 0)?;
         self.asm.jne(self.to(finish))?;
-        // A tracer holds the futex while it lives.
-        self.asm.mov(eax, dword_ptr(SHARED + header::OWNER))?;
-        self.asm.and(eax, !WAITERS as i32)?;
-        self.asm.dec(eax)?;
-        self.asm.cmp(eax, OWNER as i32)?;
-        self.asm.jae(self.to(orphan))?;
+        self.tracer_is_gone(orphan)?;
         let bounds = self.tracepoints(tracepoints, finish)?;
         self.asm.jmp(self.to(finish))?;
 
@@ -58,6 +53,17 @@ impl<'o> Code<'o> {
         self.leave()?;
         self.place(end)?;
         Ok(bounds)
+    }
+
+    /// Goes to a label if the tracer is gone. Changes `rax`.
+    pub(super) fn tracer_is_gone(&mut self, gone: Label) -> Made {
+        // It holds the futex while it lives.
+        self.asm.mov(eax, dword_ptr(SHARED + header::OWNER))?;
+        self.asm.and(eax, !WAITERS as i32)?;
+        self.asm.dec(eax)?;
+        self.asm.cmp(eax, OWNER as i32)?;
+        self.asm.jae(self.to(gone))?;
+        Ok(())
     }
 
     fn enter(&mut self, no_stack: Label) -> Made {

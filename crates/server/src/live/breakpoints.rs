@@ -9,7 +9,7 @@ use std::io::Write;
 
 use tracewire_agent_expr::{Verified, VerifyError, verify};
 use tracewire_experiment::{
-    Experiment, Hit, HitHandler, MarkedHandler, MarkerValue, Outcome, StoppedThread,
+    Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, Outcome, StoppedThread,
 };
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointOptions, BreakpointRequest};
 use tracewire_packets::{Failure, Reply};
@@ -200,7 +200,7 @@ impl HitHandler for Handler<'_> {
         MarkedHandler::new(self.experiment, self.markers).hit(hit, thread)
     }
 
-    fn look_around(&mut self) -> bool {
+    fn look_around(&mut self) -> LookAround {
         self.experiment.look_around()
     }
 
