@@ -11,7 +11,7 @@ use tracewire_server::{PACKET_SIZE, SessionLog, run};
 #[path = "../../crates/server/tests/sequences/mod.rs"]
 mod sequences;
 
-use sequences::{Choices, Places, framed};
+use sequences::{Choices, Places};
 
 /// What the client has sent, read in pieces, and the longest packet that comes back.
 struct Wire<'a> {
@@ -91,6 +91,15 @@ fuzz_target!(|data: &[u8]| {
     assert!(session.inserted().is_empty() && !session.is_running());
     count(packets);
 });
+
+/// A packet as it goes over the wire.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let sum = payload.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    let mut packet = vec![b'$'];
+    packet.extend_from_slice(payload);
+    packet.extend(format!("#{sum:02x}").bytes());
+    packet
+}
 
 /// Adds to the number of packets, which is written down now and then.
 fn count(packets: u64) {
