@@ -96,8 +96,8 @@ pub(crate) mod record {
 pub enum WhenFull {
     /// It is lost and counted, and the run ends.
     Stop = 0,
-    /// The pad waits until the reader has made room. Where the reader does not come within a tenth of a second, frames
-    /// are lost and counted until it does.
+    /// The pad waits until the reader has made room. Where the reader does not come within two seconds, frames are lost
+    /// and counted until it does.
     Wait = 1,
     /// The oldest frames make room, and are counted.
     Overwrite = 2,

@@ -12,7 +12,7 @@ use crate::layout::{
 };
 
 /// How long a pad waits for room in a ring.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What pads do when the tracer is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
