@@ -367,3 +367,12 @@ fn what_is_left_is_what_gdb_reads() {
         assert!(said.contains("Found trace frame 0"), "{said}");
     }
 }
+
+/// A first frame whose tracepoint number reads the same in both byte orders does not say which one it is.
+#[test]
+fn the_byte_order_that_was_repaired_is_read_again() {
+    let path = tempfile::tempdir().unwrap();
+    let damaged = b"\x7fTRACE0\n\x0e\r\nR 2\n\x0b\n\n\0\0\0\0R\x12\0\0\0\0\0\0\0";
+    let repaired = repaired(damaged, &path.path().join("repaired.tf"));
+    assert_eq!(errors(&repaired.file), []);
+}

@@ -80,7 +80,8 @@ impl FrameIndex {
 
     /// Finds the frames, in the byte order that the target description settles, else in the one with which
     /// the chain of frames ends at an end marker, else in the one whose first frame is of a tracepoint that
-    /// the description defines, else in the one that gives more frames.
+    /// the description defines (the first whose number is another one in the other order), else in the one that gives
+    /// more frames.
     pub(crate) fn build(
         bytes: &[u8],
         start: usize,
@@ -95,8 +96,9 @@ impl FrameIndex {
         );
         let score = |frames: &WalkedFrames| {
             let known = known.is_empty()
-                || number_at(bytes, start, frames.order)
-                    .is_some_and(|number| number.0 == 0 || known.contains_key(&number));
+                || frames
+                    .telling_number()
+                    .is_none_or(|number| known.contains_key(&number));
             (frames.ends_well(), known, frames.index.len())
         };
         if settled.is_some() || matches!(score(&first), (true, true, _)) {
@@ -165,6 +167,18 @@ impl FrameIndex {
 }
 
 impl WalkedFrames {
+    /// The tracepoint of the first frame that is of another one in the other byte order; where there is none, of the
+    /// first frame.
+    fn telling_number(&self) -> Option<TracepointNumber> {
+        let FrameIndex::Built(entries) = &self.index else {
+            return None;
+        };
+        let mut numbers = entries.iter().map(|entry| *entry as u16);
+        let first = numbers.clone().next();
+        let telling = numbers.find(|number| *number != number.swap_bytes());
+        Some(TracepointNumber(i32::from(telling.or(first)? as i16)))
+    }
+
     fn ends_well(&self) -> bool {
         match self.ending {
             Ending::Marker { zero, .. } => zero,
@@ -172,11 +186,6 @@ impl WalkedFrames {
             Ending::Cut { .. } | Ending::CutInDescription => false,
         }
     }
-}
-
-fn number_at(bytes: &[u8], offset: usize, order: ByteOrder) -> Option<TracepointNumber> {
-    let number = order.u16_at(bytes, offset)?;
-    Some(TracepointNumber(i32::from(number as i16)))
 }
 
 fn walk(bytes: &[u8], start: usize, order: ByteOrder) -> WalkedFrames {
