@@ -65,8 +65,14 @@ impl Sink for Told {
     }
 }
 
+/// How much of an input is taken: what is found in long ones is found in short ones, sooner.
+const MOST: usize = 1000;
+
 fuzz_target!(|input: &[u8]| {
     let [first, size, text @ ..] = input else { return };
+    if text.len() > MOST {
+        return;
+    }
     let format = Format::ALL[usize::from(*first) % Format::ALL.len()];
     let _ = Format::detect(text).and_then(|format| guess(format, text));
     let mut whole = Told::default();

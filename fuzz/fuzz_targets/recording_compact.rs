@@ -9,11 +9,14 @@ use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording, RegisterId, Search, What};
 use tracewire_tracefile::Address;
 
+/// How much of an input is taken: what is found in long ones is found in short ones, sooner.
+const MOST: usize = 2048;
+
 /// Small compact forms of different shapes.
 static GOOD: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let mut plain = String::from("garbage\n1 clk R r2 00000001\n");
     let mut wild = String::from("1 clk cpu0 IT (1) 00008000 e1a00000 A svc_ns : NOP\n");
-    for at in 1..300u32 {
+    for at in 1..17u32 {
         let pc = 0x1000 + at % 7 * 4;
         let (data, address) = (at.wrapping_mul(0x9e37_79b9), 0x2000 + at * 37 % 100);
         plain += &format!("{at} clk 0 IT ({at}) {pc:08x} 3c080001 A svc : op{pc}\n");
@@ -33,8 +36,11 @@ static GOOD: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         .into()
 });
 
-fuzz_target!(|input: (u8, Vec<(u16, u8)>, &[u8])| {
-    let (which, changes, tail) = input;
+fuzz_target!(|input: (u8, u8, u8, Vec<(u16, u8)>, &[u8])| {
+    let (which, asked, before, changes, tail) = input;
+    if tail.len() > MOST || changes.len() > MOST / 3 {
+        return;
+    }
     let mut bytes = if which == 255 {
         tail.to_vec()
     } else {
@@ -49,37 +55,62 @@ fuzz_target!(|input: (u8, Vec<(u16, u8)>, &[u8])| {
     let Ok(recording) = Recording::of_compact(bytes, &OpenOptions::default()) else {
         return;
     };
+    let before = InstructionNumber(match before {
+        255 => u64::MAX,
+        before => before.into(),
+    });
     // Whatever the answers are.
-    let mut text = Vec::new();
-    let _ = recording.write_text(&mut text);
-    let mut left = 2000;
-    let mut some = || {
-        left -= 1;
-        if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    };
-    let _ = recording.instructions(0..u64::MAX, &mut |_| some());
-    for before in [0, 1, 150, recording.len(), u64::MAX] {
-        let before = InstructionNumber(before);
-        let _ = recording.registers_at(CpuNumber(0), before);
-        let _ = recording.register_at(CpuNumber(1), RegisterId(1), before);
-        let mut bytes = [None; 120];
-        let _ = recording.memory_at(before, Address(0x1ff9), &mut bytes);
-        for what in [What::Visit, What::Read, What::Write, What::Register(RegisterId(0))] {
-            let search = Search::new(what, 0x1000..=0x2030).on_cpu(CpuNumber(0));
-            let _ = recording.find_first(&search, before);
-            let _ = recording.find_last(&search, before);
+    match asked % 10 {
+        0 => {
+            let _ = recording.write_text(&mut Vec::new());
+            let _ = recording.unparsed_lines(&mut |_, _| ControlFlow::Continue(()));
         }
-        if let Ok(mut replay) = recording.replay(before) {
-            for _ in 0..50 {
+        1 => {
+            let mut left = 200;
+            let _ = recording.instructions(0..u64::MAX, &mut |_| {
+                left -= 1;
+                if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+        }
+        2 => {
+            let _ = recording.registers_at(CpuNumber(0), before);
+            let _ = recording.register_at(CpuNumber(1), RegisterId(1), before);
+        }
+        3 => {
+            let _ = recording.memory_at(before, Address(0x1ff9), &mut [None; 24]);
+        }
+        4 => find(&recording, What::Visit, 0x1000, before),
+        5 => find(&recording, What::Read, 0x2000, before),
+        6 => {
+            find(&recording, What::Write, 0x2000, before);
+            find(&recording, What::Register(RegisterId(0)), 0, before);
+        }
+        7 => {
+            let Ok(mut replay) = recording.replay(before) else { return };
+            for _ in 0..30 {
                 let _ = replay.advance();
             }
-            let _ = replay.memory(Address(0x2000), &mut bytes);
+            let _ = replay.memory(Address(0x2000), &mut [None; 9]);
+        }
+        8 => {
+            let mut visits = recording.visits(before, |address, _| address.0 % 8 == 0);
+            for _ in 0..30 {
+                let _ = visits.advance(InstructionNumber(u64::MAX));
+                let _ = visits.memory(Address(0x2000), &mut [None; 9]);
+            }
+        }
+        _ => {
+            let all = Search::new(What::Access, 0..=u64::MAX);
+            let _ = recording.find_all(&all, 0..u64::MAX, &mut |_| ControlFlow::Break(()));
+            let _ = recording.at_time(before.0, None);
+            let _ = recording.contradictions();
         }
     }
-    let _ = recording.find_all(&Search::new(What::Access, 0..=u64::MAX), 0..u64::MAX, &mut |_| {
-        ControlFlow::Break(())
-    });
-    let _ = recording.at_time(100, None);
-    let _ = recording.contradictions();
-    let _ = recording.unparsed_lines(&mut |_, _| ControlFlow::Break(()));
 });
+
+/// Looks forward and backward.
+fn find(recording: &Recording, what: What, address: u64, before: InstructionNumber) {
+    let search = Search::new(what, address..=address + 0x18).on_cpu(CpuNumber(0));
+    let _ = recording.find_first(&search, before);
+    let _ = recording.find_last(&search, before);
+}

@@ -275,6 +275,7 @@ fn check_variables(
         };
         if let Block::Variable { number, .. } = block
             && !defined.contains(&number)
+            && !number.tells_unknown_registers()
             && undefined.len() < MAX_UNDEFINED
             && undefined.insert(number)
         {

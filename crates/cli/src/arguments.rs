@@ -211,13 +211,16 @@ Examples:
   tracewire info run.tf
   tracewire info --json run.tf | jq .status
   tracewire info simulated.tf --architecture nios2
-  tracewire info cpu.trace.gz";
+  tracewire info cpu.trace.gz --elf firmware.elf";
 
 #[derive(Args, Debug)]
 pub struct InfoArguments {
     /// The trace file or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// Of an execution trace: the program, whose functions are counted; may be given several times
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
     /// One JSON object instead of text
     #[arg(long)]
     pub json: bool,
@@ -257,9 +260,9 @@ pub struct ShowArguments {
     /// Of an execution trace: only instructions of this cpu
     #[arg(long, value_name = "C")]
     pub cpu: Option<u32>,
-    /// Of an execution trace: memory before each instruction; may be given several times
-    #[arg(long, value_name = "ADDR,LEN", value_parser = crate::execution::look::parse_memory)]
-    pub memory: Vec<tracewire_exec_analysis::view::MemoryPart>,
+    /// Of an execution trace: memory before each instruction, by its address or a variable of --elf; may be given several times
+    #[arg(long, value_name = "PLACE[,LEN]", value_parser = crate::execution::parse_place)]
+    pub memory: Vec<crate::execution::MemoryPlace>,
     /// The program, or one of its libraries; may be given several times
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
@@ -317,12 +320,12 @@ pub struct FindArguments {
     /// Frames for which an expression over collected values is true; a frame that lacks a value it needs does not fit
     #[arg(long = "where", value_name = "EXPR")]
     pub condition: Option<String>,
-    /// Instructions of an execution trace that write any of these bytes
-    #[arg(long, value_name = "ADDR[,LEN]", value_parser = crate::execution::look::parse_place)]
-    pub writes: Option<(u64, u64)>,
-    /// Instructions of an execution trace that read any of these bytes
-    #[arg(long, value_name = "ADDR[,LEN]", value_parser = crate::execution::look::parse_place)]
-    pub reads: Option<(u64, u64)>,
+    /// Instructions of an execution trace that write any of these bytes: at an address, or a variable of --elf
+    #[arg(long, value_name = "PLACE[,LEN]", value_parser = crate::execution::parse_place)]
+    pub writes: Option<crate::execution::MemoryPlace>,
+    /// Instructions of an execution trace that read any of these bytes: at an address, or a variable of --elf
+    #[arg(long, value_name = "PLACE[,LEN]", value_parser = crate::execution::parse_place)]
+    pub reads: Option<crate::execution::MemoryPlace>,
     /// Instructions of an execution trace that write this register
     #[arg(long, value_name = "NAME")]
     pub register: Option<String>,

@@ -52,6 +52,7 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
         Kind::Execution(source) => return execution::look::info(source, arguments),
         Kind::TraceFile(path) => path,
     };
+    refuse(&[("--elf", !arguments.elf.is_empty())])?;
     let file = arguments.machine.trace_file(&path, &[])?;
     let mut info = Info::of(&file);
     if let Some(machine) = arguments.machine.architecture {

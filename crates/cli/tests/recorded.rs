@@ -243,3 +243,120 @@ fn what_cannot_be_done_is_said() {
     refused(&[&collect[..], &["add : nothing"]].concat(), "nothing");
     assert!(!Path::new(out).exists());
 }
+
+/// A variable is named by its name, with the program's file.
+#[test]
+fn memory_is_named_as_in_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "mips";
+    let (elf, trace) = files(name, folder.path());
+    let with = |words: &[&str]| {
+        output(
+            tracewire()
+                .args(words)
+                .args(["--architecture", name, "--elf"])
+                .arg(&elf)
+                .arg(&trace),
+        )
+    };
+    let total = symbol(name, "total");
+    let by_name = output(
+        tracewire()
+            .args(["memory", "--writes", "--elf"])
+            .arg(&elf)
+            .arg(&trace)
+            .arg("total"),
+    );
+    let by_address = output(
+        tracewire()
+            .args(["memory", "--writes", "--elf"])
+            .arg(&elf)
+            .arg(&trace)
+            .arg(format!("{total:#x},4")),
+    );
+    assert!(by_name.lines().count() > 10);
+    assert_eq!(by_name, by_address);
+    assert_eq!(
+        with(&["find", "--reads", "total"]),
+        with(&["find", "--reads", &format!("{total:#x},4")])
+    );
+    let shown = with(&["show", "--json", "--instruction", "9", "--memory", "total"]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["memory"][0]["address"], format!("{total:#x}"));
+    assert_eq!(shown["memory"][0]["bytes"].as_str().unwrap().len(), 8);
+    for wrong in ["nothing", "&total", "total,0"] {
+        let ran = tracewire()
+            .args(["memory", wrong, "--elf"])
+            .arg(&elf)
+            .arg(&trace)
+            .output()
+            .unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{wrong}");
+    }
+    let info: serde_json::Value = serde_json::from_str(&with(&["info", "--json"])).unwrap();
+    let (all, entered) = (&info["functions"], &info["entered_functions"]);
+    assert!(entered.as_u64() > Some(1) && entered.as_u64() <= all.as_u64());
+}
+
+/// What the trace has not told of a register is not made up.
+#[test]
+fn registers_that_are_not_known_are_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "mips";
+    let (elf, trace) = files(name, folder.path());
+    let log = Log::of(name);
+    let naive = naive(name);
+    let file = folder.path().join("unknown.tf");
+    let entry = symbol(name, "add");
+    output(
+        tracewire()
+            .args(["collect", "--architecture", name])
+            .args(["-t", &format!("*{entry:#x} : $regs")])
+            .arg("-o")
+            .arg(&file)
+            .arg("--elf")
+            .arg(&elf)
+            .arg(&trace),
+    );
+    let hits: Vec<u64> = (0..naive.instructions())
+        .filter(|at| naive.instruction(*at).unwrap().address == Address(entry))
+        .collect();
+    let opened = TraceFile::open(&file).unwrap();
+    assert_eq!(opened.frame_count(), hits.len() as u64);
+    let layout = opened.layout().unwrap();
+    let (mut known, mut unknown) = (0, 0);
+    for (frame, hit) in opened.frames().zip(&hits) {
+        let told = naive.registers(0, *hit);
+        for register in layout.registers() {
+            let place = naive.machine().layout().by_number(register.number).unwrap();
+            let value = told.get(place.offset as usize, place.size() as usize);
+            let is_constant = register.name == "pc" || register.name == "r0";
+            match frame.register(register.number) {
+                Some(bytes) if is_constant => assert_eq!(bytes.len(), 4),
+                Some(bytes) => {
+                    assert_eq!(Some(bytes), value, "{hit} {}", register.name);
+                    if let Some(logged) = log.0[*hit as usize].registers.get(&register.name) {
+                        let number = frame.register_value(register.number);
+                        assert_eq!(number, Some(*logged), "{hit} {}", register.name);
+                    }
+                    known += 1;
+                }
+                None => {
+                    assert_eq!(value, None, "{hit} {}", register.name);
+                    unknown += 1;
+                }
+            }
+        }
+    }
+    assert!(known > 0 && unknown > 0, "{known} {unknown}");
+    let shown = output(tracewire().args(["show", "--frame", "0"]).arg(&file));
+    assert!(shown.contains("<unavailable>"), "{shown}");
+    assert!(!shown.contains("-2147483648"), "{shown}");
+    let checked = tracewire().arg("check").arg(&file).output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(checked.status.success(), "{said}");
+    assert!(
+        !said.contains("-2147483648") && !said.contains("register block"),
+        "{said}"
+    );
+}

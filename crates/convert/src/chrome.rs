@@ -157,7 +157,9 @@ fn push_event(
     // A JSON object has no name twice: the last value counts, as for GDB.
     let mut variables = BTreeMap::new();
     for block in frame.blocks() {
-        if let Block::Variable { number, value } = block {
+        if let Block::Variable { number, value } = block
+            && !number.tells_unknown_registers()
+        {
             variables.insert(number, value);
         }
     }

@@ -1,8 +1,9 @@
 //! The functions of a program, by address.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tracewire_exec_trace::record::Address;
+use tracewire_exec_trace::recording::{ReadError, Recording};
 use tracewire_symbols::Symbols;
 
 /// A function, by its place in [`Functions`].
@@ -24,6 +25,28 @@ pub(crate) fn named(
         !["$x", "$d", "$a", "$t"]
             .iter()
             .any(|mark| function.name.starts_with(mark))
+    })
+}
+
+/// How many functions of a program were entered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entered {
+    /// Functions of the program.
+    pub all: usize,
+    /// Those of which the trace has the first instruction.
+    pub entered: usize,
+}
+
+/// Counts the functions of a program that a trace has.
+///
+/// # Errors
+/// When the recording's file is damaged.
+pub fn entered(recording: &Recording, symbols: &Symbols) -> Result<Entered, ReadError> {
+    let entries: BTreeSet<Address> = named(Some(symbols)).map(|one| one.entry).collect();
+    let seen = recording.addresses()?;
+    Ok(Entered {
+        all: entries.len(),
+        entered: entries.intersection(&seen).count(),
     })
 }
 

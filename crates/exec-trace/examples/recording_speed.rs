@@ -178,7 +178,7 @@ fn values(recording: &Recording, address: u64) -> Result<(), Box<dyn Error>> {
         .or_else(|| recording.register("r4"))
         .ok_or("no register a0 or r4")?;
     let start = Instant::now();
-    let rows = recording.rows_of(&(0..recording.len()))?;
+    let rows = recording.rows_of(&(0..recording.len()), rayon::current_num_threads() * 8)?;
     let values = rows
         .into_par_iter()
         .map(|row| {

@@ -225,6 +225,7 @@ impl<S: FrameStore> Experiment<S> {
         if self.has_registers {
             let block = thread.register_block().map_err(|_| Incomplete::Gone)?;
             frame.registers(block)?;
+            frame.unknown_registers(thread.unknown_registers());
         }
         if self.options.stamp {
             for (number, value) in self.variables.stamps(thread) {

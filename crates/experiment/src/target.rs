@@ -45,6 +45,12 @@ pub trait StoppedThread {
         None
     }
 
+    /// Which registers of the block are not known, wholly or in part, for the frame to say so
+    /// ([`tracewire_tracefile::FrameEncoder::unknown_registers`]).
+    fn unknown_registers(&mut self) -> &[u64] {
+        &[]
+    }
+
     /// Reads all the pieces in as few calls as can be, setting `filled` of each. What GDB would see: traps and
     /// jumps of ours never show.
     ///

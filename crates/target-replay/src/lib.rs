@@ -69,7 +69,7 @@ mod player;
 mod recorded;
 mod replay;
 
-pub use collect::{CollectError, Collected, FrameRegisters, Request, collect};
+pub use collect::{CollectError, Collected, FrameRegisters, FrameSink, Request, collect};
 pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical, extends_addresses};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};

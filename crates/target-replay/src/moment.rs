@@ -1,7 +1,7 @@
 //! A thread at an instant of the recording, as an experiment sees it.
 
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
+use tracewire_tracefile::{Address, RegisterNumber, ThreadId, unknown_masks};
 
 use crate::execution::{Executed, Execution, RegisterBlock, canonical};
 use crate::replay::{registers_at, thread_of};
@@ -16,6 +16,8 @@ pub struct Moment<'e, E> {
     number: u64,
     executed: Executed,
     registers: Option<RegisterBlock>,
+    /// Which registers are not known.
+    unknown: Vec<u64>,
 }
 
 impl<'e, E: Execution> Moment<'e, E> {
@@ -25,6 +27,7 @@ impl<'e, E: Execution> Moment<'e, E> {
             number,
             executed,
             registers: None,
+            unknown: Vec::new(),
         }
     }
 
@@ -70,6 +73,13 @@ impl<E: Execution> StoppedThread for Moment<'_, E> {
     fn known_registers(&mut self) -> Option<&[bool]> {
         let known = &self.registers().known;
         (!known.iter().all(|known| *known)).then_some(known)
+    }
+
+    fn unknown_registers(&mut self) -> &[u64] {
+        let layout = self.execution.machine().layout();
+        let known = &self.registers().known;
+        self.unknown = unknown_masks(layout.registers(), known);
+        &self.unknown
     }
 
     fn read_memory(&mut self, pieces: &mut [MemoryRead]) {

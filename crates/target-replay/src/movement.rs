@@ -265,7 +265,8 @@ impl<E: Execution> Replay<E> {
             return;
         }
         let mut player = self.execution.player(self.position);
-        while let Some((_, executed)) = player.advance_to(to, &self.tracepoints, &self.stepping) {
+        player.look_for(&self.tracepoints, &self.stepping);
+        while let Some((_, executed)) = player.advance_to(to) {
             let is_step = self.stepping.contains(&executed.cpu);
             let is_visit = self.tracepoints.contains(&executed.address);
             let hits = [
@@ -274,10 +275,13 @@ impl<E: Execution> Replay<E> {
             ];
             for hit in hits.into_iter().flatten() {
                 let outcome = handler.hit(hit, player.thread());
-                if outcome.step {
-                    self.stepping.insert(executed.cpu);
+                let is_change = if outcome.step {
+                    self.stepping.insert(executed.cpu)
                 } else {
-                    self.stepping.remove(&executed.cpu);
+                    self.stepping.remove(&executed.cpu)
+                };
+                if is_change {
+                    player.look_for(&self.tracepoints, &self.stepping);
                 }
                 if outcome.run_ended {
                     // The tracepoints are taken out by whoever put them in.

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
-use tracewire_exec_trace::recording::{RegisterId, Replay};
+use tracewire_exec_trace::recording::{RegisterId, Visits};
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
-use tracewire_tracefile::{Address, ByteOrder, RegisterLayout, RegisterNumber, ThreadId};
+use tracewire_tracefile::{
+    Address, ByteOrder, Register, RegisterLayout, RegisterNumber, ThreadId, unknown_masks,
+};
 
 use crate::execution::{Executed, Execution, RegisterBlock, canonical};
 use crate::player::Player;
 use crate::recorded::{Recorded, executed};
 use crate::replay::{set_constant_registers, thread_of};
-
-/// After so many instructions without a place of interest the index is asked where the next is.
-const NEAR: u64 = 1 << 14;
 
 /// How far unknown memory is looked through at once, in bytes.
 const STRIDE: u64 = 4096;
@@ -30,46 +30,36 @@ pub(crate) struct Direct {
 /// The recording, being played.
 pub(crate) struct Played<'e> {
     recorded: &'e Recorded,
-    /// None where the file is damaged.
-    replay: Option<Replay<'e>>,
+    visits: Visits<'e>,
     /// The instruction that is about to be executed, once it has been found.
     here: Option<Executed>,
     block: RegisterBlock,
     /// Whether the block is that of this instruction.
     is_filled: bool,
-    /// Where pieces of the block go in the one that is wanted, which has fewer registers or others; none where all of it
-    /// is wanted.
-    cut: Option<Cut>,
+    /// Where pieces of the block go in the one that is wanted.
+    wanted: Wanted,
     /// Memory as it was read last, used again.
     bytes: Vec<Option<u8>>,
 }
 
-/// A register block of other registers.
-struct Cut {
+/// The register block that is wanted, which has fewer registers than the machine, or others.
+struct Wanted {
+    registers: Vec<Register>,
     block: RegisterBlock,
     /// From where, to where, how many bytes.
     pieces: Vec<(usize, usize, usize)>,
+    /// Of which registers something is not known, and which bytes were known when that was worked out.
+    unknown: Vec<u64>,
+    unknown_of: Vec<bool>,
 }
 
-impl<'e> Played<'e> {
-    pub(crate) fn new(recorded: &'e Recorded, from: u64) -> Self {
-        let replay = recorded.recording().replay(InstructionNumber(from));
-        Self {
-            recorded,
-            replay: recorded.answer(replay),
-            here: None,
-            block: RegisterBlock::unknown(recorded.machine().layout()),
-            is_filled: false,
-            cut: None,
-            bytes: Vec::new(),
-        }
-    }
-
-    /// Gives register blocks of this layout from now on.
-    pub(crate) fn set_layout(&mut self, layout: &RegisterLayout) {
+impl Wanted {
+    /// Of a layout, down to a size in bytes.
+    fn new(machine: &Machine, layout: &RegisterLayout, size: u32) -> Self {
         let mut pieces: Vec<(usize, usize, usize)> = Vec::new();
-        for register in layout.registers() {
-            let known = self.recorded.machine().layout().by_number(register.number);
+        let fits = |register: &&Register| register.offset.saturating_add(register.size()) <= size;
+        for register in layout.registers().iter().filter(fits) {
+            let known = machine.layout().by_number(register.number);
             let Some(known) = known.filter(|known| known.bits == register.bits) else {
                 continue;
             };
@@ -84,18 +74,40 @@ impl<'e> Played<'e> {
                 _ => pieces.push((from, to, size)),
             }
         }
-        self.cut = Some(Cut {
-            block: RegisterBlock::unknown(layout),
+        let size = size as usize;
+        Self {
+            registers: layout.registers().to_vec(),
+            block: RegisterBlock {
+                bytes: vec![0; size],
+                known: vec![false; size],
+            },
             pieces,
-        });
+            unknown: Vec::new(),
+            unknown_of: Vec::new(),
+        }
+    }
+}
+
+impl<'e> Played<'e> {
+    pub(crate) fn new(recorded: &'e Recorded, from: u64) -> Self {
+        let machine = recorded.machine();
+        let layout = machine.layout();
+        Self {
+            recorded,
+            visits: recorded
+                .recording()
+                .visits(InstructionNumber(from), |_, _| false),
+            here: None,
+            block: RegisterBlock::unknown(layout),
+            is_filled: false,
+            wanted: Wanted::new(machine, layout, layout.size()),
+            bytes: Vec::new(),
+        }
     }
 
-    /// Where the next place of interest is, as the index tells.
-    fn next_by_index(&self, addresses: &BTreeSet<Address>, from: u64) -> Option<u64> {
-        let visits = addresses
-            .iter()
-            .filter_map(|address| self.recorded.next_visit(*address, from));
-        visits.min()
+    /// Gives register blocks of this layout from now on, of so many bytes.
+    pub(crate) fn set_layout(&mut self, layout: &RegisterLayout, size: u32) {
+        self.wanted = Wanted::new(self.recorded.machine(), layout, size);
     }
 
     fn cpu(&self) -> CpuNumber {
@@ -107,101 +119,86 @@ impl<'e> Played<'e> {
             return;
         }
         self.is_filled = true;
-        let (Some(replay), Some(here)) = (&self.replay, self.here) else {
+        let (Some(here), Some(step)) = (self.here, self.visits.step()) else {
             return;
         };
+        let instant = step.number().0;
+        let visits = &self.visits;
         let recorded = self.recorded;
         let machine = recorded.machine();
         let order = machine.byte_order();
         let cpu = CpuNumber(here.cpu);
         self.block.clear();
         for direct in recorded.direct() {
-            if let Some(value) = replay.register(cpu, direct.id).known() {
+            if let Some(value) = visits.register(cpu, direct.id).known() {
                 self.block
                     .set_number(direct.offset, direct.size, value, order);
             }
         }
-        recorded.fill_others(&mut self.block, here.cpu, replay.number().0, |id| {
-            replay.register(cpu, id)
+        recorded.fill_others(&mut self.block, here.cpu, instant, |id| {
+            visits.register(cpu, id)
         });
         set_constant_registers(machine, &mut self.block, Some(here.address));
-        if let Some(cut) = &mut self.cut {
-            for (from, to, size) in &cut.pieces {
-                copy(&self.block.bytes, *from, &mut cut.block.bytes, *to, *size);
-                copy(&self.block.known, *from, &mut cut.block.known, *to, *size);
-            }
+        let wanted = &mut self.wanted;
+        for (from, to, size) in &wanted.pieces {
+            copy(
+                &self.block.bytes,
+                *from,
+                &mut wanted.block.bytes,
+                *to,
+                *size,
+            );
+            copy(
+                &self.block.known,
+                *from,
+                &mut wanted.block.known,
+                *to,
+                *size,
+            );
+        }
+        if wanted.unknown_of != wanted.block.known {
+            wanted.unknown_of.clone_from(&wanted.block.known);
+            wanted.unknown = unknown_masks(&wanted.registers, &wanted.unknown_of);
         }
     }
 
     /// The block that is wanted.
-    fn wanted(&mut self) -> &RegisterBlock {
+    fn wanted(&mut self) -> &Wanted {
         self.fill();
-        self.cut.as_ref().map_or(&self.block, |cut| &cut.block)
+        &self.wanted
     }
 
     fn read(&mut self, address: Address, length: usize) -> &[Option<u8>] {
         self.bytes.clear();
         self.bytes.resize(length, None);
         let address = canonical(self.recorded.machine(), address);
-        if let Some(replay) = &mut self.replay {
-            let told = replay.memory(address, &mut self.bytes);
-            if self.recorded.answer(told).is_none() {
-                self.bytes.fill(None);
-            }
-            self.recorded.fill_code(address, &mut self.bytes);
+        let told = self.visits.memory(address, &mut self.bytes);
+        if self.recorded.answer(told).is_none() {
+            self.bytes.fill(None);
         }
+        self.recorded.fill_code(address, &mut self.bytes);
         &self.bytes
     }
 }
 
 impl Player for Played<'_> {
-    fn advance_to(
-        &mut self,
-        to: u64,
-        addresses: &BTreeSet<Address>,
-        cpus: &BTreeSet<u32>,
-    ) -> Option<(u64, Executed)> {
-        let recorded = self.recorded;
-        let skip = self.here.take().is_some();
+    fn look_for(&mut self, addresses: &BTreeSet<Address>, cpus: &BTreeSet<u32>) {
+        let (addresses, cpus) = (addresses.clone(), cpus.clone());
+        self.visits
+            .look_for(move |address, cpu| addresses.contains(&address) || cpus.contains(&cpu.0));
+    }
+
+    fn advance_to(&mut self, to: u64) -> Option<(u64, Executed)> {
+        self.here = None;
         self.is_filled = false;
-        let replay = self.replay.as_mut()?;
-        if skip {
-            recorded.answer(replay.advance())?;
+        let found = self.visits.advance(InstructionNumber(to));
+        if !self.recorded.answer(found)? {
+            return None;
         }
-        let mut far = replay.number().0.saturating_add(NEAR);
-        let (one, many) = match addresses.first() {
-            Some(first) => (first.0, addresses.len() > 1),
-            None => (0, false),
-        };
-        let any = !addresses.is_empty();
-        loop {
-            let replay = self.replay.as_mut()?;
-            let number = replay.number().0;
-            if number >= to {
-                return None;
-            }
-            if number >= far && cpus.is_empty() {
-                let next = self.next_by_index(addresses, number)?;
-                if next >= to {
-                    return None;
-                }
-                if next - number > NEAR {
-                    let replay = recorded.recording().replay(InstructionNumber(next));
-                    self.replay = recorded.answer(replay);
-                }
-                far = u64::MAX;
-                continue;
-            }
-            let step = replay.step()?;
-            let address = step.address();
-            let is_meant = any && (address.0 == one || many && addresses.contains(&address));
-            if is_meant || !cpus.is_empty() && cpus.contains(&step.cpu().0) {
-                let here = executed(&step);
-                self.here = Some(here);
-                return Some((number, here));
-            }
-            recorded.answer(replay.advance())?;
-        }
+        let step = self.visits.step()?;
+        let here = executed(&step);
+        self.here = Some(here);
+        Some((step.number().0, here))
     }
 
     fn thread(&mut self) -> &mut dyn StoppedThread {
@@ -223,10 +220,8 @@ impl StoppedThread for Played<'_> {
     }
 
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {
-        if let Some(direct) = self.recorded.direct_of(register)
-            && let Some(replay) = &self.replay
-        {
-            return replay.register(Played::cpu(self), direct.id).known();
+        if let Some(direct) = self.recorded.direct_of(register) {
+            return self.visits.register(Played::cpu(self), direct.id).known();
         }
         self.fill();
         let machine = self.recorded.machine();
@@ -238,12 +233,16 @@ impl StoppedThread for Played<'_> {
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {
-        Ok(&self.wanted().bytes)
+        Ok(&self.wanted().block.bytes)
     }
 
     fn known_registers(&mut self) -> Option<&[bool]> {
-        let known = &self.wanted().known;
+        let known = &self.wanted().block.known;
         (!known.iter().all(|known| *known)).then_some(known)
+    }
+
+    fn unknown_registers(&mut self) -> &[u64] {
+        &self.wanted().unknown
     }
 
     fn read_memory(&mut self, pieces: &mut [MemoryRead]) {

@@ -10,14 +10,13 @@ use crate::moment::Moment;
 
 /// A way forward through a recording.
 pub trait Player {
-    /// Goes on, behind the instruction that it stands at if it stands at one, to the next before `to` that has one of the
-    /// addresses or is of one of the cpus. None where there is none.
-    fn advance_to(
-        &mut self,
-        to: u64,
-        addresses: &BTreeSet<Address>,
-        cpus: &BTreeSet<u32>,
-    ) -> Option<(u64, Executed)>;
+    /// Looks from now on for instructions that have one of the addresses or are of one of the cpus; before it is told, for
+    /// none.
+    fn look_for(&mut self, addresses: &BTreeSet<Address>, cpus: &BTreeSet<u32>);
+
+    /// Goes on, behind the instruction that it stands at if it stands at one, to the next before `to` that is looked for.
+    /// None where there is none.
+    fn advance_to(&mut self, to: u64) -> Option<(u64, Executed)>;
 
     /// The thread that is about to execute the instruction that it stands at.
     fn thread(&mut self) -> &mut dyn StoppedThread;
@@ -28,6 +27,8 @@ pub trait Player {
 pub struct Seeker<'e, E> {
     execution: &'e E,
     at: u64,
+    addresses: BTreeSet<Address>,
+    cpus: BTreeSet<u32>,
     moment: Moment<'e, E>,
 }
 
@@ -43,22 +44,26 @@ impl<'e, E: Execution> Seeker<'e, E> {
         Self {
             execution,
             at: from,
+            addresses: BTreeSet::new(),
+            cpus: BTreeSet::new(),
             moment: Moment::new(execution, from, nowhere),
         }
     }
 }
 
 impl<E: Execution> Player for Seeker<'_, E> {
-    fn advance_to(
-        &mut self,
-        to: u64,
-        addresses: &BTreeSet<Address>,
-        cpus: &BTreeSet<u32>,
-    ) -> Option<(u64, Executed)> {
-        let visits = addresses
+    fn look_for(&mut self, addresses: &BTreeSet<Address>, cpus: &BTreeSet<u32>) {
+        self.addresses.clone_from(addresses);
+        self.cpus.clone_from(cpus);
+    }
+
+    fn advance_to(&mut self, to: u64) -> Option<(u64, Executed)> {
+        let visits = self
+            .addresses
             .iter()
             .filter_map(|address| self.execution.next_visit(*address, self.at));
-        let steps = cpus
+        let steps = self
+            .cpus
             .iter()
             .filter_map(|cpu| self.execution.next_of(*cpu, self.at));
         let number = visits.chain(steps).min().filter(|number| *number < to)?;

@@ -115,6 +115,15 @@ impl Recorded {
             .map_or(0, |number| number.saturating_add(1))
     }
 
+    /// Whether something of a register is known at some instant.
+    pub(crate) fn tells(&self, register: RegisterNumber) -> bool {
+        let machine = self.machine();
+        let counter = machine.layout().program_counter();
+        self.registers.names_of(register).next().is_some()
+            || counter.is_some_and(|counter| counter.number == register)
+            || machine.zero().is_some_and(|zero| zero.number == register)
+    }
+
     /// The registers that the trace writes as wholes.
     pub(crate) fn direct(&self) -> &[Direct] {
         &self.direct

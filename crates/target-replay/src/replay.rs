@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tracewire_exec_trace::machine::Machine;
 use tracewire_experiment::{Target, TargetError};
-use tracewire_tracefile::{Address, Architecture, Register, ThreadId};
+use tracewire_tracefile::{Address, Register, ThreadId};
 
 use crate::execution::{Execution, RegisterBlock, Watch, canonical};
 
@@ -204,19 +204,6 @@ fn program_counter_at(execution: &impl Execution, cpu: u32, instant: u64) -> Opt
     Some(last.address)
 }
 
-/// The register that is always zero.
-fn zero(machine: &Machine) -> Option<&Register> {
-    let name = match machine.architecture() {
-        Architecture::Mips
-        | Architecture::MipsLittle
-        | Architecture::Mips64
-        | Architecture::Mips64Little => "r0",
-        Architecture::Riscv32 | Architecture::Riscv64 | Architecture::Nios2 => "zero",
-        _ => return None,
-    };
-    machine.layout().by_name(name)
-}
-
 /// The registers of a cpu, with its program counter in them.
 pub(crate) fn registers_at(
     execution: &impl Execution,
@@ -245,7 +232,7 @@ pub(crate) fn set_constant_registers(
             order,
         );
     };
-    if let Some(zero) = zero(machine) {
+    if let Some(zero) = machine.zero() {
         set(zero, 0);
     }
     if let (Some(Address(pc)), Some(register)) = (pc, machine.layout().program_counter()) {

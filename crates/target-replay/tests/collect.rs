@@ -4,10 +4,10 @@ use std::fs::File;
 
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_sample_machine::{Options, Program, Trace};
-use tracewire_target_replay::{Collected, Execution, Recorded, Request, collect};
+use tracewire_target_replay::{Collected, Execution, FrameSink, Recorded, Request};
 use tracewire_tracefile::{
     Action, Address, Architecture, RegisterMask, RegisterNumber, SourceStrings, StopReason,
-    TracepointDefinition, TracepointKind, TracepointNumber,
+    TracepointDefinition, TracepointKind, TracepointNumber, WriteError,
 };
 
 /// A recording of so many bytes of text.
@@ -52,8 +52,30 @@ fn request(address: u64) -> Request {
     }
 }
 
-fn frames(collected: &Collected) -> Vec<u8> {
-    collected.frames.concat()
+/// Collects, and keeps the frames; in how many pieces they came.
+#[derive(Default)]
+struct Sink {
+    frames: Vec<u8>,
+    pieces: usize,
+}
+
+impl FrameSink for Sink {
+    fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
+        self.pieces += 1;
+        self.frames.extend_from_slice(frames);
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), WriteError> {
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+fn collect(recorded: &Recorded, request: &Request) -> (Collected, Sink) {
+    let mut sink = Sink::default();
+    let collected = tracewire_target_replay::collect(recorded, request, &mut sink).unwrap();
+    (collected, sink)
 }
 
 #[test]
@@ -66,16 +88,14 @@ fn rows_side_by_side_are_as_one_row() {
     let mut one = many.clone();
     // A count of passes that is never reached: hits must be counted in order.
     one.definitions[0].pass_count = 1 << 40;
-    let (many, one) = (
-        collect(&recorded, &many).unwrap(),
-        collect(&recorded, &one).unwrap(),
-    );
+    let (many, many_frames) = collect(&recorded, &many);
+    let (one, one_frames) = collect(&recorded, &one);
     assert!(
-        many.frames.len() > 1,
+        many_frames.pieces > 1,
         "the recording is large enough for several rows"
     );
-    assert_eq!(one.frames.len(), 1);
-    assert!(frames(&many) == frames(&one));
+    assert_eq!(one_frames.pieces, 1);
+    assert!(many_frames.frames == one_frames.frames);
     assert_eq!(many.usage, one.usage);
     assert_eq!(many.unknown, one.unknown);
     assert_eq!(many.status.frames, one.status.frames);
@@ -91,25 +111,24 @@ fn a_full_buffer_ends_the_run_or_keeps_the_last_frames() {
     let options = Options::default();
     let recorded = recorded(folder.path(), &options, 2 << 20);
     let address = u64::from(Program::of(&options).function("mix").unwrap().start);
-    let all = frames(&collect(&recorded, &request(address)).unwrap());
+    let (_, Sink { frames: all, .. }) = collect(&recorded, &request(address));
     let limit = all.len() as u64 / 3;
-    let full = collect(
+    let (full, kept) = collect(
         &recorded,
         &Request {
             limit,
             ..request(address)
         },
-    )
-    .unwrap();
+    );
     assert_eq!(full.status.stop_reason, Some(StopReason::Full));
-    assert!(all.starts_with(&frames(&full)) && !full.frames.is_empty());
+    assert!(all.starts_with(&kept.frames) && !kept.frames.is_empty());
     let last = Request {
         limit,
         circular: true,
         ..request(address)
     };
-    let last = collect(&recorded, &last).unwrap();
+    let (last, kept) = collect(&recorded, &last);
     assert_eq!(last.status.stop_reason, Some(StopReason::Command));
-    assert!(all.ends_with(&frames(&last)) && frames(&last).len() as u64 <= limit);
+    assert!(all.ends_with(&kept.frames) && kept.frames.len() as u64 <= limit);
     assert!(last.status.frames < last.status.frames_created);
 }

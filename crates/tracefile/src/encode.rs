@@ -121,6 +121,16 @@ impl<'a> FrameEncoder<'a> {
             .extend_from_slice(&order.u64_bytes(value.cast_unsigned()));
     }
 
+    /// Says which registers of the block are not known, wholly or in part: a bit for each, in the order in which they
+    /// stand in the block, the lowest bit of the first mask for the first one. Nothing is added for a mask of zeros.
+    pub fn unknown_registers(&mut self, masks: &[u64]) {
+        for (place, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+            if let Some(number) = VariableNumber::of_unknown_registers(place) {
+                self.variable(number, mask.cast_signed());
+            }
+        }
+    }
+
     /// Adds data of a static tracepoint. (GDB 13's reader of files stops at such a frame.)
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use crate::file::TraceFile;
 use crate::number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
-use crate::registers::Register;
+use crate::registers::{Register, RegisterLayout};
+use crate::unknown::MASK_BITS;
 
 /// One block of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +20,8 @@ pub enum Block<'a> {
         /// What stood there, in the target's order.
         bytes: &'a [u8],
     },
-    /// `V`: the value of a trace state variable.
+    /// `V`: the value of a trace state variable; or which registers are not known
+    /// ([`VariableNumber::tells_unknown_registers`]).
     Variable {
         /// Which variable.
         number: VariableNumber,
@@ -95,6 +97,21 @@ impl<'a> Iterator for Blocks<'a> {
         let (block, length) = self.parse().unwrap_or((Block::Unknown(rest), rest.len()));
         self.at += length;
         Some(block)
+    }
+}
+
+/// Whether a block says that the register at this place of the register block is not known; without a place, that any
+/// is.
+fn is_mask_of(block: &Block<'_>, place: Option<usize>) -> bool {
+    let Block::Variable { number, value } = *block else {
+        return false;
+    };
+    match place {
+        None => number.tells_unknown_registers(),
+        Some(place) => {
+            VariableNumber::of_unknown_registers(place / MASK_BITS) == Some(number)
+                && value >> (place % MASK_BITS) & 1 == 1
+        }
     }
 }
 
@@ -176,9 +193,47 @@ impl<'a> Frame<'a> {
     }
 
     fn bytes_of(&self, register: &Register) -> Option<&'a [u8]> {
+        self.place_of(register)
+            .filter(|_| !self.is_unknown(register))
+    }
+
+    /// The bytes at a register's place, known or not.
+    fn place_of(&self, register: &Register) -> Option<&'a [u8]> {
         let start = usize::try_from(register.offset).ok()?;
         let size = usize::try_from(register.size()).ok()?;
         self.register_block()?.get(start..)?.get(..size)
+    }
+
+    /// Whether the frame says that the register block does not tell this register.
+    fn is_unknown(&self, register: &Register) -> bool {
+        let said = |number| self.blocks().any(|block| is_mask_of(&block, number));
+        let places = self.file.layout().map(RegisterLayout::registers);
+        // Few frames say so, and then it is looked up where the register stands.
+        said(None)
+            && places
+                .and_then(|all| {
+                    all.binary_search_by_key(&register.number, |one| one.number)
+                        .ok()
+                })
+                .is_some_and(|place| said(Some(place)))
+    }
+
+    /// The bytes of the register block, none for those of a register that the frame says is not known.
+    #[must_use]
+    pub fn known_register_block(&self) -> Option<Vec<Option<u8>>> {
+        let mut bytes: Vec<Option<u8>> = self.register_block()?.iter().copied().map(Some).collect();
+        for register in self
+            .file
+            .layout()
+            .map_or(&[][..], RegisterLayout::registers)
+        {
+            if self.is_unknown(register) {
+                let end = register.offset.saturating_add(register.size()) as usize;
+                let places = register.offset as usize..end.min(bytes.len());
+                bytes.get_mut(places).unwrap_or_default().fill(None);
+            }
+        }
+        Some(bytes)
     }
 
     /// The bytes of a register, in the target's order; none when it was not collected or is not known.
@@ -218,8 +273,9 @@ impl<'a> Frame<'a> {
 
     fn collected_program_counter(&self) -> Option<Address> {
         let register = self.file.layout()?.program_counter()?;
+        // It is always known: a search looks at it in frame after frame.
         self.byte_order()
-            .unsigned(self.bytes_of(register)?)
+            .unsigned(self.place_of(register)?)
             .map(Address)
     }
 

@@ -112,6 +112,7 @@ mod spool;
 mod status;
 mod table;
 mod text;
+mod unknown;
 mod write;
 
 pub use architecture::{Architecture, ByteOrder, UnknownArchitecture};
@@ -143,4 +144,5 @@ pub use spool::Spool;
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Tracepoint, TracepointTable};
 pub use text::TextError;
+pub use unknown::unknown_masks;
 pub use write::{TraceFileWriter, WriteError};

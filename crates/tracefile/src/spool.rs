@@ -43,6 +43,9 @@ const ROOM: u64 = 32 << 10;
 /// Up to how many bytes of frames a finished file is copied, without the room, instead of left in place.
 const COPIED: u64 = 8 << 20;
 
+/// So many bytes of frames at once are written and not put into the mapping: that is faster.
+const LARGE: usize = 1 << 20;
+
 /// Room behind every frame, for the end marker and the checksum.
 const TAIL: u64 = (END_MARKER.len() + Checksum::LINE) as u64;
 
@@ -146,13 +149,16 @@ impl Spool {
         self.end - self.frames_start
     }
 
-    /// Adds one frame, as [`crate::FrameEncoder`] writes it.
+    /// Adds one frame, or several, as [`crate::FrameEncoder`] writes them.
     ///
     /// # Errors
     /// When the disk is full ([`WriteError::is_full`]), or the bytes are no frame. The frames before stay
     /// good, and the file can be finished.
     pub fn append(&mut self, frame: &[u8]) -> Result<(), WriteError> {
         check_frame(frame)?;
+        if frame.len() >= LARGE {
+            return self.append_large(frame);
+        }
         let (number, rest) = frame.split_at(2);
         let end = self.end + frame.len() as u64;
         let fits = |window: &Window| end + TAIL <= window.start + window.map.len() as u64;
@@ -171,6 +177,19 @@ impl Spool {
         fence(Ordering::Release);
         number_place.copy_from_slice(number);
         self.sum.update(frame);
+        self.end = end;
+        Ok(())
+    }
+
+    /// Adds many frames by one call of the system. Where that is stopped half-way, the last frame is a cut one.
+    fn append_large(&mut self, frames: &[u8]) -> Result<(), WriteError> {
+        self.window = None;
+        let end = self.end + frames.len() as u64;
+        self.file
+            .write_all_at(frames, self.end)
+            .and_then(|()| reserve(&self.file, end, TAIL))
+            .map_err(WriteError::system("write", &self.temporary))?;
+        self.sum.update(frames);
         self.end = end;
         Ok(())
     }

@@ -7,8 +7,8 @@ use tracewire_symbols::{
     expand, type_name,
 };
 use tracewire_tracefile::{
-    Address, Block, ByteOrder, Frame, RegisterLayout, TraceFile, TracepointDefinition,
-    TracepointNumber,
+    Action, Address, Block, ByteOrder, Frame, Register, RegisterLayout, TraceFile,
+    TracepointDefinition, TracepointNumber,
 };
 
 use crate::program::{Program, hexadecimal};
@@ -44,6 +44,9 @@ pub struct FrameView {
     /// is all zero is left out.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub register_values: Map<String>,
+    /// The names of those that were asked for, and that the frame does not tell because they are not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unavailable_registers: Vec<String>,
     /// Pieces of memory, in the order of their blocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryView>,
@@ -173,6 +176,7 @@ impl<'a> Viewer<'a> {
             stepping: frame.is_step(),
             registers: self.registers(frame),
             register_values: self.register_values(frame),
+            unavailable_registers: self.unavailable_registers(frame),
             memory: Vec::new(),
             variables: Map::default(),
             static_data: None,
@@ -188,6 +192,7 @@ impl<'a> Viewer<'a> {
         for block in frame.blocks() {
             match block {
                 Block::Registers(_) => {}
+                Block::Variable { number, .. } if number.tells_unknown_registers() => {}
                 Block::Memory { address, bytes } => view.memory.push(MemoryView {
                     address: address.to_string(),
                     bytes: hexadecimal(bytes),
@@ -244,6 +249,36 @@ impl<'a> Viewer<'a> {
             Some((register.name.clone(), number(bytes, self.file.byte_order())))
         });
         Map(named.collect())
+    }
+
+    fn unavailable_registers(&self, frame: Frame<'a>) -> Vec<String> {
+        let known = frame.known_register_block();
+        let (Some(known), Some(layout)) = (known, self.file.layout()) else {
+            return Vec::new();
+        };
+        let definitions = self
+            .collected
+            .iter()
+            .map(|collected| collected.definition)
+            .filter(|definition| definition.number == frame.tracepoint());
+        let actions: Vec<&Action> = definitions
+            .flat_map(|definition| definition.actions.iter().chain(&definition.step_actions))
+            .collect();
+        let is_asked = |number| {
+            actions
+                .iter()
+                .any(|action| matches!(action, Action::Registers(mask) if mask.contains(number)))
+        };
+        let is_known = |register: &&Register| {
+            let bytes = known.get(register.offset as usize..);
+            let bytes = bytes.and_then(|bytes| bytes.get(..register.size() as usize));
+            bytes.is_some_and(|bytes| bytes.iter().all(Option::is_some))
+        };
+        let registers = layout.registers().iter();
+        registers
+            .filter(|register| !is_known(register) && is_asked(register.number))
+            .map(|register| register.name.clone())
+            .collect()
     }
 
     fn register_values(&self, frame: Frame<'a>) -> Map<String> {

@@ -7,10 +7,12 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
 use tracewire_symbols::Symbols;
-use tracewire_target_replay::{Collected, Recorded, Request, collect as collect_frames};
+use tracewire_target_replay::{
+    Collected, FrameRegisters, FrameSink, Recorded, Request, collect as collect_frames,
+};
 use tracewire_tracefile::{
-    Address, Architecture, Description, DescriptionParts, Module, Status, StopReason,
-    TraceFileWriter, Tracepoint,
+    Address, Architecture, Description, DescriptionParts, Module, Spool, Status, StatusFields,
+    StopReason, Tracepoint, WriteError,
 };
 
 use super::open::execution;
@@ -22,8 +24,8 @@ pub const HELP: &str = "\
 The script is GDB's own, as for `tracewire record`: what `save tracepoints` writes can be fed in unchanged. The file opens \
 in GDB (`target tfile OUT.tf`) and with `tracewire show`.
 
-What the recording does not know is missing from the frames. A register block cannot say so: registers that are not \
-known stand as 0 there, and are named when the run is over.
+What the recording does not know is missing from the frames. Of registers the frames say which are not known, and \
+`tracewire show` leaves them out; to GDB they are 0, unless the recording never tells them. They are named when the run is over.
 
 Examples:
   tracewire collect -x script.gdb --elf firmware.elf -o out.tf cpu.trace
@@ -88,12 +90,20 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
         limit: buffer.size,
         circular,
     };
-    let collected = collect_frames(&recorded, &request)?;
+    let file = CollectedFile {
+        path: &output,
+        script: &script,
+        request: &request,
+        registers: FrameRegisters::of(&recorded, &request),
+        modules,
+    };
+    let failed = || output.display().to_string();
+    let mut frames = Frames::new(&file).with_context(failed)?;
+    let collected = collect_frames(&recorded, &request, &mut frames)?;
     if let Some(problem) = recorded.problem() {
         bail!("{}: {problem}", shown.display());
     }
-    write(&output, &script, &request, &collected, modules)
-        .with_context(|| output.display().to_string())?;
+    frames.finish(&collected).with_context(failed)?;
     tell(&output, &request, &collected);
     Ok(match collected.status.frames_created {
         Some(1..) => Answer::Yes,
@@ -156,36 +166,96 @@ fn modules(symbols: &Symbols) -> Vec<Module> {
     modules.collect()
 }
 
-fn write(
-    output: &Path,
-    script: &Script,
-    request: &Request,
-    collected: &Collected,
+/// The file that is written.
+struct CollectedFile<'a> {
+    path: &'a Path,
+    script: &'a Script,
+    request: &'a Request,
+    registers: FrameRegisters,
     modules: Vec<Module>,
-) -> anyhow::Result<()> {
-    let mut status = collected.status.clone();
-    status.notes.clone_from(&script.settings.notes);
-    status.user.clone_from(&script.settings.user);
-    let tracepoints = request.definitions.iter().zip(&collected.usage);
-    let description = Description::build(&DescriptionParts {
-        register_block_size: collected.registers.layout.size(),
-        target_xml: Some(collected.registers.target_xml.clone()),
-        status: Some(Status::from(status)),
-        variables: request.variables.clone(),
-        tracepoints: tracepoints
-            .map(|(definition, (usage, _))| Tracepoint {
-                definition: definition.clone(),
-                usage: Some(*usage),
+}
+
+impl CollectedFile<'_> {
+    /// What stands before the frames; without knowing yet how it went, as much as there can be.
+    fn description(&self, collected: Option<&Collected>) -> Result<Description, WriteError> {
+        let mut status = collected.map_or_else(StatusFields::default, |all| all.status.clone());
+        status.notes.clone_from(&self.script.settings.notes);
+        status.user.clone_from(&self.script.settings.user);
+        let usage = |at: usize| {
+            collected.map(|all| {
+                all.usage
+                    .get(at)
+                    .map_or_else(Default::default, |(usage, _)| *usage)
             })
-            .collect(),
-        modules,
-    })?;
-    let mut writer = TraceFileWriter::create(output, &description)?;
-    for frames in &collected.frames {
-        writer.append(frames)?;
+        };
+        let tracepoints = self.request.definitions.iter().enumerate();
+        let description = Description::build(&DescriptionParts {
+            register_block_size: self.registers.size,
+            target_xml: Some(self.registers.target_xml.clone()),
+            status: Some(Status::from(status)),
+            variables: self.request.variables.clone(),
+            tracepoints: tracepoints
+                .map(|(at, definition)| Tracepoint {
+                    definition: definition.clone(),
+                    usage: usage(at),
+                })
+                .collect(),
+            modules: self.modules.clone(),
+        })?;
+        Ok(description)
     }
-    writer.finish()?;
-    Ok(())
+}
+
+/// The frames on their way into the file.
+struct Frames<'a> {
+    file: &'a CollectedFile<'a>,
+    spool: Option<Spool>,
+}
+
+impl<'a> Frames<'a> {
+    fn new(file: &'a CollectedFile<'a>) -> Result<Self, WriteError> {
+        let mut frames = Self { file, spool: None };
+        frames.clear()?;
+        Ok(frames)
+    }
+
+    fn remove(&mut self) {
+        if let Some(spool) = self.spool.take() {
+            let path = spool.temporary_path().to_owned();
+            drop(spool);
+            // Nothing more can be done about it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    fn finish(mut self, collected: &Collected) -> Result<(), WriteError> {
+        let description = self.file.description(Some(collected))?;
+        self.spool
+            .take()
+            .map_or(Ok(()), |spool| spool.finish(&description))
+    }
+}
+
+impl FrameSink for Frames<'_> {
+    fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
+        self.spool
+            .as_mut()
+            .map_or(Ok(()), |spool| spool.append(frames))
+    }
+
+    fn clear(&mut self) -> Result<(), WriteError> {
+        self.remove();
+        let description = self.file.description(None)?;
+        self.spool = Some(Spool::create(self.file.path, &description)?);
+        Ok(())
+    }
+}
+
+/// What is not finished is not left behind.
+impl Drop for Frames<'_> {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 /// How it went, on stderr.
@@ -209,7 +279,7 @@ fn tell(output: &Path, request: &Request, collected: &Collected) {
             names.push(format!("and {more} more"));
         }
         warn(format_args!(
-            "registers that are not known stand as 0 in so many frames: {}",
+            "registers are not known in so many frames, where GDB shows 0: {}",
             names.join(", ")
         ));
     }

@@ -1,10 +1,11 @@
 //! `info`, `show` and `find` on execution traces.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use anyhow::{Context, bail};
+use tracewire_exec_analysis::functions::entered;
 use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_analysis::view::{MemoryPart, Viewer, info_json, info_text};
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
@@ -27,44 +28,32 @@ fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
 
 /// `info`.
 pub fn info(source: Source, arguments: &InfoArguments) -> anyhow::Result<Answer> {
-    let opened = source.open(&[], arguments.machine.architecture)?;
+    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let functions = match &opened.symbols {
+        Some(symbols) => Some(entered(&opened.recording, symbols)?),
+        None => None,
+    };
     let mut output = output();
     if arguments.json {
-        writeln!(output, "{}", info_json(&opened.recording))?;
+        let mut info = info_json(&opened.recording);
+        if let (Some(functions), Some(info)) = (functions, info.as_object_mut()) {
+            info.insert("functions".into(), functions.all.into());
+            info.insert("entered_functions".into(), functions.entered.into());
+        }
+        writeln!(output, "{info}")?;
     } else {
         let name = opened.shown().display().to_string();
         write!(output, "{}", info_text(&opened.recording, &name))?;
+        if let Some(functions) = functions {
+            writeln!(
+                output,
+                "  {:<16} {} of the program's {}",
+                "functions", functions.entered, functions.all
+            )?;
+        }
     }
     output.flush()?;
     Ok(Answer::Yes)
-}
-
-/// A part of memory, `ADDR,LEN`.
-pub fn parse_memory(text: &str) -> Result<MemoryPart, String> {
-    const EXPECTED: &str = "expected ADDRESS,LENGTH such as 0x1000,16, of at most 1 MiB";
-    let (address, length) = text.split_once(',').ok_or(EXPECTED)?;
-    let address = crate::arguments::parse_address(address)?;
-    let length = crate::arguments::parse_address(length).map_err(|_| EXPECTED)?;
-    match u32::try_from(length) {
-        Ok(length @ 1..=0x10_0000) => Ok(MemoryPart {
-            address: Address(address),
-            length,
-        }),
-        _ => Err(EXPECTED.to_owned()),
-    }
-}
-
-/// Addresses, `ADDR[,LEN]`.
-pub fn parse_place(text: &str) -> Result<(u64, u64), String> {
-    let (address, length) = match text.split_once(',') {
-        Some((address, length)) => (address, crate::arguments::parse_address(length)?),
-        None => (text, 1),
-    };
-    let address = crate::arguments::parse_address(address)?;
-    if length == 0 {
-        return Err("expected a length of at least 1".to_owned());
-    }
-    Ok((address, address.saturating_add(length - 1)))
 }
 
 /// A time as a number of the trace's own unit.
@@ -84,6 +73,10 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
     let recording = &opened.recording;
     let cpu = arguments.cpu.map(CpuNumber);
     let range = chosen(&opened, arguments)?;
+    let memory: Result<Vec<MemoryPart>, _> = (arguments.memory.iter())
+        .map(|place| place.part(&opened))
+        .collect();
+    let memory = memory?;
     let viewer = Viewer::new(
         recording,
         opened.registers.as_ref(),
@@ -108,11 +101,11 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
                 match &registers {
                     None => writeln!(output, "{}", viewer.line(&executed))?,
                     Some(registers) if arguments.json => {
-                        let json = viewer.json(&executed, registers, &arguments.memory)?;
+                        let json = viewer.json(&executed, registers, &memory)?;
                         writeln!(output, "{json}")?;
                     }
                     Some(registers) => {
-                        let text = viewer.text(&executed, registers, &arguments.memory)?;
+                        let text = viewer.text(&executed, registers, &memory)?;
                         write!(output, "{text}")?;
                     }
                 }
@@ -221,6 +214,9 @@ pub fn find(source: Source, arguments: &FindArguments) -> anyhow::Result<Answer>
 }
 
 fn write_found(opened: &Opened, found: &[u64], json: bool) -> anyhow::Result<()> {
+    if !json {
+        return write_numbers(found).map_err(Into::into);
+    }
     let recording = &opened.recording;
     let mut output = output();
     let viewer = Viewer::new(
@@ -230,18 +226,32 @@ fn write_found(opened: &Opened, found: &[u64], json: bool) -> anyhow::Result<()>
     );
     for number in found {
         let number = InstructionNumber(*number);
-        if json {
-            let Some(executed) = recording.instruction(number)? else {
-                continue;
-            };
-            let registers = Registers::at(recording, opened.registers.as_ref(), number)?;
-            writeln!(output, "{}", viewer.json(&executed, &registers, &[])?)?;
-        } else {
-            writeln!(output, "{number}")?;
-        }
+        let Some(executed) = recording.instruction(number)? else {
+            continue;
+        };
+        let registers = Registers::at(recording, opened.registers.as_ref(), number)?;
+        writeln!(output, "{}", viewer.json(&executed, &registers, &[])?)?;
     }
     output.flush()?;
     Ok(())
+}
+
+/// A number a line. There may be millions, so that they go past what looks for colours.
+fn write_numbers(numbers: &[u64]) -> io::Result<()> {
+    const PIECE: usize = 1 << 16;
+    let mut output = io::stdout().lock();
+    let mut digits = itoa::Buffer::new();
+    let mut text = Vec::with_capacity(PIECE + 32);
+    for number in numbers {
+        text.extend_from_slice(digits.format(*number).as_bytes());
+        text.push(b'\n');
+        if text.len() >= PIECE {
+            output.write_all(&text)?;
+            text.clear();
+        }
+    }
+    output.write_all(&text)?;
+    output.flush()
 }
 
 /// The instructions of a range that each group of searches finds, in order; without a search, all of them.
@@ -313,10 +323,11 @@ fn searches(opened: &Opened, arguments: &FindArguments) -> anyhow::Result<Vec<Ve
         groups.push(group);
     }
     for (what, place) in [
-        (What::Write, arguments.writes),
-        (What::Read, arguments.reads),
+        (What::Write, &arguments.writes),
+        (What::Read, &arguments.reads),
     ] {
-        if let Some((first, last)) = place {
+        if let Some(place) = place {
+            let (first, last) = place.bounds(opened)?;
             groups.push(vec![search(what, first, last)]);
         }
     }

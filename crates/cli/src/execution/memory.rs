@@ -10,8 +10,9 @@ use tracewire_exec_analysis::view::Viewer;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Search, What};
 
-use super::look::{parse_place, registers_named};
+use super::look::registers_named;
 use super::open::execution;
+use super::place::{MemoryPlace, parse_place};
 use crate::Answer;
 use crate::look::output;
 
@@ -22,6 +23,7 @@ Exit status 1 when there is none.
 Examples:
   tracewire memory cpu.trace 0x80100000,4
   tracewire memory cpu.trace 0x80100000,4 --writes --before 5000 --last 1
+  tracewire memory cpu.trace 'table[2].count' --writes --elf firmware.elf
   tracewire memory cpu.trace --register sp --last 10 --elf firmware.elf";
 
 #[derive(Args, Debug)]
@@ -29,9 +31,9 @@ pub struct MemoryArguments {
     /// The execution trace; - for standard input
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
-    /// The bytes
-    #[arg(value_name = "ADDR[,LEN]", value_parser = parse_place, required_unless_present = "register", conflicts_with = "register")]
-    pub place: Option<(u64, u64)>,
+    /// The bytes: an address, or with --elf a variable or a part of one, and how many
+    #[arg(value_name = "PLACE[,LEN]", value_parser = parse_place, required_unless_present = "register", conflicts_with = "register")]
+    pub place: Option<MemoryPlace>,
     /// A register instead
     #[arg(long, value_name = "NAME")]
     pub register: Option<String>,
@@ -71,12 +73,13 @@ pub fn memory(arguments: &MemoryArguments) -> anyhow::Result<Answer> {
     let opened =
         execution(&arguments.trace)?.open(&arguments.elf, arguments.machine.architecture)?;
     let recording = &opened.recording;
-    let searches = match (&arguments.register, arguments.place) {
+    let searches = match (&arguments.register, &arguments.place) {
         (Some(name), _) => registers_named(&opened, name)?
             .into_iter()
             .map(Search::register)
             .collect(),
-        (None, Some((first, last))) => {
+        (None, Some(place)) => {
+            let (first, last) = place.bounds(&opened)?;
             let what = match (arguments.writes, arguments.reads) {
                 (true, _) => What::Write,
                 (_, true) => What::Read,
@@ -84,7 +87,7 @@ pub fn memory(arguments: &MemoryArguments) -> anyhow::Result<Answer> {
             };
             vec![Search::new(what, first..=last)]
         }
-        (None, None) => bail!("expected ADDR[,LEN] or --register NAME"),
+        (None, None) => bail!("expected PLACE[,LEN] or --register NAME"),
     };
     let first = arguments.after.map_or(0, |after| after.saturating_add(1));
     let range = first..arguments.before.unwrap_or(u64::MAX);

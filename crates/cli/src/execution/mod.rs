@@ -8,5 +8,7 @@ pub mod diff;
 pub mod look;
 pub mod memory;
 mod open;
+mod place;
 
 pub use open::{Kind, Source, kind};
+pub use place::{MemoryPlace, parse_place};

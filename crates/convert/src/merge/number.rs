@@ -91,6 +91,9 @@ impl Numbering {
         file: usize,
         number: VariableNumber,
     ) -> Result<VariableNumber, ConvertError> {
+        if number.tells_unknown_registers() {
+            return Ok(number);
+        }
         if let Some(new) = self.new_variables.get(&(file, number)) {
             return Ok(*new);
         }

@@ -1,8 +1,8 @@
 //! GDB's trace file: each instruction a frame, with the registers before it and the memory that it accesses.
 //!
-//! A register block cannot say that a register is not known. The smallest set of registers is taken that has all
-//! that the trace writes; what the trace has not told yet is zero in it, and the caller may say so
-//! ([`Written::unknown`]).
+//! The smallest set of registers is taken that has all that the trace writes. What the trace has not told yet is zero in
+//! the register block, and the frame says that it is not known ([`FrameEncoder::unknown_registers`]); GDB does not look
+//! there, and the caller may say so ([`Written::unknown`]).
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,6 +14,7 @@ use tracewire_tracefile::{
     Description, DescriptionParts, FrameEncoder, FrameFormat, RegisterLayout, SourceStrings,
     StandardRegisters, Status, StatusFields, StopReason, TraceFileWriter, Tracepoint,
     TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+    unknown_masks,
 };
 
 use super::{ConvertError, each};
@@ -135,6 +136,7 @@ pub fn write(
         unknown: 0,
     };
     let mut block = vec![0; layout.size() as usize];
+    let mut known = vec![false; block.len()];
     let mut frame = Vec::new();
     each(recording, range, |executed| {
         frame.clear();
@@ -143,7 +145,7 @@ pub fn write(
             source,
         };
         let all_known = places.fill(
-            &mut block,
+            (&mut block, &mut known),
             state.block(executed.cpu),
             executed.address.0,
             format,
@@ -151,6 +153,7 @@ pub fn write(
         written.unknown += u64::from(!all_known);
         let mut encoder = FrameEncoder::begin(&mut frame, format, TRACEPOINT).map_err(failed)?;
         encoder.registers(&block).map_err(failed)?;
+        encoder.unknown_registers(&unknown_masks(layout.registers(), &known));
         encoder.variable(TIMESTAMP, timestamp(executed.time));
         encoder.variable(CPU, i64::from(executed.cpu.0));
         for access in &executed.accesses {
@@ -180,6 +183,8 @@ pub fn write(
 struct Places {
     /// From, to, size, and whether the trace writes it.
     list: Vec<(usize, usize, usize, bool)>,
+    /// The register that is always zero: place and size.
+    zero: std::ops::Range<usize>,
     counter: (usize, usize),
 }
 
@@ -193,8 +198,13 @@ impl Places {
             Some((from.offset as usize, to.offset as usize, size, is_written))
         });
         let counter = layout.program_counter();
+        let zero = registers.machine().zero();
+        let zero = zero.and_then(|zero| layout.by_number(zero.number));
         Self {
             list: list.collect(),
+            zero: zero.map_or(0..0, |zero| {
+                zero.offset as usize..(zero.offset + zero.size()) as usize
+            }),
             counter: counter.map_or((0, 0), |one| (one.offset as usize, one.size() as usize)),
         }
     }
@@ -202,7 +212,7 @@ impl Places {
     /// Makes a block; says whether everything that the trace ever writes is known.
     fn fill(
         &self,
-        block: &mut [u8],
+        (block, known): (&mut [u8], &mut [bool]),
         own: &[Option<u8>],
         counter: u64,
         format: FrameFormat,
@@ -212,8 +222,10 @@ impl Places {
             for offset in 0..*size {
                 let byte = own.get(from + offset).copied().flatten();
                 all_known &= byte.is_some() || !is_written;
-                if let Some(place) = block.get_mut(to + offset) {
+                let place = block.get_mut(to + offset).zip(known.get_mut(to + offset));
+                if let Some((place, known)) = place {
                     *place = byte.unwrap_or(0);
+                    *known = byte.is_some();
                 }
             }
         }
@@ -225,6 +237,8 @@ impl Places {
         };
         if let (Some(place), Some(bytes)) = (block.get_mut(start..start + size), bytes) {
             place.copy_from_slice(bytes);
+            known[start..start + size].fill(true);
+            known[self.zero.clone()].fill(true);
         }
         all_known
     }

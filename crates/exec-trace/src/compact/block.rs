@@ -49,6 +49,21 @@ pub(crate) struct Column {
     apart: Vec<u8>,
 }
 
+impl Column {
+    /// Without a number.
+    pub(crate) const NONE: Self = Self {
+        bases: Vec::new(),
+        values: Vec::new(),
+        apart: Vec::new(),
+    };
+
+    /// A number, by its place.
+    #[inline]
+    pub(crate) fn number(&self, at: u32) -> u64 {
+        self.values.get(at as usize).copied().unwrap_or(0)
+    }
+}
+
 /// A group's place in its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupPlace {
@@ -302,11 +317,14 @@ impl Block {
     /// A number of a group.
     #[inline]
     pub(crate) fn number(&self, column: &Column, place: GroupPlace, row: u16) -> u64 {
-        let local = usize::from(place.local);
-        let at = column.bases[local] as usize
-            + usize::from(row) * self.counts[local] as usize
-            + place.occurrence as usize;
-        column.values.get(at).copied().unwrap_or(0)
+        column.number(self.row_start(column, place.local, row) + place.occurrence)
+    }
+
+    /// Where the numbers of a row of a form start in its column.
+    #[inline]
+    pub(crate) fn row_start(&self, column: &Column, local: u16, row: u16) -> u32 {
+        let local = usize::from(local);
+        column.bases[local] + u32::from(row) * self.counts[local]
     }
 
     /// The value of an effect.

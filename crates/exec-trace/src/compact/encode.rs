@@ -105,10 +105,10 @@ struct Scratch {
 }
 
 impl SegmentEncoder {
-    pub(crate) fn new(order: ByteOrder, level: i32) -> std::io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(order: ByteOrder, level: i32) -> Self {
+        Self {
             order,
-            packer: Packer::new(level)?,
+            packer: Packer::new(level),
             forms: Vec::new(),
             by_key: Map::default(),
             registers: Map::default(),
@@ -125,7 +125,7 @@ impl SegmentEncoder {
             block_id: 0,
             scratch: Scratch::default(),
             out: EncodedSegment::default(),
-        })
+        }
     }
 
     pub(crate) fn finish(mut self) -> EncodedSegment {

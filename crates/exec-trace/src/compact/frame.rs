@@ -33,14 +33,30 @@ thread_local! {
 }
 
 /// Makes frames.
-pub(crate) struct Packer(Compressor<'static>);
+pub(crate) struct Packer {
+    level: i32,
+    /// Made when it is needed: that takes longer than a small trace.
+    compressor: Option<Compressor<'static>>,
+}
 
 impl Packer {
-    pub(crate) fn new(level: i32) -> io::Result<Self> {
-        let mut compressor = Compressor::new(level)?;
-        compressor.include_contentsize(false)?;
-        compressor.include_checksum(false)?;
-        Ok(Self(compressor))
+    pub(crate) const fn new(level: i32) -> Self {
+        Self {
+            level,
+            compressor: None,
+        }
+    }
+
+    fn compressor(&mut self) -> io::Result<&mut Compressor<'static>> {
+        if self.compressor.is_none() {
+            let mut compressor = Compressor::new(self.level)?;
+            compressor.include_contentsize(false)?;
+            compressor.include_checksum(false)?;
+            self.compressor = Some(compressor);
+        }
+        self.compressor
+            .as_mut()
+            .ok_or_else(|| io::ErrorKind::Other.into())
     }
 
     pub(crate) fn pack(&mut self, content: &[u8]) -> Vec<u8> {
@@ -55,10 +71,10 @@ impl Packer {
             put(&mut frame, content.len() as u64);
             let head = frame.len();
             frame.resize(head + zstd::zstd_safe::compress_bound(content.len()), 0);
-            // The room is always enough, so that nothing can fail; an empty frame would be noticed.
+            // The room is always enough; without memory for a compressor the frame stays empty, which is noticed.
             let length = self
-                .0
-                .compress_to_buffer(content, &mut frame[head..])
+                .compressor()
+                .and_then(|compressor| compressor.compress_to_buffer(content, &mut frame[head..]))
                 .unwrap_or(0);
             frame.truncate(head + length);
         }
@@ -111,7 +127,7 @@ mod tests {
 
     #[test]
     fn frames_come_back_or_are_found_damaged() {
-        let mut packer = Packer::new(3).unwrap();
+        let mut packer = Packer::new(3);
         for content in [&b""[..], b"x", &[7; 300], &[7; 100_000]] {
             let frame = packer.pack(content);
             assert_eq!(unpack(&frame).as_deref(), Ok(content));

@@ -149,6 +149,18 @@ impl RegisterValue {
         }
     }
 
+    /// Writes a number of so many digits, at most 16, to all of the register.
+    #[inline]
+    pub(crate) fn write_number(&mut self, number: u64, digits: u8) {
+        let known = digits_mask(u32::from(digits.min(16)));
+        self.digits = u16::from(digits.min(16));
+        self.low = Limb {
+            bits: number & known,
+            known,
+        };
+        self.high.clear();
+    }
+
     fn write_some(&mut self, value: &Self) {
         self.digits = value.digits;
         let bits = u32::from(value.digits) * 4;

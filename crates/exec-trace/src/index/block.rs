@@ -174,7 +174,7 @@ impl BlockAt {
         }
     }
 
-    fn order(&self) -> &[(u32, u32, u32)] {
+    pub(crate) fn order(&self) -> &[(u32, u32, u32)] {
         self.order.get_or_init(|| {
             let mut order = Vec::new();
             for place in self.places() {

@@ -58,11 +58,34 @@ pub(crate) fn build(
     let head = cutter.head()?;
     let format = Format::detect(head).ok_or(BuildError::Unknown)?;
     let first_cpu = first_cpu(format, head);
-    let architecture = plan
-        .architecture
-        .or_else(|| machine::guess(format, head.get(..LOOK).unwrap_or(head)));
-    let order = architecture.map_or(ByteOrder::Little, Architecture::byte_order);
+    let guessed = machine::guess(format, head.get(..LOOK).unwrap_or(head));
+    let order_of =
+        |machine: Option<Architecture>| machine.map_or(ByteOrder::Little, Architecture::byte_order);
+    let order = order_of(plan.architecture.or(guessed));
+    // Told what it finds by itself, it is the same as if it had not been told.
+    let (key, architecture) = if order == order_of(guessed) {
+        (plan.key.with_byte_order(0), guessed)
+    } else {
+        (plan.key, plan.architecture)
+    };
     let encode = |chunk: Chunk| encode(&chunk, format, first_cpu, order, plan.level);
+    let facts = Facts {
+        key,
+        format: format.name().to_owned(),
+        is_big: order == ByteOrder::Big,
+        architecture: architecture.map_or_else(String::new, |of| of.name().to_owned()),
+        ..Facts::default()
+    };
+    let mut writer = Collector::new(StoreWriter::new(target)?, Runs::new(scratch), facts);
+    if cutter.is_last() {
+        // Threads would take longer to come than the text to be read.
+        if let Some(chunk) = cutter.next(format)? {
+            writer.segment(&encode(chunk))?;
+            (plan.progress)(writer.facts.text);
+        }
+        writer.facts.cut = (plan.cut)().unwrap_or_default();
+        return Ok(writer.finish()?);
+    }
 
     let workers = std::thread::available_parallelism().map_or(2, |count| count.get().min(12));
     std::thread::scope(|scope| {
@@ -100,22 +123,13 @@ pub(crate) fn build(
                     let Ok((number, chunk)) = next else {
                         return;
                     };
-                    let segment = encode(chunk).map(|segment| (number, segment));
-                    if send_segment.send(segment).is_err() {
+                    if send_segment.send(Ok((number, encode(chunk)))).is_err() {
                         return;
                     }
                 }
             });
         }
         drop((send_segment, chunks));
-        let facts = Facts {
-            key: plan.key,
-            format: format.name().to_owned(),
-            is_big: order == ByteOrder::Big,
-            architecture: architecture.map_or_else(String::new, |of| of.name().to_owned()),
-            ..Facts::default()
-        };
-        let mut writer = Collector::new(StoreWriter::new(target)?, Runs::new(scratch), facts)?;
         writer.collect(&segments, plan.progress)?;
         writer.facts.cut = (plan.cut)().unwrap_or_default();
         Ok(writer.finish()?)
@@ -143,14 +157,8 @@ struct Encoded {
     text: u64,
 }
 
-fn encode(
-    chunk: &Chunk,
-    format: Format,
-    first_cpu: u32,
-    order: ByteOrder,
-    level: i32,
-) -> io::Result<Encoded> {
-    let mut encoder = SegmentEncoder::new(order, level)?;
+fn encode(chunk: &Chunk, format: Format, first_cpu: u32, order: ByteOrder, level: i32) -> Encoded {
+    let mut encoder = SegmentEncoder::new(order, level);
     let piece = format.piece_at(&chunk.text, chunk.start, chunk.end);
     let mut gatherer = Gatherer::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
     read(format, &chunk.text, &piece, &mut gatherer);
@@ -158,11 +166,11 @@ fn encode(
     let mut segment = encoder.finish();
     let run = run::encode(&mut segment.parts);
     segment.parts = Vec::new();
-    Ok(Encoded {
+    Encoded {
         segment,
         run,
         text: (chunk.end - chunk.start) as u64,
-    })
+    }
 }
 
 /// Writes segments in order.
@@ -178,8 +186,8 @@ struct Collector {
 }
 
 impl Collector {
-    fn new(writer: StoreWriter, runs: Runs, facts: Facts) -> io::Result<Self> {
-        Ok(Self {
+    fn new(writer: StoreWriter, runs: Runs, facts: Facts) -> Self {
+        Self {
             writer,
             runs,
             facts,
@@ -187,8 +195,8 @@ impl Collector {
             segments: Vec::new(),
             registers: BTreeMap::new(),
             numbers: Map::default(),
-            packer: Packer::new(1)?,
-        })
+            packer: Packer::new(1),
+        }
     }
 
     fn collect(

@@ -11,6 +11,8 @@ pub(crate) const CHUNK: usize = 16 << 20;
 const WINDOW: usize = 128 << 10;
 /// How much text before a chunk goes along, for what its first lines depend on.
 const CONTEXT: usize = 256 << 10;
+/// How much is read first: many a trace is short, and no room is made for what does not come.
+const FIRST: usize = 64 << 10;
 
 /// A piece of the trace for a segment, with text before and behind it.
 #[derive(Debug)]
@@ -48,16 +50,23 @@ impl<R: Read> Cutter<R> {
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        let wanted = self.start + self.size + WINDOW;
-        let missing = wanted.saturating_sub(self.text.len());
-        if missing > 0 && !self.is_at_end {
-            self.text.reserve_exact(missing);
-            let read = (&mut self.input)
-                .take(missing as u64)
-                .read_to_end(&mut self.text)?;
-            self.is_at_end = read < missing;
+        let all = self.start + self.size + WINDOW;
+        for wanted in [all.min(FIRST), all] {
+            let missing = wanted.saturating_sub(self.text.len());
+            if missing > 0 && !self.is_at_end {
+                self.text.reserve_exact(missing);
+                let read = (&mut self.input)
+                    .take(missing as u64)
+                    .read_to_end(&mut self.text)?;
+                self.is_at_end = read < missing;
+            }
         }
         Ok(())
+    }
+
+    /// Whether all of the text that is left was read, and makes one chunk.
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_at_end && self.text.len() - self.start <= self.size + WINDOW
     }
 
     /// The next chunk; none at the end.
@@ -66,7 +75,7 @@ impl<R: Read> Cutter<R> {
         if self.start == self.text.len() {
             return Ok(None);
         }
-        let end = if self.is_at_end && self.text.len() - self.start <= self.size + WINDOW {
+        let end = if self.is_last() {
             self.text.len()
         } else {
             boundary(format, &self.text, self.start + self.size)
@@ -75,7 +84,10 @@ impl<R: Read> Cutter<R> {
         // Whole lines.
         let context = context
             + memchr::memchr(b'\n', &self.text[context..end]).map_or(end - context, |at| at + 1);
-        let mut next = Vec::with_capacity(CONTEXT + self.size + 2 * WINDOW);
+        let mut next = Vec::new();
+        if end < self.text.len() || !self.is_at_end {
+            next.reserve_exact(CONTEXT + self.size + 2 * WINDOW);
+        }
         next.extend_from_slice(&self.text[context..]);
         let chunk = Chunk {
             text: std::mem::replace(&mut self.text, next),

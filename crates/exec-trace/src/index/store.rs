@@ -231,7 +231,7 @@ impl Store {
         Ok(after.checked_sub(1))
     }
 
-    fn segment(&self, number: usize) -> Result<Arc<Segment>, Damaged> {
+    pub(crate) fn segment(&self, number: usize) -> Result<Arc<Segment>, Damaged> {
         let lock = || self.segments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(segment) = lock().get(number) {
             return Ok(segment);

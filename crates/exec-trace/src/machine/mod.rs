@@ -157,6 +157,20 @@ impl Machine {
         Some(self.number(name))
     }
 
+    /// The register that is always zero; none where the machine has no such register.
+    #[must_use]
+    pub fn zero(&self) -> Option<&Register> {
+        let name = match self.architecture {
+            Architecture::Mips
+            | Architecture::MipsLittle
+            | Architecture::Mips64
+            | Architecture::Mips64Little => "r0",
+            Architecture::Riscv32 | Architecture::Riscv64 | Architecture::Nios2 => "zero",
+            _ => return None,
+        };
+        self.layout.by_name(name)
+    }
+
     fn number(&self, name: &[u8]) -> RegisterNumber {
         self.locate(name)
             .and_then(|parts| parts.first())

@@ -1,8 +1,10 @@
 //! Searches, forwards and backwards.
 
+use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
 use rayon::prelude::*;
+use tracewire_tracefile::Address;
 
 use super::memory::{each_entry, page_before};
 use super::{ReadError, Recording, RegisterId};
@@ -289,6 +291,24 @@ impl Recording {
                 }
             }
             Ok(None)
+        })
+    }
+
+    /// The addresses of all instructions, skipped ones too, in order. Takes a look at what instructions have in common, not at
+    /// each of them.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn addresses(&self) -> Result<BTreeSet<Address>, ReadError> {
+        self.ask(|store| {
+            let mut addresses = BTreeSet::new();
+            for number in 0..store.rows(Table::Segments) {
+                let segment = store.segment(number)?;
+                let instructions = segment.forms.iter().filter_map(|form| form.instruction);
+                addresses.extend(instructions.map(|of| Address(of.address)));
+            }
+            Ok(addresses)
         })
     }
 

@@ -131,23 +131,39 @@ impl Recording {
             if state.touched == 0xff {
                 return Ok(bytes);
             }
-            let mut missing = 0u8;
+            let untouched = self.untouched_in(store, granule, !state.touched)?;
             for (place, byte) in bytes.iter_mut().enumerate() {
                 if state.touched >> place & 1 == 0 {
-                    *byte = self.image.byte(Address(granule * GRANULE + place as u64));
-                    missing |= u8::from(byte.is_none()) << place;
-                }
-            }
-            if missing != 0 {
-                let first = known_bytes(&first_of(store, granule)?);
-                for (place, byte) in bytes.iter_mut().enumerate() {
-                    if missing >> place & 1 == 1 {
-                        *byte = first[place];
-                    }
+                    *byte = untouched[place];
                 }
             }
             Ok(bytes)
         })
+    }
+
+    /// What the bytes of a granule hold until an access touches them.
+    pub(super) fn untouched(&self, granule: u64) -> Result<[Option<u8>; 8], ReadError> {
+        self.ask(|store| self.untouched_in(store, granule, 0xff))
+    }
+
+    /// As [`Self::untouched`], of the bytes that have their bit set.
+    fn untouched_in(
+        &self,
+        store: &Store,
+        granule: u64,
+        wanted: u8,
+    ) -> Result<[Option<u8>; 8], Damaged> {
+        let mut bytes: [Option<u8>; 8] =
+            std::array::from_fn(|place| self.image.byte(Address(granule * GRANULE + place as u64)));
+        let is_missing =
+            |(place, byte): (usize, &Option<u8>)| wanted >> place & 1 == 1 && byte.is_none();
+        if bytes.iter().enumerate().any(is_missing) {
+            let first = known_bytes(&first_of(store, granule)?);
+            for (byte, first) in bytes.iter_mut().zip(first) {
+                *byte = byte.or(first);
+            }
+        }
+        Ok(bytes)
     }
 
     /// The reads that differ from what was known.

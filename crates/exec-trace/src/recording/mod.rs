@@ -61,14 +61,17 @@
 mod compressed;
 mod executed;
 mod find;
+mod make;
 mod memory;
 mod open;
 mod registers;
 mod replay;
+mod room;
 mod scan;
 #[cfg(test)]
 mod tests;
 mod text;
+mod visits;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -83,6 +86,7 @@ pub use open::{OpenError, OpenOptions, Progress};
 pub use replay::Replay;
 pub use scan::{AccessEffect, Code, CodeId, Effect, RegisterEffect, Step};
 pub use text::WriteError;
+pub use visits::Visits;
 
 use crate::compact::bytes::Damaged;
 use crate::index::Store;
@@ -146,7 +150,7 @@ pub struct Recording {
     path: PathBuf,
     store: RwLock<Arc<Store>>,
     /// How the index is made anew; none for a compact form, which has no text.
-    again: Option<open::Again>,
+    again: Option<make::Again>,
     format: Format,
     architecture: Option<Architecture>,
     order: ByteOrder,

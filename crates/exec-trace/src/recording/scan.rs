@@ -172,6 +172,12 @@ impl OpenBlock {
         Ok((registers, self.store.column(&self.at, Class::Memory)?))
     }
 
+    /// What was written to registers, which was read when the block was opened.
+    pub(super) fn register_column(&self) -> &Column {
+        static NONE: Column = Column::NONE;
+        self.at.block.known_column(Class::Register).unwrap_or(&NONE)
+    }
+
     /// Everything that is seen from a slot on.
     pub(super) fn effects<'a>(
         &'a self,
@@ -338,6 +344,11 @@ impl Recording {
         })
     }
 
+    /// The block of an instruction.
+    pub(super) fn block_of(&self, number: InstructionNumber) -> Result<usize, ReadError> {
+        self.ask(|store| Ok(store.block_of(number.0)?.unwrap_or(0)))
+    }
+
     /// The blocks that have the instructions of a range.
     pub(super) fn blocks_of(&self, range: &Range<u64>) -> Result<Range<usize>, ReadError> {
         let end = range.end.min(self.len());
@@ -406,7 +417,7 @@ impl Recording {
         make: impl Fn(InstructionNumber) -> T + Sync,
         visit: impl Fn(&mut T, &Step<'_>) + Sync,
     ) -> Result<Vec<T>, ReadError> {
-        self.rows_of(&range)?
+        self.rows_of(&range, rayon::current_num_threads() * 8)?
             .into_par_iter()
             .map(|row| {
                 let mut made = make(InstructionNumber(row.start));
@@ -419,16 +430,16 @@ impl Recording {
             .collect()
     }
 
-    /// Cuts a range into rows of instructions that are good to go over side by side: each begins with a block.
+    /// Cuts a range into rows of instructions that are good to go over side by side, at most so many: each begins with a
+    /// block, and is not too short for its beginning to be worth while.
     ///
     /// # Errors
     ///
     /// When the file is damaged and cannot be made anew.
-    pub fn rows_of(&self, range: &Range<u64>) -> Result<Vec<Range<u64>>, ReadError> {
+    pub fn rows_of(&self, range: &Range<u64>, most: usize) -> Result<Vec<Range<u64>>, ReadError> {
         let blocks = self.blocks_of(range)?;
         let end = range.end.min(self.len());
-        let tasks = rayon::current_num_threads() * 8;
-        let size = blocks.len().div_ceil(tasks.max(1)).max(4);
+        let size = blocks.len().div_ceil(most.max(1)).max(4);
         let mut starts = Vec::new();
         for number in blocks.step_by(size) {
             let first = self.ask(|store| store.number(Table::Blocks, number, 0))?;

@@ -30,7 +30,7 @@ pub enum WriteError {
 }
 
 impl Recording {
-    fn block_count(&self) -> usize {
+    pub(super) fn block_count(&self) -> usize {
         self.store().rows(Table::Blocks)
     }
 

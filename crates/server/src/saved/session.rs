@@ -179,12 +179,15 @@ impl<'a> SavedSession<'a> {
     fn registers(&self) -> RegisterBytes {
         let frame = self.frame();
         let layout = self.layout();
-        if let Some(block) = frame.as_ref().and_then(Frame::register_block)
-            && layout.is_none_or(|layout| layout.size() as usize == block.len())
+        let size = layout.map(|layout| layout.size() as usize);
+        if let Some(mut block) = frame.as_ref().and_then(Frame::known_register_block)
+            && size.is_none_or(|size| block.len() <= size)
         {
-            return RegisterBytes::known(block);
+            // A block may end before the last registers, which then were not collected.
+            block.resize(size.unwrap_or(block.len()), None);
+            return RegisterBytes(block);
         }
-        let mut bytes = vec![None; layout.map_or(0, RegisterLayout::size) as usize];
+        let mut bytes = vec![None; size.unwrap_or(0)];
         let place = match &frame {
             Some(frame) => frame.program_counter(),
             None => Some(Address(0)),
@@ -386,7 +389,9 @@ fn info(frame: &Frame<'_>) -> FrameInfo {
             start: address,
             length: bytes.len() as u64,
         }),
-        Block::Variable { number, .. } => Some(FramePart::Variable(number)),
+        Block::Variable { number, .. } if !number.tells_unknown_registers() => {
+            Some(FramePart::Variable(number))
+        }
         _ => None,
     });
     FrameInfo(parts.collect())

@@ -93,7 +93,9 @@ impl Trace {
                     start: address,
                     length: bytes.len() as u64,
                 }),
-                Block::Variable { number, .. } => Some(FramePart::Variable(number)),
+                Block::Variable { number, .. } if !number.tells_unknown_registers() => {
+                    Some(FramePart::Variable(number))
+                }
                 _ => None,
             });
             FrameInfo(parts.collect())

@@ -16,6 +16,7 @@ use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
 use crate::index::Ending;
 use crate::number::{Address, FrameNumber};
+use crate::registers::RegisterLayout;
 
 /// How bad a [`Finding`] is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -160,8 +161,13 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     if let Some(error) = file.layout_error() {
         report(Place::File, Fault::Layout(error.clone()));
     }
+    // A block may end before the last registers: those are unavailable.
+    let is_end = |layout: &RegisterLayout, block: u32| {
+        let mut registers = layout.registers().iter();
+        layout.size() == block || registers.any(|register| register.offset == block)
+    };
     if let (Some(layout), Some(block)) = (file.layout(), file.register_block_size())
-        && layout.size() != block
+        && !is_end(layout, block)
     {
         report(
             Place::File,

@@ -179,13 +179,12 @@ pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
             let _ = writeln!(text, "  ${} = {value}", printable(name));
         }
     }
-    if !view.registers.is_empty() {
+    if !view.registers.is_empty() || !view.unavailable_registers.is_empty() {
         let _ = writeln!(text, "{}", styled(STRONG, "registers"));
-        let width = view
-            .registers
-            .0
-            .iter()
-            .map(|(name, _)| name.len())
+        let names = view.registers.0.iter().map(|(name, _)| name);
+        let width = names
+            .chain(&view.unavailable_registers)
+            .map(String::len)
             .max()
             .unwrap_or(0);
         let many = view.registers.0.len() > FEW_REGISTERS;
@@ -200,6 +199,10 @@ pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
             let told = told.filter(|(_, told)| !told.starts_with('{'));
             let told = told.map_or_else(String::new, |(_, told)| format!(" {}", printable(told)));
             let _ = writeln!(text, "  {:<width$} {value}{told}", printable(name));
+        }
+        for name in &view.unavailable_registers {
+            let unavailable = styled(FAINT, "<unavailable>");
+            let _ = writeln!(text, "  {:<width$} {unavailable}", printable(name));
         }
         if zero > 0 {
             let _ = writeln!(

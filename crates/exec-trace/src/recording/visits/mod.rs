@@ -1,0 +1,286 @@
+//! Going from one execution of some instructions to the next, with registers and memory there.
+//!
+//! A [`Replay`](super::Replay) executes all that lies between. This passes over it: of a block only the forms and their
+//! order are read before a visit is found in it, then the writes to registers up to the visit; memory is asked of the
+//! index, granule by granule, and what it answers kept as long as it holds.
+
+mod granule;
+mod writes;
+
+use std::sync::Arc;
+
+use tracewire_tracefile::Address;
+
+use self::granule::Granule;
+use self::writes::{Writes, cpu_place};
+use super::scan::{OpenBlock, Step};
+use super::{ReadError, Recording, RegisterId};
+use crate::compact::RegisterValue;
+use crate::compact::block::GroupPlace;
+use crate::compact::bytes::Damaged;
+use crate::compact::form::{Class, Form};
+use crate::compact::map::Map;
+use crate::compact::part::GRANULE;
+use crate::index::Store;
+use crate::record::{CpuNumber, InstructionNumber};
+
+/// Of how many granules it is kept what they held.
+const MOST_GRANULES: usize = 1 << 16;
+
+/// Which instructions are meant.
+type Meant<'a> = Box<dyn Fn(Address, CpuNumber) -> bool + 'a>;
+
+/// A way forward through a recording, from one instruction that is meant to the next.
+pub struct Visits<'a> {
+    recording: &'a Recording,
+    meant: Meant<'a>,
+    /// The first instruction that was not passed.
+    next: u64,
+    /// The first block that was not opened, once one was.
+    following: Option<usize>,
+    block: Option<Visited>,
+    /// Which forms of a segment are meant.
+    forms: Option<(u32, Vec<bool>)>,
+    registers: Vec<(u32, Vec<RegisterValue>)>,
+    granules: Map<u64, Granule>,
+}
+
+/// A block with an instruction that is meant.
+struct Visited {
+    open: OpenBlock,
+    /// The instructions that are meant, in order, and which of them is stood at.
+    found: Vec<GroupPlace>,
+    at: usize,
+    writes: Writes,
+}
+
+impl Visited {
+    /// Finds the instructions of the forms that are meant.
+    fn find(&mut self, is_meant: &[bool]) {
+        self.found.clear();
+        self.at = 0;
+        let found = &mut self.found;
+        self.open.at.groups_of(is_meant, |place| found.push(place));
+    }
+}
+
+/// Whether the instruction of a form is meant.
+fn is_meant(meant: &Meant<'_>, form: &Form) -> bool {
+    let of = form.instruction.as_ref();
+    of.is_some_and(|of| meant(Address(of.address), CpuNumber(of.cpu)))
+}
+
+impl std::fmt::Debug for Visits<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Visits")
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recording {
+    /// A way forward from an instruction on, which counts, to those of which the function says so, given their address
+    /// and cpu.
+    pub fn visits<'a>(
+        &'a self,
+        from: InstructionNumber,
+        meant: impl Fn(Address, CpuNumber) -> bool + 'a,
+    ) -> Visits<'a> {
+        Visits {
+            recording: self,
+            meant: Box::new(meant),
+            next: from.0,
+            following: None,
+            block: None,
+            forms: None,
+            registers: Vec::new(),
+            granules: Map::default(),
+        }
+    }
+}
+
+impl<'a> Visits<'a> {
+    /// Looks for other instructions from now on.
+    pub fn look_for(&mut self, meant: impl Fn(Address, CpuNumber) -> bool + 'a) {
+        self.meant = Box::new(meant);
+        self.forms = None;
+        // Of the block that is open the rest is looked at anew.
+        if let Some(block) = &mut self.block {
+            let forms = block.open.at.block.forms();
+            let is_meant: Vec<bool> = forms.map(|(_, form)| is_meant(&self.meant, form)).collect();
+            block.find(&is_meant);
+        }
+    }
+
+    /// Goes on to the next instruction that is meant, of those before `end`. False where there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn advance(&mut self, end: InstructionNumber) -> Result<bool, ReadError> {
+        let end = end.0.min(self.recording.len());
+        while self.next < end {
+            if let Some(block) = &mut self.block {
+                let first = block.open.at.row.first;
+                let before = |place: &GroupPlace| first + u64::from(place.before);
+                let passed = block.found[block.at..]
+                    .iter()
+                    .take_while(|place| before(place) < self.next)
+                    .count();
+                block.at += passed;
+                if let Some(place) = block.found.get(block.at) {
+                    let number = before(place);
+                    if number >= end {
+                        self.next = end;
+                        return Ok(false);
+                    }
+                    self.next = number + 1;
+                    let column = block.open.register_column();
+                    block.writes.catch_up(
+                        &block.open.at,
+                        column,
+                        place.before,
+                        &mut self.registers,
+                    );
+                    return Ok(true);
+                }
+                self.block = None;
+            }
+            let number = match self.following {
+                Some(number) => number,
+                None => self.recording.block_of(InstructionNumber(self.next))?,
+            };
+            self.following = Some(number + 1);
+            if number >= self.recording.block_count() {
+                self.next = end;
+                break;
+            }
+            self.open(number)?;
+        }
+        Ok(false)
+    }
+
+    /// Opens a block, if an instruction in it is meant.
+    fn open(&mut self, number: usize) -> Result<(), ReadError> {
+        let recording = self.recording;
+        let store = recording.store();
+        let opened = self.open_in(Arc::clone(&store), number);
+        self.block = opened.or_else(|Damaged| {
+            self.open_in(recording.rebuild(&store)?, number)
+                .map_err(|Damaged| ReadError::Damaged {
+                    path: recording.path.clone(),
+                })
+        })?;
+        Ok(())
+    }
+
+    fn open_in(&mut self, store: Arc<Store>, number: usize) -> Result<Option<Visited>, Damaged> {
+        let segment = store.block_row(number)?.segment;
+        if self.forms.as_ref().is_none_or(|(of, _)| *of != segment) {
+            let forms = &store.segment_of(number)?.forms;
+            let is_meant = forms.iter().map(|form| is_meant(&self.meant, form));
+            self.forms = Some((segment, is_meant.collect()));
+        }
+        let forms = self.forms.as_ref().map_or(&[][..], |(_, forms)| forms);
+        if !forms.contains(&true) {
+            return Ok(None);
+        }
+        let at = store.read_block(number)?;
+        let is_meant = |local| forms.get(at.block.form_number(local) as usize) == Some(&true);
+        let meant: Vec<bool> = at.block.forms().map(|(local, _)| is_meant(local)).collect();
+        if !meant.contains(&true) {
+            return Ok(None);
+        }
+        let names = self.recording.names.len();
+        for (_, values) in &mut self.registers {
+            values.fill(RegisterValue::UNKNOWN);
+        }
+        for (cpu, register, value) in store.registers_at(&at)? {
+            let cpu = cpu_place(&mut self.registers, *cpu, names);
+            let values = self.registers.get_mut(cpu).map(|(_, values)| values);
+            if let Some(place) = values.and_then(|values| values.get_mut(*register as usize)) {
+                value.clone_into(place);
+            }
+        }
+        let column = store.column(&at, Class::Register)?;
+        let writes = Writes::new(&at, column, &mut self.registers, names);
+        let mut visited = Visited {
+            open: OpenBlock {
+                store,
+                at: Arc::new(at),
+            },
+            found: Vec::new(),
+            at: 0,
+            writes,
+        };
+        visited.find(&meant);
+        Ok(Some(visited))
+    }
+
+    /// The instruction that is stood at; none before the first and behind the last.
+    #[must_use]
+    pub fn step(&self) -> Option<Step<'_>> {
+        let block = self.block.as_ref()?;
+        let place = *block.found.get(block.at)?;
+        Some(Step {
+            recording: self.recording,
+            block: &block.open,
+            place,
+        })
+    }
+
+    /// What a register of a cpu holds before the instruction that is stood at.
+    #[must_use]
+    pub fn register(&self, cpu: CpuNumber, register: RegisterId) -> &RegisterValue {
+        static UNKNOWN: RegisterValue = RegisterValue::UNKNOWN;
+        self.registers
+            .iter()
+            .find(|(of, _)| *of == cpu.0)
+            .and_then(|(_, values)| values.get(register.0 as usize))
+            .unwrap_or(&UNKNOWN)
+    }
+
+    /// What memory holds before the instruction that is stood at, `None` for a byte that is not known.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn memory(&mut self, address: Address, bytes: &mut [Option<u8>]) -> Result<(), ReadError> {
+        let now = self.next.saturating_sub(1);
+        let mut at = 0;
+        while at < bytes.len() {
+            let Address(first) = address.offset(at as i64);
+            let granule = self.granule(now, first / GRANULE)?;
+            for place in first % GRANULE..GRANULE {
+                let Some(byte) = bytes.get_mut(at) else {
+                    break;
+                };
+                *byte = granule[place as usize];
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn granule(&mut self, now: u64, granule: u64) -> Result<[Option<u8>; 8], ReadError> {
+        if let Some(bytes) = self
+            .granules
+            .get_mut(&granule)
+            .and_then(|known| known.at(now))
+        {
+            return Ok(bytes);
+        }
+        if self.granules.len() >= MOST_GRANULES {
+            self.granules.clear();
+        }
+        let mut known = self
+            .recording
+            .ask(|store| Granule::read(store, now, granule))?;
+        if known.before.touched != 0xff {
+            known.untouched = self.recording.untouched(granule)?;
+        }
+        let bytes = known.bytes(&known.before);
+        self.granules.insert(granule, known);
+        Ok(bytes)
+    }
+}

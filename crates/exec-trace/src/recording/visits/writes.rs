@@ -1,0 +1,152 @@
+//! The writes to registers of a block, gone over as far as is asked.
+
+use crate::compact::RegisterValue;
+use crate::compact::block::{Column, GroupPlace};
+use crate::compact::effect::{Effect, EffectKind, ValueForm};
+use crate::index::BlockAt;
+
+/// Where the registers of a cpu are in the list.
+pub(super) fn cpu_place(
+    registers: &mut Vec<(u32, Vec<RegisterValue>)>,
+    cpu: u32,
+    names: usize,
+) -> usize {
+    match registers.iter().position(|(of, _)| *of == cpu) {
+        Some(place) => place,
+        None => {
+            registers.push((cpu, vec![RegisterValue::UNKNOWN; names]));
+            registers.len() - 1
+        }
+    }
+}
+
+/// The writes to registers of a block, gone over in the order in which they are seen.
+pub(super) struct Writes {
+    /// Of each form of the block, by its number there.
+    forms: Vec<std::ops::Range<u32>>,
+    list: Vec<Write>,
+    /// How far they were gone over: in the groups, and in the group's writes; or in the block's order.
+    group: usize,
+    in_group: u32,
+}
+
+/// A write that a form makes.
+#[derive(Clone, Copy)]
+struct Write {
+    /// The effect of the form.
+    effect: u32,
+    /// Where the cpu's registers are, and which of them it is.
+    cpu: u32,
+    register: u32,
+    /// Where its numbers start in the column, and how many digits they have, where it writes a known number to all of
+    /// the register.
+    simple: Option<(u32, u8)>,
+}
+
+impl Writes {
+    pub(super) fn new(
+        at: &BlockAt,
+        column: &Column,
+        registers: &mut Vec<(u32, Vec<RegisterValue>)>,
+        names: usize,
+    ) -> Self {
+        let mut writes = Self {
+            forms: Vec::new(),
+            list: Vec::new(),
+            group: 0,
+            in_group: 0,
+        };
+        for (local, form) in at.block.forms() {
+            let start = writes.list.len() as u32;
+            for (number, effect) in (0..).zip(&form.effects) {
+                let EffectKind::Register { register, part } = effect.kind else {
+                    continue;
+                };
+                let cpu = cpu_place(registers, effect.cpu, names);
+                let simple = match effect.value {
+                    ValueForm::One { row, digits } if part.is_none() => {
+                        Some((at.block.row_start(column, local, row), digits))
+                    }
+                    _ => None,
+                };
+                writes.list.push(Write {
+                    effect: number,
+                    cpu: cpu as u32,
+                    register,
+                    simple,
+                });
+            }
+            writes.forms.push(start..writes.list.len() as u32);
+        }
+        writes
+    }
+
+    /// Does every write that is seen at a slot already.
+    pub(super) fn catch_up(
+        &mut self,
+        at: &BlockAt,
+        column: &Column,
+        slot: u32,
+        registers: &mut [(u32, Vec<RegisterValue>)],
+    ) {
+        if at.row.is_unordered {
+            let order = at.order();
+            while let Some((_, group, effect)) =
+                order.get(self.group).filter(|(of, ..)| *of <= slot)
+            {
+                self.group += 1;
+                let place = at.places()[*group as usize];
+                let writes = self.forms[usize::from(place.local)].clone();
+                for write in &self.list[writes.start as usize..writes.end as usize] {
+                    if write.effect == *effect {
+                        write.apply(at, column, place, registers);
+                    }
+                }
+            }
+            return;
+        }
+        let places = at.places();
+        while let Some(place) = places.get(self.group).filter(|place| place.before <= slot) {
+            let writes = self.forms[usize::from(place.local)].clone();
+            let rest = writes.start + self.in_group..writes.end;
+            for write in &self.list[rest.start as usize..rest.end as usize] {
+                let effect = &at.form(*place).effects[write.effect as usize];
+                if at.block.slot(effect, place.before) > slot {
+                    return;
+                }
+                write.apply(at, column, *place, registers);
+                self.in_group += 1;
+            }
+            self.group += 1;
+            self.in_group = 0;
+        }
+    }
+}
+
+impl Write {
+    #[inline]
+    fn apply(
+        &self,
+        at: &BlockAt,
+        column: &Column,
+        place: GroupPlace,
+        registers: &mut [(u32, Vec<RegisterValue>)],
+    ) {
+        let register = registers
+            .get_mut(self.cpu as usize)
+            .and_then(|(_, values)| values.get_mut(self.register as usize));
+        let Some(register) = register else { return };
+        if let Some((start, digits)) = self.simple {
+            register.write_number(column.number(start + place.occurrence), digits);
+            return;
+        }
+        let effect: &Effect = &at.form(place).effects[self.effect as usize];
+        let value = at.block.value(column, place, &effect.value);
+        match effect.kind {
+            EffectKind::Register {
+                part: Some(part), ..
+            } => register.write_part(part, &value),
+            _ => register.write(&value),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Registers that are not known: variables of our own in a frame.
+//!
+//! A register block has room for every register and no way to say that one of them is not known: it stands there as
+//! zeros. A recorded execution knows a register once it was written, so its frames say which ones the block does not
+//! tell, in blocks of trace state variables whose numbers no one has:
+//!
+//! ```text
+//! V -2147483648 <mask>    the registers that stand at places 0 to 63 of the register block
+//! V -2147483647 <mask>    those at places 64 to 127, and so on
+//! ```
+//!
+//! The bit of a register that is not known, wholly or in part, is set; the lowest bit is the first register's. A mask
+//! of zeros is left out, so that frames whose registers are all known have none. GDB has no variable of such a number and
+//! passes over the block.
+
+use crate::number::VariableNumber;
+use crate::registers::Register;
+
+/// The variable that tells of the first registers.
+const FIRST: i32 = i32::MIN;
+
+/// How many registers a mask tells of.
+pub(crate) const MASK_BITS: usize = u64::BITS as usize;
+
+/// More registers than a target description may have are told by no mask.
+const MASKS: i32 = 256;
+
+/// The masks that [`crate::FrameEncoder::unknown_registers`] takes, made of the registers of a block in their order and of which
+/// bytes of it are known.
+#[must_use]
+pub fn unknown_masks(registers: &[Register], known: &[bool]) -> Vec<u64> {
+    let mut masks = vec![0; registers.len().div_ceil(MASK_BITS)];
+    for (place, register) in registers.iter().enumerate() {
+        let start = register.offset as usize;
+        let bytes = known.get(start..start.saturating_add(register.size() as usize));
+        // What the block has no room for is no question.
+        if let (Some(bytes), Some(mask)) = (bytes, masks.get_mut(place / MASK_BITS)) {
+            *mask |= u64::from(bytes.contains(&false)) << (place % MASK_BITS);
+        }
+    }
+    masks
+}
+
+impl VariableNumber {
+    /// The variable that says which registers are not known, of those that have the places from `64 * mask` on.
+    pub(crate) const fn of_unknown_registers(mask: usize) -> Option<Self> {
+        if mask < MASKS as usize {
+            Some(Self(FIRST + mask as i32))
+        } else {
+            None
+        }
+    }
+
+    /// Whether the variable says which registers are not known ([`crate::FrameEncoder::unknown_registers`]), and is
+    /// no variable of the experiment's.
+    #[must_use]
+    pub const fn tells_unknown_registers(self) -> bool {
+        self.0 < FIRST + MASKS
+    }
+}
