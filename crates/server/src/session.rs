@@ -23,6 +23,9 @@ pub trait Responder {
     /// Answers a request. A reply should fit [`PACKET_SIZE`] where the request lets it be cut.
     fn respond(&mut self, request: &Request) -> Answer;
 
+    /// The client has asked for what runs to be stopped, between two packets.
+    fn interrupted(&mut self) {}
+
     /// Called when the client has sent nothing that could be read: waits for something to tell it unasked.
     fn unasked(&mut self) -> Unasked {
         Unasked::Nothing
@@ -207,8 +210,12 @@ impl Session<'_> {
                 return Some(None);
             }
             Received::Lost => return Some(Some(Ended::Vanished)),
-            // Nothing runs between a request and its reply, and a client does not notify.
-            Received::Interrupt | Received::Notification(_) => return Some(None),
+            Received::Interrupt => {
+                responder.interrupted();
+                return Some(None);
+            }
+            // A client does not notify.
+            Received::Notification(_) => return Some(None),
         };
         let request = match request {
             Ok(request) => request,

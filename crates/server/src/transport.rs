@@ -136,7 +136,15 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
         "*" => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
             .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))),
         host => {
-            let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+            // The words are gdbserver's, for scripts that wait for them.
+            let unknown = |error| {
+                io::Error::new(
+                    io::ErrorKind::NotFound,
+                    format!("cannot resolve name: {error}"),
+                )
+            };
+            let addresses: Vec<SocketAddr> =
+                (host, port).to_socket_addrs().map_err(unknown)?.collect();
             TcpListener::bind(addresses.as_slice())
         }
     }

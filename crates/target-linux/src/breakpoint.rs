@@ -209,6 +209,12 @@ impl Process {
         Ok(())
     }
 
+    /// Whether a thread that has run into a breakpoint there has run into one of ours, which has been taken out since.
+    /// What is there now may be the program's own.
+    pub(crate) fn was_removed(&self, site: u64) -> bool {
+        self.removed.contains(&site) && self.memory.read_array(site) != Some([INT3])
+    }
+
     /// Whether there is code that this machine executes at an address, and if not, why.
     pub(crate) fn check_code(&mut self, address: u64) -> Result<(), &'static str> {
         let thread = self.any_thread();

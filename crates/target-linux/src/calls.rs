@@ -82,7 +82,9 @@ impl Process {
         };
         let number = registers.orig_rax as u32;
         thread.enters_call = !leaves;
-        let stepped = leaves && std::mem::take(&mut thread.steps_call);
+        // A step that a fork or the like has broken off ends here.
+        let stepped = leaves
+            && (std::mem::take(&mut thread.steps_call) || thread.news.is_some() && thread.steps());
         let again = !leaves
             && thread
                 .restarts_call

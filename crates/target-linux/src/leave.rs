@@ -161,7 +161,7 @@ impl Process {
                 .breakpoints
                 .get(&site)
                 .is_some_and(|breakpoint| !matches!(breakpoint.means, Means::OwnTrap));
-            if info.si_code == libc::SI_KERNEL && (ours || self.removed.contains(&site)) {
+            if info.si_code == libc::SI_KERNEL && (ours || self.was_removed(site)) {
                 registers.rip = site;
                 swallow = true;
             } else if info.si_code != libc::SI_KERNEL

@@ -71,7 +71,7 @@ impl Process {
                     if self.breakpoints.contains_key(&site) {
                         return self.breakpoint_hit(id, site, info, registers, handler);
                     }
-                    if self.removed.contains(&site) {
+                    if self.was_removed(site) {
                         // Run into before it was removed.
                         if let Some(stopped) = self.stopped(id) {
                             let _ = stopped.set_instruction_pointer(site);
@@ -107,21 +107,40 @@ impl Process {
         registers: user_regs_struct,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
+        // A debugger that does not go past it has it executed.
+        let executed = self
+            .threads
+            .get(&id)
+            .is_some_and(|thread| thread.repeated == Some((site, registers.rsp)));
         let event = self.arrive(id, site, registers, handler);
-        let own = self.breakpoints.get(&site).is_some_and(|breakpoint| {
-            matches!(breakpoint.means, crate::breakpoint::Means::OwnTrap)
-        });
-        if own {
+        let own = self
+            .breakpoints
+            .get(&site)
+            .filter(|breakpoint| matches!(breakpoint.means, crate::breakpoint::Means::OwnTrap));
+        if let Some(breakpoint) = own {
+            let debugged = breakpoint.debugger && !executed;
             // The signal at hand is the very one that the program's own breakpoint causes.
             if let Some(thread) = self.threads.get_mut(&id) {
                 thread.at = None;
             }
             if event.is_none() {
-                return self.pass_on(id, info, registers, handler);
+                // Where a debugger has a breakpoint whose conditions do not hold, the program's own counts for nothing.
+                return if debugged {
+                    self.go_on(id, 0).map(|()| None)
+                } else {
+                    self.pass_on(id, info, registers, handler)
+                };
             }
+            let told = matches!(event, Some(Event::Stopped(_)));
             if let Some(thread) = self.threads.get_mut(&id) {
-                thread.pending = Some(Pending::Signal(info));
                 thread.repeated = Some((site, registers.rsp));
+                if !told {
+                    thread.pending = Some(Pending::Signal(info));
+                }
+            }
+            // A debugger stops before it as before any other, and goes past it if it knows that it is the program's.
+            if told && let Some(stopped) = self.stopped(id) {
+                let _ = stopped.set_instruction_pointer(site);
             }
         }
         if event.is_none() {

@@ -26,6 +26,11 @@ impl Outcome {
     pub fn failed(&self) -> bool {
         ["FAIL", "UNRESOLVED", "ERROR"].contains(&self.word.as_str())
     }
+
+    /// Whether it failed as the suite knows that it may.
+    pub fn failed_as_known(&self) -> bool {
+        ["KFAIL", "XFAIL"].contains(&self.word.as_str())
+    }
 }
 
 /// How a file's run ended.

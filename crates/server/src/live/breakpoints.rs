@@ -9,7 +9,8 @@ use std::io::Write;
 
 use tracewire_agent_expr::{Verified, VerifyError, verify};
 use tracewire_experiment::{
-    Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, Outcome, StoppedThread,
+    Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, MemoryRead, Outcome,
+    StoppedThread,
 };
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointOptions, BreakpointRequest};
 use tracewire_packets::{Failure, Reply};
@@ -96,7 +97,10 @@ impl Programs {
                         process.remove_watch(watch, *address, *length);
                         true
                     }
-                    Ok(None) => process.remove_stop(*address).is_ok(),
+                    // What has been unmapped with it is gone, and the user is to know.
+                    Ok(None) => {
+                        process.remove_stop(*address).is_ok() && is_mapped(process, *address)
+                    }
                     Err(reply) => return reply,
                 };
                 self.remove(process.id(), *kind, *address);
@@ -143,6 +147,17 @@ impl Programs {
         list.iter()
             .filter(move |breakpoint| own.is_none_or(|own| breakpoint.process == own))
     }
+}
+
+/// Whether there is memory at an address.
+fn is_mapped(process: &mut Process, address: Address) -> bool {
+    let mut piece = [MemoryRead {
+        address,
+        bytes: vec![0],
+        filled: 0,
+    }];
+    process.read_memory(&mut piece);
+    piece.iter().all(|piece| piece.filled == 1)
 }
 
 /// The process of a thread, by the kernel.

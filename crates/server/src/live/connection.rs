@@ -37,6 +37,10 @@ struct State {
     running: bool,
     /// The client has asked for the program to be stopped, or has gone.
     stop: bool,
+    /// It has asked for that, and the program stopped for another reason, which it did not know of yet.
+    owed: bool,
+    /// That has been put off once.
+    put_off: bool,
     /// What has been read and not been looked at, from `start` on.
     input: Vec<u8>,
     start: usize,
@@ -77,6 +81,16 @@ impl State {
             Err(error) => self.end = Some(Err(error.kind())),
         }
         true
+    }
+
+    /// Takes the interrupts out of what has been read.
+    fn drop_interrupts(&mut self) {
+        let mut in_packet = false;
+        let rest = self.input.split_off(self.start.min(self.input.len()));
+        self.input.extend(rest.into_iter().filter(|byte| {
+            in_packet = interrupts(&[*byte], in_packet).1;
+            in_packet || *byte != INTERRUPT
+        }));
     }
 
     /// Hands out what has been read, up to the end of its first packet: what comes behind is looked at with the program
@@ -131,7 +145,26 @@ impl Attention {
 
     /// Whether the client wants the program stopped; the wish is granted by this.
     pub(super) fn stop_is_wanted(&self) -> bool {
-        std::mem::take(&mut self.state().stop)
+        let mut state = self.state();
+        let wanted = std::mem::take(&mut state.stop);
+        if wanted {
+            state.owed = false;
+            state.put_off = false;
+            state.drop_interrupts();
+        }
+        wanted
+    }
+
+    /// The client has asked for the program to be stopped when it did not run: the next run is.
+    pub(super) fn owe_stop(&self) {
+        self.state().owed = true;
+    }
+
+    /// Whether a run that ends by itself need not be stopped. A stop that is owed is put off once.
+    pub(super) fn puts_off_stop(&self) -> bool {
+        let mut state = self.state();
+        let owed = state.owed;
+        !(std::mem::replace(&mut state.put_off, owed) && owed)
     }
 
     /// Something is to run, and an interrupt of the client breaks the wait for it, until the mark is dropped.
@@ -141,7 +174,7 @@ impl Attention {
         // An interrupt may have come with the packet that lets the program run.
         let (interrupted, in_packet) = interrupts(state.rest(), false);
         state.in_packet = in_packet;
-        state.stop = interrupted || state.end.is_some();
+        state.stop = interrupted || state.owed || state.end.is_some();
         if state.stop {
             interrupter.interrupt();
         }

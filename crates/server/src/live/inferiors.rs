@@ -19,6 +19,8 @@ pub(super) struct Inferiors {
     pub(super) resumed: ThreadSelector,
     /// The process that the tracepoints are in.
     traced: Option<u32>,
+    /// The process that the client has started or attached to last.
+    latest: Option<u32>,
     wishes: Wishes,
 }
 
@@ -52,6 +54,7 @@ impl Inferiors {
             selected: None,
             resumed: ThreadSelector::ANY,
             traced: None,
+            latest: None,
             wishes: Wishes::default(),
         }
     }
@@ -69,6 +72,7 @@ impl Inferiors {
         self.known.insert(id.0, attached);
         self.tracees.add(process);
         self.selected = Some((id.0, thread));
+        self.latest = Some(id.0);
     }
 
     /// A child that its parent has told of is one of them from now on.
@@ -135,6 +139,13 @@ impl Inferiors {
     pub(super) fn traced_mut(&mut self) -> Option<&mut Process> {
         let traced = self.traced()?;
         self.of_mut(traced)
+    }
+
+    /// Whether the process is the one that an interrupt is for: what the user has started or attached to last, as for
+    /// gdbserver.
+    pub(super) fn is_interrupted_first(&self, process: u32) -> bool {
+        self.latest
+            .is_none_or(|latest| latest == process || !self.known.contains_key(&latest))
     }
 
     /// From now on tracepoints mean the selected process.

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use nix::unistd::User;
 use tracewire_packets::family::process::Arguments;
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Signal};
@@ -15,6 +16,31 @@ use super::run::Told;
 
 fn text(HexBytes(bytes): &HexBytes) -> OsString {
     OsStr::from_bytes(bytes).to_owned()
+}
+
+/// A folder's path, with a `~` or `~user` in front of it written out, as a shell would.
+fn expanded(path: &OsStr) -> PathBuf {
+    let bytes = path.as_bytes();
+    let length = bytes
+        .iter()
+        .position(|byte| *byte == b'/')
+        .unwrap_or(bytes.len());
+    let (first, rest) = bytes.split_at(length);
+    let home = match first {
+        b"~" => std::env::home_dir(),
+        [b'~', name @ ..] => std::str::from_utf8(name)
+            .ok()
+            .and_then(|name| User::from_name(name).ok()?)
+            .map(|user| user.dir),
+        _ => None,
+    };
+    home.map_or_else(
+        || PathBuf::from(path),
+        |mut home| {
+            home.as_mut_os_string().push(OsStr::from_bytes(rest));
+            home
+        },
+    )
 }
 
 fn settings() -> Settings {
@@ -104,7 +130,7 @@ impl LiveProgram {
             SettingRequest::DisableRandomization { on } => self.launch.randomized = !*on,
             SettingRequest::WorkingDirectory { directory } => {
                 let directory = text(directory);
-                self.launch.directory = (!directory.is_empty()).then(|| PathBuf::from(directory));
+                self.launch.directory = (!directory.is_empty()).then(|| expanded(&directory));
             }
             SettingRequest::ResetEnvironment => self.launch.environment.clear(),
             SettingRequest::UnsetEnvironment { name } => {

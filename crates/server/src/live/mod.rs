@@ -22,6 +22,7 @@ mod ender;
 mod file_system;
 mod files;
 mod inferiors;
+mod interrupts;
 mod launcher;
 mod libraries;
 mod markers;

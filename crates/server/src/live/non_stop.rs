@@ -19,6 +19,8 @@ pub(super) struct NonStop {
     queue: VecDeque<News>,
     /// The first of the queue has been told, and the client has yet to ask for the next.
     outstanding: bool,
+    /// It was told in answer to `?`, and the others are told unasked.
+    one: bool,
 }
 
 impl NonStop {
@@ -99,9 +101,11 @@ impl LiveProgram {
             .collect()
     }
 
-    /// `?`: tells of every thread that stands, from the first on.
+    /// `?`: tells of a thread that stands, of the one that was last told of if it can be. The others' stops are told when
+    /// the client has taken note of that, by notifications: GDB 13 fails an assertion of its own when it is told of
+    /// several while it connects.
     pub(super) fn all_stops(&mut self) -> Reply {
-        let standing = self
+        let mut standing: VecDeque<_> = self
             .inferiors
             .threads()
             .into_iter()
@@ -112,8 +116,16 @@ impl LiveProgram {
             })
             .map(|(process, thread)| News::Thread(process, thread))
             .collect();
+        let last = standing
+            .iter()
+            .position(|news| matches!(news, News::Thread(_, thread) if Some(*thread) == self.last));
+        if let Some(last) = last.and_then(|last| standing.remove(last)) {
+            standing.push_front(last);
+        }
         self.non_stop.queue = standing;
-        self.told_next()
+        let reply = self.told_next();
+        self.non_stop.one = self.non_stop.outstanding;
+        reply
     }
 
     /// The threads of a process stand, and the client has yet to be told.
@@ -129,6 +141,10 @@ impl LiveProgram {
     pub(super) fn next_stop(&mut self) -> Reply {
         if self.non_stop.outstanding {
             self.non_stop.queue.pop_front();
+        }
+        if std::mem::take(&mut self.non_stop.one) {
+            self.non_stop.outstanding = false;
+            return Reply::Ok;
         }
         self.told_next()
     }

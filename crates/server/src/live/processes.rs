@@ -111,6 +111,7 @@ impl LiveProgram {
             }
         }
         self.non_stop.forget(id);
+        self.forget_told(id);
         if self.inferiors.traced() == Some(id) {
             self.trace.stop_for_good(self.inferiors.traced_mut());
         }
@@ -133,6 +134,7 @@ impl LiveProgram {
             }
         }
         self.non_stop.forget(id);
+        self.forget_told(id);
         if let Some(process) = self
             .inferiors
             .of_mut(id)

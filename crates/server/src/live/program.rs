@@ -403,6 +403,13 @@ impl Responder for LiveProgram {
         features
     }
 
+    /// Nothing runs, for what has stopped by itself is being told of, perhaps: the next run is stopped.
+    fn interrupted(&mut self) {
+        if !self.non_stop.on {
+            self.attention.owe_stop();
+        }
+    }
+
     fn unasked(&mut self) -> Unasked {
         self.await_news()
     }

@@ -3,7 +3,7 @@
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
-use tracewire_packets::{Failure, HexBytes, Reply, Signal};
+use tracewire_packets::{Failure, HexBytes, Reply, Signal, Which};
 use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
 use tracewire_tracefile::{Address, ThreadId};
 
@@ -61,22 +61,53 @@ impl LiveProgram {
                     .of(process, thread.0)
                     .filter(|kind| *kind != ResumeKind::Stop)
             }),
-            ResumeRequest::ContinueFrom { address: None } => self.run(one(ResumeKind::Continue)),
-            ResumeRequest::ContinueWithSignal {
-                signal,
-                address: None,
-            } => self.run(one(ResumeKind::ContinueWithSignal(*signal))),
-            ResumeRequest::StepFrom { address: None } => self.run(one(ResumeKind::Step)),
-            ResumeRequest::StepWithSignal {
-                signal,
-                address: None,
-            } => self.run(one(ResumeKind::StepWithSignal(*signal))),
+            ResumeRequest::ContinueFrom { address } => {
+                self.run_from(*address, one(ResumeKind::Continue))
+            }
+            ResumeRequest::ContinueWithSignal { signal, address } => {
+                self.run_from(*address, one(ResumeKind::ContinueWithSignal(*signal)))
+            }
+            ResumeRequest::StepFrom { address } => self.run_from(*address, one(ResumeKind::Step)),
+            ResumeRequest::StepWithSignal { signal, address } => {
+                self.run_from(*address, one(ResumeKind::StepWithSignal(*signal)))
+            }
             ResumeRequest::Interrupt => {
                 self.interrupt_current();
                 Reply::Ok
             }
-            _ => Reply::Unsupported,
+            ResumeRequest::ReverseContinue | ResumeRequest::ReverseStep => Reply::Unsupported,
         }
+    }
+
+    /// Lets the programs run, with the thread that is meant going on from an address, if there is one.
+    fn run_from(
+        &mut self,
+        address: Option<Address>,
+        what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
+    ) -> Reply {
+        let moved = address.is_none_or(|address| self.move_to(address).is_some());
+        if moved {
+            self.run(what)
+        } else {
+            Reply::Error(Failure::Number(1))
+        }
+    }
+
+    /// Has the thread that `Hc` names, or the one that is selected, stand at an address.
+    fn move_to(&mut self, Address(address): Address) -> Option<()> {
+        let (process, thread) = match self.inferiors.resumed.thread {
+            Which::One(_) => self.inferiors.find(&self.inferiors.resumed)?,
+            Which::Any | Which::All => (self.inferiors.current()?, self.inferiors.thread()?),
+        };
+        let process = self.inferiors.of_mut(process)?;
+        let [.., counter] = expedited(process.architecture());
+        let (start, size) = process.register_place(counter)?;
+        let mut block = process.register_block(thread)?;
+        let bytes = address.to_le_bytes();
+        block
+            .get_mut(start..start + size)?
+            .copy_from_slice(bytes.get(..size)?);
+        process.set_register_block(thread, &block).map(drop)
     }
 
     /// Lets the programs run until there is something to tell, with all of them standing then.
@@ -84,13 +115,19 @@ impl LiveProgram {
         if self.inferiors.is_empty() {
             return Reply::Error(Failure::Number(1));
         }
+        let brief = self.is_step_of_another(&what) && self.attention.puts_off_stop();
         let running = self.attention.while_running(&self.interrupter());
-        let news = self.resume(what).and_then(|()| {
+        let news = self.resume(&what).and_then(|()| {
             loop {
                 match self.await_event()? {
                     // The client has sent something that can wait.
                     Happened::Interrupted
-                        if !self.attention.stop_is_wanted() && !self.ender.is_over() => {}
+                        if !self.ender.is_over() && (brief || !self.attention.stop_is_wanted()) => {
+                    }
+                    Happened::Interrupted => {
+                        self.stand();
+                        break Ok(self.interruption(&what));
+                    }
                     happened => {
                         self.stand();
                         break Ok(self.news(happened));
@@ -233,15 +270,9 @@ impl LiveProgram {
         self.diagnostics.happens(|| format!("{happened:?}"));
         let (process, event) = match happened {
             Happened::In(process, event) => (process.0, event),
-            // GDB's user thinks of an interrupt as the first thread's.
-            Happened::Interrupted => match self.inferiors.threads().first().copied() {
-                Some((process, thread)) => {
-                    self.told.insert(thread, Told::signal(Signal::INTERRUPT));
-                    return News::Thread(process, thread);
-                }
-                None => return News::Other(StopReply::NoneResumed),
-            },
-            Happened::NothingRuns => return News::Other(StopReply::NoneResumed),
+            Happened::Interrupted | Happened::NothingRuns => {
+                return News::Other(StopReply::NoneResumed);
+            }
         };
         let shown = self.client.multiprocess.then_some(process);
         match event {
@@ -357,6 +388,25 @@ impl LiveProgram {
         let alive = self.inferiors.threads();
         self.told
             .retain(|told, _| alive.iter().any(|(_, thread)| thread == told));
+        self.forget_told(process);
+    }
+
+    /// Forgets what was told of a process that is let go or killed: its threads may be attached to again. And whoever asks
+    /// once more why its parent stopped is to hear of no child that is gone by now, for it would ask for it.
+    pub(super) fn forget_told(&mut self, process: u32) {
+        for (of, thread) in self.inferiors.threads() {
+            if of == process {
+                self.told.remove(&thread);
+            }
+        }
+        for told in self.told.values_mut() {
+            told.fields.retain(|field| match field {
+                StopField::Fork(child) | StopField::Vfork(child) => {
+                    !child.matches(process, process)
+                }
+                _ => true,
+            });
+        }
     }
 
     /// Why the program stands; in non-stop mode, the first of the threads that stand.

@@ -1,0 +1,90 @@
+//! Interrupts: what of them can wait, and of which thread they are told.
+//!
+//! gdbserver sends the program a signal. Here everything is brought to a stand and the client told of the signal that it
+//! knows, so that none is left over in a program that is let go at the same moment.
+
+use std::cmp::Reverse;
+
+use tracewire_experiment::MemoryRead;
+use tracewire_packets::Signal;
+use tracewire_packets::family::resume::ResumeKind;
+use tracewire_packets::family::stop::StopReply;
+use tracewire_tracefile::{Address, ThreadId};
+
+use super::program::{LiveProgram, expedited};
+use super::run::{News, Told};
+
+impl LiveProgram {
+    /// Whether all that is let go is one thread for one instruction, which ends by itself, in another process than the
+    /// one that an interrupt is for. So GDB steps past a breakpoint, and lets all go after that.
+    pub(super) fn is_step_of_another(
+        &mut self,
+        what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
+    ) -> bool {
+        let threads = self.inferiors.threads();
+        let mut let_go = threads
+            .iter()
+            .filter_map(|(process, thread)| Some((*process, *thread, what(*process, *thread)?)));
+        let (Some((process, thread, ResumeKind::Step)), None) = (let_go.next(), let_go.next())
+        else {
+            return false;
+        };
+        !self.inferiors.is_interrupted_first(process)
+            && self.may_call_system(process, thread) == Some(false)
+    }
+
+    /// Whether the instruction that a thread stands at is a system call, as far as its first bytes say.
+    fn may_call_system(&mut self, process: u32, thread: ThreadId) -> Option<bool> {
+        const CALLS: [[u8; 2]; 3] = [[0x0f, 0x05], [0x0f, 0x34], [0xcd, 0x80]];
+        let process = self.inferiors.of_mut(process)?;
+        let [.., counter] = expedited(process.architecture());
+        let (start, size) = process.register_place(counter)?;
+        let block = process.register_block(thread)?;
+        let mut address = [0; 8];
+        address
+            .get_mut(..size)?
+            .copy_from_slice(block.get(start..start + size)?);
+        let mut piece = [MemoryRead {
+            address: Address(u64::from_le_bytes(address)),
+            bytes: vec![0; 4],
+            filled: 0,
+        }];
+        process.read_memory(&mut piece);
+        let [MemoryRead { bytes, filled, .. }] = piece;
+        let bytes = bytes.get(..filled)?;
+        Some(
+            bytes
+                .windows(2)
+                .any(|pair| CALLS.iter().any(|call| call == pair)),
+        )
+    }
+
+    /// The client's interrupt, as the client is told of it. GDB's user thinks of it as the first thread's; but one that
+    /// the client has not let go cannot be said to have stopped.
+    pub(super) fn interruption(
+        &mut self,
+        what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
+    ) -> News {
+        let threads = self.inferiors.threads();
+        let first = threads
+            .iter()
+            .filter(|(process, thread)| what(*process, *thread).is_some())
+            .max_by_key(|(process, thread)| {
+                let process = *process;
+                (
+                    self.inferiors.is_interrupted_first(process),
+                    Reverse((process, *thread)),
+                )
+            })
+            .or_else(|| threads.first());
+        match first {
+            Some((process, thread)) => {
+                self.diagnostics
+                    .happens(|| format!("thread {thread} is interrupted"));
+                self.told.insert(*thread, Told::signal(Signal::INTERRUPT));
+                News::Thread(*process, *thread)
+            }
+            None => News::Other(StopReply::NoneResumed),
+        }
+    }
+}
