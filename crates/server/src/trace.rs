@@ -20,7 +20,6 @@ use tracewire_tracefile::{
     X86Registers,
 };
 
-use crate::session::PACKET_SIZE;
 use buffer::{Buffer, DEFAULT_SIZE};
 pub use save::SaveFolder;
 
@@ -184,6 +183,16 @@ impl Trace {
             status.circular = Some(self.circular);
         }
         status.disconnected = Some(self.disconnected);
+        // GDB has no number for them, but shows the words.
+        let (losses, torn) = self.experiment.losses();
+        let lost = losses.lost + losses.too_long + torn;
+        if lost > 0 && status.stop_reason == Some(StopReason::Command) {
+            let words = format!("{lost} hits were lost");
+            match &mut status.stop_text {
+                Some(text) if !text.is_empty() => text.push_str(&format!("; {words}")),
+                text => *text = Some(words),
+            }
+        }
         status.start_time.get_or_insert(0);
         status.stop_time.get_or_insert(0);
         status.user.get_or_insert_default();
@@ -454,25 +463,6 @@ impl Trace {
             self.frames = Some((created, file));
         }
         self.frames.as_ref().map(|(_, file)| file)
-    }
-
-    pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
-        let (first, second) = self.experiment.store().bytes();
-        let total = first.len() + second.len();
-        let Some(start) = usize::try_from(offset).ok().filter(|start| *start <= total) else {
-            return Reply::Error(Failure::text("The trace buffer ends before that"));
-        };
-        if start == total {
-            return Reply::End;
-        }
-        let most = usize::try_from(length)
-            .unwrap_or(usize::MAX)
-            .min(PACKET_SIZE / 2);
-        let part = match first.get(start..).filter(|rest| !rest.is_empty()) {
-            Some(rest) => rest,
-            None => second.get(start - first.len()..).unwrap_or_default(),
-        };
-        Reply::TraceBuffer(part.get(..most).unwrap_or(part).to_vec())
     }
 }
 

@@ -107,6 +107,7 @@ impl Process {
         site: u64,
         purpose: Purpose,
     ) -> Result<(), TargetError> {
+        let before = self.take_overwritten(site);
         if let Some(breakpoint) = self.breakpoints.get_mut(&site) {
             breakpoint.serve(purpose, true);
             return Ok(());
@@ -165,10 +166,43 @@ impl Process {
             displaced,
             means,
         };
-        breakpoint.serve(purpose, true);
+        for purpose in before.into_iter().chain([purpose]) {
+            breakpoint.serve(purpose, true);
+        }
         self.breakpoints.insert(site, breakpoint);
         self.put_back(lifted);
         Ok(())
+    }
+
+    /// Forgets a breakpoint whose byte is not there any more, as when another library was mapped where one has been: whom
+    /// it served.
+    fn take_overwritten(&mut self, site: u64) -> Vec<Purpose> {
+        if !self.breakpoints.contains_key(&site) {
+            return Vec::new();
+        }
+        let lifted = self.lift(site..site + 1);
+        let mut present = [INT3];
+        self.memory.read_present(site, &mut present);
+        self.put_back(lifted);
+        if present == [INT3] {
+            return Vec::new();
+        }
+        self.settle_all();
+        self.memory.forget(site);
+        let Some(breakpoint) = self.breakpoints.remove(&site) else {
+            return Vec::new();
+        };
+        if let Means::Slot(slot, _) = breakpoint.means {
+            self.slots.give_back(slot);
+        }
+        [
+            (breakpoint.tracepoint, Purpose::Tracepoint),
+            (breakpoint.debugger, Purpose::Debugger),
+            (breakpoint.loader, Purpose::Loader),
+        ]
+        .into_iter()
+        .filter_map(|(serves, purpose)| serves.then_some(purpose))
+        .collect()
     }
 
     pub(crate) fn remove_breakpoint(

@@ -82,9 +82,7 @@ impl Process {
         };
         let number = registers.orig_rax as u32;
         thread.enters_call = !leaves;
-        // A step that a fork or the like has broken off ends here.
-        let stepped = leaves
-            && (std::mem::take(&mut thread.steps_call) || thread.news.is_some() && thread.steps());
+        let stepped = leaves && std::mem::take(&mut thread.steps_call);
         let again = !leaves
             && thread
                 .restarts_call
@@ -126,22 +124,27 @@ impl Process {
         ))
     }
 
-    /// A debugger lets a thread go on: it may be told first of the system call that the thread has left.
-    pub(crate) fn note_left_call(&mut self, id: Tid) {
+    /// A debugger lets a thread go on: it may be told first of the system call that the thread has left. And as the news in
+    /// the middle of it came before its end, to those who ask the kernel, a step takes the thread there and no further.
+    pub(crate) fn note_left_call(&mut self, id: Tid, steps: bool) {
         let catches = self.catches_calls(id);
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
-        if let Some(number) = thread.left_call.take()
-            && catches
-            && self.caught_calls.holds(number)
-            && thread.pending.is_none()
-        {
+        let Some(number) = thread.left_call.take() else {
+            return;
+        };
+        if thread.pending.is_some() {
+            return;
+        }
+        if catches && self.caught_calls.holds(number) {
             thread.pending = Some(Pending::Call(AtCall {
                 number,
                 leaves: true,
                 stepped: false,
             }));
+        } else if steps {
+            thread.pending = Some(Pending::Stepped);
         }
     }
 

@@ -38,7 +38,7 @@ impl Process {
     }
 
     fn prepare(&mut self, id: Tid, what: Resumption) {
-        self.note_left_call(id);
+        self.note_left_call(id, matches!(what, Resumption::Step(..)));
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };

@@ -14,7 +14,7 @@
 //! - What follows the last frame is zero, which is the end marker. A frame's number is stored last: until
 //!   then the frame reads as the end.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -281,6 +281,11 @@ impl Spool {
         self.cut()
             .and_then(|()| self.seal())
             .map_err(WriteError::system("write", path))?;
+        // A large file takes long to be removed, which happens when nobody holds it any more: not before the caller goes on.
+        let replaced = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlag::O_PATH.bits())
+            .open(path);
         // A name cannot be given where there is one: it is given beside, and then changed.
         let (temporary, placeholder) = create_beside(path, ".part")?;
         drop(placeholder);
@@ -300,6 +305,10 @@ impl Spool {
         if named.is_err() {
             // It is there only if the renaming has failed.
             let _ = fs::remove_file(&temporary);
+        }
+        if let Ok(replaced) = replaced {
+            // Without a thread it is removed here.
+            let _ = std::thread::Builder::new().spawn(move || drop(replaced));
         }
         named.map_err(WriteError::system("write", path))?;
         self.finished = true;

@@ -39,13 +39,13 @@ pub fn lost(theirs: &FileResult, ours: &FileResult) -> Vec<Lost> {
             let names: Vec<_> = theirs
                 .others
                 .iter()
-                .map(|other| other.test.clone())
+                .map(|other| plain(&other.test).to_owned())
                 .collect();
             let mut left = count(&names);
             let (mut lost, as_known): (Vec<_>, Vec<_>) = ours
                 .others
                 .iter()
-                .filter(|other| !take(&mut left, &other.test))
+                .filter(|other| !take(&mut left, plain(&other.test)))
                 .filter(|other| other.failed() || other.failed_as_known())
                 .map(|other| Lost {
                     instead: other.word.clone(),
@@ -89,6 +89,17 @@ pub fn gained(theirs: &FileResult, ours: &FileResult) -> Vec<String> {
     }
 }
 
+/// A test's name without what the suite adds to it: how it failed, and whose fault that is known to be.
+fn plain(name: &str) -> &str {
+    let mut name = name;
+    while let Some((rest, last)) = name.rsplit_once(" (")
+        && (last.starts_with("PRMS: ") || last == "timeout)")
+    {
+        name = rest;
+    }
+    name
+}
+
 fn count(names: &[String]) -> HashMap<&str, usize> {
     let mut counts = HashMap::new();
     for name in names {
@@ -123,6 +134,22 @@ mod tests {
             instead: instead.to_owned(),
             test: test.to_owned(),
         });
+        assert_eq!(lost(&theirs, &ours), expected);
+    }
+
+    #[test]
+    fn what_the_suite_knows_of_one_server_is_the_same_failure_of_another() {
+        let mut theirs = result("PASS: f.exp: a\nKFAIL: f.exp: b (timeout) (PRMS: gdb/1)\n");
+        theirs.passed = None;
+        assert_eq!(
+            lost(&theirs, &result("PASS: f.exp: a\nFAIL: f.exp: b\n")),
+            []
+        );
+        let expected = [Lost {
+            instead: "KFAIL".to_owned(),
+            test: "a (PRMS: gdb/2)".to_owned(),
+        }];
+        let ours = result("KFAIL: f.exp: a (PRMS: gdb/2)\nFAIL: f.exp: b\n");
         assert_eq!(lost(&theirs, &ours), expected);
     }
 

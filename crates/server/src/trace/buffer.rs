@@ -1,7 +1,11 @@
 //! The trace buffer of a session.
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
+use tracewire_packets::{Failure, Reply};
 use tracewire_tracefile::{ByteOrder, Spool};
+
+use super::Trace;
+use crate::session::PACKET_SIZE;
 
 /// The size of a trace buffer of which nobody has said anything, in bytes; gdbserver's.
 pub(crate) const DEFAULT_SIZE: u64 = 0x50_0000;
@@ -97,5 +101,27 @@ impl FrameStore for Buffer {
 
     fn is_circular(&self) -> bool {
         either!(self, store => store.is_circular())
+    }
+}
+
+impl Trace {
+    /// `QTBuffer`: a part of the frames, as they would stand in a file.
+    pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
+        let (first, second) = self.experiment.store().bytes();
+        let total = first.len() + second.len();
+        let Some(start) = usize::try_from(offset).ok().filter(|start| *start <= total) else {
+            return Reply::Error(Failure::text("The trace buffer ends before that"));
+        };
+        if start == total {
+            return Reply::End;
+        }
+        let most = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(PACKET_SIZE / 2);
+        let part = match first.get(start..).filter(|rest| !rest.is_empty()) {
+            Some(rest) => rest,
+            None => second.get(start - first.len()..).unwrap_or_default(),
+        };
+        Reply::TraceBuffer(part.get(..most).unwrap_or(part).to_vec())
     }
 }
