@@ -39,7 +39,12 @@ impl Process {
         }
         self.unmap_pads();
         self.fast.attended = None;
-        for thread in std::mem::take(&mut self.threads).into_values() {
+        let threads = std::mem::take(&mut self.threads);
+        let mut ending: Vec<Tid> = Vec::new();
+        for thread in threads.into_values() {
+            if thread.exiting {
+                ending.push(thread.id);
+            }
             let signal = match &thread.pending {
                 Some(Pending::Signal(info)) if self.is_wanted(&thread, info.si_signo) => {
                     if let State::Stopped(stopped) = &thread.state {
@@ -53,7 +58,25 @@ impl Process {
                 stopped.detach(signal);
             }
         }
+        ending.sort_by_key(|id| *id == self.id);
+        self.see_out(&ending);
         halted
+    }
+
+    /// Hears the end of threads that are about to end, which cannot be let go: as long as nobody has heard it, the process
+    /// that they are of does not end either, for whoever waits for it.
+    fn see_out(&self, ending: &[Tid]) {
+        for id in ending.iter().copied() {
+            // The first thread's is told last, and only if no others stay.
+            if id == self.id && has_others(id) {
+                continue;
+            }
+            while let Ok(status) = wait_for(id) {
+                if matches!(status, Status::Exited(_) | Status::Killed(..)) {
+                    break;
+                }
+            }
+        }
     }
 
     /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
@@ -287,6 +310,11 @@ impl Process {
             self.release(id);
         }
     }
+}
+
+/// Whether a process has more threads than its first.
+fn has_others(process: Tid) -> bool {
+    std::fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|tasks| tasks.count() > 1)
 }
 
 /// Takes a thread out of a slot: back to the site if the instruction has not been executed.

@@ -430,3 +430,41 @@ fn a_process_at_rest_can_be_read_and_shows_no_breakpoints() {
     child.stdin.take().unwrap().write_all(b"x").unwrap();
     assert!(child.wait().unwrap().success());
 }
+
+const ENDING: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile int over;
+static void *brief(void *argument) { return argument; }
+static void *until_told(void *argument) { char c; ssize_t n = read(0, &c, 1); over = 1; return argument + (n < 0); }
+int main(void) {
+    puts("ready"); fflush(stdout);
+    pthread_t waits; pthread_create(&waits, 0, until_told, 0);
+    while (!over) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, brief, 0);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+    }
+    pthread_join(waits, 0);
+    return 0;
+}
+"#;
+
+/// A thread that has begun to end cannot be let go. Its process must end all the same, while we are still there.
+#[test]
+fn a_program_that_was_left_while_threads_ended_ends() {
+    let program = Program::build(ENDING, &["-O1"]);
+    let mut child = program.start();
+    assert_eq!(line(&mut child), "ready");
+    for visit in 0..100 {
+        let mut process = attach(&child);
+        let brief = trace(&mut process, &program, "brief");
+        let event = process.run(&mut EndAfter(visit % 5 + 1)).unwrap();
+        assert_eq!(event, Event::RunEnded);
+        process.remove(brief).unwrap();
+        process.detach().unwrap();
+    }
+    child.stdin.take().unwrap().write_all(b"x").unwrap();
+    assert!(child.wait().unwrap().success());
+}
