@@ -10,6 +10,8 @@ pub const JUMP_LENGTH: usize = 5;
 
 /// The opcode of the jump.
 const JUMP: u8 = 0xe9;
+/// The size of a page, in bytes. Nobody can write to two of them at once.
+const PAGE: u64 = 4096;
 /// A prefix that means nothing before a jump in 64-bit mode (a segment override, Intel's manual, volume 1, 3.4.2.1).
 const PREFIX: u8 = 0x26;
 
@@ -38,13 +40,13 @@ pub struct Jump {
 }
 
 impl Jump {
-    /// A jump over an instruction of at least five bytes. `original` are the program's bytes from `address` on.
+    /// A jump over an instruction of at least five bytes on its page. `original` are the program's bytes from `address` on.
     ///
     /// # Errors
-    /// When the instruction cannot be moved; `Ends` when it is shorter.
+    /// When the instruction cannot be moved; `Ends` when it is shorter, or the page is.
     pub fn whole(address: u64, original: &[u8]) -> Result<Self, Unmovable> {
         let block = Block::decode(address, original, 1)?;
-        if block.length() < JUMP_LENGTH {
+        if block.length().min(left_on_page(address)) < JUMP_LENGTH {
             return Err(Unmovable::Ends(address.wrapping_add(block.length() as u64)));
         }
         let from = address.wrapping_add(JUMP_LENGTH as u64);
@@ -59,8 +61,8 @@ impl Jump {
     }
 
     /// A jump over a shorter instruction alone, with so many prefixes before its opcode. `present` are the bytes that
-    /// stand in memory now, jumps and breakpoints of ours among them: those behind the instruction must stay as long as
-    /// this jump does.
+    /// stand in memory now, jumps and breakpoints of ours among them: those behind the instruction, and those on the next
+    /// page, must stay as long as this jump does.
     ///
     /// # Errors
     /// When the instruction cannot be moved; `Ends` when there is no room for the opcode.
@@ -71,7 +73,10 @@ impl Jump {
         prefixes: usize,
     ) -> Result<Self, Unmovable> {
         let block = Block::decode(address, original, 1)?;
-        let length = block.length().min(prefixes + JUMP_LENGTH);
+        let length = block
+            .length()
+            .min(prefixes + JUMP_LENGTH)
+            .min(left_on_page(address));
         let end = Unmovable::Ends(address.wrapping_add(block.length() as u64));
         if prefixes >= length {
             return Err(end);
@@ -93,13 +98,19 @@ impl Jump {
         })
     }
 
-    /// A jump over as many instructions as it takes.
+    /// A jump over as many instructions as it takes. What of it would lie on the next page stays, as in
+    /// [`punned`](Self::punned).
     ///
     /// # Errors
     /// When one of them cannot be moved, or must not be.
-    pub fn several(address: u64, original: &[u8]) -> Result<Self, Unmovable> {
-        let block = Block::decode(address, original, JUMP_LENGTH)?;
+    pub fn several(address: u64, original: &[u8], present: &[u8]) -> Result<Self, Unmovable> {
+        let written = JUMP_LENGTH.min(left_on_page(address));
+        let block = Block::decode(address, original, written)?;
         let mut rules = [ByteRule::Any; 4];
+        for (rule, offset) in rules.iter_mut().zip(1..).skip(written - 1) {
+            let end = Unmovable::Ends(address.wrapping_add(offset as u64));
+            *rule = ByteRule::Is(*present.get(offset).ok_or(end)?);
+        }
         for instruction in block.instructions().iter().skip(1) {
             let offset = instruction.address().wrapping_sub(address) as usize;
             if let Some(rule) = offset.checked_sub(1).and_then(|byte| rules.get_mut(byte)) {
@@ -112,7 +123,7 @@ impl Jump {
             way: Way::Several,
             block,
             prefixes: 0,
-            written: JUMP_LENGTH,
+            written,
             pattern: Pattern::new(from, rules),
         })
     }
@@ -171,5 +182,54 @@ impl Jump {
         bytes.extend(displacement);
         bytes.truncate(self.written);
         Some(bytes)
+    }
+}
+
+/// How many bytes there are from an address to the end of its page.
+const fn left_on_page(address: u64) -> usize {
+    (PAGE - address % PAGE) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// push rbp; mov rbp, rsp; sub rsp, 32; mov eax, 0x11223344
+    const CODE: [u8; 24] = [
+        0x55, 0x48, 0x89, 0xe5, 0x48, 0x83, 0xec, 0x20, 0xb8, 0x44, 0x33, 0x22, 0x11, 0x90, 0x90,
+        0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
+    ];
+
+    #[test]
+    fn a_jump_at_the_end_of_a_page_leaves_the_next_one_alone() {
+        const NEXT: u64 = 0x5555_5555_6000;
+        for left in 1..JUMP_LENGTH {
+            // The jump is to begin so many bytes before the page's end, at the instruction of five bytes.
+            let address = NEXT - left as u64;
+            let code = &CODE[8..];
+            assert!(Jump::whole(address, code).is_err());
+            for prefixes in 0..left {
+                let jump = Jump::punned(address, code, code, prefixes).unwrap();
+                assert_eq!(jump.writes(), address..NEXT);
+                assert_eq!(jump.block().length(), 5);
+                let target = jump.pattern().first_target(0..u64::MAX).unwrap();
+                let bytes = jump.bytes(target).unwrap();
+                assert_eq!(bytes.len(), left);
+                let whole = [&bytes, &code[left..]].concat();
+                let distance = whole[prefixes + 1..prefixes + 5].try_into().unwrap();
+                let after = address + prefixes as u64 + 5;
+                let distance = i64::from(i32::from_le_bytes(distance));
+                assert_eq!(after.wrapping_add_signed(distance), target);
+            }
+            assert!(Jump::punned(address, code, code, left).is_err());
+            // Three short instructions: those that begin on the next page stay as they are.
+            let jump = Jump::several(address, &CODE, &CODE).unwrap();
+            assert_eq!(jump.writes(), address..NEXT);
+            assert_eq!(jump.block().length(), if left == 1 { 1 } else { 4 });
+            let target = jump.pattern().first_target(0..u64::MAX).unwrap();
+            let whole = [&jump.bytes(target).unwrap(), &CODE[left..]].concat();
+            let distance = i32::from_le_bytes(whole[1..5].try_into().unwrap());
+            assert_eq!((address + 5).wrapping_add_signed(distance.into()), target);
+        }
     }
 }

@@ -25,7 +25,7 @@
 //! let punned = Jump::punned(0x1000, &code, &code, 0)?;
 //! // e9 48 89 e5 48: leads to one place only.
 //! assert_eq!(punned.pattern().first_target(0..u64::MAX), Some(0x1005 + 0x48e5_8948));
-//! let several = Jump::several(0x1000, &code)?;
+//! let several = Jump::several(0x1000, &code, &code)?;
 //! assert_eq!((several.way(), several.written()), (Way::Several, 5));
 //! let copy = several.block().copy(0x20_0000)?;
 //! assert_eq!(copy.place(0).address, 0x1000);

@@ -37,8 +37,6 @@ pub(crate) enum NoJump {
     Write(String),
     #[error(transparent)]
     Code(#[from] CannotCompile),
-    #[error("the jump would lie across two pages")]
-    TwoPages,
 }
 
 /// What is mapped in a process.
@@ -146,7 +144,7 @@ impl Process {
                 Err(error) => refusal = error,
             }
         }
-        let several = Jump::several(site, original)?;
+        let several = Jump::several(site, original, present)?;
         self.check_landings(&several)?;
         self.try_place(several, body, shadowed)
             .map_err(|error| match error {
@@ -158,10 +156,6 @@ impl Process {
     fn try_place(&mut self, jump: Jump, body: usize, shadowed: bool) -> Result<Placement, NoJump> {
         if shadowed && jump.block().has_call() {
             return Err(NoJump::ShadowStack);
-        }
-        let writes = jump.writes();
-        if writes.start / PAGE_SIZE != (writes.end - 1) / PAGE_SIZE {
-            return Err(NoJump::TwoPages);
         }
         let size = body + jump.block().instructions().len() * COPY_SIZE;
         let pad = self.pad_room(jump.address(), size as u64)?;
