@@ -133,6 +133,8 @@ pub struct Experiment<S> {
     /// What was lost with the pads that are no more.
     pub(crate) past_losses: (Losses, u64),
     pub(crate) served: HashMap<Address, Served>,
+    /// What an address was served by when it last was.
+    pub(crate) last_served: HashMap<Address, Served>,
     /// Addresses whose pads do not do what is defined there now.
     pub(crate) stale: BTreeSet<Address>,
 }
@@ -167,6 +169,7 @@ impl<S: FrameStore> Experiment<S> {
             no_pads: None,
             past_losses: (Losses::default(), 0),
             served: HashMap::new(),
+            last_served: HashMap::new(),
             stale: BTreeSet::new(),
         }
     }

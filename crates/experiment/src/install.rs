@@ -51,7 +51,7 @@ impl<S: FrameStore> Experiment<S> {
             }
         }
         for (address, reason) in target.take_demoted() {
-            self.served.insert(address, Served::Trap(Some(reason)));
+            self.serve(address, Served::Trap(Some(reason)));
         }
         if self.installed.is_empty() && !self.running {
             self.take_pads_out(target);

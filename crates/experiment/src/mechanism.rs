@@ -75,3 +75,18 @@ pub enum Served {
     /// A trap. Why it is no jump, unless traps were asked for.
     Trap(Option<String>),
 }
+
+impl Served {
+    /// As it is told in a file.
+    #[must_use]
+    pub fn told(&self) -> tracewire_tracefile::Served {
+        let (mechanism, reason) = match self {
+            Self::Jump(way) => (*way, None),
+            Self::Trap(reason) => ("trap", reason.clone()),
+        };
+        tracewire_tracefile::Served {
+            mechanism: mechanism.to_owned(),
+            reason,
+        }
+    }
+}

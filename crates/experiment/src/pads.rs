@@ -28,6 +28,8 @@ pub(crate) struct Pads {
     reader: RingReader,
     /// The block of each tracepoint: its place here.
     blocks: Vec<Key>,
+    /// How many frames of each were known to be given up when it was last looked.
+    dropped: Vec<u64>,
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Rc<Pad>>,
     torn: u64,
@@ -65,6 +67,17 @@ impl<S: FrameStore> Experiment<S> {
         self.served.get(&address)
     }
 
+    /// What served the tracepoints at an address when they were installed last; `None` where they never were.
+    #[must_use]
+    pub fn last_served(&self, address: Address) -> Option<&Served> {
+        self.last_served.get(&address)
+    }
+
+    pub(crate) fn serve(&mut self, address: Address, by: Served) {
+        self.last_served.insert(address, by.clone());
+        self.served.insert(address, by);
+    }
+
     /// Frames that pads could not keep, and those that were begun and never finished.
     #[must_use]
     pub fn losses(&self) -> (Losses, u64) {
@@ -89,13 +102,13 @@ impl<S: FrameStore> Experiment<S> {
     ) -> Result<(), TargetError> {
         if self.mechanism == Mechanism::Trap {
             target.insert(address)?;
-            self.served.insert(address, Served::Trap(None));
+            self.serve(address, Served::Trap(None));
             return Ok(());
         }
         let refusal = match self.pad_maker(address, target) {
             Ok(maker) => match target.insert_pad(address, maker) {
                 Ok(way) => {
-                    self.served.insert(address, Served::Jump(way));
+                    self.serve(address, Served::Jump(way));
                     return Ok(());
                 }
                 Err(TargetError::CannotInsert { reason, .. }) => reason,
@@ -113,7 +126,7 @@ impl<S: FrameStore> Experiment<S> {
             return Err(TargetError::CannotInsert { address, reason });
         }
         target.insert(address)?;
-        self.served.insert(address, Served::Trap(Some(refusal)));
+        self.serve(address, Served::Trap(Some(refusal)));
         Ok(())
     }
 
@@ -131,14 +144,11 @@ impl<S: FrameStore> Experiment<S> {
                 tracepoint.fold_pads();
             }
         }
-        let circular = self.store.is_circular();
         let definitions: Vec<TracepointDefinition> = self
             .at(address)
             .map(|tracepoint| TracepointDefinition {
-                // A pad counts from its own beginning. Where frames may be given up for newer ones, only a pad knows how
-                // many there were.
+                // A pad counts from its own beginning.
                 pass_count: match tracepoint.definition.pass_count {
-                    0 if circular => u64::MAX,
                     0 => 0,
                     count => count.saturating_sub(tracepoint.usage().hits).max(1),
                 },
@@ -253,6 +263,7 @@ impl<S: FrameStore> Experiment<S> {
                     reader: RingReader::new(&memory.shared),
                     memory: Rc::new(memory),
                     blocks: Vec::new(),
+                    dropped: Vec::new(),
                     slots: HashMap::new(),
                     code: HashMap::new(),
                     torn: 0,
@@ -382,15 +393,23 @@ impl<S: FrameStore> Experiment<S> {
             pads.reader.drain(shared, &mut take)
         };
         pads.torn += drained.torn;
-        for (block, key) in (0..).zip(&pads.blocks) {
+        pads.dropped.resize(pads.blocks.len(), 0);
+        for (block, (key, known)) in (0..).zip(pads.blocks.iter().zip(&mut pads.dropped)) {
             let counts = shared.counts(block);
-            if counts.missing == 0 && counts.passes == 0 {
+            let dropped = counts
+                .dropped
+                .saturating_sub(std::mem::replace(known, counts.dropped));
+            if counts.missing == 0 && counts.passes == 0 && dropped == 0 {
                 continue;
             }
             if let Some(index) = self.index(*key)
                 && let Some(tracepoint) = self.tracepoints.get_mut(index)
             {
-                tracepoint.pad_hits = tracepoint.pad_hits.max(counts.passes);
+                if tracepoint.definition.pass_count == 0 {
+                    tracepoint.pad_hits += dropped;
+                } else {
+                    tracepoint.pad_hits = tracepoint.pad_hits.max(counts.passes);
+                }
                 tracepoint.pad_missing = Missing {
                     count: counts.missing,
                     first: counts.first_missing,

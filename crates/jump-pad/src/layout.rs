@@ -58,14 +58,13 @@ pub(crate) mod tracepoint {
     pub(crate) const MISSING_FIRST: u64 = 32;
 }
 
-/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader.
+/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader. Behind the records, where new
+/// frames overwrite old ones, stands how many of each tracepoint were given up.
 pub(crate) mod ring {
     /// Where the next record will start, counted in bytes from the beginning of the run.
     pub(crate) const HEAD: u64 = 0;
     /// Frames for which there was no room.
     pub(crate) const LOST: u64 = 8;
-    /// Frames that were given up for newer ones.
-    pub(crate) const DROPPED: u64 = 16;
     /// Frames longer than the limit.
     pub(crate) const TOO_LONG: u64 = 24;
     /// Where the oldest record starts.
@@ -156,6 +155,8 @@ pub struct SharedLayout {
     pub(crate) variables: u64,
     pub(crate) rings: u64,
     pub(crate) ring_stride: u64,
+    /// Where a ring's counts of frames given up begin, from its start.
+    dropped: u64,
     total: u64,
 }
 
@@ -186,7 +187,12 @@ impl SharedLayout {
         let rings = (variables + u64::from(sizes.variables) * 8).next_multiple_of(4096);
         // A record that begins before the end of a ring may end behind it.
         let slack = (u64::from(sizes.frame_limit) + record::FRAME).next_multiple_of(8);
-        let ring_stride = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(4096);
+        let dropped = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(64);
+        let counts = match sizes.when_full {
+            WhenFull::Overwrite => u64::from(sizes.tracepoints) * 8,
+            WhenFull::Stop | WhenFull::Lose => 0,
+        };
+        let ring_stride = (dropped + counts).next_multiple_of(4096);
         let total = rings + u64::from(sizes.cpus) * ring_stride;
         if total > i32::MAX as u64 {
             return Err(LayoutError::Total(total));
@@ -198,6 +204,7 @@ impl SharedLayout {
             variables,
             rings,
             ring_stride,
+            dropped,
             total,
         })
     }
@@ -233,6 +240,13 @@ impl SharedLayout {
 
     pub(crate) fn variable(&self, slot: u32) -> Option<u64> {
         (slot < self.sizes.variables).then(|| self.variables + u64::from(slot) * 8)
+    }
+
+    /// Where a ring counts the frames of a tracepoint that were given up for newer ones, from the ring's start; `None` where
+    /// frames are not overwritten.
+    pub(crate) fn dropped(&self, index: u32) -> Option<u64> {
+        (self.sizes.when_full == WhenFull::Overwrite && index < self.sizes.tracepoints)
+            .then(|| self.dropped + u64::from(index) * 8)
     }
 
     pub(crate) fn ring(&self, index: u32) -> u64 {

@@ -23,8 +23,13 @@ struct Words(BTreeMap<u64, AtomicU64>);
 impl Words {
     fn new(layout: &SharedLayout) -> Self {
         let start = layout.ring(0);
-        let fields = [ring::HEAD, ring::LOST, ring::DROPPED, ring::TAIL];
-        let mut words: Vec<_> = fields.iter().map(|field| start + field).collect();
+        let fields = [ring::HEAD, ring::LOST, ring::TAIL];
+        let dropped = layout.dropped(0);
+        let mut words: Vec<_> = fields
+            .into_iter()
+            .chain(dropped)
+            .map(|field| start + field)
+            .collect();
         for place in (0..RING).step_by(RECORD as usize / 2) {
             let at = start + ring::DATA + place;
             words.extend((0..record::FRAME + FRAME).step_by(8).map(|word| at + word));
@@ -73,7 +78,7 @@ impl World {
             cpus: 1,
             ring_bytes: RING,
             frame_limit: (RECORD - record::FRAME) as u32,
-            tracepoints: 0,
+            tracepoints: 1,
             variables: 0,
             when_full,
         };
@@ -159,7 +164,8 @@ impl World {
         }
         let behind = self.layout.behind(tail, reserved);
         if self.words.exchange(start + ring::TAIL, tail, behind) {
-            let dropped = self.words.word(start + ring::DROPPED);
+            let dropped = self.layout.dropped(0)?;
+            let dropped = self.words.word(start + dropped);
             dropped.fetch_add(1, Ordering::AcqRel);
         }
         Some(())
@@ -222,7 +228,11 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2], read
         assert_eq!(torn, 0);
         assert_eq!(written + world.count(ring::LOST), frames[0] + frames[1]);
         assert_eq!(
-            seen.len() as u64 + world.count(ring::DROPPED),
+            seen.len() as u64
+                + world
+                    .layout
+                    .dropped(0)
+                    .map_or(0, |field| world.count(field)),
             before + written,
             "{seen:?}"
         );

@@ -63,6 +63,8 @@ pub struct PadError {
 pub struct PadCounts {
     /// Hits with a true condition, where the tracepoint has a pass count.
     pub passes: u64,
+    /// Frames given up for newer ones since the memory was set up.
+    pub dropped: u64,
     /// Values that could not be read.
     pub missing: u64,
     /// The address that could not be read for the first of them.
@@ -230,13 +232,23 @@ impl Shared {
         };
         PadCounts {
             passes: self.load(block + tracepoint::PASSES),
+            dropped: self.dropped(index),
             missing: self.load(block + tracepoint::MISSING),
             first_missing: (self.load(block + tracepoint::MISSING_KNOWN) == 2)
                 .then(|| Address(self.load(block + tracepoint::MISSING_FIRST))),
         }
     }
 
-    /// Sets a tracepoint's counts back to zero.
+    fn dropped(&self, index: u32) -> u64 {
+        let Some(count) = self.layout.dropped(index) else {
+            return 0;
+        };
+        (0..self.layout.sizes.cpus)
+            .map(|ring| self.load(self.layout.ring(ring) + count))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Sets a tracepoint's counts back to zero, but for the frames given up.
     pub fn reset_counts(&self, index: u32) {
         if let Some(block) = self.layout.tracepoint(index) {
             for field in [
@@ -272,11 +284,13 @@ impl Shared {
         for index in 0..self.layout.sizes.cpus {
             let at = self.layout.ring(index);
             losses.lost = losses.lost.saturating_add(self.load(at + ring::LOST));
-            losses.dropped = losses.dropped.saturating_add(self.load(at + ring::DROPPED));
             losses.too_long = losses
                 .too_long
                 .saturating_add(self.load(at + ring::TOO_LONG));
         }
+        losses.dropped = (0..self.layout.sizes.tracepoints)
+            .map(|index| self.dropped(index))
+            .fold(0, u64::saturating_add);
         losses
     }
 

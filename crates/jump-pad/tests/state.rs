@@ -355,6 +355,7 @@ fn a_full_ring_does_as_it_is_told() {
             machine.run();
         }
         let losses = setting.shared.losses();
+        assert_eq!(setting.shared.counts(0).dropped, losses.dropped);
         let frames = frames(&setting);
         let places: Vec<_> = frames
             .iter()

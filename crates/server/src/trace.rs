@@ -409,6 +409,10 @@ impl Trace {
                 Tracepoint {
                     definition,
                     usage: Some(tracepoint.usage()),
+                    served: self
+                        .experiment
+                        .last_served(tracepoint.definition().address)
+                        .map(tracewire_experiment::Served::told),
                 }
             })
             .collect()

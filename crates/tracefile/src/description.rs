@@ -1,11 +1,14 @@
 //! The description: the lines of text between a trace file's header and its frames.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 
 use crate::definition::VariableDefinition;
 use crate::module::Module;
+use crate::number::{Address, TracepointNumber};
 use crate::piece::Piece;
+use crate::served::Served;
 use crate::status::Status;
 use crate::table::{MergeError, Tracepoint, TracepointTable};
 use crate::text::{TextError, decode};
@@ -65,7 +68,7 @@ pub enum ProblemKind {
     /// An `R` line without a good number.
     #[error("expected the size of the register block after `R`, in hexadecimal")]
     RegisterBlock,
-    /// A `status`, `tp`, `tsv` or `module` line that does not follow its grammar.
+    /// A `status`, `tp`, `tsv`, `served` or `module` line that does not follow its grammar.
     #[error(transparent)]
     Text(#[from] TextError),
     /// A `tp` line that belongs to nothing.
@@ -103,8 +106,9 @@ impl Description {
             ..Self::default()
         };
         let mut table = TracepointTable::default();
+        let mut served = HashMap::new();
         for line in lines(&text) {
-            if let Err(kind) = description.take(line, &text, &mut table)
+            if let Err(kind) = description.take(line, &text, &mut table, &mut served)
                 && description.problems.len() < MAX_PROBLEMS
             {
                 let Line { number, offset, .. } = line;
@@ -116,6 +120,9 @@ impl Description {
             }
         }
         description.tracepoints = table.into_tracepoints();
+        for tracepoint in &mut description.tracepoints {
+            tracepoint.served = served.remove(&tracepoint.definition.key());
+        }
         description.text = text;
         description
     }
@@ -125,6 +132,7 @@ impl Description {
         line: Line<'_>,
         whole: &[u8],
         table: &mut TracepointTable,
+        served: &mut HashMap<(TracepointNumber, Address), Served>,
     ) -> Result<(), ProblemKind> {
         let (word, rest) = match memchr::memchr(b' ', line.text) {
             Some(space) => (&line.text[..space], &line.text[space + 1..]),
@@ -154,6 +162,10 @@ impl Description {
                 let xml = self.target_xml.get_or_insert_default();
                 xml.push_str(text);
                 xml.push('\n');
+            }
+            b"served" => {
+                let (by, keys) = Served::parse(rest)?;
+                served.extend(keys.into_iter().map(|key| (key, by.clone())));
             }
             b"module" => self.modules.push(Module::parse(rest)?),
             b"module+" => {
@@ -232,7 +244,7 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `module` lines. Every line is one that GDB reads. The status tells that a checksum will end the file. Tracepoints stand in falling order of number and
+    /// our `served` and `module` lines. Every line is one that GDB reads. The status tells that a checksum will end the file. Tracepoints stand in falling order of number and
     /// address, because GDB numbers them anew, from the last to the first.
     ///
     /// # Errors
@@ -279,9 +291,23 @@ impl Description {
         // where these are 1, 2, 3 and so on.
         let mut tracepoints: Vec<&Tracepoint> = parts.tracepoints.iter().collect();
         tracepoints.sort_by_key(|tracepoint| std::cmp::Reverse(tracepoint.definition.key()));
-        for Tracepoint { definition, usage } in tracepoints {
+        let mut served: BTreeMap<&Served, Vec<_>> = BTreeMap::new();
+        for Tracepoint {
+            definition,
+            usage,
+            served: by,
+        } in tracepoints
+        {
+            if let Some(by) = by {
+                served.entry(by).or_default().push(definition.key());
+            }
             for piece in definition.pieces(*usage, MAX_LINE - "tp ".len()) {
                 put(format!("tp {piece}"), &|| piece.content.what(piece.number))?;
+            }
+        }
+        for (served, keys) in served {
+            for line in served.lines(&keys, MAX_LINE) {
+                put(line, &|| "what served a tracepoint".to_owned())?;
             }
         }
         for module in &parts.modules {

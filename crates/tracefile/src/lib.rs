@@ -108,6 +108,7 @@ mod piece;
 pub mod registers;
 pub mod repair;
 #[cfg(target_os = "linux")]
+mod served;
 mod spool;
 mod status;
 mod table;
@@ -140,6 +141,7 @@ pub use registers::{
     X86Registers,
 };
 #[cfg(target_os = "linux")]
+pub use served::Served;
 pub use spool::Spool;
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Tracepoint, TracepointTable};

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::definition::{SourceStrings, TracepointDefinition, TracepointUsage};
 use crate::number::{Address, TracepointNumber};
 use crate::piece::{Piece, PieceContent, SourceKind};
+use crate::served::Served;
 
 /// A tracepoint, with what it has done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,6 +14,8 @@ pub struct Tracepoint {
     pub definition: TracepointDefinition,
     /// What it has done; none where no `V` piece told.
     pub usage: Option<TracepointUsage>,
+    /// What served it; none in files of others.
+    pub served: Option<Served>,
 }
 
 /// Why a piece cannot be added to the others.
@@ -77,6 +80,7 @@ impl TracepointTable {
                     source: SourceStrings::default(),
                 },
                 usage: None,
+                served: None,
             };
             match place.and_then(|place| self.tracepoints.get_mut(place)) {
                 Some(old) => *old = tracepoint,

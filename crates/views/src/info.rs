@@ -130,6 +130,12 @@ pub struct TracepointInfo {
     /// How many bytes its frames took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<u64>,
+    /// What served it: `trap`, `jump`, `punned jump` or `jump over several instructions`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mechanism: Option<String>,
+    /// Why it was not a faster one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mechanism_reason: Option<String>,
 }
 
 /// The user's own words.
@@ -291,6 +297,14 @@ impl From<&Tracepoint> for TracepointInfo {
             },
             hits: tracepoint.usage.map(|usage| usage.hits),
             usage: tracepoint.usage.map(|usage| usage.bytes),
+            mechanism: tracepoint
+                .served
+                .as_ref()
+                .map(|served| served.mechanism.clone()),
+            mechanism_reason: tracepoint
+                .served
+                .as_ref()
+                .and_then(|served| served.reason.clone()),
         }
     }
 }

@@ -106,6 +106,7 @@ fn generate(path: &Path, frames: u64) -> Result<u64> {
         tracepoints: vec![Tracepoint {
             definition,
             usage: None,
+            served: None,
         }],
         modules: Vec::new(),
     })?;

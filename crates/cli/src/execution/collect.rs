@@ -198,6 +198,7 @@ impl CollectedFile<'_> {
                 .map(|(at, definition)| Tracepoint {
                     definition: definition.clone(),
                     usage: usage(at),
+                    served: None,
                 })
                 .collect(),
             modules: self.modules.clone(),

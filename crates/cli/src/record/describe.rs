@@ -2,7 +2,7 @@
 
 use tracewire_experiment::{Experiment, FrameStore, Missing};
 use tracewire_tracefile::{
-    Description, DescriptionParts, LineError, Status, StatusFields, StopReason, Tracepoint,
+    Description, DescriptionParts, LineError, Served, Status, StatusFields, StopReason, Tracepoint,
     TracepointDefinition,
 };
 
@@ -56,6 +56,7 @@ pub fn first_description(
         .map(|definition| Tracepoint {
             definition: definition.clone(),
             usage: None,
+            served: None,
         })
         .collect();
     let status = StatusFields {
@@ -82,6 +83,15 @@ fn build(
     })
 }
 
+/// What a tracepoint was served by.
+pub fn served<S: FrameStore>(
+    experiment: &Experiment<S>,
+    tracepoint: &tracewire_experiment::Tracepoint,
+) -> Option<Served> {
+    let served = experiment.last_served(tracepoint.definition().address)?;
+    Some(served.told())
+}
+
 /// Every tracepoint of the run by number: those there are, and those that went with their modules. One that came
 /// back to the same address is one tracepoint.
 pub fn tracepoints<S: FrameStore>(experiment: &Experiment<S>, past: &[Past]) -> Vec<Tracepoint> {
@@ -90,6 +100,7 @@ pub fn tracepoints<S: FrameStore>(experiment: &Experiment<S>, past: &[Past]) -> 
         .map(|tracepoint| Tracepoint {
             definition: tracepoint.definition().clone(),
             usage: Some(tracepoint.usage()),
+            served: served(experiment, tracepoint),
         })
         .collect();
     for gone in past {

@@ -223,6 +223,7 @@ impl Recording {
                 tracepoint: Tracepoint {
                     definition: tracepoint.definition().clone(),
                     usage: Some(tracepoint.usage()),
+                    served: describe::served(&self.experiment, tracepoint),
                 },
                 missing: tracepoint.missing(),
             })

@@ -49,6 +49,7 @@ fn tracepoint(number: i32, address: u64) -> Tracepoint {
             source: Default::default(),
         },
         usage: None,
+        served: None,
     }
 }
 

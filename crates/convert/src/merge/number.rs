@@ -180,7 +180,12 @@ impl Numbering {
     ) -> Result<(), ConvertError> {
         let mut order = Vec::new();
         let mut places: HashMap<TracepointNumber, Vec<Tracepoint>> = HashMap::new();
-        for Tracepoint { definition, usage } in tracepoints {
+        for Tracepoint {
+            definition,
+            usage,
+            served,
+        } in tracepoints
+        {
             let definition = self.with_new_variables(file, definition)?;
             let same = places.entry(definition.number).or_default();
             if same.is_empty() {
@@ -189,6 +194,7 @@ impl Numbering {
             same.push(Tracepoint {
                 definition,
                 usage: *usage,
+                served: served.clone(),
             });
         }
         for old in order {

@@ -104,6 +104,7 @@ pub fn parts(
             .map(|definition| Tracepoint {
                 definition,
                 usage: None,
+                served: None,
             })
             .collect(),
         modules: Vec::new(),

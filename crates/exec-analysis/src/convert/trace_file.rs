@@ -105,6 +105,7 @@ fn description(
                 source: SourceStrings::default(),
             },
             usage: None,
+            served: None,
         }],
         modules: Vec::new(),
     })?)

@@ -25,6 +25,7 @@ fn description(experiment: Option<&Experiment<SpoolStore>>) -> Description {
             .map(|tracepoint| Tracepoint {
                 definition: tracepoint.definition().clone(),
                 usage: Some(tracepoint.usage()),
+                served: None,
             })
             .collect(),
         modules: vec![],

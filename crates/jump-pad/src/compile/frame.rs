@@ -204,6 +204,10 @@ impl<'o> Code<'o> {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
         let longest = (self.layout().sizes.frame_limit + 7) & !7;
+        let tracepoints = self.layout().sizes.tracepoints;
+        let Some(dropped) = self.layout().dropped(0) else {
+            return Ok(());
+        };
         let (lap, free) = (self.label(), self.label());
         self.asm.mov(rax, qword_ptr(rcx + ring::TAIL))?;
         self.asm.mov(edi, eax)?;
@@ -226,9 +230,17 @@ impl<'o> Code<'o> {
         self.asm.or(rdx, mask)?;
         self.asm.inc(rdx)?;
         self.place(free)?;
+        self.asm.mov(
+            esi,
+            dword_ptr(rcx + rdi + (ring::DATA + record::TRACEPOINT)),
+        )?;
+        self.asm.cmp(esi, tracepoints as i32)?;
+        self.asm.jae(self.to(lost))?;
         self.asm.lock().cmpxchg(qword_ptr(rcx + ring::TAIL), rdx)?;
         self.asm.jne(self.to(again))?;
-        self.asm.lock().inc(qword_ptr(rcx + ring::DROPPED))?;
+        self.asm
+            .lock()
+            .inc(qword_ptr(rcx + rsi * 8 + dropped as i64))?;
         self.asm.jmp(self.to(again))?;
         Ok(())
     }

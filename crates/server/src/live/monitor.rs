@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use tracewire_experiment::Served;
 use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_target_linux::Mechanism;
 use tracewire_tracefile::TracepointKind;
@@ -162,11 +163,15 @@ impl LiveProgram {
                         Mechanism::Trap => "a trap",
                     },
                 );
+            let why = match self.trace.experiment.served(definition.address) {
+                Some(Served::Trap(Some(why))) => format!(" ({why})"),
+                _ => String::new(),
+            };
             let usage = tracepoint.usage();
             // Writing to a string does not fail.
             let _ = writeln!(
                 text,
-                "{kind} {} at {}: {served}; {} hits, {} bytes",
+                "{kind} {} at {}: {served}{why}; {} hits, {} bytes",
                 definition.number, definition.address, usage.hits, usage.bytes
             );
         }

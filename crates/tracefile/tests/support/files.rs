@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tracewire_tracefile::{
     Action, Address, ByteOrder, DescriptionParts, FrameEncoder, FrameFormat, Module, RegisterMask,
-    RegisterNumber, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
+    RegisterNumber, Served, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
     TracepointDefinition, TracepointKind, TracepointNumber, TracepointUsage, VariableDefinition,
     VariableNumber,
 };
@@ -105,9 +105,10 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
         actions(),
         (option::of(text()), option::of(text()), vec(text(), 0..4)),
         option::of((any::<u64>(), any::<u64>())),
+        option::of(("[a-z ]{1,40}", option::of("[a-zé: ]{1,40}"))),
     );
     (numbers, rest).prop_map(move |((address, enabled, step_count, pass_count), rest)| {
-        let (kind, condition, actions, step_actions, (at, cond, commands), usage) = rest;
+        let (kind, condition, actions, step_actions, (at, cond, commands), usage, served) = rest;
         Tracepoint {
             definition: TracepointDefinition {
                 number: TracepointNumber(number),
@@ -126,6 +127,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                 },
             },
             usage: usage.map(|(hits, bytes)| TracepointUsage { hits, bytes }),
+            served: served.map(|(mechanism, reason)| Served { mechanism, reason }),
         }
     })
 }

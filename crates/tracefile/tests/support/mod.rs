@@ -35,6 +35,7 @@ pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
             },
         },
         usage: Some(TracepointUsage::default()),
+        served: None,
     }
 }
 

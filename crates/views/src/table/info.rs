@@ -186,6 +186,13 @@ fn tracepoints(text: &mut String, info: &Info) {
             what.push(format!("{}{}", "  ".repeat(indent), printable(command)));
             indent += usize::from(opens_block(command));
         }
+        if let Some(mechanism) = &tracepoint.mechanism {
+            let why = tracepoint
+                .mechanism_reason
+                .as_ref()
+                .map_or_else(String::new, |why| format!(": {}", printable(why)));
+            what.push(format!("by {}{why}", printable(mechanism)));
+        }
         let mut first = vec![tracepoint.number.to_string()];
         first.resize(what.len(), String::new());
         rows.add_row([

@@ -1,0 +1,84 @@
+//! What served the tracepoints: lines of our own in the description.
+//!
+//! The same tracepoint costs a hundred nanoseconds as a jump and microseconds as a trap, and a program that was slowed down
+//! is not the program that was to be looked at. GDB's format has no word for that; it skips lines that it does not know:
+//!
+//! ```text
+//! served <mechanism>:<reason>:<number>:<address>,<number>:<address>…
+//! ```
+//!
+//! `mechanism` and `reason` are bytes of text, two digits each, `reason` empty where there is none; numbers and addresses
+//! are hexadecimal. A line has as many tracepoints as it has room for, since GDB warns about each line.
+
+use crate::number::{Address, TracepointNumber};
+use crate::text::{Hex, Scanner, TextError};
+
+/// What served a tracepoint at an address.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Served {
+    /// `jump`, say, or `trap`.
+    pub mechanism: String,
+    /// Why it was not by a faster one.
+    pub reason: Option<String>,
+}
+
+/// The tracepoints that a line is about.
+pub(crate) type Keys = Vec<(TracepointNumber, Address)>;
+
+impl Served {
+    /// Reads what follows `served `.
+    pub(crate) fn parse(text: &[u8]) -> Result<(Self, Keys), TextError> {
+        let mut scanner = Scanner::new(text);
+        let mut words = || {
+            let digits = Scanner::new(scanner.rest()).digits().len();
+            let bytes = scanner.hex_bytes(digits as u64 / 2)?;
+            scanner.colon()?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let (mechanism, reason) = (words()?, words()?);
+        let mut keys = Vec::new();
+        loop {
+            let number = scanner.hex()?;
+            let number =
+                i32::try_from(number).map_err(|_| scanner.error("the number of a tracepoint"))?;
+            scanner.colon()?;
+            keys.push((TracepointNumber(number), Address(scanner.hex()?)));
+            if !scanner.take(b',') {
+                break;
+            }
+        }
+        scanner.end()?;
+        let served = Self {
+            mechanism,
+            reason: Some(reason).filter(|reason| !reason.is_empty()),
+        };
+        Ok((served, keys))
+    }
+
+    /// The lines that tell what served these tracepoints, each of at most `limit` bytes; a reason that would fill half a
+    /// line is cut.
+    pub(crate) fn lines(&self, keys: &[(TracepointNumber, Address)], limit: usize) -> Vec<String> {
+        let most = limit / 8;
+        let cut = |text: &str| {
+            let end = text.floor_char_boundary(most);
+            Hex(text.as_bytes().get(..end).unwrap_or_default()).to_string()
+        };
+        let head = format!(
+            "served {}:{}:",
+            cut(&self.mechanism),
+            cut(self.reason.as_deref().unwrap_or_default())
+        );
+        let mut lines: Vec<String> = Vec::new();
+        for (number, address) in keys {
+            let key = format!("{:x}:{:x}", number.0, address.0);
+            match lines.last_mut() {
+                Some(line) if line.len() + 1 + key.len() <= limit => {
+                    line.push(',');
+                    line.push_str(&key);
+                }
+                _ => lines.push(format!("{head}{key}")),
+            }
+        }
+        lines
+    }
+}
