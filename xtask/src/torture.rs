@@ -42,10 +42,10 @@ pub struct Jumps {
     /// Every how many batches a seventh of the sites is counted by breakpoints, too
     #[arg(long, default_value_t = 12)]
     counted: u64,
-    /// How many kills
+    /// How many kills over each mechanism
     #[arg(long, default_value_t = 500)]
     kills: u64,
-    /// What the wild addresses are made from
+    /// What the wild addresses and the moments of the kills are made from
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -138,8 +138,9 @@ fn jumps(arguments: &Jumps) -> Result<()> {
     workspace::run(&mut test)?;
     let mut test = workspace::cargo("test");
     test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
-        .args(["jumps::", "--", "--nocapture"])
+        .args(["jumps::", "killed::", "--", "--nocapture"])
         .env("TRACEWIRE_KILL_TIMES", arguments.kills.to_string())
+        .env("TRACEWIRE_KILL_SEED", arguments.seed.to_string())
         .env("TRACEWIRE_WILD_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }

@@ -33,6 +33,9 @@ pub enum Command {
     /// Run a program, or attach to one, with tracepoints in it, and save what they saw
     #[command(after_help = RECORD_HELP, after_long_help = RECORD_LONG_HELP)]
     Record(RecordArguments),
+    /// Take out of a program what a killed Tracewire has left there, and save the frames
+    #[command(after_help = crate::rescue::HELP)]
+    Rescue(crate::rescue::RescueArguments),
     /// Say what a trace file or an execution trace holds
     #[command(after_help = INFO_HELP)]
     Info(InfoArguments),

@@ -13,6 +13,7 @@ mod output;
 mod packets;
 mod record;
 mod repair;
+mod rescue;
 mod serve;
 mod shell;
 
@@ -64,6 +65,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Gdbserver(arguments) => gdbserver::gdbserver(arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
         Command::Record(arguments) => record::record(arguments),
+        Command::Rescue(arguments) => rescue::rescue(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
     }
 }

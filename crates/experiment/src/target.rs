@@ -158,6 +158,12 @@ pub trait Target {
         Err("the target runs no code but the program's".to_owned())
     }
 
+    /// Leaves word with the program of what the frames in the shared memory mean, for a tracer that comes after this one,
+    /// should it be killed: the lines of a trace file's description. A target without such memory need not.
+    fn leave_note(&mut self, description: &[u8]) {
+        _ = description;
+    }
+
     /// Puts a tracepoint in that the program serves by itself. Gives a word for the way in which that was done.
     ///
     /// # Errors

@@ -351,7 +351,12 @@ impl Trace {
         }
         self.frames = None;
         match self.experiment.start_awaiting(target, now()) {
-            Ok(()) => Reply::Ok,
+            Ok(()) => {
+                if let Ok(description) = Description::build(&self.parts()) {
+                    target.leave_note(description.as_bytes());
+                }
+                Reply::Ok
+            }
             Err(error) => Reply::Error(Failure::text(&error.to_string())),
         }
     }

@@ -75,6 +75,10 @@ impl Target for Process {
         self.attend(layout)
     }
 
+    fn leave_note(&mut self, description: &[u8]) {
+        self.write_note(description);
+    }
+
     fn insert_pad(&mut self, address: Address, pad: PadMaker) -> Result<&'static str, TargetError> {
         match self.insert_code(address, pad)? {
             Mechanism::Jump(Way::Whole) => Ok("jump"),

@@ -8,14 +8,13 @@ mod support;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use iced_x86::{Decoder, DecoderOptions};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use support::pads::{count, counting};
 use support::{Counter, Program, address, piece};
-use tracewire_experiment::{Hit, HitHandler, Outcome, PadCode, PadMaker, StoppedThread, Target};
-use tracewire_target_linux::{Event, Process, SharedMemory};
+use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
+use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::Address;
 
 const LIBC: &str = r#"
@@ -125,6 +124,8 @@ use std::collections::BTreeMap;
 #[unsafe(no_mangle)] #[inline(never)] pub extern "C" fn checkpoint() { std::hint::black_box(0); }
 #[inline(never)] fn kind(n: u32) -> &'static str { match n % 7 { 0 => "zero", 1 => "one", 2 => "two", 3 => "three", 4 => "four", 5 => "five", _ => "six" } }
 fn main() {
+    // The standard one may print a backtrace, for which it reads what is mapped: that is more with pads than without.
+    std::panic::set_hook(Box::new(|info| { std::hint::black_box(info.to_string()); }));
     let mut sum: i64 = 0;
     for round in 0..3_i64 {
         let mut map = BTreeMap::new();
@@ -143,29 +144,6 @@ fn main() {
     std::fs::write(std::env::args().nth(1).unwrap(), format!("sum {sum}\n")).unwrap();
 }
 "#;
-
-fn counting(memory: &SharedMemory, place: usize) -> PadMaker {
-    let counter = memory.address().0 + place as u64 * 8;
-    let code = [
-        &[0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50, 0x48, 0xb8][..],
-        &counter.to_le_bytes(),
-        &[0xf0, 0x48, 0xff, 0x00, 0x58, 0x9d],
-        &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0],
-    ]
-    .concat();
-    Rc::new(move |_| {
-        Ok(PadCode {
-            code: code.clone(),
-            faults: Vec::new(),
-        })
-    })
-}
-
-fn count(memory: &SharedMemory, place: usize) -> u64 {
-    assert!((place + 1) * 8 <= memory.size());
-    // SAFETY: within the mapping, aligned, and accessed as an atomic only.
-    unsafe { &*memory.as_ptr().as_ptr().add(place * 8).cast::<AtomicU64>() }.load(Ordering::Relaxed)
-}
 
 /// The addresses in the file of all instructions of its functions.
 fn sites_of(file: &Path) -> Vec<u64> {
@@ -355,6 +333,9 @@ fn torture(subject: &Subject, file: &Path, expected: i64) {
             *ways.entry(way.clone()).or_default() += 1;
         }
         hit += served.counts.iter().filter(|count| **count > 0).count();
+        if number % 10 == 9 {
+            eprintln!("{}: {} sites", file.display(), (number + 1) * batch);
+        }
         // Counted again by breakpoints, for a sample.
         if number % setting("TRACEWIRE_TORTURE_COUNTED", 1) != 0 {
             continue;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tracewire_agent_expr::verify;
-use tracewire_experiment::{Experiment, MarkedHandler, MarkerValue, StartError};
+use tracewire_experiment::{Experiment, MarkedHandler, MarkerValue, StartError, Target};
 use tracewire_script::{Pending, Placed, Resolution, Resolver};
 use tracewire_symbols::MarkerArgument;
 use tracewire_target_linux::{Event, Process};
@@ -322,6 +322,7 @@ impl Recording {
         );
         if let Ok(description) = description {
             self.experiment.store().describe(&description);
+            self.process.leave_note(description.as_bytes());
         }
     }
 

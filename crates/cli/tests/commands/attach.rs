@@ -1,58 +1,10 @@
 //! Attaching to a busy program again and again, and leaving it at any moment.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::support::{Built, tracewire};
-
-/// Four threads that work, and check all their work, until standard input ends.
-const CHECKED: &str = r#"
-#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
-static volatile int over;
-__attribute__ ((noinline)) unsigned long mix (unsigned long state, const char *salt)
-{
-  state = state * 6364136223846793005ul + (unsigned char) salt[state % 4];
-  return state ^ state >> 29;
-}
-struct work { pthread_t thread; unsigned long rounds, wrong; };
-static void *run (void *argument)
-{
-  struct work *work = argument;
-  unsigned long expected = 0;
-  while (!over)
-    {
-      unsigned long state = 1;
-      for (int i = 0; i < 2000; i++)
-        state = mix (state, "salt");
-      if (work->rounds++ == 0)
-        expected = state;
-      work->wrong += state != expected;
-    }
-  return NULL;
-}
-int main (void)
-{
-  static struct work works[4];
-  char byte;
-  unsigned long wrong = 0, idle = 0;
-  for (int i = 0; i < 4; i++)
-    pthread_create (&works[i].thread, NULL, run, &works[i]);
-  puts ("ready");
-  fflush (stdout);
-  ssize_t end = read (0, &byte, 1);
-  over = 1;
-  for (int i = 0; i < 4; i++)
-    {
-      pthread_join (works[i].thread, NULL);
-      wrong += works[i].wrong;
-      idle += works[i].rounds == 0;
-    }
-  printf ("%s, %lu wrong, %lu idle\n", end == 0 ? "ended" : "disturbed", wrong, idle);
-  return 0;
-}
-"#;
+use crate::working::{self, Working};
 
 /// How often the program is visited; TRACEWIRE_ATTACH_TIMES sets another number.
 fn times() -> usize {
@@ -61,30 +13,19 @@ fn times() -> usize {
 
 #[test]
 fn a_program_visited_again_and_again_computes_right() {
-    let built = Built::new(CHECKED, &["-O1", "-pthread"]);
-    let mut program = Command::new(&built.program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program runs");
-    let mut told = BufReader::new(program.stdout.take().expect("stdout"));
-    let mut line = String::new();
-    told.read_line(&mut line).expect("text");
+    let built = working::build(4, 2000);
+    let mut program = Working::start(&built);
     let mut recorded = 0;
     for visit in 0..times() {
         recorded += usize::from(visit_once(&built, &program, visit));
         assert!(
-            program.try_wait().expect("asked").is_none(),
+            program.ended().is_none(),
             "the program is gone after visit {visit}"
         );
     }
-    drop(program.stdin.take());
-    line.clear();
-    told.read_line(&mut line).expect("text");
-    assert_eq!(line, "ended, 0 wrong, 0 idle\n");
-    assert!(program.wait().expect("ended").success());
-    // Some visits are cut short before they have a file.
-    assert!(recorded * 2 > times(), "{recorded} of {} visits", times());
+    program.finish().expect("alive");
+    // Every fourth visit waits for frames; the others may be cut short before they have a file.
+    assert!(recorded * 4 >= times(), "{recorded} of {} visits", times());
     let _ = writeln!(
         std::io::stderr(),
         "{recorded} of {} visits left a file",
@@ -93,7 +34,7 @@ fn a_program_visited_again_and_again_computes_right() {
 }
 
 /// Whether the visit left a file with frames in it.
-fn visit_once(built: &Built, program: &Child, visit: usize) -> bool {
+fn visit_once(built: &Built, program: &Working, visit: usize) -> bool {
     let file = format!("{visit}.tf");
     let mut recorder = tracewire();
     recorder

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use tracewire_experiment::{PadMemory, PadNews};
 use tracewire_jump_pad::{Features, Shared, SharedLayout};
 
+use super::journal::{self, Journal};
 use super::{Fast, Ownership};
 use crate::maps::AuxiliaryVector;
 use crate::process::Process;
@@ -21,6 +22,7 @@ pub(crate) struct Attended {
     news: Arc<PadNews>,
     /// The threads by their `fs` bases.
     threads: BTreeMap<u64, Tid>,
+    pub(super) journal: Journal,
     /// Held as long as we are there.
     _ownership: Ownership,
 }
@@ -56,7 +58,7 @@ impl Process {
         if let Some(mut before) = self.fast.attended.take() {
             before.threads.clear();
         }
-        let memory = self.share_memory_of(layout.size())?;
+        let memory = self.share_memory_of(layout.size() + journal::SIZE)?;
         let owner = usize::try_from(layout.owner()).map_err(|error| error.to_string())?;
         let ownership = memory.own(owner).map_err(|error| error.to_string())?;
         let base = memory.as_ptr();
@@ -70,6 +72,7 @@ impl Process {
             shared: own,
             news: Arc::clone(&news),
             threads: BTreeMap::new(),
+            journal: Journal::create(&memory, layout.size()),
             _ownership: ownership,
         });
         for id in self.standing() {
@@ -84,6 +87,13 @@ impl Process {
             news,
             keeper: Box::new(memory),
         })
+    }
+
+    /// Leaves word of what the frames of pads mean.
+    pub(crate) fn write_note(&self, description: &[u8]) {
+        if let Some(attended) = &self.fast.attended {
+            attended.journal.note(description);
+        }
     }
 
     /// Tells the pads of a thread that stands, if they do not know it.

@@ -176,6 +176,11 @@ impl Process {
             retired: false,
         };
         self.move_into(&jump, pad, &entry);
+        let mut original = vec![0; bytes.len()];
+        self.memory.read(site, &mut original);
+        if let Some(attended) = &mut self.fast.attended {
+            attended.journal.add(site, &original, &bytes);
+        }
         self.memory.cover_all(site, &bytes).map_err(write)?;
         self.gate = None;
         if let Some(springboard) = springboard {
@@ -200,6 +205,7 @@ impl Process {
         };
         let writes = patch.jump.writes();
         self.memory.uncover_all(writes)?;
+        self.fast.strike(site);
         if let Some(patch) = self.fast.jumps.remove(&site)
             && let Some(pad) = self.fast.pads.get_mut(&patch.pad)
         {
@@ -211,6 +217,13 @@ impl Process {
 }
 
 impl super::Fast {
+    /// No jump stands at a site any more.
+    pub(super) fn strike(&mut self, site: u64) {
+        if let Some(attended) = &mut self.attended {
+            attended.journal.remove(site);
+        }
+    }
+
     /// Whether any of these bytes is part of a jump.
     pub(crate) fn is_read(&self, bytes: &Range<u64>) -> bool {
         let near = bytes.start.saturating_sub(BEFORE)..bytes.end.max(bytes.start);

@@ -9,6 +9,7 @@
 mod areas;
 mod attend;
 mod change;
+mod journal;
 mod mechanism;
 mod place;
 mod remove;
@@ -16,6 +17,7 @@ mod shared;
 mod signals;
 mod threads;
 
+pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 pub(crate) use place::NoJump;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -41,6 +41,7 @@ impl Process {
             .filter(|site| is_gone(*site))
             .collect();
         for site in gone {
+            self.fast.strike(site);
             if let Some(patch) = self.fast.jumps.remove(&site) {
                 for address in patch.jump.writes() {
                     self.memory.forget(address);

@@ -1,6 +1,8 @@
 //! Programs built with the machine's C compiler, and a handler that counts.
 #![allow(dead_code)]
 
+pub mod pads;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;

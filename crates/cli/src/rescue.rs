@@ -1,0 +1,103 @@
+//! `rescue`: what a Tracewire that was killed has left in a program.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, ValueHint};
+use tracewire_target_linux::{Leftover, Process, Settings};
+use tracewire_tracefile::{Description, ThreadId, TraceFileWriter};
+
+use crate::record::say;
+use crate::{Answer, output};
+
+pub const HELP: &str = "\
+When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on unharmed, and so do \
+the frames that nobody had read yet. This takes the jumps out, and writes these frames into a trace file. What a recording \
+had read before is in its FILE.recording, which is a good trace file; `tracewire convert` merges the two.
+
+Where several were killed one after the other, the newest one's frames are in OUT, those of the one before in OUT.2, and \
+so on.
+
+Exit status 0 when something was left; 1 when nothing was, and then no file is written; 2 when PID cannot be attached to or \
+OUT cannot be written.
+
+Examples:
+  tracewire rescue -p 1234 -o rest.tf";
+
+#[derive(Args, Debug)]
+pub struct RescueArguments {
+    /// The program's process
+    #[arg(short, long, value_name = "PID")]
+    pub pid: u32,
+    /// The trace file to write
+    #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+}
+
+/// `rescue`.
+pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
+    let out = output::check(&arguments.output)?;
+    let mut process = Process::attach(ThreadId(arguments.pid), Settings::default())?;
+    let leftovers = process.leftovers().context("reading what is left")?;
+    let mut files = 0;
+    let mut jumps = 0;
+    for leftover in &leftovers {
+        let path = numbered(&out, files + 1);
+        let frames = write(leftover, &path)?;
+        if frames > 0 {
+            files += 1;
+            say(format_args!("{}: {frames} frames", path.display()));
+        }
+        // Only once the frames are safe: their memory goes.
+        jumps += process.clear(leftover).context("taking jumps out")?;
+    }
+    process.detach()?;
+    if jumps > 0 {
+        say(format_args!("{jumps} jumps taken out"));
+    }
+    if files == 0 && jumps == 0 {
+        say("nothing was left there");
+        return Ok(Answer::No);
+    }
+    Ok(Answer::Yes)
+}
+
+/// Writes the frames; how many they were. Without any there is no file.
+fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<u64> {
+    let mut frames = Vec::new();
+    let mut count = 0;
+    let torn = leftover.frames(&mut |frame| {
+        frames.extend_from_slice(frame);
+        count += 1;
+    });
+    if torn > 0 {
+        say(format_args!("{torn} frames were begun and never finished"));
+    }
+    if count > 0 {
+        let mut writer = TraceFileWriter::create(path, &description(leftover, count))?;
+        writer.append(&frames)?;
+        writer.finish()?;
+    }
+    Ok(count)
+}
+
+/// What the file says of itself: what the killed Tracewire last said, and how many frames there are.
+fn description(leftover: &Leftover, frames: u64) -> Description {
+    let told = Description::parse(leftover.description.clone());
+    let mut parts = told.parts();
+    if let Some(status) = &mut parts.status {
+        status.fields.running = false;
+        status.fields.frames = Some(frames);
+        status.fields.frames_created = Some(frames);
+    }
+    Description::build(&parts).unwrap_or(told)
+}
+
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 1 {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    PathBuf::from(name)
+}

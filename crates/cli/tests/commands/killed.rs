@@ -1,0 +1,121 @@
+//! Tracewire is killed at random moments while it puts tracepoints in, while it records, and while it takes them out.
+//!
+//! `TRACEWIRE_KILL_TIMES` says how often for each mechanism, `TRACEWIRE_KILL_SEED` what the moments are made from
+//! (`cargo xtask torture jumps`).
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{Built, tracewire};
+use crate::working::{self, Working};
+
+/// How long a recording that ends by itself lasts.
+const SHORT: Duration = Duration::from_millis(20);
+
+fn setting(name: &str, standard: u64) -> u64 {
+    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: Duration) -> Duration {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        limit.mul_f64((self.0 >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+fn recorder(built: &Built, program: &Working, mechanism: &str, options: &[&str]) -> Child {
+    tracewire()
+        .current_dir(built.folder.path())
+        .args(["record", "-o", "out.tf", "--mechanism", mechanism])
+        .args(["-p", &program.id().to_string()])
+        .args(["-t", "mix if state % 16 == 0 : state, *salt@4"])
+        .args(options)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs")
+}
+
+/// How long it takes until the tracepoint is in.
+fn installing(built: &Built, program: &Working, mechanism: &str) -> Duration {
+    let begun = Instant::now();
+    let mut recorder = recorder(built, program, mechanism, &["--duration", "0.001"]);
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = said.lines().map_while(Result::ok);
+    assert!(said.any(|line| line.contains("by ")));
+    let aim = begun.elapsed();
+    said.for_each(drop);
+    assert!(recorder.wait().expect("ended").success());
+    aim
+}
+
+/// Kills Tracewire so often, and tells how many programs it has taken with it. What survives has worked right.
+fn kill(mechanism: &str, survives: bool) {
+    let times = setting("TRACEWIRE_KILL_TIMES", 12);
+    let mut random = Random(setting("TRACEWIRE_KILL_SEED", 1).max(1));
+    let built = working::build(2, 200);
+    let mut program = Working::start(&built);
+    let mut aim = installing(&built, &program, mechanism);
+    let (mut kills, mut lost, mut late, mut on_this) = ([0_u64; 3], 0, 0, 0);
+    while on_this > 0 || kills.iter().sum::<u64>() < times {
+        let phase = (kills.iter().sum::<u64>() + late) as usize % 3;
+        let wait = match phase {
+            0 => random.below(aim),
+            1 => aim + random.below(Duration::from_millis(40)),
+            _ => aim + SHORT.mul_f64(0.9) + random.below(aim.min(SHORT)),
+        };
+        let options: &[&str] = if phase == 2 {
+            &["--duration", "0.02"]
+        } else {
+            &[]
+        };
+        let mut recorder = recorder(&built, &program, mechanism, options);
+        std::thread::sleep(wait);
+        // One that had done before does not count.
+        if recorder.try_wait().expect("asked").is_some() {
+            late += 1;
+        } else {
+            kills[phase] += 1;
+            on_this += 1;
+        }
+        recorder.kill().expect("killed");
+        recorder.wait().expect("ended");
+        let dead = program.ended();
+        if dead.is_none() && on_this < 4 {
+            continue;
+        }
+        // Several recordings and kills of one program, then another one.
+        let next = Working::start(&built);
+        let before = std::mem::replace(&mut program, next);
+        if let Err(status) = before.finish() {
+            assert!(!survives, "{status} after kills {kills:?}, {wait:?}");
+            assert_eq!(status.signal(), Some(libc::SIGTRAP), "{status}");
+            lost += 1;
+        }
+        aim = installing(&built, &program, mechanism);
+        on_this = 0;
+    }
+    program.finish().expect("alive");
+    let _ = writeln!(
+        std::io::stderr(),
+        "{mechanism}: killed {kills:?} times while installing, running, removing; {lost} programs lost"
+    );
+}
+
+#[test]
+fn jumps_that_a_killed_tracewire_leaves_do_no_harm() {
+    kill("jump", true);
+}
+
+/// A breakpoint that is left kills the program that runs into it, by the signal that says so. What else there is of a trap harms
+/// nobody.
+#[test]
+fn traps_that_a_killed_tracewire_leaves_are_traps() {
+    kill("trap", false);
+}

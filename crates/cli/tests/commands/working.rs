@@ -1,0 +1,65 @@
+//! A program that works and checks its work, whatever is done to it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use crate::support::Built;
+
+/// Builds it, with so many threads, each checking after so many calls of `mix`.
+pub fn build(threads: usize, rounds: usize) -> Built {
+    let settings = [format!("-DTHREADS={threads}"), format!("-DROUNDS={rounds}")];
+    let [threads, rounds] = settings.each_ref().map(String::as_str);
+    Built::new(
+        include_str!("../programs/checked.c"),
+        &["-O1", "-pthread", threads, rounds],
+    )
+}
+
+/// It runs.
+pub struct Working {
+    child: Child,
+    input: ChildStdin,
+    told: BufReader<ChildStdout>,
+}
+
+impl Working {
+    pub fn start(built: &Built) -> Self {
+        let mut child = Command::new(&built.program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let input = child.stdin.take().expect("stdin");
+        let mut told = BufReader::new(child.stdout.take().expect("stdout"));
+        told.read_line(&mut String::new()).expect("text");
+        Self { child, input, told }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("asked")
+    }
+
+    /// Tells it to end: all of its work must be right, unless it is dead already.
+    #[track_caller]
+    pub fn finish(self) -> Result<(), ExitStatus> {
+        let Self {
+            mut child,
+            input,
+            mut told,
+        } = self;
+        drop(input);
+        let mut line = String::new();
+        told.read_line(&mut line).expect("text");
+        let status = child.wait().expect("ended");
+        if !status.success() {
+            return Err(status);
+        }
+        assert_eq!(line, "ended, 0 wrong, 0 idle\n");
+        Ok(())
+    }
+}

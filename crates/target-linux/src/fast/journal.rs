@@ -1,0 +1,203 @@
+//! What a tracer would have to know that comes after us, should we be killed: which bytes of the program our jumps stand in, and
+//! what the frames in the rings mean.
+//!
+//! It stands behind the rings, in the memory that the program and we share, and so lives as long as the program does.
+//! An entry is complete before its jump is written, and goes when the jump is out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::SharedMemory;
+
+/// The first word of the journal.
+const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x01\0");
+/// How many jumps there may be; more are not told.
+const JUMPS: u64 = 16_384;
+/// The longest note, in bytes; a longer one is not told.
+const NOTE: u64 = 1 << 20;
+/// The most bytes that a jump is written over: its opcode and displacement, and prefixes.
+const MOST_BYTES: usize = 15;
+
+mod header {
+    pub(super) const MAGIC: u64 = 0;
+    /// In microseconds since 1970.
+    pub(super) const MADE: u64 = 8;
+    /// The length of the note in each of two places, so that one is whole at every moment; and which one that is.
+    pub(super) const LENGTHS: u64 = 16;
+    pub(super) const CURRENT: u64 = 32;
+}
+
+/// An entry: the site, how many bytes, what stood there, what stands there.
+mod entry {
+    pub(super) const START: u64 = 64;
+    pub(super) const SIZE: u64 = 40;
+    pub(super) const SITE: u64 = 0;
+    pub(super) const LENGTH: u64 = 8;
+    pub(super) const ORIGINAL: u64 = 9;
+    pub(super) const WRITTEN: u64 = 24;
+}
+
+const NOTES: u64 = entry::START + JUMPS * entry::SIZE;
+/// The size of a journal, in bytes.
+pub(crate) const SIZE: u64 = NOTES + 2 * NOTE;
+
+/// The journal of the jumps of a process, in the tracer that makes them.
+#[derive(Debug)]
+pub(super) struct Journal {
+    memory: SharedMemory,
+    start: u64,
+    places: HashMap<u64, u64>,
+    free: Vec<u64>,
+    fresh: u64,
+}
+
+impl Journal {
+    /// Begins one at an offset, which is a multiple of 8.
+    pub(super) fn create(memory: &SharedMemory, start: u64) -> Self {
+        let journal = Self {
+            memory: memory.clone(),
+            start,
+            places: HashMap::new(),
+            free: Vec::new(),
+            fresh: 0,
+        };
+        let made = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as u64);
+        journal.set(header::MADE, made);
+        journal.set(header::MAGIC, MAGIC);
+        journal
+    }
+
+    /// A jump is about to be written.
+    pub(super) fn add(&mut self, site: u64, original: &[u8], written: &[u8]) {
+        let fresh = self.fresh;
+        let Some(place) = self.free.pop().or((fresh < JUMPS).then_some(fresh)) else {
+            return;
+        };
+        if place == fresh {
+            self.fresh += 1;
+        }
+        let at = entry::START + place * entry::SIZE;
+        let length = original.len().min(MOST_BYTES);
+        self.put(at + entry::LENGTH, &[length as u8]);
+        self.put(
+            at + entry::ORIGINAL,
+            original.get(..length).unwrap_or_default(),
+        );
+        self.put(
+            at + entry::WRITTEN,
+            written.get(..length).unwrap_or_default(),
+        );
+        self.set(at + entry::SITE, site);
+        self.places.insert(site, place);
+    }
+
+    /// A jump is out.
+    pub(super) fn remove(&mut self, site: u64) {
+        if let Some(place) = self.places.remove(&site) {
+            self.set(entry::START + place * entry::SIZE + entry::SITE, 0);
+            self.free.push(place);
+        }
+    }
+
+    /// Says what the frames mean.
+    pub(super) fn note(&self, text: &[u8]) {
+        if text.len() as u64 > NOTE {
+            return;
+        }
+        let other = 1 - self.word(header::CURRENT).load(Ordering::Acquire).min(1);
+        self.put(NOTES + other * NOTE, text);
+        self.set(header::LENGTHS + 8 * other, text.len() as u64);
+        self.set(header::CURRENT, other);
+    }
+
+    fn word(&self, at: u64) -> &AtomicU64 {
+        debug_assert!(at.is_multiple_of(8) && at + 8 <= SIZE);
+        // SAFETY: the memory has a journal's size behind `start`, and stays mapped as long as `self`; all accesses of both sides
+        // are atomic.
+        unsafe {
+            let start = self.memory.as_ptr().as_ptr().add(self.start as usize);
+            AtomicU64::from_ptr(start.add(at as usize).cast())
+        }
+    }
+
+    fn set(&self, at: u64, value: u64) {
+        self.word(at).store(value, Ordering::Release);
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        debug_assert!(at + bytes.len() as u64 <= SIZE);
+        for (offset, byte) in bytes.iter().enumerate() {
+            // SAFETY: as in `word`.
+            let to = unsafe {
+                let start = self.memory.as_ptr().as_ptr().add(self.start as usize);
+                AtomicU8::from_ptr(start.add(at as usize + offset))
+            };
+            to.store(*byte, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A jump that a journal tells of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Told {
+    pub(crate) site: u64,
+    pub(crate) original: Vec<u8>,
+    pub(crate) written: Vec<u8>,
+}
+
+/// What a journal says, read by another tracer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reading {
+    pub(crate) made: u64,
+    pub(crate) jumps: Vec<Told>,
+    pub(crate) note: Vec<u8>,
+}
+
+impl Reading {
+    /// Reads the bytes of a journal; `None` if they are none.
+    pub(crate) fn of(journal: &[u8]) -> Option<Self> {
+        let word = |at: u64| {
+            let bytes = journal.get(at as usize..)?.first_chunk::<8>()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        if word(header::MAGIC)? != MAGIC {
+            return None;
+        }
+        let jumps = (0..JUMPS)
+            .map_while(|place| {
+                let at = (entry::START + place * entry::SIZE) as usize;
+                journal.get(at..at + entry::SIZE as usize)
+            })
+            .filter_map(|bytes| {
+                let site = u64::from_le_bytes(*bytes.first_chunk()?);
+                let length = usize::from(*bytes.get(entry::LENGTH as usize)?);
+                let part = |start: u64| {
+                    let start = start as usize;
+                    Some(bytes.get(start..start + length.min(MOST_BYTES))?.to_vec())
+                };
+                Some(Told {
+                    site,
+                    original: part(entry::ORIGINAL)?,
+                    written: part(entry::WRITTEN)?,
+                })
+            })
+            .filter(|told| told.site != 0)
+            .collect();
+        let current = word(header::CURRENT)?.min(1);
+        let length = word(header::LENGTHS + 8 * current)?.min(NOTE);
+        let note = (NOTES + current * NOTE) as usize;
+        Some(Self {
+            made: word(header::MADE)?,
+            jumps,
+            note: journal.get(note..note + length as usize)?.to_vec(),
+        })
+    }
+
+    /// What to write over the start of a journal so that nobody reads it again.
+    pub(crate) const fn closed() -> [u8; 8] {
+        [0; 8]
+    }
+}

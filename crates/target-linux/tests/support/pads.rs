@@ -1,0 +1,34 @@
+//! Pads that count.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracewire_experiment::{PadCode, PadMaker};
+use tracewire_target_linux::SharedMemory;
+
+/// Code that counts in shared memory, without a trace.
+pub fn counting(memory: &SharedMemory, place: usize) -> PadMaker {
+    let counter = memory.address().0 + place as u64 * 8;
+    let code = [
+        // lea rsp, [rsp-128]; pushfq; push rax; mov rax, counter
+        &[0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50, 0x48, 0xb8][..],
+        &counter.to_le_bytes(),
+        // lock inc qword ptr [rax]; pop rax; popfq; lea rsp, [rsp+128]
+        &[0xf0, 0x48, 0xff, 0x00, 0x58, 0x9d],
+        &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0],
+    ]
+    .concat();
+    Rc::new(move |_| {
+        Ok(PadCode {
+            code: code.clone(),
+            faults: Vec::new(),
+        })
+    })
+}
+
+/// What has been counted there.
+pub fn count(memory: &SharedMemory, place: usize) -> u64 {
+    assert!((place + 1) * 8 <= memory.size());
+    // SAFETY: within the mapping, aligned, and accessed as an atomic only.
+    unsafe { &*memory.as_ptr().as_ptr().add(place * 8).cast::<AtomicU64>() }.load(Ordering::Relaxed)
+}
