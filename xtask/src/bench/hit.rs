@@ -57,12 +57,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     )?;
 
     let mut jump = Turns::new("tracewire, jump");
-    let mut two = Turns::new("tracewire, jump, two threads");
+    let mut ring = Turns::new("tracewire, jump, circular");
+    let mut two = Turns::new("the same, two threads");
     let mut trap = Turns::new("tracewire, trap");
     let mut fast = Turns::new("gdbserver, fast");
     let mut slow = Turns::new("gdbserver, trap");
     let mut uprobe = Turns::new("uprobe");
-    let (mut untraced, mut floor) = (Vec::new(), Vec::new());
+    let (mut untraced, mut floor, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fast_refused, mut uprobe_refused) = (None, None);
     // A pad is so much faster that it needs more of them to be measured.
     let many = arguments.hits * 10;
@@ -73,18 +74,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         )?);
         floor.push(nanoseconds_per_call(Command::new(&program).arg("floor"))?);
         let false_condition = Some("index < 0");
-        for (mechanism, threads, hits, turns) in [
-            ("jump", "1", many, &mut jump),
-            ("jump", "2", many, &mut two),
-            ("trap", "1", arguments.hits, &mut trap),
+        for (options, threads, hits, turns) in [
+            (&["--mechanism", "jump"][..], "1", many, &mut jump),
+            (&["--mechanism", "jump", "--circular"], "1", many, &mut ring),
+            (&["--mechanism", "jump", "--circular"], "2", many, &mut two),
+            (&["--mechanism", "trap"], "1", arguments.hits, &mut trap),
         ] {
             let run = |condition| {
                 let arguments = [&hits.to_string(), threads];
-                with_tracewire(&tracewire, &program, mechanism, &arguments, condition)
+                with_tracewire(&tracewire, &program, options, &arguments, condition)
             };
             turns.hit.push(run(None)?);
             turns.false_condition.push(run(false_condition)?);
         }
+        empty.push(with_tracewire(
+            &tracewire,
+            &program,
+            &["--mechanism", "jump"],
+            &[&many.to_string(), "1"],
+            Some("0"),
+        )?);
         let hits = arguments.hits / 10;
         slow.hit.push(with_gdbserver(&program, hits, None, false)?);
         slow.false_condition
@@ -116,11 +125,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         median(&floor) / 1000.0
     );
     println!(
+        "floor: a pad that does nothing     {:>10.4} µs",
+        median(&empty) / 1000.0
+    );
+    println!(
         "{:<32} {:>13} {:>18} {:>16}",
         "", "hit, µs", "false condition, µs", "hits a turn"
     );
     for (turns, hits) in [
         (&jump, many),
+        (&ring, many),
         (&two, 2 * many),
         (&trap, arguments.hits),
         (&fast, arguments.hits),
@@ -162,8 +176,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &slow.false_condition,
             &trap.false_condition,
         ),
-        ("throughput of two threads / one", &jump.hit, &two.hit),
+        ("throughput of two threads / one", &ring.hit, &two.hit),
         ("a hit by jump / the floor", &jump.hit, &floor),
+        (
+            "a false condition by jump / an empty pad",
+            &jump.false_condition,
+            &empty,
+        ),
     ] {
         if !peer.is_empty() {
             print_ratio(what, peer, ours);
@@ -190,7 +209,7 @@ fn print_ratio(what: &str, peer: &[f64], ours: &[f64]) {
 fn with_tracewire(
     tracewire: &Path,
     program: &Path,
-    mechanism: &str,
+    options: &[&str],
     arguments: &[&str],
     condition: Option<&str>,
 ) -> Result<f64> {
@@ -199,8 +218,12 @@ fn with_tracewire(
     nanoseconds_per_call(
         Command::new(tracewire)
             .arg("record")
-            .args(["--mechanism", mechanism])
-            .args(["--buffer-size", "5368709120"])
+            .args(options)
+            .args(if options.contains(&"--circular") {
+                &[][..]
+            } else {
+                &["--buffer-size", "5368709120"]
+            })
             .args(["-t", &format!("work{condition} : collect index, *text")])
             .arg("-o")
             .arg(file)
