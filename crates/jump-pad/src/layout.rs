@@ -190,7 +190,7 @@ impl SharedLayout {
         let dropped = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(64);
         let counts = match sizes.when_full {
             WhenFull::Overwrite => u64::from(sizes.tracepoints) * 8,
-            WhenFull::Stop | WhenFull::Lose => 0,
+            WhenFull::Stop | WhenFull::Wait => 0,
         };
         let ring_stride = (dropped + counts).next_multiple_of(4096);
         let total = rings + u64::from(sizes.cpus) * ring_stride;

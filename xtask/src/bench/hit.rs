@@ -56,9 +56,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .arg(workspace::root().join("xtask/programs/hit.c")),
     )?;
 
+    // Into a circular buffer, as gdbserver's.
     let mut jump = Turns::new("tracewire, jump");
-    let mut ring = Turns::new("tracewire, jump, circular");
-    let mut two = Turns::new("the same, two threads");
+    let mut into_file = Turns::new("tracewire, jump, all in a file");
+    let mut two = Turns::new("tracewire, jump, two threads");
     let mut trap = Turns::new("tracewire, trap");
     let mut fast = Turns::new("gdbserver, fast");
     let mut slow = Turns::new("gdbserver, trap");
@@ -75,8 +76,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         floor.push(nanoseconds_per_call(Command::new(&program).arg("floor"))?);
         let false_condition = Some("index < 0");
         for (options, threads, hits, turns) in [
-            (&["--mechanism", "jump"][..], "1", many, &mut jump),
-            (&["--mechanism", "jump", "--circular"], "1", many, &mut ring),
+            (
+                &["--mechanism", "jump", "--circular"][..],
+                "1",
+                many,
+                &mut jump,
+            ),
+            (&["--mechanism", "jump"], "1", many, &mut into_file),
             (&["--mechanism", "jump", "--circular"], "2", many, &mut two),
             (&["--mechanism", "trap"], "1", arguments.hits, &mut trap),
         ] {
@@ -90,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         empty.push(with_tracewire(
             &tracewire,
             &program,
-            &["--mechanism", "jump"],
+            &["--mechanism", "jump", "--circular"],
             &[&many.to_string(), "1"],
             Some("0"),
         )?);
@@ -134,8 +140,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     for (turns, hits) in [
         (&jump, many),
-        (&ring, many),
         (&two, 2 * many),
+        (&into_file, many),
         (&trap, arguments.hits),
         (&fast, arguments.hits),
         (&slow, arguments.hits / 10),
@@ -176,7 +182,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &slow.false_condition,
             &trap.false_condition,
         ),
-        ("throughput of two threads / one", &ring.hit, &two.hit),
+        ("throughput of two threads / one", &jump.hit, &two.hit),
         ("a hit by jump / the floor", &jump.hit, &floor),
         (
             "a false condition by jump / an empty pad",
