@@ -12,7 +12,8 @@ use crate::{Answer, output};
 
 pub const HELP: &str = "\
 When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on unharmed, and so do \
-the frames that nobody had read yet. This takes the jumps out, and writes these frames into a trace file. What a recording \
+the frames that nobody had read yet. This writes these frames into a trace file, takes the jumps out, as any Tracewire does \
+that is attached to the program later, and gives the memory back. What a recording \
 had read before is in its FILE.recording, which is a good trace file; `tracewire convert` merges the two.
 
 Where several were killed one after the other, the newest one's frames are in OUT, those of the one before in OUT.2, and \
@@ -39,17 +40,17 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     let out = output::check(&arguments.output)?;
     let mut process = Process::attach(ThreadId(arguments.pid), Settings::default())?;
     let leftovers = process.leftovers().context("reading what is left")?;
+    let jumps = process.jumps_taken_over();
     let mut files = 0;
-    let mut jumps = 0;
-    for leftover in &leftovers {
+    for leftover in leftovers {
         let path = numbered(&out, files + 1);
-        let frames = write(leftover, &path)?;
+        let frames = write(&leftover, &path)?;
         if frames > 0 {
             files += 1;
             say(format_args!("{}: {frames} frames", path.display()));
         }
         // Only once the frames are safe: their memory goes.
-        jumps += process.clear(leftover).context("taking jumps out")?;
+        process.clear(leftover).context("giving memory back")?;
     }
     process.detach()?;
     if jumps > 0 {

@@ -24,14 +24,13 @@ pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// Where a thread makes a system call for us.
-struct Refuge {
-    start: u64,
-    before: Vec<u8>,
-}
-
 /// The room for it, in bytes.
 const REFUGE_SIZE: u64 = 192;
+
+/// What stands first in every refuge.
+const REFUGE_BEGIN: [u8; 15] = [
+    0x0f, 0x05, 0xb8, 14, 0, 0, 0, 0xbf, 2, 0, 0, 0, 0x48, 0x8d, 0x35,
+];
 
 /// A system call instruction, and what gives a thread its signal mask and its registers back and takes it to where it was.
 /// No instruction among these changes flags.
@@ -46,9 +45,8 @@ fn way_back(saved: &user_regs_struct, mask: u64) -> Vec<u8> {
     } else if saved.orig_rax as i64 >= 0 && rax as i64 == RESTART_BLOCK {
         (rip, rax) = (rip.wrapping_sub(2), libc::SYS_restart_syscall as u64);
     }
-    let mut code = SYSCALL.to_vec();
-    // mov eax, SYS_rt_sigprocmask; mov edi, SIG_SETMASK; lea rsi, [rip + mask]; mov edx, 0; mov r10d, 8; syscall
-    code.extend([0xb8, 14, 0, 0, 0, 0xbf, 2, 0, 0, 0, 0x48, 0x8d, 0x35]);
+    // syscall; mov eax, SYS_rt_sigprocmask; mov edi, SIG_SETMASK; lea rsi, [rip + mask]; mov edx, 0; mov r10d, 8; syscall
+    let mut code = REFUGE_BEGIN.to_vec();
     let mask_place = code.len();
     code.extend([0; 4]);
     code.extend([0xba, 0, 0, 0, 0, 0x41, 0xba, 8, 0, 0, 0]);
@@ -193,7 +191,7 @@ impl Process {
         let saved = stopped.registers().ok()?;
         let mask = stopped.signal_mask().ok()?;
         let refuge = self.refuge(&saved, mask);
-        let gate = refuge.as_ref().map_or(gate, |refuge| refuge.start);
+        let gate = refuge.unwrap_or(gate);
         let stopped = self.stopped(thread)?;
         stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
@@ -217,7 +215,7 @@ impl Process {
         let _ = stopped.set_registers(&saved);
         let _ = stopped.set_signal_mask(mask);
         if let Some(refuge) = refuge {
-            let _ = self.memory.write(refuge.start, &refuge.before);
+            let _ = self.memory.write(refuge, &[0; REFUGE_SIZE as usize]);
         }
         after.map(|after| after.rax)
     }
@@ -225,13 +223,14 @@ impl Process {
     /// Writes a system call instruction behind which the thread finds its way back by itself: should we be killed now,
     /// it goes on as if nothing had been. `None` where there is no room, or the program is of 32 bits.
     ///
-    /// The room is behind the end of some code, where a page is filled up with zeros.
-    fn refuge(&mut self, saved: &user_regs_struct, mask: u64) -> Option<Refuge> {
+    /// The room is behind the end of some code, where a page is filled up with zeros. One that a killed tracer has used is as
+    /// good, once nobody is there.
+    fn refuge(&mut self, saved: &user_regs_struct, mask: u64) -> Option<u64> {
         if self.width != Width::Bits64 {
             return None;
         }
         let code = way_back(saved, mask);
-        let start = match self.refuge {
+        let start = match self.refuge.filter(|start| self.is_room(*start)) {
             Some(start) => start,
             None => {
                 let mappings = maps::mappings(self.any_thread()).ok()?;
@@ -239,25 +238,31 @@ impl Process {
                     .iter()
                     .filter(|mapping| mapping.executable && mapping.readable)
                     .filter(|mapping| mapping.path.is_absolute())
-                    .find_map(|mapping| {
-                        let start = mapping.end.checked_sub(REFUGE_SIZE)?;
-                        (self.memory.read_array::<{ REFUGE_SIZE as usize }>(start)
-                            == Some([0; REFUGE_SIZE as usize]))
-                        .then_some(start)
-                    })?;
+                    .filter_map(|mapping| mapping.end.checked_sub(REFUGE_SIZE))
+                    .find(|start| self.is_room(*start))?;
                 self.refuge = Some(start);
                 start
             }
         };
-        let mut before = vec![0; code.len()];
-        if self.memory.read(start, &mut before) < before.len()
-            || before.iter().any(|byte| *byte != 0)
-        {
-            self.refuge = None;
-            return None;
-        }
         self.memory.write(start, &code).ok()?;
-        Some(Refuge { start, before })
+        Some(start)
+    }
+
+    /// Whether there is room for a refuge at an address.
+    fn is_room(&self, start: u64) -> bool {
+        let Some(bytes) = self.memory.read_array::<{ REFUGE_SIZE as usize }>(start) else {
+            return false;
+        };
+        let nobody_there = || {
+            self.threads.values().all(|thread| {
+                let registers = thread
+                    .stopped()
+                    .and_then(|stopped| stopped.registers().ok());
+                registers
+                    .is_some_and(|registers| !(start..start + REFUGE_SIZE).contains(&registers.rip))
+            })
+        };
+        bytes == [0; REFUGE_SIZE as usize] || bytes.starts_with(&REFUGE_BEGIN) && nobody_there()
     }
 
     /// Makes the system call that the thread stands at, with signals blocked. `None` if the thread came to its end.

@@ -1,6 +1,7 @@
 //! What a tracer that was killed has left in a program: jumps, and frames in the rings that nobody has read.
 
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use tracewire_jump_pad::{PadFrame, RingReader, Shared};
@@ -22,9 +23,7 @@ pub struct Leftover {
     /// The lines of the trace file's description, as it knew them last; empty if it did not say.
     pub description: Vec<u8>,
     copy: Copied,
-    reading: Reading,
-    address: u64,
-    journal: u64,
+    range: Range<u64>,
 }
 
 impl Leftover {
@@ -88,71 +87,79 @@ impl Process {
     /// When the mappings cannot be read, or there is no memory for a copy of theirs.
     pub fn leftovers(&mut self) -> io::Result<Vec<Leftover>> {
         let mut found = Vec::new();
-        for mapping in maps::mappings(self.any_thread())? {
-            let length = mapping.end - mapping.start;
-            if mapping.path.as_os_str() != NAME || mapping.offset != 0 || length > LARGEST {
+        for (range, reading) in self.journals()? {
+            let length = range.end - range.start;
+            if length > LARGEST {
                 continue;
             }
             let mut copy = Copied::new(length as usize)?;
-            if self.memory.read(mapping.start, copy.bytes()) < copy.size {
+            if self.memory.read(range.start, copy.bytes()) < copy.size {
                 continue;
             }
-            // SAFETY: as in `Leftover::frames`.
-            let Ok(shared) = (unsafe { Shared::open(copy.start, length) }) else {
-                continue;
-            };
-            let journal = shared.layout().size();
-            let bytes = copy.bytes();
-            let Some(reading) = bytes.get(journal as usize..).and_then(Reading::of) else {
-                continue;
-            };
             found.push(Leftover {
                 began: reading.made,
-                description: reading.note.clone(),
+                description: reading.note,
                 copy,
-                reading,
-                address: mapping.start,
-                journal: mapping.start + journal,
+                range,
             });
         }
-        found.sort_by_key(|leftover| std::cmp::Reverse(leftover.began));
         Ok(found)
     }
 
-    /// Takes the jumps out that a killed tracer has left, and gives its rings' memory back; how many they were. To be done for
-    /// the newest first, whose jumps may stand over older ones.
-    ///
-    /// A jump that is not there as it was written is left alone: its memory has become something else. The pads stay mapped, for
-    /// a thread may be inside, or come back there from a signal handler; nothing leads there any more.
+    /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a
+    /// signal handler; nothing leads there any more.
     ///
     /// # Errors
     /// When the memory cannot be written.
-    pub fn clear(&mut self, leftover: &Leftover) -> io::Result<usize> {
-        let mut count = 0;
-        for told in &leftover.reading.jumps {
-            let mut present = vec![0; told.written.len()];
-            let read = self.memory.read(told.site, &mut present);
-            if read < present.len() || present != told.written {
-                continue;
+    pub fn clear(&mut self, leftover: Leftover) -> io::Result<()> {
+        let Range { start, end } = leftover.range;
+        self.memory.write(end - JOURNAL_SIZE, &Reading::closed())?;
+        let rings = start + HEAD;
+        let removal = libc::MADV_REMOVE as u64;
+        self.system_call(libc::SYS_madvise, [rings, end - rings, removal, 0, 0, 0]);
+        Ok(())
+    }
+
+    /// How many jumps of a tracer that was killed were found and taken out when this one came.
+    #[must_use]
+    pub const fn jumps_taken_over(&self) -> usize {
+        self.taken_over
+    }
+
+    /// Takes the jumps out that killed tracers have left, those of the newest first: they may stand over older ones. One that
+    /// is not there as it was written is left alone, for its memory has become something else. All threads stand.
+    ///
+    /// Another jump over one that is punned would be made of the instructions behind it, where its pad leads back to.
+    pub(crate) fn take_over(&mut self) {
+        for (_, reading) in self.journals().unwrap_or_default() {
+            for told in reading.jumps {
+                let mut present = vec![0; told.written.len()];
+                let read = self.memory.read(told.site, &mut present);
+                if read == present.len()
+                    && present == told.written
+                    && self.memory.write(told.site, &told.original).is_ok()
+                {
+                    self.taken_over += 1;
+                }
             }
-            self.memory.write(told.site, &told.original)?;
-            count += 1;
         }
-        self.memory.write(leftover.journal, &Reading::closed())?;
-        // The head of the memory stays as it is, for who is inside a pad; the rings are what is large.
-        let rings = leftover.address + HEAD..leftover.journal + JOURNAL_SIZE;
-        self.system_call(
-            libc::SYS_madvise,
-            [
-                rings.start,
-                (rings.end - rings.start) & !(HEAD - 1),
-                libc::MADV_REMOVE as u64,
-                0,
-                0,
-                0,
-            ],
-        );
-        Ok(count)
+    }
+
+    /// The journals of killed tracers and the memory that they are in, the newest first.
+    fn journals(&self) -> io::Result<Vec<(Range<u64>, Reading)>> {
+        let mut found: Vec<(Range<u64>, Reading)> = maps::mappings(self.any_thread())?
+            .into_iter()
+            .filter(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0)
+            .filter_map(|mapping| {
+                let start = mapping.end.checked_sub(JOURNAL_SIZE)?;
+                let mut bytes = vec![0; JOURNAL_SIZE as usize];
+                let read = self.memory.read(start.max(mapping.start), &mut bytes);
+                let reading = Reading::of(bytes.get(..read)?)?;
+                Some((mapping.start..mapping.end, reading))
+            })
+            .collect();
+        found.sort_by_key(|(_, reading)| std::cmp::Reverse(reading.made));
+        Ok(found)
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Process {
     pub(crate) removed: BTreeSet<u64>,
     pub(crate) slots: Slots,
     pub(crate) fast: Fast,
+    /// Jumps of a killed tracer that are out.
+    pub(crate) taken_over: usize,
     /// Where there is room behind some code, once it has been looked for.
     pub(crate) refuge: Option<u64>,
     /// A system call instruction of the program's, once it has been looked for.
@@ -194,6 +196,7 @@ impl Process {
         let mut process = Self::new(id, threads, memory, settings);
         process.halt()?;
         process.choose_width();
+        process.take_over();
         process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
         process.place_loader_hook();
         Ok(process)
@@ -222,6 +225,7 @@ impl Process {
             removed: BTreeSet::new(),
             slots: Slots::default(),
             fast: Fast::default(),
+            taken_over: 0,
             gate: None,
             refuge: None,
             loader: Loader::default(),

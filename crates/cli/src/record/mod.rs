@@ -135,6 +135,12 @@ pub fn run(request: Request) -> anyhow::Result<Report> {
             true,
         ),
     };
+    if process.jumps_taken_over() > 0 {
+        say(format_args!(
+            "a Tracewire that was killed had left {} jumps, which are out; `tracewire rescue` has its frames",
+            process.jumps_taken_over()
+        ));
+    }
     let id = process.id();
     let watch = match Watch::begin(signals, process.interrupter()) {
         Ok(watch) => watch,

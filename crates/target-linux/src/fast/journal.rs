@@ -13,7 +13,7 @@ use super::SharedMemory;
 /// The first word of the journal.
 const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x01\0");
 /// How many jumps there may be; more are not told.
-const JUMPS: u64 = 16_384;
+const JUMPS: u64 = 16_382;
 /// The longest note, in bytes; a longer one is not told.
 const NOTE: u64 = 1 << 20;
 /// The most bytes that a jump is written over: its opcode and displacement, and prefixes.
@@ -30,7 +30,7 @@ mod header {
 
 /// An entry: the site, how many bytes, what stood there, what stands there.
 mod entry {
-    pub(super) const START: u64 = 64;
+    pub(super) const START: u64 = 80;
     pub(super) const SIZE: u64 = 40;
     pub(super) const SITE: u64 = 0;
     pub(super) const LENGTH: u64 = 8;
@@ -39,8 +39,9 @@ mod entry {
 }
 
 const NOTES: u64 = entry::START + JUMPS * entry::SIZE;
-/// The size of a journal, in bytes.
+/// The size of a journal, in bytes: whole pages.
 pub(crate) const SIZE: u64 = NOTES + 2 * NOTE;
+const _: () = assert!(SIZE.is_multiple_of(4096));
 
 /// The journal of the jumps of a process, in the tracer that makes them.
 #[derive(Debug)]
