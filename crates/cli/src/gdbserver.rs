@@ -63,7 +63,7 @@ pub struct GdbserverArguments {
     /// Start programs without a shell
     #[arg(long)]
     pub no_startup_with_shell: bool,
-    /// Packets not to understand: vCont, T, Tthread, qC, qfThreadInfo, threads
+    /// Packets not to understand: vCont, T, Tthread, qC, qfThreadInfo, threads; or not to send: qRelocInsn
     #[arg(long, value_name = "PACKETS", value_delimiter = ',')]
     pub disable_packet: Vec<String>,
     /// Where debuggers may have traces saved (`tsave -r`); without it, nowhere
@@ -205,6 +205,7 @@ fn disabled(packets: &[String]) -> anyhow::Result<DisabledPackets> {
     for packet in packets {
         match packet.as_str() {
             "vCont" => disabled.resume = true,
+            "qRelocInsn" => disabled.relocation = true,
             "Tthread" => disabled.stopped_thread = true,
             "qC" => disabled.current_thread = true,
             "qfThreadInfo" => disabled.thread_list = true,
@@ -216,7 +217,7 @@ fn disabled(packets: &[String]) -> anyhow::Result<DisabledPackets> {
                 disabled.thread_list = true;
             }
             other => bail!(
-                "--disable-packet: `{other}` is none of vCont, T, Tthread, qC, qfThreadInfo, threads"
+                "--disable-packet: `{other}` is none of vCont, T, Tthread, qC, qfThreadInfo, qRelocInsn, threads"
             ),
         }
     }

@@ -198,6 +198,9 @@ pub enum TargetError {
         /// Why not.
         reason: String,
     },
+    /// No memory is mapped at the address: a library that was there, say, is gone.
+    #[error("no tracepoint can be put at {0}: no memory is mapped there")]
+    NotMapped(Address),
     /// The thread or the process is gone.
     #[error("thread {0} is gone")]
     Gone(ThreadId),

@@ -10,12 +10,14 @@ pub(crate) use requests::done;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tracewire_experiment::{Experiment, InstallError, Options, Registers, Target, Unreadable};
+use tracewire_experiment::{
+    Experiment, InstallError, Options, Registers, Target, TargetError, Unreadable,
+};
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
 use tracewire_tracefile::{
     Address, Architecture, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber,
-    Piece, RegisterLayout, SourceKind, SourceStrings, Status, StatusFields, StopReason, TraceFile,
+    Piece, RegisterLayout, SourceKind, SourceStrings, StatusFields, StopReason, TraceFile,
     Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
     X86Registers,
 };
@@ -287,9 +289,15 @@ impl Trace {
         if !self.experiment.is_running() {
             return Ok(());
         }
-        self.experiment
-            .install(target)
-            .map_err(|errors| Reply::Error(Failure::text(&words(&errors))))
+        let Err(mut errors) = self.experiment.install(target) else {
+            return Ok(());
+        };
+        // A library may have gone before the client has heard of it, which asks for its tracepoints still.
+        errors.retain(|failure| !matches!(failure.error, TargetError::NotMapped(_)));
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Reply::Error(Failure::text(&words(&errors))))
     }
 
     pub(crate) fn source(
@@ -434,17 +442,6 @@ impl Trace {
             })
             .cloned()
             .collect()
-    }
-
-    fn parts(&self) -> DescriptionParts {
-        DescriptionParts {
-            register_block_size: self.machine.layout.size(),
-            target_xml: Some(self.machine.xml.clone()),
-            status: Some(Status::from(self.status())),
-            variables: self.told_variables(),
-            tracepoints: self.tracepoints(),
-            modules: Vec::new(),
-        }
     }
 
     /// The frames there are now.

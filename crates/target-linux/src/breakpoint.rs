@@ -15,6 +15,7 @@ use crate::width::Width;
 const INT3: u8 = 0xcc;
 
 const NOT_EXECUTABLE: &str = "the memory there is not executable";
+pub(crate) const NOT_MAPPED: &str = "no memory is mapped there";
 
 /// A breakpoint of ours.
 #[derive(Debug)]
@@ -127,6 +128,7 @@ impl Process {
             Ok(()) => true,
             // A debugger lets functions that it calls return to the stack, and takes the fault there for a breakpoint.
             Err(NOT_EXECUTABLE) if purpose == Purpose::Debugger => false,
+            Err(NOT_MAPPED) => return Err(TargetError::NotMapped(Address(site))),
             Err(reason) => return Err(refuse(reason.to_owned())),
         };
         let mut bytes = [0; MAX_INSTRUCTION];
@@ -262,7 +264,7 @@ impl Process {
             .iter()
             .find(|mapping| (mapping.start..mapping.end).contains(&address));
         match mapping {
-            None => Err("no memory is mapped there"),
+            None => Err(NOT_MAPPED),
             Some(mapping) if !mapping.executable => Err(NOT_EXECUTABLE),
             Some(_) if Width::of_program(thread) == Some(None) => {
                 Err("the process runs a program for another machine")

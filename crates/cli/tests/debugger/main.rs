@@ -5,5 +5,6 @@ mod conditions;
 mod markers;
 mod narrow;
 mod objects;
+mod relocated;
 mod support;
 mod watch;

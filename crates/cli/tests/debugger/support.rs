@@ -100,7 +100,13 @@ impl Program {
         let connect = format!("target remote {server}");
         let mut gdb = Command::new("gdb");
         gdb.current_dir(self.folder.path()).args(["-nx", "-batch"]);
-        let first = ["set pagination off", "set confirm off", "set sysroot"];
+        let first = [
+            "set pagination off",
+            "set confirm off",
+            "set sysroot",
+            // A machine that has much to do answers late.
+            "set remotetimeout 60",
+        ];
         for command in first.iter().chain([&connect.as_str()]).chain(commands) {
             gdb.args(["-ex", command]);
         }

@@ -39,6 +39,17 @@ pub struct Copy {
 }
 
 impl Copy {
+    /// What leads, from `at`, to a copy that somebody else has made of the instruction at `address`; `None` if it is out of
+    /// reach.
+    #[must_use]
+    pub fn led_to(at: u64, target: u64, address: u64) -> Option<Self> {
+        let mut copying = Copying::new(at);
+        copying.address = address;
+        copying.spot(Place::Before);
+        copying.jump(target)?;
+        Some(copying.finish())
+    }
+
     /// Where a thread stands whose `rip` is `offset` bytes into the copy.
     #[must_use]
     pub fn place(&self, offset: u64) -> Spot {

@@ -109,6 +109,12 @@ impl Displaced {
         )
     }
 
+    /// Whether code goes on behind the instruction, and nowhere else.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.kind == Kind::Relocatable && self.instruction.flow_control() == FlowControl::Next
+    }
+
     /// Whether the instruction enters the kernel.
     #[must_use]
     pub fn is_system_call(&self) -> bool {

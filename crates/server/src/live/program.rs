@@ -23,6 +23,7 @@ use super::run::Told;
 use super::signals;
 pub(super) use super::trace::done;
 use super::trace::{SaveFolder, Trace, TraceMachine};
+use super::trace_requests::Relocations;
 use crate::session::{Answer, Responder, Unasked};
 
 /// The processes that are debugged, and a trace experiment on one of them.
@@ -38,6 +39,7 @@ pub struct LiveProgram {
     /// A program that was started and let go, whose end is waited for.
     pub(super) left_behind: Option<u32>,
     pub(super) disabled: DisabledPackets,
+    pub(super) relocations: Relocations,
     pub(super) registers: X86Registers,
     /// What was told of threads that stand since.
     pub(super) told: BTreeMap<ThreadId, Told>,
@@ -71,6 +73,8 @@ pub struct DisabledPackets {
     pub thread_list: bool,
     /// `T` stop replies, with `S` in their place.
     pub stop_fields: bool,
+    /// `qRelocInsn`, which we send: no instruction is given to the client to be copied.
+    pub relocation: bool,
 }
 
 /// What the client can take.
@@ -81,6 +85,8 @@ pub(super) struct ClientFeatures {
     pub(super) hardware_breakpoints: bool,
     pub(super) exec_events: bool,
     pub(super) none_resumed: bool,
+    /// It copies instructions.
+    pub(super) relocates: bool,
 }
 
 /// The registers that every stop tells of: `rbp`, `rsp` and `rip`, or `esp`, `ebp` and `eip`.
@@ -108,6 +114,7 @@ impl LiveProgram {
             notices,
             left_behind: None,
             disabled: DisabledPackets::default(),
+            relocations: Relocations::default(),
             registers,
             told: BTreeMap::new(),
             last: None,
@@ -347,6 +354,7 @@ impl Responder for LiveProgram {
             hardware_breakpoints: client.supports("hwbreak"),
             exec_events: client.supports("exec-events"),
             none_resumed: client.supports("no-resumed"),
+            relocates: client.supports("qRelocInsn"),
         };
         self.inferiors.set(|wishes| {
             wishes.reports.forks = client.supports("fork-events");

@@ -2,17 +2,85 @@
 
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::TracepointKind;
+use tracewire_tracefile::{Address, TracepointKind};
 
 use super::program::LiveProgram;
 
+/// The instructions that the client is asked to copy (`qRelocInsn`) before a run starts.
+#[derive(Debug, Default)]
+pub(super) struct Relocations {
+    /// Those it has not been asked for.
+    left: Vec<Address>,
+    /// The one it is asked for.
+    asked: Option<Address>,
+}
+
 impl LiveProgram {
     pub(super) fn trace_request(&mut self, request: &TraceRequest) -> Reply {
-        if matches!(request, TraceRequest::Start) {
-            self.inferiors.trace_current();
-            let machine = self.machine();
-            self.trace.set_machine(machine);
+        let started = match request {
+            TraceRequest::Start => {
+                self.inferiors.trace_current();
+                let machine = self.machine();
+                self.trace.set_machine(machine);
+                self.relocations = Relocations {
+                    left: self.sites_to_relocate(),
+                    asked: None,
+                };
+                true
+            }
+            TraceRequest::Relocated { size } => self.is_relocated(Some(*size)),
+            TraceRequest::RelocationFailed { .. } => self.is_relocated(None),
+            _ => false,
+        };
+        if !started {
+            return self.answer_trace(request);
         }
+        match self.next_relocation() {
+            Some(question) => question,
+            None => self.answer_trace(&TraceRequest::Start),
+        }
+    }
+
+    /// Where fast tracepoints are to go in, for a client that copies instructions.
+    fn sites_to_relocate(&self) -> Vec<Address> {
+        if !self.client.relocates || self.disabled.relocation {
+            return Vec::new();
+        }
+        self.trace
+            .experiment
+            .tracepoints()
+            .map(|tracepoint| tracepoint.definition())
+            .filter(|definition| {
+                definition.enabled && matches!(definition.kind, TracepointKind::Fast { .. })
+            })
+            .map(|definition| definition.address)
+            .collect()
+    }
+
+    /// The client has answered; whether it had been asked.
+    fn is_relocated(&mut self, size: Option<u64>) -> bool {
+        let Some(site) = self.relocations.asked.take() else {
+            return false;
+        };
+        if let Some(process) = self.inferiors.traced_mut() {
+            process.copy_is_made(site, size);
+        }
+        true
+    }
+
+    /// The next question, where one is left. Of an instruction that we would rather copy none is asked.
+    fn next_relocation(&mut self) -> Option<Reply> {
+        let process = self.inferiors.traced_mut()?;
+        while let Some(from) = self.relocations.left.pop() {
+            if let Ok(Some(to)) = process.at_rest(|process| process.room_for_copy(from)) {
+                self.relocations.asked = Some(from);
+                return Some(Reply::Relocate { from, to });
+            }
+        }
+        None
+    }
+
+    fn answer_trace(&mut self, request: &TraceRequest) -> Reply {
         // What goes into the program or comes out of it needs all its threads to stand.
         let touches = self.trace.experiment.is_running()
             && matches!(

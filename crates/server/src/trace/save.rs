@@ -6,7 +6,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use tracewire_packets::{Failure, HexBytes, Reply};
-use tracewire_tracefile::{Description, Spool, TraceFileWriter, WriteError};
+use tracewire_tracefile::{
+    Description, DescriptionParts, Spool, Status, TraceFileWriter, WriteError,
+};
 
 use super::Trace;
 
@@ -26,6 +28,18 @@ impl SaveFolder {
 }
 
 impl Trace {
+    /// What a file of this run says of itself.
+    pub(super) fn parts(&self) -> DescriptionParts {
+        DescriptionParts {
+            register_block_size: self.machine.layout.size(),
+            target_xml: Some(self.machine.xml.clone()),
+            status: Some(Status::from(self.status())),
+            variables: self.told_variables(),
+            tracepoints: self.tracepoints(),
+            modules: Vec::new(),
+        }
+    }
+
     /// A file for the copy of the frames of a run that begins; none where nothing can be saved, or not in this way.
     pub(super) fn copy_to_save(&self) -> Option<Spool> {
         let SaveFolder(folder) = self.save.as_ref()?;

@@ -147,7 +147,10 @@ impl Process {
             return Err(NoJump::NoMemory);
         }
         let start = made.code.len() as u64;
-        let copy = block.copy(pad + start)?;
+        let copy = match self.lead_to_borrowed(pad, pad + start, block) {
+            Some(copy) => copy,
+            None => block.copy(pad + start)?,
+        };
         let code = [made.code.as_slice(), &copy.code].concat();
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.memory.write(pad, &code).map_err(write)?;

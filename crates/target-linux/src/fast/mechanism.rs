@@ -5,6 +5,7 @@ use tracewire_jump_pad::relocate::Way;
 use tracewire_tracefile::Address;
 
 use super::Body;
+use crate::breakpoint::NOT_MAPPED;
 use crate::process::Process;
 use crate::width::Width;
 
@@ -39,8 +40,10 @@ impl Process {
                 "pads are 64-bit code, and the program is not".to_owned(),
             ));
         }
-        self.check_code(address.0)
-            .map_err(|reason| refuse(reason.to_owned()))?;
+        self.check_code(address.0).map_err(|reason| match reason {
+            NOT_MAPPED => TargetError::NotMapped(address),
+            reason => refuse(reason.to_owned()),
+        })?;
         self.insert_jump(address.0, &Body(code))
             .map_err(|error| refuse(error.to_string()))?;
         self.raise_semaphore(address.0);

@@ -8,6 +8,7 @@
 
 mod areas;
 mod attend;
+mod borrowed;
 mod change;
 mod journal;
 mod mechanism;
@@ -31,6 +32,7 @@ use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
 
 use areas::Areas;
 use attend::Attended;
+use borrowed::Borrowed;
 pub use mechanism::Mechanism;
 use place::Room;
 pub use shared::{Ownership, SharedMemory};
@@ -45,6 +47,8 @@ pub(crate) struct Fast {
     /// Jumps on the way from a site to its pad, by their addresses, and which pad that is.
     springboards: BTreeMap<u64, u64>,
     areas: Areas,
+    /// Copies of displaced instructions that a debugger makes, by the sites.
+    borrowed: BTreeMap<u64, Borrowed>,
     /// What is mapped where, as long as the process stands.
     room: Option<Room>,
     /// Where branches lead, by the mapping whose code they are in.
@@ -127,6 +131,9 @@ impl Fast {
         if let Some(pad) = self.springboards.get(&address) {
             let site = self.pads.get(pad)?.site;
             return Some(Inside::Entry { site });
+        }
+        if let Some((pad, spot)) = self.inside_borrowed(address) {
+            return Some(Inside::Displaced { pad, spot });
         }
         let (start, pad) = self.pads.range(..=address).next_back()?;
         let offset = address - start;

@@ -237,7 +237,7 @@ impl Process {
     }
 
     /// A free stretch of an area within reach of a site, as long as asked for.
-    fn pad_room(&mut self, site: u64, size: u64) -> Result<Range<u64>, NoJump> {
+    pub(super) fn pad_room(&mut self, site: u64, size: u64) -> Result<Range<u64>, NoJump> {
         let reach = site.saturating_sub(REACH)..site.saturating_add(REACH);
         let size = size.next_multiple_of(16);
         let found = self

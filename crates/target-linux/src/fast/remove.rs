@@ -115,6 +115,7 @@ impl Process {
         }
         self.free_pads();
         if self.fast.pads.is_empty() {
+            self.fast.borrowed.clear();
             for area in std::mem::take(&mut self.fast.areas).all() {
                 self.unmap_page(area.start, area.end - area.start);
             }
