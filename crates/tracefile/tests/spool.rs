@@ -332,3 +332,22 @@ fn a_file_without_a_name_gets_one_when_it_is_finished() {
     assert!(!spool.finish_as(&other, &grown(0, 3000)).unwrap());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_name_that_is_no_file_s_is_taken_over_only_where_it_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = || Spool::create_unnamed(folder.path(), &description(SET, 0)).unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    fs::write(inner.join("kept"), "kept").unwrap();
+    assert!(spool().finish_as(&inner, &grown(0, 3)).is_err());
+    assert_eq!(fs::read(inner.join("kept")).unwrap(), b"kept");
+
+    // Of a link, the link goes.
+    let link = folder.path().join("link.tf");
+    std::os::unix::fs::symlink(inner.join("kept"), &link).unwrap();
+    assert!(spool().finish_as(&link, &grown(0, 3)).unwrap());
+    assert_eq!(TraceFile::open(&link).unwrap().frame_count(), 0);
+    assert_eq!(fs::read(inner.join("kept")).unwrap(), b"kept");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
