@@ -188,7 +188,7 @@ fn a_child_that_is_gone_is_told_of_no_more() {
 }
 
 #[test]
-fn a_client_is_told_of_one_stop_when_it_comes_and_of_the_others_after_that() {
+fn of_a_process_attached_to_before_one_thread_stands_in_non_stop_mode() {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), "steady.c");
     let counting = Counting::start(&program);
@@ -208,6 +208,11 @@ fn a_client_is_told_of_one_stop_when_it_comes_and_of_the_others_after_that() {
         "{stop}"
     );
     assert_eq!(client.ask("vStopped"), "OK");
+    let count = address(&program, "count");
+    let before = counter(process, count);
+    wire::runs(process, address(&program, "other"), 3);
+    assert_eq!(counter(process, count), before);
+    assert_eq!(client.ask(&format!("vCont;t:{second}")), "OK");
     let stop = notification(&mut client);
     assert!(
         stop.starts_with("Stop:T00") && stop.contains(&format!("thread:{second};")),

@@ -74,6 +74,7 @@ impl LiveProgram {
         let process = Process::attach(ThreadId(id), settings())?;
         self.tell(&format!("Attached; pid = {id}"));
         self.add(process, true, Signal(0));
+        self.untouched.insert(id);
         Ok(())
     }
 
@@ -105,6 +106,8 @@ impl LiveProgram {
             return Reply::Error(Failure::text("The process is debugged already"));
         }
         let attached = self.attach(id);
+        // Whoever asks for it is told of all its threads.
+        self.untouched.remove(&id);
         if self.non_stop.on && attached.is_ok() {
             self.queue_all_of(id);
             return Reply::Ok;

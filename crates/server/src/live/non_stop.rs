@@ -62,6 +62,7 @@ impl LiveProgram {
                 process.stop_thread(thread);
             }
         }
+        self.untouched.clear();
         // What the client does not know to stand, or to be there, it cannot mean.
         let queued = self.queued();
         let resumed = self.resume(|process, thread| {
@@ -105,6 +106,7 @@ impl LiveProgram {
     /// the client has taken note of that, by notifications: GDB 13 fails an assertion of its own when it is told of
     /// several while it connects.
     pub(super) fn all_stops(&mut self) -> Reply {
+        self.let_untouched_go();
         let mut standing: VecDeque<_> = self
             .inferiors
             .threads()
@@ -126,6 +128,17 @@ impl LiveProgram {
         let reply = self.told_next();
         self.non_stop.one = self.non_stop.outstanding;
         reply
+    }
+
+    /// A process that was attached to before any client came stood for an all-stop client's sake. In this mode its first
+    /// thread is enough, as for gdbserver.
+    fn let_untouched_go(&mut self) {
+        let untouched = std::mem::take(&mut self.untouched);
+        // One that cannot go on is gone, which is told.
+        let _ = self.resume(|process, thread| {
+            let others = thread.0 != process && untouched.contains(&process);
+            others.then_some(ResumeKind::Continue)
+        });
     }
 
     /// The threads of a process stand, and the client has yet to be told.

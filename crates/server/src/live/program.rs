@@ -1,6 +1,6 @@
 //! The program and the session with it: which request is answered by what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracewire_packets::family::features::FeatureList;
@@ -36,6 +36,8 @@ pub struct LiveProgram {
     pub(super) extended: bool,
     /// Where what a user of the server should know goes.
     notices: fn(&str),
+    /// The processes that were attached to and that no client has let go on yet.
+    pub(super) untouched: BTreeSet<u32>,
     /// A program that was started and let go, whose end is waited for.
     pub(super) left_behind: Option<u32>,
     pub(super) disabled: DisabledPackets,
@@ -112,6 +114,7 @@ impl LiveProgram {
             launch,
             extended: false,
             notices,
+            untouched: BTreeSet::new(),
             left_behind: None,
             disabled: DisabledPackets::default(),
             relocations: Relocations::default(),

@@ -115,6 +115,7 @@ impl LiveProgram {
         if self.inferiors.is_empty() {
             return Reply::Error(Failure::Number(1));
         }
+        self.untouched.clear();
         let brief = self.is_step_of_another(&what) && self.attention.puts_off_stop();
         let running = self.attention.while_running(&self.interrupter());
         let news = self.resume(&what).and_then(|()| {
