@@ -85,10 +85,27 @@ impl LinearStore {
         })
     }
 
+    /// A store of at most `size` bytes whose memory grows as frames come, from that of `buffer` on.
+    #[must_use]
+    pub fn growing(mut buffer: Vec<u8>, size: u64) -> Self {
+        buffer.clear();
+        Self {
+            bytes: buffer,
+            size: usize::try_from(size).unwrap_or(usize::MAX),
+            frames: 0,
+        }
+    }
+
     /// All frames in order, as they stand in a trace file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The memory with all frames in order.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 }
 
@@ -157,6 +174,12 @@ impl CircularStore {
     #[must_use]
     pub fn bytes(&self) -> (&[u8], &[u8]) {
         self.bytes.as_slices()
+    }
+
+    /// The memory with all frames in order.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes.into()
     }
 
     /// Gives up the oldest frame, whose length its header tells.

@@ -29,7 +29,9 @@ use nix::unistd::linkat;
 
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER};
-use crate::write::{END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full};
+use crate::write::{
+    END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full, put_in_place,
+};
 
 /// The unit in which the kernel may stop a write. Where pages are larger, that is a multiple of it.
 const PAGE: u64 = 4096;
@@ -251,7 +253,7 @@ impl Spool {
                 self.cut()
                     .and_then(|()| self.seal())
                     .map_err(WriteError::system("write", &self.temporary))?;
-                fs::rename(&self.temporary, &self.path)
+                put_in_place(&self.temporary, &self.path)
                     .map_err(WriteError::system("write", &self.path))?;
             } else if small {
                 copied?;

@@ -144,7 +144,7 @@ impl TraceFileWriter {
         let placed = finish(file)
             .map_err(WriteError::system("write", &self.temporary))
             .and_then(|()| {
-                fs::rename(&self.temporary, &self.path)
+                put_in_place(&self.temporary, &self.path)
                     .map_err(WriteError::system("write", &self.path))
             });
         if placed.is_err() {
@@ -152,6 +152,28 @@ impl TraceFileWriter {
         }
         placed
     }
+}
+
+/// Puts a new file in the place of what stands there, in one step.
+///
+/// A rename over a file has ext4 bring the new one to the disk before it goes on: half a second for some hundred megabytes. So
+/// two files change places where they can, and the old one is removed then.
+pub(crate) fn put_in_place(new: &Path, path: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if fs::symlink_metadata(path).is_ok_and(|old| old.is_file())
+        && nix::fcntl::renameat2(
+            nix::fcntl::AT_FDCWD,
+            new,
+            nix::fcntl::AT_FDCWD,
+            path,
+            nix::fcntl::RenameFlags::RENAME_EXCHANGE,
+        )
+        .is_ok()
+    {
+        remove(new);
+        return Ok(());
+    }
+    fs::rename(new, path)
 }
 
 /// Nothing more can be done about a file that cannot be removed.

@@ -94,8 +94,11 @@ impl BlockAt {
             None => 0,
             Some(before) => behind(before) + 1,
         };
-        // Lines before the next instruction's own may stand in its group.
-        start..(behind(slot) + 1).min(self.places().len()).max(start)
+        // Lines before the next instruction's own may stand in its group. A damaged table may ask for slots that are not
+        // there.
+        let count = self.places().len();
+        let start = start.min(count);
+        start..(behind(slot) + 1).clamp(start, count)
     }
 
     /// Everything that is seen from a slot on, in order.

@@ -135,25 +135,16 @@ impl Names<'_> {
         ]);
     }
 
+    /// Registers by their numbers; the set has them by the names of the calling convention.
     fn riscv(&mut self) {
-        let names = [
-            "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3",
-            "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11",
-            "t3", "t4", "t5", "t6",
-        ];
-        for (number, name) in names.iter().enumerate() {
-            self.whole(&format!("x{number}"), name);
+        for register in self.layout.registers() {
+            match register.number.0 {
+                number @ 0..=31 => self.whole(&format!("x{number}"), &register.name),
+                number @ 33..=64 => self.whole(&format!("f{}", number - 33), &register.name),
+                _ => {}
+            }
         }
         self.whole("s0", "fp");
-        // The floating point registers by their numbers.
-        let float = |n: u32| match n {
-            0..8 => format!("ft{n}"),
-            8..10 => format!("fs{}", n - 8),
-            10..18 => format!("fa{}", n - 10),
-            18..28 => format!("fs{}", n - 16),
-            _ => format!("ft{}", n - 20),
-        };
-        self.in_order("f", 0..32, float);
     }
 
     fn arm(&mut self) {

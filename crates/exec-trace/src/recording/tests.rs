@@ -160,6 +160,39 @@ proptest! {
     }
 }
 
+/// Each byte of a small form in turn, so that every number of its tables was wrong once.
+#[test]
+fn any_byte_may_be_damaged() {
+    let steps: Vec<(u8, u8, u32)> = (0..16).map(|at| (at % 5, at % 7, u32::from(at))).collect();
+    let text = text(&steps, false);
+    let recording = Recording::of_text(text.as_bytes(), &OpenOptions::default()).unwrap();
+    let good = recording.compact();
+    LETS_THROUGH.set(true);
+    for at in 8..good.len() {
+        for value in [0, 0xff, good[at] ^ 1, good[at] ^ 0x10] {
+            let mut bytes = good.clone();
+            bytes[at] = value;
+            let Ok(recording) = Recording::of_compact(bytes, &OpenOptions::default()) else {
+                continue;
+            };
+            for before in [0, 9, u64::MAX] {
+                if let Ok(mut replay) = recording.replay(InstructionNumber(before)) {
+                    for _ in 0..30 {
+                        let _ = replay.advance();
+                    }
+                }
+                let mut visits = recording.visits(InstructionNumber(before), |_, _| true);
+                for _ in 0..30 {
+                    let _ = visits.advance(InstructionNumber(u64::MAX));
+                    let _ = visits.memory(Address(0x100), &mut [None; 8]);
+                }
+                let _ = recording.registers_at(CpuNumber(0), InstructionNumber(before));
+            }
+        }
+    }
+    LETS_THROUGH.set(false);
+}
+
 /// Asks everything, whatever the answers are.
 fn ask(recording: &Recording) {
     let _ = recording.write_text(&mut Vec::new());

@@ -53,19 +53,19 @@ impl<'r> Kept<'r> {
             all.0.bytes += more.bytes;
             all.1.add(missing);
         }
-        let here = row.store.frames;
+        let here = row.frames;
         let made = row.status.frames_created.unwrap_or(here);
         self.frames += here;
         self.created += made;
         self.unknown
             .note(&row.known, made.saturating_sub(here), made);
-        self.size += row.store.bytes.len() as u64;
+        self.size += row.bytes.len() as u64;
         self.is_over = row.status.stop_reason != Some(StopReason::Command);
         self.status = row.status;
-        if !row.store.bytes.is_empty() && self.fits() {
-            self.sink.append(&row.store.bytes)?;
+        if !row.bytes.is_empty() && self.fits() {
+            self.sink.append(&row.bytes)?;
         }
-        lock(&self.run.buffers).push(row.store.bytes);
+        lock(&self.run.buffers).push(row.bytes);
         Ok(())
     }
 

@@ -4,7 +4,6 @@
 //! wanted one row behind the other, while later rows are still on their way. That gives the frames of one run from the start to the end as long as no hit depends on another: an
 //! experiment that sets variables, counts passes or steps is run in one row.
 
-mod frames;
 mod kept;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
-    DefineError, Experiment, Hit, HitHandler, Missing, Options, Registers, StartError, Target,
-    TargetError, Unreadable,
+    CircularStore, DefineError, Experiment, FrameStore, Hit, HitHandler, LinearStore, Missing,
+    Options, Registers, StartError, StoreError, Target, TargetError, Unreadable,
 };
 use tracewire_tracefile::{
     Action, Address, FrameFormat, Register, RegisterLayout, RegisterMask, RegisterNumber,
@@ -23,7 +22,6 @@ use tracewire_tracefile::{
     VariableDefinition, WriteError,
 };
 
-use self::frames::Frames;
 use self::kept::Kept;
 use crate::execution::{Execution, extends_addresses};
 use crate::played::Played;
@@ -101,6 +99,9 @@ pub enum CollectError {
     /// The frames could not be kept.
     #[error(transparent)]
     Sink(#[from] WriteError),
+    /// There is no memory for them.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// So many rows are made for each processor: a row's frames are in memory until those of all rows before it are kept.
@@ -139,7 +140,7 @@ pub fn collect(
         sink.clear()?;
     }
     let mut kept = Kept::new(&run, sink);
-    kept.row(run.row(all, request.limit, request.circular)?)?;
+    kept.row(run.whole()?)?;
     Ok(kept.finish())
 }
 
@@ -154,7 +155,8 @@ struct Run<'a> {
 
 /// What became of a row.
 struct Row {
-    store: Frames,
+    bytes: Vec<u8>,
+    frames: u64,
     status: StatusFields,
     usage: Vec<(TracepointUsage, Missing)>,
     /// From which frame on which bytes of the registers are known.
@@ -215,8 +217,29 @@ impl Run<'_> {
         })
     }
 
+    /// All of it in one row, in a buffer of the size that was asked for.
+    fn whole(&self) -> Result<Row, CollectError> {
+        let (all, limit) = (0..self.recorded.instructions(), self.request.limit);
+        if self.request.circular {
+            let order = self.recorded.machine().byte_order();
+            self.row(
+                all,
+                CircularStore::new(limit, order)?,
+                CircularStore::into_bytes,
+            )
+        } else {
+            let store = LinearStore::growing(Vec::new(), limit);
+            self.row(all, store, LinearStore::into_bytes)
+        }
+    }
+
     /// Runs the experiment over a row of instructions.
-    fn row(&self, row: Range<u64>, limit: u64, circular: bool) -> Result<Row, CollectError> {
+    fn row<S: FrameStore>(
+        &self,
+        row: Range<u64>,
+        store: S,
+        into_bytes: impl Fn(S) -> Vec<u8>,
+    ) -> Result<Row, CollectError> {
         let options = Options {
             format: FrameFormat {
                 byte_order: self.recorded.machine().byte_order(),
@@ -226,8 +249,6 @@ impl Run<'_> {
             registers: Registers::Asked,
             unreadable: Unreadable::Missing,
         };
-        let buffer = lock(&self.buffers).pop().unwrap_or_default();
-        let store = Frames::new(buffer, limit, circular, options.format);
         let mut experiment = Experiment::new(options, store);
         if extends_addresses(self.recorded.machine()) {
             experiment.extend_addresses();
@@ -288,7 +309,8 @@ impl Run<'_> {
                 .map(|tracepoint| (tracepoint.usage(), tracepoint.missing()))
                 .collect(),
             known: experiment.known_registers_of_frames().to_vec(),
-            store: experiment.into_store(),
+            frames: experiment.store().frames(),
+            bytes: into_bytes(experiment.into_store()),
         })
     }
 
@@ -321,7 +343,9 @@ impl Run<'_> {
                     while !is_over.load(Ordering::Relaxed) {
                         let at = taken.fetch_add(1, Ordering::Relaxed);
                         let Some(row) = rows.get(at) else { return };
-                        let row = self.row(row.clone(), u64::MAX, false);
+                        let buffer = lock(&self.buffers).pop().unwrap_or_default();
+                        let store = LinearStore::growing(buffer, u64::MAX);
+                        let row = self.row(row.clone(), store, LinearStore::into_bytes);
                         lock(&early).insert(at, row);
                         if let Ok(mut kept) = kept.try_lock() {
                             keep(&mut kept);
