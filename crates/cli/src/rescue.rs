@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::{Args, ValueHint};
 use tracewire_target_linux::{Leftover, Process, Settings};
 use tracewire_tracefile::{Description, ThreadId, TraceFileWriter};
+use tracewire_views::words::count;
 
 use crate::record::say;
 use crate::{Answer, output};
@@ -47,14 +48,18 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
         let frames = write(&leftover, &path)?;
         if frames > 0 {
             files += 1;
-            say(format_args!("{}: {frames} frames", path.display()));
+            say(format_args!(
+                "{}: {}",
+                path.display(),
+                count(frames, "frame")
+            ));
         }
         // Only once the frames are safe: their memory goes.
         process.clear(leftover).context("giving memory back")?;
     }
     process.detach()?;
     if jumps > 0 {
-        say(format_args!("{jumps} jumps taken out"));
+        say(format_args!("{} taken out", count(jumps as u64, "jump")));
     }
     if files == 0 && jumps == 0 {
         say("nothing was left there");
@@ -66,20 +71,23 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
 /// Writes the frames; how many they were. Without any there is no file.
 fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<u64> {
     let mut frames = Vec::new();
-    let mut count = 0;
+    let mut number = 0;
     let torn = leftover.frames(&mut |frame| {
         frames.extend_from_slice(frame);
-        count += 1;
+        number += 1;
     });
     if torn > 0 {
-        say(format_args!("{torn} frames were begun and never finished"));
+        say(format_args!(
+            "{} begun and never finished",
+            count(torn, "frame")
+        ));
     }
-    if count > 0 {
-        let mut writer = TraceFileWriter::create(path, &description(leftover, count))?;
+    if number > 0 {
+        let mut writer = TraceFileWriter::create(path, &description(leftover, number))?;
         writer.append(&frames)?;
         writer.finish()?;
     }
-    Ok(count)
+    Ok(number)
 }
 
 /// What the file says of itself: what the killed Tracewire last said, and how many frames there are.

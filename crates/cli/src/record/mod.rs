@@ -18,6 +18,7 @@ use anyhow::Context;
 use tracewire_script::{Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
 use tracewire_tracefile::ThreadId;
+use tracewire_views::words;
 
 pub use buffer::BufferSize;
 use recording::Recording;
@@ -137,8 +138,8 @@ pub fn run(request: Request) -> anyhow::Result<Report> {
     };
     if process.jumps_taken_over() > 0 {
         say(format_args!(
-            "a Tracewire that was killed had left {} jumps, which are out; `tracewire rescue` has its frames",
-            process.jumps_taken_over()
+            "a Tracewire that was killed had left {}, taken out now; `tracewire rescue` has its frames",
+            words::count(process.jumps_taken_over() as u64, "jump")
         ));
     }
     let id = process.id();
