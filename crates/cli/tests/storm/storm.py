@@ -11,6 +11,8 @@ random.seed(int(os.environ["STORM_SEED"]))
 
 for setting in [
     "pagination off",
+    # A machine that has much to do answers late.
+    "remotetimeout 60",
     "confirm off",
     "breakpoint pending on",
     "non-stop on",
