@@ -10,7 +10,7 @@ use tracewire_jump_pad::{
     SharedLayout, SharedSizes, WhenFull, compile,
 };
 use tracewire_tracefile::{
-    Address, StopReason, TracepointDefinition, TracepointKind, VariableNumber,
+    Action, Address, StopReason, TracepointDefinition, TracepointKind, VariableNumber,
 };
 
 use crate::experiment::{Experiment, Registers, Tracepoint, Unreadable};
@@ -46,6 +46,8 @@ const LARGEST_RING: u64 = 8 << 20;
 const SMALLEST_RING: u64 = 4 << 20;
 /// The longest frame that a pad makes, in bytes.
 const LONGEST_FRAME: u64 = 65_535;
+/// How many bytes of memory a tracepoint may collect at once whose mechanism is ours to choose, if a pad is to serve it.
+const MOST_BY_CHOICE: u64 = 4096;
 /// How much of the program's stack a hit may use, in bytes.
 const STACK_LIMIT: u32 = 4096;
 
@@ -105,7 +107,14 @@ impl<S: FrameStore> Experiment<S> {
             self.serve(address, Served::Trap(None));
             return Ok(());
         }
-        let refusal = match self.pad_maker(address, target) {
+        let maker = if self.overfills_rings(address) {
+            Err(format!(
+                "it collects more than {MOST_BY_CHOICE} bytes at once, of which rings are full sooner than they are read"
+            ))
+        } else {
+            self.pad_maker(address, target)
+        };
+        let refusal = match maker {
             Ok(maker) => match target.insert_pad(address, maker) {
                 Ok(way) => {
                     self.serve(address, Served::Jump(way));
@@ -128,6 +137,20 @@ impl<S: FrameStore> Experiment<S> {
         target.insert(address)?;
         self.serve(address, Served::Trap(Some(refusal)));
         Ok(())
+    }
+
+    /// Whether tracepoints that may be traps are to be that, so that none of their frames is lost: a reader who has to wait
+    /// for the disk comes too late for the rings. So long a frame makes up for the cost of a trap.
+    fn overfills_rings(&self, address: Address) -> bool {
+        self.mechanism == Mechanism::Best
+            && self.at(address).all(|tracepoint| {
+                !matches!(tracepoint.definition.kind, TracepointKind::Fast { .. })
+            })
+            && self.at(address).any(|tracepoint| {
+                tracepoint.definition.actions.iter().any(
+                    |action| matches!(action, Action::Memory { length, .. } if *length > MOST_BY_CHOICE),
+                )
+            })
     }
 
     fn at(&self, address: Address) -> impl Iterator<Item = &Tracepoint> {
