@@ -56,7 +56,9 @@ pub fn ran(output: Output) -> Ran {
 
 /// The program, ready to be given arguments.
 pub fn tracewire() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tracewire"));
+    // A shell that has the tests run in the background has them ignore ^C, and so would what they start.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_tracewire")]);
     command.stdin(Stdio::null());
     command
 }
