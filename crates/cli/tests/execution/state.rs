@@ -132,9 +132,9 @@ fn what_cannot_be_shown_is_said() {
     run(&path, "show @ --cpu 7")
         .code(1)
         .says(&["no instruction to show"]);
-    run(&path, "show @ --memory 4")
+    run(&path, "show @ --memory 4,none")
         .code(2)
-        .says(&["ADDRESS,LENGTH"]);
+        .says(&["expected a length behind the comma"]);
     run(&path, "find @ --tracepoint 1")
         .code(2)
         .says(&["--tracepoint is for trace files"]);

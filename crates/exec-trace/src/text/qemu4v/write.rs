@@ -36,7 +36,9 @@ pub(in crate::text) fn value(out: &mut Vec<u8>, value: &Value<'_>, digits: u32) 
     for _ in value.digits()..digits {
         out.push(b'0');
     }
-    let alphabet = if value.is_upper() { UPPER } else { LOWER };
+    // One that the zeros make longer than a number is read again as text, of which the letters' case is not kept.
+    let keeps_case = value.is_upper() && digits <= 16;
+    let alphabet = if keeps_case { UPPER } else { LOWER };
     if let Some(known) = value.known() {
         for place in (0..value.digits()).rev() {
             out.push(alphabet[(known >> (place * 4)) as usize & 15]);
