@@ -16,8 +16,9 @@ use crate::clock;
 use crate::layout::{SharedLayout, WhenFull, record, ring};
 use crate::shared::Shared;
 
-/// How long frames are held back for one that is not whole yet.
-const ORDER_PATIENCE: Duration = Duration::from_millis(500);
+/// How long frames are held back for one that is not whole yet. Longer than a pad waits for room: the pad may be in a
+/// signal handler, which has interrupted another one before its frame was whole.
+const ORDER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// When a frame that is not whole is given up: a signal handler of the program may have left it by `longjmp`. Only time
 /// counts in which other frames come, so that a program which is stopped loses nothing.
