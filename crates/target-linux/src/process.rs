@@ -180,9 +180,15 @@ impl Process {
             return Err(Error::NotX86(process));
         }
         let seized = attach::seize(id)?;
-        // Not the first one, if that has ended before the others.
-        let living = seized.last().map_or(id, |(thread, _)| *thread);
-        let memory = match Memory::open(living) {
+        // A thread that ends has let go of the memory already: the first one perhaps, or any other.
+        let mut opened = Memory::open(id);
+        for (thread, _) in &seized {
+            if opened.is_ok() {
+                break;
+            }
+            opened = Memory::open(*thread);
+        }
+        let memory = match opened {
             Ok(memory) => memory,
             Err(error) => {
                 attach::abandon(seized);
