@@ -45,7 +45,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
     }
 
     fn look_around(&mut self) -> LookAround {
-        let filled = self.look();
+        let filled = self.attend();
         if self.running {
             LookAround::GoesOn { filled }
         } else {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_jump_pad::{
     Losses, Pad, PadFrame, PadOptions, PadStop, PadTracepoint, PadVariable, RingReader,
@@ -33,8 +33,13 @@ pub(crate) struct Pads {
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Rc<Pad>>,
     torn: u64,
+    /// When frames were last taken.
+    taken: Instant,
 }
 
+/// How long rings that drop their oldest frames may be left alone: taking frames that others would soon replace costs
+/// the program the cpu, and only a thread that died inside a pad needs it before the end.
+const LEFT_ALONE: Duration = Duration::from_secs(1);
 /// How many tracepoint locations may come during a run, beside those there are at its start.
 const SPARE_TRACEPOINTS: u32 = 4096;
 /// How many variables may.
@@ -290,6 +295,7 @@ impl<S: FrameStore> Experiment<S> {
                     slots: HashMap::new(),
                     code: HashMap::new(),
                     torn: 0,
+                    taken: Instant::now(),
                 });
                 Ok(())
             }
@@ -342,6 +348,19 @@ impl<S: FrameStore> Experiment<S> {
         let filled = bytes as f64 / pads.memory.shared.layout().sizes().ring_bytes as f64;
         self.notice_stop();
         filled
+    }
+
+    /// As [`look`](Self::look), now and then while the program runs, where nobody waits for the frames.
+    pub(crate) fn attend(&mut self) -> f64 {
+        let Some(pads) = &self.pads else { return 0.0 };
+        let shared = &pads.memory.shared;
+        let overwrites = shared.layout().sizes().when_full == WhenFull::Overwrite;
+        if !overwrites || pads.taken.elapsed() >= LEFT_ALONE {
+            return self.look();
+        }
+        shared.keep_time();
+        self.notice_stop();
+        0.0
     }
 
     fn notice_stop(&mut self) {
@@ -415,6 +434,7 @@ impl<S: FrameStore> Experiment<S> {
         } else {
             pads.reader.drain(shared, &mut take)
         };
+        pads.taken = Instant::now();
         pads.torn += drained.torn;
         pads.dropped.resize(pads.blocks.len(), 0);
         for (block, (key, known)) in (0..).zip(pads.blocks.iter().zip(&mut pads.dropped)) {
