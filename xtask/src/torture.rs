@@ -84,6 +84,9 @@ pub struct Session {
     /// What the random numbers start from: the same number, the same packets
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// How many sequences of the seed to leave out before the first: to see one again
+    #[arg(long, default_value_t = 0)]
+    first: u64,
 }
 
 pub fn run(what: &Torture) -> Result<()> {
@@ -150,7 +153,8 @@ fn session(arguments: &Session) -> Result<()> {
     test.args(["--quiet", "-p", "tracewire-cli", "--test", "live_sequences"])
         .args(["--", "--nocapture"])
         .env("TRACEWIRE_SESSION_TIMES", arguments.times.to_string())
-        .env("TRACEWIRE_SESSION_SEED", arguments.seed.to_string());
+        .env("TRACEWIRE_SESSION_SEED", arguments.seed.to_string())
+        .env("TRACEWIRE_SESSION_FIRST", arguments.first.to_string());
     workspace::run(&mut test)
 }
 

@@ -102,7 +102,7 @@ fn a_process_survives_any_packets_that_do_not_change_it() {
         ["count", "other", "scratch", "step"].map(|symbol| address(&program, symbol));
     let code = instructions(&program);
     assert!(code.len() > 5);
-    let process = Program(Command::new(&program).stdin(Stdio::null()).spawn().unwrap());
+    let mut process = Program(Command::new(&program).stdin(Stdio::null()).spawn().unwrap());
     let id = process.0.id();
     let length = (code.last().unwrap() - step) as usize + 1;
     // Both threads count.
@@ -129,7 +129,8 @@ fn a_process_survives_any_packets_that_do_not_change_it() {
             .collect(),
         harmful: false,
     };
-    for time in 0..times {
+    let first = from_environment("TRACEWIRE_SESSION_FIRST", 0);
+    for time in first..first + times {
         let number = seed.wrapping_mul(1_000_003).wrapping_add(time);
         let bytes = bytes(number, 40 + (number % 8) as usize * 60);
         let mut server = Server::start(
@@ -148,6 +149,11 @@ fn a_process_survives_any_packets_that_do_not_change_it() {
         }
         drop(client);
         assert!(server.child.wait().unwrap().success(), "sequence {number}");
+        let ended = process.0.try_wait().unwrap();
+        assert_eq!(
+            ended, None,
+            "sequence {time}, {number}, has ended the program"
+        );
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         assert!(
             status.contains("TracerPid:\t0\n"),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 mod wire;
 
-use wire::{Client, Server, address, build, counter, memory};
+use wire::{Client, Server, address, build, counter, memory, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -325,4 +325,34 @@ fn a_breakpoint_is_put_into_memory_that_was_mapped_anew() {
     }
     // What has been unmapped with it is gone.
     assert_eq!(client.ask("vCont;c"), "W00");
+}
+
+#[test]
+fn a_run_that_a_jump_has_ended_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "steady.c");
+    let counting = Counting::start(&program);
+    let process = counting.0.id();
+    let server = Server::start(
+        Command::new(TRACEWIRE)
+            .args(["gdbserver", "--once", "--attach", "127.0.0.1:0"])
+            .arg(process.to_string()),
+    );
+    let mut client = server.connect();
+    // The store of an argument and a longer instruction behind it; a condition that never comes to an end.
+    let site = address(&program, "step") + 4;
+    assert_eq!(client.ask("QTinit"), "OK");
+    let tracepoint = format!("QTDP:1:{site:016x}:E:0:0:X3,210000");
+    assert_eq!(client.ask(&tracepoint), "OK");
+    for _ in 0..5 {
+        assert_eq!(client.ask("QTStart"), "OK");
+        while !client.ask("qTStatus").starts_with("T0;terror:") {
+            client.send(b"vCont;c").unwrap();
+            client.0.write_all(&[3]).unwrap();
+            assert!(client.reply().unwrap().starts_with("T02"));
+        }
+    }
+    assert_eq!(client.ask("D"), "OK");
+    runs(process, address(&program, "count"), 2);
+    runs(process, address(&program, "other"), 2);
 }

@@ -349,7 +349,12 @@ impl<S: FrameStore> Experiment<S> {
         if self.running {
             return Err(StartError::Running);
         }
-        self.take_pads_out(target);
+        // A run that a pad has ended may have left everything where it was.
+        if let Err(errors) = self.install(target)
+            && self.has_pads()
+        {
+            return Err(StartError::CannotInstall(errors));
+        }
         self.past_losses = Default::default();
         self.store.clear()?;
         self.variables.reset();

@@ -500,6 +500,10 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
+    pub(crate) const fn has_pads(&self) -> bool {
+        self.pads.is_some()
+    }
+
     /// As [`give_pads_up`](Self::give_pads_up), of a program that is still there.
     pub(crate) fn take_pads_out(&mut self, target: &mut dyn Target) {
         self.no_pads = None;

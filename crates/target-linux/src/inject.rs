@@ -313,9 +313,14 @@ impl Process {
 
     /// Executes one instruction with signals blocked; `None` if the thread came to its end or ran into a fault.
     pub(crate) fn step_to_trap(&mut self, thread: Tid) -> Option<()> {
+        self.go_to_trap(thread, Resume::Step)
+    }
+
+    /// Lets a thread go on until it traps; `None` if it came to its end or got another signal first.
+    pub(crate) fn go_to_trap(&mut self, thread: Tid, how: Resume) -> Option<()> {
         loop {
             let entry = self.threads.get_mut(&thread)?;
-            entry.go_on(Resume::Step, 0);
+            entry.go_on(how, 0);
             let Ok(status) = wait_for(thread) else {
                 self.forget_threads(|other| other.id == thread);
                 return None;

@@ -79,6 +79,7 @@ impl Server {
 
     pub fn connect(&self) -> Client {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Client(stream)

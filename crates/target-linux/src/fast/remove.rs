@@ -107,9 +107,12 @@ impl Process {
         }
     }
 
-    /// Unmaps all pads and the shared memory, now that no jump leads there, unless some thread may come back to
-    /// them: then they stay, and do no harm.
+    /// Unmaps all pads and the shared memory, unless a jump that could not be taken out leads there or some thread may
+    /// come back to them: then they stay, and do no harm.
     pub(crate) fn unmap_pads(&mut self) {
+        if self.fast.has_jumps() {
+            return;
+        }
         for pad in self.fast.pads.values_mut() {
             pad.retired = true;
         }

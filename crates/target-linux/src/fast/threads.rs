@@ -15,9 +15,13 @@ use crate::thread::Pending;
 const PUSHFQ: u8 = 0x9c;
 /// The trap flag.
 const TRAP_FLAG: u64 = 0x100;
-/// The most instructions that a thread is stepped to leave a pad: one that collects the most a frame can hold, byte by
-/// byte, has done by then.
-const MAX_STEPS: u32 = 1 << 20;
+/// The most instructions that a thread is stepped to leave a pad. Then it runs to the pad's end instead: a condition may
+/// loop for a million instructions, and steps take a thousand times as long. But a trap stands there for that time, which
+/// would end the program should we be killed; a step does no harm.
+const MOST_STEPS: u32 = 1 << 12;
+/// How often it may be let run, or stepped, in all.
+const MOST_TRIES: u32 = 1 << 20;
+const TRAP: u8 = 0xcc;
 
 impl Process {
     /// Takes threads that stand where a jump is about to be written to their places in the pad.
@@ -82,7 +86,8 @@ impl Process {
     }
 
     fn step_through(&mut self, id: Tid, held: &mut Vec<Pending>) -> Option<()> {
-        for _ in 0..MAX_STEPS {
+        for tries in 0..MOST_TRIES {
+            let mut end = None;
             let mut registers = self.stopped(id)?.registers().ok()?;
             match self.fast.inside(registers.rip) {
                 None => return Some(()),
@@ -99,10 +104,17 @@ impl Process {
                         return Some(());
                     }
                 }
+                Some(Inside::Body { pad, .. }) if tries >= MOST_STEPS => {
+                    end = self.fast.pads.get(&pad).map(|found| pad + found.body);
+                }
                 Some(Inside::Body { .. }) => {}
             }
-            let pushes = self.memory.read_array::<1>(registers.rip) == Some([PUSHFQ]);
-            let stepped = self.step_to_trap(id);
+            let pushes =
+                end.is_none() && self.memory.read_array::<1>(registers.rip) == Some([PUSHFQ]);
+            let stepped = match end {
+                Some(end) => self.run_to(id, end),
+                None => self.step_to_trap(id),
+            };
             let mut after = self.stopped(id)?.registers().ok()?;
             if stepped.is_none() {
                 let pending = self.threads.get_mut(&id)?.pending.take();
@@ -131,6 +143,23 @@ impl Process {
             }
         }
         Some(())
+    }
+
+    /// Lets a thread run to a place in code of ours, where no other thread can come by meanwhile; `None` as for a step.
+    fn run_to(&mut self, id: Tid, place: u64) -> Option<()> {
+        let Some(covered) = self.memory.read_array::<1>(place) else {
+            return self.step_to_trap(id);
+        };
+        if self.memory.write(place, &[TRAP]).is_err() {
+            return self.step_to_trap(id);
+        }
+        let ran = self.go_to_trap(id, Resume::Continue);
+        let _ = self.memory.write(place, &covered);
+        let stopped = self.stopped(id)?;
+        if ran.is_some() && stopped.registers().ok()?.rip == place + 1 {
+            stopped.set_instruction_pointer(place).ok()?;
+        }
+        ran
     }
 
     /// Takes all threads out of pads, as far as can be.
