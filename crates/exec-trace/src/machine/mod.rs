@@ -60,6 +60,7 @@ pub struct Machine {
     layout: RegisterLayout,
     target_xml: String,
     names: HashMap<String, Vec<Part>>,
+    zero: Option<Register>,
 }
 
 impl Machine {
@@ -92,6 +93,7 @@ impl Machine {
         let layout = set.layout();
         Self {
             architecture,
+            zero: zero_name(architecture).and_then(|name| layout.by_name(name).cloned()),
             names: names::all(architecture, &layout),
             target_xml: set.target_xml(),
             layout,
@@ -159,16 +161,8 @@ impl Machine {
 
     /// The register that is always zero; none where the machine has no such register.
     #[must_use]
-    pub fn zero(&self) -> Option<&Register> {
-        let name = match self.architecture {
-            Architecture::Mips
-            | Architecture::MipsLittle
-            | Architecture::Mips64
-            | Architecture::Mips64Little => "r0",
-            Architecture::Riscv32 | Architecture::Riscv64 | Architecture::Nios2 => "zero",
-            _ => return None,
-        };
-        self.layout.by_name(name)
+    pub const fn zero(&self) -> Option<&Register> {
+        self.zero.as_ref()
     }
 
     fn number(&self, name: &[u8]) -> RegisterNumber {
@@ -189,5 +183,16 @@ impl Machine {
             .unwrap_or(name);
         let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
         self.names.get(&name).map(Vec::as_slice)
+    }
+}
+
+const fn zero_name(architecture: Architecture) -> Option<&'static str> {
+    match architecture {
+        Architecture::Mips
+        | Architecture::MipsLittle
+        | Architecture::Mips64
+        | Architecture::Mips64Little => Some("r0"),
+        Architecture::Riscv32 | Architecture::Riscv64 | Architecture::Nios2 => Some("zero"),
+        _ => None,
     }
 }
