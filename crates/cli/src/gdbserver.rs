@@ -11,6 +11,7 @@ use tracewire_server::{ListenAddress, Listener, SessionLog};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
+use crate::arguments::Mechanism;
 use crate::record::signals::Signals;
 
 /// How long the programs may take to be let go or killed after a signal.
@@ -63,6 +64,9 @@ pub struct GdbserverArguments {
     /// Start programs without a shell
     #[arg(long)]
     pub no_startup_with_shell: bool,
+    /// What serves tracepoints [default: jumps where they can be, else traps]
+    #[arg(long, value_enum, value_name = "MECHANISM")]
+    pub mechanism: Option<Mechanism>,
     /// Packets not to understand: vCont, T, Tthread, qC, qfThreadInfo, threads; or not to send: qRelocInsn
     #[arg(long, value_name = "PACKETS", value_delimiter = ',')]
     pub disable_packet: Vec<String>,
@@ -118,6 +122,9 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
         arguments.files.map(SaveFolder),
         |text| anstream::eprintln!("{text}"),
     );
+    if let Some(mechanism) = arguments.mechanism {
+        program.set_mechanism(mechanism.into());
+    }
     program.disable(disabled(&arguments.disable_packet)?);
     let ender = program.ender();
     std::thread::Builder::new()

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
 use wire::{Client, Server, address, build, memory, runs};

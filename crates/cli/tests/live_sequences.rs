@@ -8,6 +8,7 @@ use std::time::Duration;
 
 #[path = "../../server/tests/sequences/mod.rs"]
 mod sequences;
+#[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
 use sequences::{Choices, Places};

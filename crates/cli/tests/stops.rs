@@ -1,7 +1,7 @@
 //! What is told of stops in the corners: traps of the program's own, interrupts between two runs, children that are gone,
 //! threads that stand when a client comes in non-stop mode.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -23,21 +23,6 @@ fn serve(program: &Path) -> Server {
 fn place(client: &mut Client) -> u64 {
     let digits = client.ask("p10");
     u64::from_str_radix(&digits, 16).unwrap().swap_bytes()
-}
-
-/// The next notification.
-fn notification(client: &mut Client) -> String {
-    let mut text = Vec::new();
-    let mut byte = [0];
-    while byte != *b"%" {
-        client.0.read_exact(&mut byte).unwrap();
-    }
-    while byte != *b"#" {
-        client.0.read_exact(&mut byte).unwrap();
-        text.push(byte[0]);
-    }
-    client.0.read_exact(&mut [0; 2]).unwrap();
-    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// A process that counts, which ends with the test.
@@ -213,7 +198,7 @@ fn of_a_process_attached_to_before_one_thread_stands_in_non_stop_mode() {
     wire::runs(process, address(&program, "other"), 3);
     assert_eq!(counter(process, count), before);
     assert_eq!(client.ask(&format!("vCont;t:{second}")), "OK");
-    let stop = notification(&mut client);
+    let stop = client.notification();
     assert!(
         stop.starts_with("Stop:T00") && stop.contains(&format!("thread:{second};")),
         "{stop}"
@@ -252,7 +237,7 @@ fn nothing_of_a_process_is_left_when_it_is_attached_to_again() {
     let stop = client.ask("?");
     assert!(stop.starts_with("T00"), "{stop}");
     assert_eq!(client.ask("vStopped"), "OK");
-    let stop = notification(&mut client);
+    let stop = client.notification();
     assert!(stop.starts_with("Stop:T00"), "{stop}");
     assert_eq!(client.ask("vStopped"), "OK");
     assert_eq!(client.ask("D"), "OK");

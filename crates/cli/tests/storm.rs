@@ -2,13 +2,20 @@
 //! threads, signals, a library that is loaded and unloaded, children. It computes right to the end, and every frame is
 //! whole.
 //!
+//! GDB drives it, which has its own work with signals and libraries, and a client that has not.
+//!
 //! `TRACEWIRE_STORM_SECONDS` says how long (`cargo xtask torture storm`).
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tracewire_tracefile::check::Severity;
-use tracewire_tracefile::{TraceFile, TracepointNumber};
+use tracewire_tracefile::check::{Severity, check};
+use tracewire_tracefile::{Frame, TraceFile, TracepointNumber};
+
+#[path = "storm/packets.rs"]
+mod packets;
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod wire;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -26,11 +33,39 @@ fn compile(folder: &Path, source: &str, output: &str, options: &[&str]) {
     assert!(status.success());
 }
 
-/// Lets it rage, and gives what GDB said.
-fn storm(kind: &str) {
-    let setting = |name: &str, default: &str| {
-        std::env::var(format!("TRACEWIRE_STORM_{name}")).unwrap_or_else(|_| default.to_owned())
-    };
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(format!("TRACEWIRE_STORM_{name}"))
+        .map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn seconds() -> u64 {
+    setting("SECONDS", 4)
+}
+
+fn seed() -> u64 {
+    setting("SEED", 1)
+}
+
+/// How many frames of tracepoint 2 and so on there are in a file, which is whole.
+fn whole_frames(file: &Path, tracepoints: i32) -> Vec<usize> {
+    let file = TraceFile::open(file).unwrap();
+    let mut errors = Vec::new();
+    check(&file, &|_| Ok(()), &mut |finding| {
+        if finding.fault.severity() == Severity::Error {
+            errors.push(finding);
+        }
+    });
+    assert_eq!(errors, []);
+    (2..2 + tracepoints)
+        .map(|number| {
+            let of = |frame: &Frame<'_>| frame.tracepoint() == TracepointNumber(number);
+            file.frames().filter(of).count()
+        })
+        .collect()
+}
+
+/// Lets it rage with stock GDB.
+fn storm(kind: &str, mechanism: &str) {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), "storm.c", "storm", &["-fPIE", "-pie"]);
     compile(
@@ -40,13 +75,12 @@ fn storm(kind: &str) {
         &["-fPIC", "-shared"],
     );
     let server = format!(
-        "| {TRACEWIRE} gdbserver --once --files {} - ./storm enough ./libplugin.so",
+        "| {TRACEWIRE} gdbserver --once{mechanism} --files {} - ./storm enough ./libplugin.so",
         folder.path().display()
     );
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/storm/storm.py");
-    let seconds = setting("SECONDS", "4");
     // Whatever goes wrong, the test ends: without GDB its server ends the program.
-    let limit = 120 + seconds.parse::<u64>().expect("a number of seconds");
+    let limit = 120 + seconds();
     let mut gdb = Command::new("timeout")
         .args([&limit.to_string(), "gdb"])
         .args(["-nx", "-q", "-x"])
@@ -56,8 +90,8 @@ fn storm(kind: &str) {
         .env("DEBUGINFOD_URLS", "")
         .env("STORM_KIND", kind)
         .env("STORM_SERVER", server)
-        .env("STORM_SECONDS", seconds)
-        .env("STORM_SEED", setting("SEED", "1"))
+        .env("STORM_SECONDS", seconds().to_string())
+        .env("STORM_SEED", seed().to_string())
         // GDB ends when its input does; its input ends when this test does.
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -72,21 +106,7 @@ fn storm(kind: &str) {
     assert!(said.contains("exit: 0"), "{all}");
     assert!(all.contains(" wrong 0"), "{all}");
 
-    let file = TraceFile::open(folder.path().join("storm.tf")).expect(&all);
-    let mut errors = Vec::new();
-    tracewire_tracefile::check::check(&file, &|_| Ok(()), &mut |finding| {
-        if finding.fault.severity() == Severity::Error {
-            errors.push(finding);
-        }
-    });
-    assert_eq!(errors, []);
-    let frames_of = |number| {
-        let of = |frame: &tracewire_tracefile::Frame<'_>| frame.tracepoint() == number;
-        file.frames().filter(of).count()
-    };
-    let counts: Vec<_> = (2..7)
-        .map(|number| frames_of(TracepointNumber(number)))
-        .collect();
+    let counts = whole_frames(&folder.path().join("storm.tf"), 5);
     assert!(counts.iter().sum::<usize>() > 100, "{counts:?}: {all}");
     let line = |start: &str| {
         all.lines()
@@ -103,10 +123,20 @@ fn storm(kind: &str) {
 
 #[test]
 fn jumps_in_a_storm() {
-    storm("ftrace");
+    storm("ftrace", "");
 }
 
 #[test]
 fn traps_in_a_storm() {
-    storm("trace");
+    storm("trace", " --mechanism trap");
+}
+
+#[test]
+fn jumps_that_packets_change_in_a_storm() {
+    packets::storm("jump");
+}
+
+#[test]
+fn traps_that_packets_change_in_a_storm() {
+    packets::storm("trap");
 }

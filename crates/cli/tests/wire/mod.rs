@@ -142,6 +142,21 @@ impl Client {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// The next notification.
+    pub fn notification(&mut self) -> String {
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while byte != *b"%" {
+            self.0.read_exact(&mut byte).unwrap();
+        }
+        while byte != *b"#" {
+            self.0.read_exact(&mut byte).unwrap();
+            text.push(byte[0]);
+        }
+        self.0.read_exact(&mut [0; 2]).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
     pub fn ask(&mut self, payload: &str) -> String {
         self.send(payload.as_bytes()).unwrap();
         self.reply()

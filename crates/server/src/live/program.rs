@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tracewire_experiment::Mechanism;
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
 use tracewire_packets::family::thread::ThreadRequest;
@@ -132,6 +133,11 @@ impl LiveProgram {
             non_stop: NonStop::default(),
             attention: Arc::default(),
         }
+    }
+
+    /// Chooses what serves tracepoints: by default jumps where they can be, else traps.
+    pub fn set_mechanism(&mut self, mechanism: Mechanism) {
+        self.trace.experiment.set_mechanism(mechanism);
     }
 
     /// Has packets not understood, as an older stub would not.
