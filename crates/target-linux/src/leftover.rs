@@ -9,6 +9,7 @@ use tracewire_jump_pad::{PadFrame, RingReader, Shared};
 use crate::fast::{JOURNAL_SIZE, Reading};
 use crate::maps;
 use crate::process::Process;
+use crate::semaphore;
 
 /// The name of the memory, as `/proc/PID/maps` shows it.
 const NAME: &str = "/memfd:tracewire";
@@ -127,11 +128,12 @@ impl Process {
     }
 
     /// Takes the jumps out that killed tracers have left, those of the newest first: they may stand over older ones. One that
-    /// is not there as it was written is left alone, for its memory has become something else. All threads stand.
+    /// is not there as it was written is left alone, for its memory has become something else. The counters of markers that
+    /// they raised are lowered. All threads stand.
     ///
     /// Another jump over one that is punned would be made of the instructions behind it, where its pad leads back to.
     pub(crate) fn take_over(&mut self) {
-        for (_, reading) in self.journals().unwrap_or_default() {
+        for (range, reading) in self.journals().unwrap_or_default() {
             for told in reading.jumps {
                 let mut present = vec![0; told.written.len()];
                 let read = self.memory.read(told.site, &mut present);
@@ -140,6 +142,14 @@ impl Process {
                     && self.memory.write(told.site, &told.original).is_ok()
                 {
                     self.taken_over += 1;
+                }
+            }
+            for counter in reading.counters {
+                let entry = range.end - JOURNAL_SIZE + counter.entry;
+                if counter.process == self.id.cast_unsigned()
+                    && self.memory.write(entry, &[0; 8]).is_ok()
+                {
+                    semaphore::add(&mut self.memory, counter.address, -1);
                 }
             }
         }

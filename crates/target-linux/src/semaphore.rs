@@ -20,7 +20,8 @@ struct Semaphore {
     raised: bool,
 }
 
-fn add(memory: &mut Memory, address: u64, by: i16) -> bool {
+/// Counts up or down.
+pub(crate) fn add(memory: &mut Memory, address: u64, by: i16) -> bool {
     memory
         .read_array::<2>(address)
         .map(u16::from_le_bytes)
@@ -44,6 +45,9 @@ impl Process {
             && !semaphore.raised
         {
             semaphore.raised = add(&mut self.memory, semaphore.address, 1);
+            if semaphore.raised {
+                self.fast.note_raised(semaphore.address, self.id);
+            }
         }
     }
 
@@ -52,6 +56,7 @@ impl Process {
         if let Some(semaphore) = self.semaphores.0.get_mut(&marker)
             && std::mem::take(&mut semaphore.raised)
         {
+            self.fast.note_lowered(semaphore.address);
             // Memory that is gone, with its library, needs no counting.
             add(&mut self.memory, semaphore.address, -1);
         }

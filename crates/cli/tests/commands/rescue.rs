@@ -1,9 +1,9 @@
 //! What a killed Tracewire has left, taken out and saved.
 
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
-use crate::support::{ran, tracewire, value};
+use crate::support::{Built, ran, tracewire, value};
 use crate::working::{self, Working};
 
 #[test]
@@ -57,4 +57,63 @@ fn what_a_killed_recording_left_is_saved_and_taken_out() {
     // Its code is what it was: a recording by traps finds the same places, and nothing is left to be saved.
     rescue(&program).code(1).says(&["nothing was left there"]);
     program.finish().expect("alive");
+}
+
+/// Says what the counter of its marker is whenever that changes.
+const MARKED: &str = r#"
+#define _SDT_HAS_SEMAPHORES 1
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/sdt.h>
+
+unsigned short app_turn_semaphore __attribute__ ((section (".probes")));
+
+int
+main (void)
+{
+  unsigned before = 99;
+  /* Not for ever: should nobody end it. */
+  for (long turn = 0; turn < 600000; turn++)
+    {
+      unsigned now = *(volatile unsigned short *) &app_turn_semaphore;
+      if (now != before)
+        printf ("%u\n", before = now), fflush (stdout);
+      STAP_PROBE1 (app, turn, turn);
+      usleep (100);
+    }
+  return 0;
+}
+"#;
+
+#[test]
+fn the_counter_of_a_marker_is_lowered_that_a_killed_recording_raised() {
+    let built = Built::new(MARKED, &["-O1"]);
+    let mut program = Command::new(&built.program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let counts = BufReader::new(program.stdout.take().expect("stdout"));
+    let mut counts = counts.lines().map_while(Result::ok);
+    assert_eq!(counts.next().as_deref(), Some("0"));
+    let process = program.id().to_string();
+    let mut recorder = tracewire()
+        .current_dir(built.folder.path())
+        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
+        .args(["--circular", "-p", &process, "-t", "-probe-stap app:turn"])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("tracewire runs");
+    assert_eq!(counts.next().as_deref(), Some("1"));
+    recorder.kill().expect("killed");
+    recorder.wait().expect("ended");
+    for code in [0, 1] {
+        let mut rescue = tracewire();
+        rescue
+            .current_dir(built.folder.path())
+            .args(["rescue", "-p", &process, "-o", "rest.tf"]);
+        ran(rescue.output().expect("tracewire runs")).code(code);
+    }
+    assert_eq!(counts.next().as_deref(), Some("0"));
+    program.kill().expect("it lives");
+    program.wait().expect("ended");
 }

@@ -40,6 +40,22 @@ impl Fast {
         }
     }
 
+    /// The counter of a marker has been raised in a process.
+    pub(crate) fn note_raised(&mut self, counter: u64, process: Tid) {
+        if let Some(attended) = &mut self.attended {
+            attended
+                .journal
+                .add_counter(counter, process.cast_unsigned());
+        }
+    }
+
+    /// The counter of a marker is about to be lowered.
+    pub(crate) fn note_lowered(&mut self, counter: u64) {
+        if let Some(attended) = &mut self.attended {
+            attended.journal.remove(counter);
+        }
+    }
+
     /// A thread is no more.
     pub(crate) fn forget_thread(&mut self, id: Tid) {
         if let Some(attended) = &mut self.attended {

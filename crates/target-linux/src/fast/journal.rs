@@ -1,8 +1,9 @@
-//! What a tracer would have to know that comes after us, should we be killed: which bytes of the program our jumps stand in, and
-//! what the frames in the rings mean.
+//! What a tracer would have to know that comes after us, should we be killed: which bytes of the program our jumps stand in,
+//! which counters of markers are one too high, and what the frames in the rings mean.
 //!
 //! It stands behind the rings, in the memory that the program and we share, and so lives as long as the program does.
-//! An entry is complete before its jump is written, and goes when the jump is out.
+//! An entry is complete before its jump is written, and goes when the jump is out. A counter's comes after it is raised and
+//! goes before it is lowered: one that stays too high costs some time, one that is too low takes a marker from others.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -28,7 +29,8 @@ mod header {
     pub(super) const CURRENT: u64 = 32;
 }
 
-/// An entry: the site, how many bytes, what stood there, what stands there.
+/// An entry: the site, how many bytes, what stood there, what stands there. For a counter: its address, no bytes, and the
+/// process in their place, for a child has the journal, too, but counters of its own.
 mod entry {
     pub(super) const START: u64 = 80;
     pub(super) const SIZE: u64 = 40;
@@ -71,8 +73,20 @@ impl Journal {
         journal
     }
 
+    /// The counter of a marker at this address of a process has been raised.
+    pub(super) fn add_counter(&mut self, address: u64, process: u32) {
+        self.add_entry(address, 0, &process.to_le_bytes(), &[]);
+    }
+
     /// A jump is about to be written.
     pub(super) fn add(&mut self, site: u64, original: &[u8], written: &[u8]) {
+        let length = original.len().min(MOST_BYTES);
+        let [original, written] =
+            [original, written].map(|bytes| bytes.get(..length).unwrap_or_default());
+        self.add_entry(site, length as u8, original, written);
+    }
+
+    fn add_entry(&mut self, address: u64, length: u8, original: &[u8], written: &[u8]) {
         let fresh = self.fresh;
         let Some(place) = self.free.pop().or((fresh < JUMPS).then_some(fresh)) else {
             return;
@@ -81,21 +95,14 @@ impl Journal {
             self.fresh += 1;
         }
         let at = entry::START + place * entry::SIZE;
-        let length = original.len().min(MOST_BYTES);
-        self.put(at + entry::LENGTH, &[length as u8]);
-        self.put(
-            at + entry::ORIGINAL,
-            original.get(..length).unwrap_or_default(),
-        );
-        self.put(
-            at + entry::WRITTEN,
-            written.get(..length).unwrap_or_default(),
-        );
-        self.set(at + entry::SITE, site);
-        self.places.insert(site, place);
+        self.put(at + entry::LENGTH, &[length]);
+        self.put(at + entry::ORIGINAL, original);
+        self.put(at + entry::WRITTEN, written);
+        self.set(at + entry::SITE, address);
+        self.places.insert(address, place);
     }
 
-    /// A jump is out.
+    /// A jump is out, or a counter is about to be lowered.
     pub(super) fn remove(&mut self, site: u64) {
         if let Some(place) = self.places.remove(&site) {
             self.set(entry::START + place * entry::SIZE + entry::SITE, 0);
@@ -149,11 +156,21 @@ pub(crate) struct Told {
     pub(crate) written: Vec<u8>,
 }
 
+/// A counter that is one too high.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Counter {
+    pub(crate) address: u64,
+    pub(crate) process: u32,
+    /// Where its entry is in the journal: zeros there make it be told no more.
+    pub(crate) entry: u64,
+}
+
 /// What a journal says, read by another tracer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
     pub(crate) made: u64,
     pub(crate) jumps: Vec<Told>,
+    pub(crate) counters: Vec<Counter>,
     pub(crate) note: Vec<u8>,
 }
 
@@ -167,32 +184,39 @@ impl Reading {
         if word(header::MAGIC)? != MAGIC {
             return None;
         }
-        let jumps = (0..JUMPS)
-            .map_while(|place| {
-                let at = (entry::START + place * entry::SIZE) as usize;
-                journal.get(at..at + entry::SIZE as usize)
-            })
-            .filter_map(|bytes| {
-                let site = u64::from_le_bytes(*bytes.first_chunk()?);
-                let length = usize::from(*bytes.get(entry::LENGTH as usize)?);
-                let part = |start: u64| {
-                    let start = start as usize;
-                    Some(bytes.get(start..start + length.min(MOST_BYTES))?.to_vec())
-                };
-                Some(Told {
-                    site,
-                    original: part(entry::ORIGINAL)?,
-                    written: part(entry::WRITTEN)?,
-                })
-            })
-            .filter(|told| told.site != 0)
-            .collect();
+        let (mut jumps, mut counters) = (Vec::new(), Vec::new());
+        for place in 0..JUMPS {
+            let at = entry::START + place * entry::SIZE;
+            let Some(bytes) = journal.get(at as usize..(at + entry::SIZE) as usize) else {
+                break;
+            };
+            let part = |start: u64, length: usize| &bytes[start as usize..][..length];
+            let site = u64::from_le_bytes(*bytes.first_chunk()?);
+            let length = usize::from(bytes[entry::LENGTH as usize]).min(MOST_BYTES);
+            if site == 0 {
+                continue;
+            }
+            if length == 0 {
+                counters.push(Counter {
+                    address: site,
+                    process: u32::from_le_bytes(*part(entry::ORIGINAL, 4).first_chunk()?),
+                    entry: at,
+                });
+                continue;
+            }
+            jumps.push(Told {
+                site,
+                original: part(entry::ORIGINAL, length).to_vec(),
+                written: part(entry::WRITTEN, length).to_vec(),
+            });
+        }
         let current = word(header::CURRENT)?.min(1);
         let length = word(header::LENGTHS + 8 * current)?.min(NOTE);
         let note = (NOTES + current * NOTE) as usize;
         Some(Self {
             made: word(header::MADE)?,
             jumps,
+            counters,
             note: journal.get(note..note + length as usize)?.to_vec(),
         })
     }
