@@ -46,7 +46,7 @@ impl Process {
         {
             semaphore.raised = add(&mut self.memory, semaphore.address, 1);
             if semaphore.raised {
-                self.fast.note_raised(semaphore.address, self.id);
+                self.fast.note_raised(marker, semaphore.address, self.id);
             }
         }
     }
@@ -56,7 +56,7 @@ impl Process {
         if let Some(semaphore) = self.semaphores.0.get_mut(&marker)
             && std::mem::take(&mut semaphore.raised)
         {
-            self.fast.note_lowered(semaphore.address);
+            self.fast.note_lowered(marker);
             // Memory that is gone, with its library, needs no counting.
             add(&mut self.memory, semaphore.address, -1);
         }

@@ -40,19 +40,18 @@ impl Fast {
         }
     }
 
-    /// The counter of a marker has been raised in a process.
-    pub(crate) fn note_raised(&mut self, counter: u64, process: Tid) {
+    /// The counter of a marker has been raised, at this address of a process.
+    pub(crate) fn note_raised(&mut self, marker: u64, counter: u64, process: Tid) {
         if let Some(attended) = &mut self.attended {
-            attended
-                .journal
-                .add_counter(counter, process.cast_unsigned());
+            let process = process.cast_unsigned();
+            attended.journal.add_counter(marker, counter, process);
         }
     }
 
     /// The counter of a marker is about to be lowered.
-    pub(crate) fn note_lowered(&mut self, counter: u64) {
+    pub(crate) fn note_lowered(&mut self, marker: u64) {
         if let Some(attended) = &mut self.attended {
-            attended.journal.remove(counter);
+            attended.journal.remove_counter(marker);
         }
     }
 

@@ -50,7 +50,10 @@ const _: () = assert!(SIZE.is_multiple_of(4096));
 pub(super) struct Journal {
     memory: SharedMemory,
     start: u64,
+    /// The entries of jumps by their sites.
     places: HashMap<u64, u64>,
+    /// The entries of counters by their markers, several of which may have one counter.
+    counters: HashMap<u64, u64>,
     free: Vec<u64>,
     fresh: u64,
 }
@@ -62,6 +65,7 @@ impl Journal {
             memory: memory.clone(),
             start,
             places: HashMap::new(),
+            counters: HashMap::new(),
             free: Vec::new(),
             fresh: 0,
         };
@@ -73,9 +77,17 @@ impl Journal {
         journal
     }
 
-    /// The counter of a marker at this address of a process has been raised.
-    pub(super) fn add_counter(&mut self, address: u64, process: u32) {
-        self.add_entry(address, 0, &process.to_le_bytes(), &[]);
+    /// The counter of a marker, at this address of a process, has been raised.
+    pub(super) fn add_counter(&mut self, marker: u64, address: u64, process: u32) {
+        if let Some(place) = self.add_entry(address, 0, &process.to_le_bytes(), &[]) {
+            self.counters.insert(marker, place);
+        }
+    }
+
+    /// The counter of a marker is about to be lowered.
+    pub(super) fn remove_counter(&mut self, marker: u64) {
+        let place = self.counters.remove(&marker);
+        self.remove_entry(place);
     }
 
     /// A jump is about to be written.
@@ -83,14 +95,21 @@ impl Journal {
         let length = original.len().min(MOST_BYTES);
         let [original, written] =
             [original, written].map(|bytes| bytes.get(..length).unwrap_or_default());
-        self.add_entry(site, length as u8, original, written);
+        if let Some(place) = self.add_entry(site, length as u8, original, written) {
+            self.places.insert(site, place);
+        }
     }
 
-    fn add_entry(&mut self, address: u64, length: u8, original: &[u8], written: &[u8]) {
+    /// The place of the new entry; none where there is no room for it.
+    fn add_entry(
+        &mut self,
+        address: u64,
+        length: u8,
+        original: &[u8],
+        written: &[u8],
+    ) -> Option<u64> {
         let fresh = self.fresh;
-        let Some(place) = self.free.pop().or((fresh < JUMPS).then_some(fresh)) else {
-            return;
-        };
+        let place = self.free.pop().or((fresh < JUMPS).then_some(fresh))?;
         if place == fresh {
             self.fresh += 1;
         }
@@ -99,12 +118,17 @@ impl Journal {
         self.put(at + entry::ORIGINAL, original);
         self.put(at + entry::WRITTEN, written);
         self.set(at + entry::SITE, address);
-        self.places.insert(address, place);
+        Some(place)
     }
 
-    /// A jump is out, or a counter is about to be lowered.
+    /// A jump is out.
     pub(super) fn remove(&mut self, site: u64) {
-        if let Some(place) = self.places.remove(&site) {
+        let place = self.places.remove(&site);
+        self.remove_entry(place);
+    }
+
+    fn remove_entry(&mut self, place: Option<u64>) {
+        if let Some(place) = place {
             self.set(entry::START + place * entry::SIZE + entry::SITE, 0);
             self.free.push(place);
         }
