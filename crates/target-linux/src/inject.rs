@@ -119,11 +119,35 @@ impl Process {
             if let Pending::Signal(info) = &held {
                 self.meet_signal(thread, info);
             }
-            if let Some(entry) = self.threads.get_mut(&thread) {
-                entry.pending = Some(held);
+            let met = self
+                .threads
+                .get_mut(&thread)
+                .and_then(|entry| entry.pending.replace(held));
+            if let Some(Pending::Signal(info)) = met {
+                self.send_again(thread, &info);
             }
         }
         result
+    }
+
+    /// Sends a thread a signal that it was about to get and that there is no room for now.
+    pub(crate) fn send_again(&self, thread: Tid, info: &libc::siginfo_t) {
+        let process = self.process_of(thread);
+        // SAFETY: the kernel checks the numbers, and reads a live structure.
+        let queued = unsafe {
+            libc::syscall(
+                libc::SYS_rt_tgsigqueueinfo,
+                process,
+                thread,
+                info.si_signo,
+                std::ptr::from_ref(info),
+            )
+        };
+        if queued != 0 {
+            // What `kill` sends is sent in nobody else's name.
+            // SAFETY: tgkill takes plain numbers.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, info.si_signo) };
+        }
     }
 
     /// Brings a thread that was about to get a signal to where it is that again: at the end of a system call for us the

@@ -9,6 +9,7 @@ use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::leave::undo;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
+use crate::signal::is_fault;
 use crate::thread::{Pending, Thread};
 
 /// The offset of the saved `rip` from the third argument of a signal handler, a `ucontext_t`:
@@ -104,6 +105,7 @@ impl Process {
         let mask = self.stopped(id)?.signal_mask().ok()?;
         self.stopped(id)?.set_signal_mask(ALL_BUT_FAULTS).ok()?;
         let mut after = registers;
+        let mut stop = None;
         loop {
             let stepped = self.step_to_trap(id);
             let stopped = self.stopped(id)?;
@@ -114,9 +116,16 @@ impl Process {
                 .filter(|(found, _)| *found == site)
                 .and_then(|(site, offset)| self.place(site, offset));
             if stepped.is_none() {
+                let pending = self.threads.get_mut(&id)?.pending.take();
+                if let Some(Pending::Signal(info)) = pending
+                    && !is_fault(&info)
+                {
+                    // `SIGSTOP`, which cannot be blocked.
+                    stop = Some(info);
+                    continue;
+                }
                 // A fault.
                 undo(place.unwrap_or(Place::At(after.rip)), site, &mut after);
-                self.threads.get_mut(&id)?.pending = None;
                 break;
             }
             match place {
@@ -131,6 +140,9 @@ impl Process {
         let stopped = self.stopped(id)?;
         let _ = stopped.set_registers(&after);
         let _ = stopped.set_signal_mask(mask);
+        if let Some(stop) = stop {
+            self.send_again(id, &stop);
+        }
         Some(after)
     }
 

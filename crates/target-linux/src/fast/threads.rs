@@ -65,21 +65,11 @@ impl Process {
         let mut held: Vec<Pending> = Vec::new();
         held.extend(self.threads.get_mut(&id)?.pending.take());
         let left = self.step_through(id, &mut held);
-        let own = self.id;
         let mut held = held.into_iter();
         self.threads.get_mut(&id)?.pending = held.next();
         for more in held {
             if let Pending::Signal(info) = more {
-                // SAFETY: the kernel checks the numbers, and reads a live structure.
-                unsafe {
-                    libc::syscall(
-                        libc::SYS_rt_tgsigqueueinfo,
-                        own,
-                        id,
-                        info.si_signo,
-                        &raw const info,
-                    );
-                }
+                self.send_again(id, &info);
             }
         }
         left
