@@ -376,3 +376,22 @@ fn the_byte_order_that_was_repaired_is_read_again() {
     let repaired = repaired(damaged, &path.path().join("repaired.tf"));
     assert_eq!(errors(&repaired.file), []);
 }
+
+/// By chance there may be more frames in what are the bytes of one, read in the other byte order.
+#[test]
+fn what_was_repaired_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("repaired.tf");
+    for damaged in [
+        &b"\x02\0\0\0\0\x0dRRRS\0,\x1b\0\0\0\0VVVVV'RS\xefS"[..],
+        // Of three tracepoints, two of whose numbers are each other's in the other order.
+        b"\0+\0\0\0\0\n\xff\0\0\0\0+\0\0\0\0\0",
+    ] {
+        let bytes = [b"\x7fTRACE0\n", damaged].concat();
+        let once = repaired(&bytes, &path);
+        assert_eq!(errors(&once.file), []);
+        let again = repaired(&fs::read(&path).unwrap(), &folder.path().join("again.tf"));
+        assert_eq!(again.repair.changes, []);
+        assert_eq!(again.repair.frames, once.repair.frames);
+    }
+}

@@ -80,8 +80,8 @@ impl FrameIndex {
 
     /// Finds the frames, in the byte order that the target description settles, else in the one with which
     /// the chain of frames ends at an end marker, else in the one whose first frame is of a tracepoint that
-    /// the description defines (the first whose number is another one in the other order), else in the one that gives
-    /// more frames.
+    /// the description defines (the first whose number is another one in the other order), else in the one in which
+    /// more of the first frames are of such tracepoints, else in the one that gives more frames.
     pub(crate) fn build(
         bytes: &[u8],
         start: usize,
@@ -94,14 +94,18 @@ impl FrameIndex {
             start,
             settled.unwrap_or_else(|| likely_order(layout)),
         );
+        let is_known = |number: &TracepointNumber| known.is_empty() || known.contains_key(number);
         let score = |frames: &WalkedFrames| {
-            let known = known.is_empty()
-                || frames
-                    .telling_number()
-                    .is_none_or(|number| known.contains_key(&number));
-            (frames.ends_well(), known, frames.index.len())
+            let unknown = frames.first_numbers().filter(|one| !is_known(one)).count();
+            (
+                frames.ends_well(),
+                frames.telling_number().as_ref().is_none_or(is_known),
+                std::cmp::Reverse(unknown),
+                frames.index.len(),
+            )
         };
-        if settled.is_some() || matches!(score(&first), (true, true, _)) {
+        let is_good = (true, true, std::cmp::Reverse(0), first.index.len());
+        if settled.is_some() || score(&first) == is_good {
             return first;
         }
         let second = walk(bytes, start, first.order.other());
@@ -166,7 +170,20 @@ impl FrameIndex {
     }
 }
 
+/// How many frames are asked for their tracepoints to find out the byte order.
+const FRAMES_ASKED: usize = 100;
+
 impl WalkedFrames {
+    /// The tracepoints of the first frames.
+    fn first_numbers(&self) -> impl Iterator<Item = TracepointNumber> {
+        let entries = match &self.index {
+            FrameIndex::Built(entries) => entries.as_slice(),
+            FrameIndex::Cached(_) => &[],
+        };
+        let first = entries.iter().take(FRAMES_ASKED);
+        first.map(|entry| TracepointNumber(i32::from(*entry as u16 as i16)))
+    }
+
     /// The tracepoint of the first frame that is of another one in the other byte order; where there is none, of the
     /// first frame.
     fn telling_number(&self) -> Option<TracepointNumber> {

@@ -92,8 +92,9 @@ pub(super) fn salvage(
                     register_block: *size,
                 };
                 let found = search(bytes, start, shape, &known);
-                // Of two that find as many frames, the one whose frames are of known tracepoints. With a wrong size,
-                // all frames seem to have blocks of an unknown kind.
+                // First one of which everything is a good frame: the file is good. Of two that find as many frames, the
+                // one whose frames are of known tracepoints. With a wrong size, all frames seem to have blocks of an
+                // unknown kind.
                 let score = |frames: &WholeFrames| {
                     let shape = frames.shape;
                     let of_known =
@@ -102,10 +103,15 @@ pub(super) fn salvage(
                         let data = bytes.get(frame.start + FRAME_HEADER..frame.end);
                         data.is_some_and(|data| blocks_fit(data, shape))
                     };
+                    let fitting = frames.kept.iter().filter(fits).count();
+                    let found = frames.kept.len();
+                    let of_known = frames.kept.iter().filter(of_known).count();
+                    let is_good = frames.lost.is_empty() && frames.end_marker;
                     (
-                        frames.kept.iter().filter(fits).count(),
-                        frames.kept.len(),
-                        frames.kept.iter().filter(of_known).count(),
+                        is_good && found > 0 && fitting == found && of_known == found,
+                        fitting,
+                        found,
+                        of_known,
                     )
                 };
                 if best.as_ref().is_none_or(|best| score(&found) > score(best)) {
