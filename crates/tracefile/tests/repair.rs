@@ -386,6 +386,8 @@ fn what_was_repaired_stays_as_it_is() {
         &b"\x02\0\0\0\0\x0dRRRS\0,\x1b\0\0\0\0VVVVV'RS\xefS"[..],
         // Of three tracepoints, two of whose numbers are each other's in the other order.
         b"\0+\0\0\0\0\n\xff\0\0\0\0+\0\0\0\0\0",
+        // Of register blocks without a byte.
+        b"h#\nR \n\nR 0\n 0\n/~\0\0\0\x1eRRRRRRRRRRRRRRVRRRRRRRRRRRRRRRA~\0\0\0\x1aRRRRRRRRRRR/VRRRRRRRPRRRRR",
     ] {
         let bytes = [b"\x7fTRACE0\n", damaged].concat();
         let once = repaired(&bytes, &path);

@@ -81,7 +81,8 @@ pub(super) fn salvage(
         layout.map(RegisterLayout::size),
     ]
     .into_iter()
-    .filter(Option::is_some)
+    // GDB refuses a file that says 0.
+    .filter(|size| size.is_some_and(|size| size > 0))
     .collect();
     let mut best: Option<WholeFrames> = None;
     let try_all = |orders: &[ByteOrder], sizes: &[Option<u32>], best: &mut Option<WholeFrames>| {
