@@ -386,6 +386,8 @@ fn what_was_repaired_stays_as_it_is() {
         &b"\x02\0\0\0\0\x0dRRRS\0,\x1b\0\0\0\0VVVVV'RS\xefS"[..],
         // Of three tracepoints, two of whose numbers are each other's in the other order.
         b"\0+\0\0\0\0\n\xff\0\0\0\0+\0\0\0\0\0",
+        // What was collected looks like the end of the lines, and more of them.
+        b"R 4\nstatus 0;tunknown:0;tframes:1;tcreated:1\ntp T1:0:E:0:0\n\n\x01\0\x1c\0\0\0M\0\0\0\0\0\0\0\0\x11\0\n\n\nR 014E0\ntp T2:",
         // Of register blocks without a byte.
         b"h#\nR \n\nR 0\n 0\n/~\0\0\0\x1eRRRRRRRRRRRRRRVRRRRRRRRRRRRRRRA~\0\0\0\x1aRRRRRRRRRRR/VRRRRRRRPRRRRR",
     ] {

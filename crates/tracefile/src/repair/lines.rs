@@ -24,10 +24,20 @@ pub(super) struct SalvagedLines {
     pub(super) frames_start: usize,
 }
 
-/// Takes the lines one by one. The empty line that ends them may be damage, and may be damaged: the lines end
-/// where no more lines of text with a known word follow.
+/// Where lines are taken to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// At the first empty line, as in a good file, whatever stands behind it.
+    FirstEmpty,
+    /// Where no more lines of text with a known word follow: the empty line that ends them may be damage, and may be
+    /// damaged.
+    LastKnown,
+}
+
+/// Takes the lines one by one.
 pub(super) fn salvage(
     bytes: &[u8],
+    end: End,
     good: &dyn Fn(Expression, &[u8]) -> bool,
     changes: &mut Vec<Change>,
 ) -> SalvagedLines {
@@ -41,7 +51,8 @@ pub(super) fn salvage(
         let text = is_text(line);
         if line.is_empty() || !text {
             // Damage to the line, or the end of all lines.
-            let goes_on = follows_text(&rest[next..]);
+            let is_end = end == End::FirstEmpty && line.is_empty();
+            let goes_on = !is_end && follows_text(&rest[next..]);
             if !goes_on {
                 frames_start = if line.is_empty() { at + next } else { at };
                 break;

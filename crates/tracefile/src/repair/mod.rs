@@ -148,13 +148,41 @@ impl<'a> Salvage<'a> {
         bytes: &'a [u8],
         good: &dyn Fn(Expression, &[u8]) -> bool,
     ) -> Self {
+        // What a frame has collected may look like lines.
+        let plain = Self::look_through(bytes, lines::End::FirstEmpty, good);
+        if plain.lost() == 0 {
+            return plain;
+        }
+        let searched = Self::look_through(bytes, lines::End::LastKnown, good);
+        if searched.lost() < plain.lost() {
+            searched
+        } else {
+            plain
+        }
+    }
+
+    /// How many bytes of the file are not kept.
+    fn lost(&self) -> u64 {
+        let lost = self.changes.iter().map(|change| match change {
+            Change::BytesLost { length, .. } => *length,
+            Change::LineLost { text, .. } => text.len() as u64,
+            _ => 0,
+        });
+        lost.sum()
+    }
+
+    fn look_through(
+        bytes: &'a [u8],
+        end: lines::End,
+        good: &dyn Fn(Expression, &[u8]) -> bool,
+    ) -> Self {
         let told = Checksum::split(bytes);
         let bytes = Checksum::strip(bytes);
         let mut changes = Vec::new();
         if !bytes.starts_with(HEADER) {
             changes.push(Change::Header);
         }
-        let salvaged = lines::salvage(bytes, good, &mut changes);
+        let salvaged = lines::salvage(bytes, end, good, &mut changes);
         let mut lines = salvaged.lines;
         let layout = usable_layout(&mut lines, &mut changes);
         let description = parse(&lines);
