@@ -149,11 +149,12 @@ fn boundary(format: Format, text: &[u8], from: usize) -> usize {
     let piece = format.piece_at(text, start, end);
     let mut window = Window::default();
     read(format, text, &piece, &mut window);
-    // A cut is good where everything behind belongs to instructions behind, and everything before to those before.
+    // A cut is good where everything behind belongs to instructions behind, and everything before to those before. Of the
+    // first instruction that is not known: lines before the window may be its own.
     let mut earliest = i64::MAX;
     let mut slots = window.slots.iter().rev().peekable();
     let mut best = None;
-    for (number, (place, latest)) in window.instructions.iter().enumerate().rev() {
+    for (number, (place, latest)) in window.instructions.iter().enumerate().skip(1).rev() {
         let number = number as i64;
         while let Some((_, slot)) = slots.next_if(|(count, _)| *count > number) {
             earliest = earliest.min(*slot);
@@ -169,6 +170,16 @@ fn boundary(format: Format, text: &[u8], from: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_the_next_instruction_stays_with_it() {
+        let text = "5 clk cpu0 IT (0) 00001000 00000000 A svc : nop\n\
+                    8 clk cpu0 R r0 00000001\n\
+                    8 clk cpu0 IT (1) 00001004 00000000 A svc : nop\n\
+                    9 clk cpu0 IT (2) 00001008 00000000 A svc : nop\n";
+        let [write, third] = ["R r0", "9 clk"].map(|part| text.find(part).unwrap());
+        assert_eq!(boundary(Format::Tarmac, text.as_bytes(), write), third);
+    }
 
     #[test]
     fn nothing_is_lost_and_lines_stay_whole() {
