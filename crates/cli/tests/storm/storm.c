@@ -100,7 +100,7 @@ static void *shoot(void *argument) {
         /* What has been missed is made up for, but not where the process stood for long. */
         clock_gettime(CLOCK_MONOTONIC, &now);
         struct timespec latest = next;
-        later(&latest, 20000000);
+        later(&latest, 1000000000);
         if (latest.tv_sec < now.tv_sec || (latest.tv_sec == now.tv_sec && latest.tv_nsec < now.tv_nsec)) {
             next = now;
             later(&next, 100000);
