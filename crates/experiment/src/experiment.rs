@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tracewire_agent_expr::Evaluation;
-use tracewire_jump_pad::Losses;
 use tracewire_tracefile::{
     Address, FrameFormat, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
     TracepointUsage, VariableDefinition, VariableNumber,
@@ -12,7 +11,7 @@ use tracewire_tracefile::{
 use crate::collect::Collector;
 use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};
 use crate::mechanism::{Mechanism, Served};
-use crate::pads::Pads;
+use crate::pads::{Losses, Pads};
 use crate::pieces::{Missing, Pieces};
 use crate::plan::Plan;
 use crate::stepping::Stepping;
@@ -131,7 +130,9 @@ pub struct Experiment<S> {
     /// Why there are no pads in this run.
     pub(crate) no_pads: Option<String>,
     /// What was lost with the pads that are no more.
-    pub(crate) past_losses: (Losses, u64),
+    pub(crate) past_losses: Losses,
+    /// What was given up for newer frames there.
+    pub(crate) past_dropped: u64,
     pub(crate) served: HashMap<Address, Served>,
     /// What an address was served by when it last was.
     pub(crate) last_served: HashMap<Address, Served>,
@@ -167,7 +168,8 @@ impl<S: FrameStore> Experiment<S> {
             fast_may_trap: false,
             pads: None,
             no_pads: None,
-            past_losses: (Losses::default(), 0),
+            past_losses: Losses::default(),
+            past_dropped: 0,
             served: HashMap::new(),
             last_served: HashMap::new(),
             stale: BTreeSet::new(),
@@ -355,7 +357,8 @@ impl<S: FrameStore> Experiment<S> {
         {
             return Err(StartError::CannotInstall(errors));
         }
-        self.past_losses = Default::default();
+        self.past_losses = Losses::default();
+        self.past_dropped = 0;
         self.store.clear()?;
         self.variables.reset();
         self.stepping.clear();
@@ -443,7 +446,7 @@ impl<S: FrameStore> Experiment<S> {
             status.stop_reason = None;
         }
         status.frames = Some(self.store.frames());
-        status.frames_created = Some(self.created + self.losses().0.dropped);
+        status.frames_created = Some(self.created + self.dropped());
         status.buffer_size = self.store.size();
         status.buffer_free = self
             .store

@@ -64,6 +64,7 @@ pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Tracepoint, Unreadable};
 pub use marker::{Marked, MarkedHandler, MarkerValue};
 pub use mechanism::{Mechanism, PadCode, PadMaker, PadMemory, PadNews, Served};
+pub use pads::Losses;
 pub use pieces::{FRAME_LIMIT, Missing};
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;
@@ -71,4 +72,4 @@ pub use store::{CircularStore, FrameStore, LinearStore, StoreError};
 pub use target::{
     Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, Target, TargetError,
 };
-pub use tracewire_jump_pad::{Fault, Losses};
+pub use tracewire_jump_pad::Fault;

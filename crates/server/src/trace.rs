@@ -186,8 +186,7 @@ impl Trace {
         }
         status.disconnected = Some(self.disconnected);
         // GDB has no number for them, but shows the words.
-        let (losses, torn) = self.experiment.losses();
-        let lost = losses.lost + losses.too_long + torn;
+        let lost = self.experiment.losses().all();
         if lost > 0 && status.stop_reason == Some(StopReason::Command) {
             let words = format!("{lost} hits were lost");
             match &mut status.stop_text {

@@ -360,7 +360,7 @@ impl Recording {
         );
         let tracepoints = describe::tracepoints(&self.experiment, &self.past);
         let missing = missing(&self.experiment, &self.past);
-        let (losses, torn) = self.experiment.losses();
+        let losses = self.experiment.losses();
         let written = description
             .map_err(anyhow::Error::from)
             .and_then(|description| self.experiment.into_store().finish(&description));
@@ -381,7 +381,6 @@ impl Recording {
             ever_placed: self.ever_placed,
             attached_to: (!self.spawned).then_some(process),
             losses,
-            torn,
         };
         match failure {
             None => Ok(report),

@@ -27,8 +27,6 @@ pub struct Report {
     pub attached_to: Option<ThreadId>,
     /// Frames that pads could not keep.
     pub losses: tracewire_experiment::Losses,
-    /// Frames that were begun in pads and never finished.
-    pub torn: u64,
 }
 
 /// Why the run is over.
@@ -182,13 +180,19 @@ impl Report {
                 hits.join(", ")
             }
         ));
+        let losses = &self.losses;
         for (count, why) in [
             (
-                self.losses.lost,
+                losses.ring_full,
                 "the program was faster than this could read",
             ),
-            (self.losses.too_long, "they were too long"),
-            (self.torn, "they were never finished"),
+            (
+                losses.ring_held,
+                "the rings were full behind a frame whose thread had not finished it",
+            ),
+            (losses.too_long, "they were too long"),
+            (losses.without_stack, "their threads had no stack left"),
+            (losses.torn, "they were never finished"),
         ] {
             if count > 0 {
                 warn(format_args!("{} lost: {why}", words::count(count, "frame")));

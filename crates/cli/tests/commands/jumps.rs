@@ -180,3 +180,48 @@ fn bad_pointers_harm_nobody() {
         "{status}"
     );
 }
+
+/// Calls a function ten times where the stack ends just below, with no page behind, and five times where it does not.
+const CRAMPED: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+__attribute__ ((noinline, used)) long leaf (long n) { return n * 2 + 1; }
+static long leaf_on (char *top, long n)
+{
+  long result;
+  __asm__ volatile ("mov %%rsp, %%rbx\n\tmov %2, %%rsp\n\tcall leaf\n\tmov %%rbx, %%rsp"
+                    : "=a" (result) : "D" (n), "r" (top)
+                    : "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
+  return result;
+}
+int main (void)
+{
+  long sum = 0;
+  char *pages = mmap (0, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect (pages, 4096, PROT_NONE);
+  for (int i = 0; i < 10; i++)
+    sum += leaf_on (pages + 4096 + 64, i);
+  for (int i = 0; i < 5; i++)
+    sum += leaf_on (pages + 3 * 4096 - 64, i);
+  printf ("%ld\n", sum);
+  return 0;
+}
+"#;
+
+/// A hit at the end of a stack is lost, which is said, and the program goes on.
+#[test]
+fn a_thread_without_stack_loses_its_hits() {
+    let built = Built::new(CRAMPED, &["-O1"]);
+    let done = ran(tracewire()
+        .current_dir(built.folder.path())
+        .args(["record", "--mechanism", "jump", "-o", "out.tf"])
+        .args(["-t", "leaf : collect n", "--"])
+        .arg(&built.program)
+        .output()
+        .expect("tracewire runs"))
+    .code(0)
+    .says(&["10 frames lost: their threads had no stack left"]);
+    assert_eq!(done.stdout, "125\n");
+    assert_eq!(built.info()["frames"], 5, "{}", done.stderr);
+}

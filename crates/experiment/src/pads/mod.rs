@@ -1,25 +1,26 @@
-//! Tracepoints that the program serves by itself, in pads, and the frames that come from there.
+//! Tracepoints that the program serves by itself, in pads.
+
+mod frames;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_jump_pad::{
-    Losses, Pad, PadFrame, PadOptions, PadStop, PadTracepoint, PadVariable, RingReader,
-    SharedLayout, SharedSizes, WhenFull, compile,
+    Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes, WhenFull,
+    compile,
 };
-use tracewire_tracefile::{
-    Action, Address, StopReason, TracepointDefinition, TracepointKind, VariableNumber,
-};
+use tracewire_tracefile::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
 use crate::experiment::{Experiment, Registers, Tracepoint, Unreadable};
 use crate::mechanism::{Mechanism, PadCode, PadMaker, PadMemory, Served};
-use crate::pieces::Missing;
 use crate::stepping::Key;
-use crate::store::{FrameStore, StoreError};
+use crate::store::FrameStore;
 use crate::target::{Target, TargetError};
 use crate::variables::Builtin;
+
+pub use frames::Losses;
 
 /// What the pads of a run share.
 #[derive(Debug)]
@@ -37,9 +38,6 @@ pub(crate) struct Pads {
     taken: Instant,
 }
 
-/// How long rings that drop their oldest frames may be left alone: taking frames that others would soon replace costs
-/// the program the cpu, and only a thread that died inside a pad needs it before the end.
-const LEFT_ALONE: Duration = Duration::from_secs(1);
 /// How many tracepoint locations may come during a run, beside those there are at its start.
 const SPARE_TRACEPOINTS: u32 = 4096;
 /// How many variables may.
@@ -83,22 +81,6 @@ impl<S: FrameStore> Experiment<S> {
     pub(crate) fn serve(&mut self, address: Address, by: Served) {
         self.last_served.insert(address, by.clone());
         self.served.insert(address, by);
-    }
-
-    /// Frames that pads could not keep, and those that were begun and never finished.
-    #[must_use]
-    pub fn losses(&self) -> (Losses, u64) {
-        self.pads.as_ref().map_or(self.past_losses, |pads| {
-            let now = pads.memory.shared.losses();
-            let (past, torn) = self.past_losses;
-            let without_stack = pads.memory.news.without_stack.load(Ordering::Relaxed);
-            let sum = Losses {
-                lost: past.lost + now.lost + without_stack,
-                dropped: past.dropped + now.dropped,
-                too_long: past.too_long + now.too_long,
-            };
-            (sum, torn + pads.torn)
-        })
     }
 
     /// Puts a tracepoint in by the best means that are allowed.
@@ -340,136 +322,6 @@ impl<S: FrameStore> Experiment<S> {
         SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
     }
 
-    /// Takes what pads have collected into the buffer, and notices when a pad has ended the run. Gives how much of a
-    /// ring that has taken.
-    pub fn look(&mut self) -> f64 {
-        let bytes = self.take_frames(false);
-        let Some(pads) = &self.pads else { return 0.0 };
-        let filled = bytes as f64 / pads.memory.shared.layout().sizes().ring_bytes as f64;
-        self.notice_stop();
-        filled
-    }
-
-    /// As [`look`](Self::look), now and then while the program runs, where nobody waits for the frames.
-    pub(crate) fn attend(&mut self) -> f64 {
-        let Some(pads) = &self.pads else { return 0.0 };
-        let shared = &pads.memory.shared;
-        let overwrites = shared.layout().sizes().when_full == WhenFull::Overwrite;
-        if !overwrites || pads.taken.elapsed() >= LEFT_ALONE {
-            return self.look();
-        }
-        shared.keep_time();
-        self.notice_stop();
-        0.0
-    }
-
-    fn notice_stop(&mut self) {
-        let Some(pads) = &self.pads else { return };
-        if !self.running {
-            return;
-        }
-        let Some(stop) = pads.memory.shared.stopped() else {
-            return;
-        };
-        // Whatever was made before the stop was told.
-        self.take_frames(false);
-        let Some(pads) = &self.pads else { return };
-        let shared = &pads.memory.shared;
-        let number = |block: u32| {
-            let key = usize::try_from(block)
-                .ok()
-                .and_then(|block| pads.blocks.get(block));
-            key.map(|(number, _)| *number)
-        };
-        let now = shared.microseconds(tracewire_jump_pad::counter());
-        let (reason, text, number) = match stop {
-            PadStop::Full => (StopReason::Full, None, None),
-            PadStop::PassCount(block) => (StopReason::PassCount, None, number(block)),
-            PadStop::Error(block) => {
-                let text = shared.error().and_then(|error| {
-                    let (_, address) = pads.blocks.get(usize::try_from(block).ok()?)?;
-                    pads.code.get(address)?.error_text(&error)
-                });
-                (StopReason::Error, text, number(block))
-            }
-            PadStop::Told => return,
-        };
-        self.end(reason, text, number, now);
-    }
-
-    /// Takes frames from the rings; at last also those that nobody will finish. Gives how many bytes that were.
-    fn take_frames(&mut self, last: bool) -> u64 {
-        let Some(mut pads) = self.pads.take() else {
-            return 0;
-        };
-        let shared = &pads.memory.shared;
-        let mut bytes = 0;
-        let mut failure = None;
-        let mut take = |frame: PadFrame<'_>| {
-            if failure.is_some() {
-                return;
-            }
-            if let Err(error) = self.store.append(frame.bytes) {
-                failure = Some(error);
-                return;
-            }
-            self.created += 1;
-            bytes += frame.bytes.len() as u64;
-            let block = usize::try_from(frame.tracepoint).ok();
-            let Some(key) = block.and_then(|block| pads.blocks.get(block)) else {
-                return;
-            };
-            let index = self.places.get(&key.1).into_iter().flatten().find(|index| {
-                self.tracepoints
-                    .get(**index)
-                    .is_some_and(|tracepoint| tracepoint.definition.number == key.0)
-            });
-            if let Some(tracepoint) = index.and_then(|index| self.tracepoints.get_mut(*index)) {
-                tracepoint.pad_hits += 1;
-                tracepoint.usage.bytes += frame.bytes.len() as u64;
-            }
-        };
-        let drained = if last {
-            pads.reader.finish(shared, &mut take)
-        } else {
-            pads.reader.drain(shared, &mut take)
-        };
-        pads.taken = Instant::now();
-        pads.torn += drained.torn;
-        pads.dropped.resize(pads.blocks.len(), 0);
-        for (block, (key, known)) in (0..).zip(pads.blocks.iter().zip(&mut pads.dropped)) {
-            let counts = shared.counts(block);
-            let dropped = counts
-                .dropped
-                .saturating_sub(std::mem::replace(known, counts.dropped));
-            if counts.missing == 0 && counts.passes == 0 && dropped == 0 {
-                continue;
-            }
-            if let Some(index) = self.index(*key)
-                && let Some(tracepoint) = self.tracepoints.get_mut(index)
-            {
-                if tracepoint.definition.pass_count == 0 {
-                    tracepoint.pad_hits += dropped;
-                } else {
-                    tracepoint.pad_hits = tracepoint.pad_hits.max(counts.passes);
-                }
-                tracepoint.pad_missing = Missing {
-                    count: counts.missing,
-                    first: counts.first_missing,
-                };
-            }
-        }
-        let now = shared.microseconds(tracewire_jump_pad::counter());
-        self.pads = Some(pads);
-        match failure {
-            None => {}
-            Some(_) if !self.running => {}
-            Some(StoreError::Full) => self.end(StopReason::Full, None, None, now),
-            Some(error) => self.end(StopReason::Error, Some(error.to_string()), None, now),
-        }
-        bytes
-    }
-
     /// Has pads do nothing from now on.
     pub(crate) fn quiet_pads(&self) {
         if let Some(pads) = &self.pads {
@@ -486,17 +338,6 @@ impl<S: FrameStore> Experiment<S> {
                 .and_then(|index| self.tracepoints.get(index))
                 .is_some_and(|tracepoint| tracepoint.definition.enabled);
             pads.memory.shared.set_enabled(block, enabled);
-        }
-    }
-
-    /// No pad runs any more: takes the last frames, and the variables back.
-    pub(crate) fn give_pads_up(&mut self) {
-        self.take_frames(true);
-        self.past_losses = self.losses();
-        self.variables.unshare();
-        self.pads = None;
-        for tracepoint in &mut self.tracepoints {
-            tracepoint.fold_pads();
         }
     }
 

@@ -1,0 +1,227 @@
+//! The frames that pads have made: taken from the rings into the buffer, counted where they could not be kept.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tracewire_jump_pad::{PadFrame, PadStop, WhenFull};
+use tracewire_tracefile::StopReason;
+
+use super::Pads;
+use crate::experiment::Experiment;
+use crate::pieces::Missing;
+use crate::store::{FrameStore, StoreError};
+
+/// Frames that pads began, or would have made, and that are in no buffer, by what they were lost for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// The program made them faster than they were read, and the ring of its cpu was full.
+    pub ring_full: u64,
+    /// The ring drops its oldest frames, and the oldest was one that its thread had not finished.
+    pub ring_held: u64,
+    /// They were longer than pads make them.
+    pub too_long: u64,
+    /// The thread had no stack left for a pad.
+    pub without_stack: u64,
+    /// They were begun and never finished.
+    pub torn: u64,
+}
+
+impl Losses {
+    /// How many that are in all.
+    #[must_use]
+    pub const fn all(&self) -> u64 {
+        self.ring_full + self.ring_held + self.too_long + self.without_stack + self.torn
+    }
+
+    const fn and(self, other: &Self) -> Self {
+        Self {
+            ring_full: self.ring_full + other.ring_full,
+            ring_held: self.ring_held + other.ring_held,
+            too_long: self.too_long + other.too_long,
+            without_stack: self.without_stack + other.without_stack,
+            torn: self.torn + other.torn,
+        }
+    }
+}
+
+impl Pads {
+    fn losses(&self) -> Losses {
+        let shared = &self.memory.shared;
+        let in_rings = shared.losses();
+        let (ring_full, ring_held) = match shared.layout().sizes().when_full {
+            WhenFull::Overwrite => (0, in_rings.lost),
+            WhenFull::Stop | WhenFull::Wait => (in_rings.lost, 0),
+        };
+        Losses {
+            ring_full,
+            ring_held,
+            too_long: in_rings.too_long,
+            without_stack: self.memory.news.without_stack.load(Ordering::Relaxed),
+            torn: self.torn,
+        }
+    }
+}
+
+/// How long rings that drop their oldest frames may be left alone: taking frames that others would soon replace costs
+/// the program the cpu, and only a thread that died inside a pad needs it before the end.
+const LEFT_ALONE: Duration = Duration::from_secs(1);
+impl<S: FrameStore> Experiment<S> {
+    /// The frames of this run that pads could not keep.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        self.pads.as_ref().map_or(self.past_losses, |pads| {
+            self.past_losses.and(&pads.losses())
+        })
+    }
+
+    /// How many frames pads gave up for newer ones.
+    pub(crate) fn dropped(&self) -> u64 {
+        let now = self
+            .pads
+            .as_ref()
+            .map_or(0, |pads| pads.memory.shared.losses().dropped);
+        self.past_dropped + now
+    }
+
+    /// Takes what pads have collected into the buffer, and notices when a pad has ended the run. Gives how much of a
+    /// ring that has taken.
+    pub fn look(&mut self) -> f64 {
+        let bytes = self.take_frames(false);
+        let Some(pads) = &self.pads else { return 0.0 };
+        let filled = bytes as f64 / pads.memory.shared.layout().sizes().ring_bytes as f64;
+        self.notice_stop();
+        filled
+    }
+
+    /// As [`look`](Self::look), now and then while the program runs, where nobody waits for the frames.
+    pub(crate) fn attend(&mut self) -> f64 {
+        let Some(pads) = &self.pads else { return 0.0 };
+        let shared = &pads.memory.shared;
+        let overwrites = shared.layout().sizes().when_full == WhenFull::Overwrite;
+        if !overwrites || pads.taken.elapsed() >= LEFT_ALONE {
+            return self.look();
+        }
+        shared.keep_time();
+        self.notice_stop();
+        0.0
+    }
+
+    fn notice_stop(&mut self) {
+        let Some(pads) = &self.pads else { return };
+        if !self.running {
+            return;
+        }
+        let Some(stop) = pads.memory.shared.stopped() else {
+            return;
+        };
+        // Whatever was made before the stop was told.
+        self.take_frames(false);
+        let Some(pads) = &self.pads else { return };
+        let shared = &pads.memory.shared;
+        let number = |block: u32| {
+            let key = usize::try_from(block)
+                .ok()
+                .and_then(|block| pads.blocks.get(block));
+            key.map(|(number, _)| *number)
+        };
+        let now = shared.microseconds(tracewire_jump_pad::counter());
+        let (reason, text, number) = match stop {
+            PadStop::Full => (StopReason::Full, None, None),
+            PadStop::PassCount(block) => (StopReason::PassCount, None, number(block)),
+            PadStop::Error(block) => {
+                let text = shared.error().and_then(|error| {
+                    let (_, address) = pads.blocks.get(usize::try_from(block).ok()?)?;
+                    pads.code.get(address)?.error_text(&error)
+                });
+                (StopReason::Error, text, number(block))
+            }
+            PadStop::Told => return,
+        };
+        self.end(reason, text, number, now);
+    }
+
+    /// Takes frames from the rings; at last also those that nobody will finish. Gives how many bytes that were.
+    fn take_frames(&mut self, last: bool) -> u64 {
+        let Some(mut pads) = self.pads.take() else {
+            return 0;
+        };
+        let shared = &pads.memory.shared;
+        let mut bytes = 0;
+        let mut failure = None;
+        let mut take = |frame: PadFrame<'_>| {
+            if failure.is_some() {
+                return;
+            }
+            if let Err(error) = self.store.append(frame.bytes) {
+                failure = Some(error);
+                return;
+            }
+            self.created += 1;
+            bytes += frame.bytes.len() as u64;
+            let block = usize::try_from(frame.tracepoint).ok();
+            let Some(key) = block.and_then(|block| pads.blocks.get(block)) else {
+                return;
+            };
+            let index = self.places.get(&key.1).into_iter().flatten().find(|index| {
+                self.tracepoints
+                    .get(**index)
+                    .is_some_and(|tracepoint| tracepoint.definition.number == key.0)
+            });
+            if let Some(tracepoint) = index.and_then(|index| self.tracepoints.get_mut(*index)) {
+                tracepoint.pad_hits += 1;
+                tracepoint.usage.bytes += frame.bytes.len() as u64;
+            }
+        };
+        let drained = if last {
+            pads.reader.finish(shared, &mut take)
+        } else {
+            pads.reader.drain(shared, &mut take)
+        };
+        pads.taken = Instant::now();
+        pads.torn += drained.torn;
+        pads.dropped.resize(pads.blocks.len(), 0);
+        for (block, (key, known)) in (0..).zip(pads.blocks.iter().zip(&mut pads.dropped)) {
+            let counts = shared.counts(block);
+            let dropped = counts
+                .dropped
+                .saturating_sub(std::mem::replace(known, counts.dropped));
+            if counts.missing == 0 && counts.passes == 0 && dropped == 0 {
+                continue;
+            }
+            if let Some(index) = self.index(*key)
+                && let Some(tracepoint) = self.tracepoints.get_mut(index)
+            {
+                if tracepoint.definition.pass_count == 0 {
+                    tracepoint.pad_hits += dropped;
+                } else {
+                    tracepoint.pad_hits = tracepoint.pad_hits.max(counts.passes);
+                }
+                tracepoint.pad_missing = Missing {
+                    count: counts.missing,
+                    first: counts.first_missing,
+                };
+            }
+        }
+        let now = shared.microseconds(tracewire_jump_pad::counter());
+        self.pads = Some(pads);
+        match failure {
+            None => {}
+            Some(_) if !self.running => {}
+            Some(StoreError::Full) => self.end(StopReason::Full, None, None, now),
+            Some(error) => self.end(StopReason::Error, Some(error.to_string()), None, now),
+        }
+        bytes
+    }
+
+    /// No pad runs any more: takes the last frames, and the variables back.
+    pub(crate) fn give_pads_up(&mut self) {
+        self.take_frames(true);
+        self.past_losses = self.losses();
+        self.past_dropped = self.dropped();
+        self.variables.unshare();
+        self.pads = None;
+        for tracepoint in &mut self.tracepoints {
+            tracepoint.fold_pads();
+        }
+    }
+}
