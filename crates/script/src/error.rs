@@ -137,6 +137,14 @@ pub enum Problem {
     /// An expression that cannot be compiled.
     #[error("{0}")]
     Expression(String),
+    /// An expression that cannot be compiled at one of the locations that a tracepoint has.
+    #[error("at {location}: {reason}")]
+    ExpressionThere {
+        /// Why not.
+        reason: String,
+        /// Which one.
+        location: String,
+    },
 }
 
 fn suggestion(names: &[String]) -> String {

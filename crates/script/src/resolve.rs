@@ -180,7 +180,15 @@ impl Resolver {
                             location,
                         });
                     }
-                    Err(error) => {
+                    Err(mut error) => {
+                        if let Problem::Expression(reason) = &error.problem
+                            && everywhere.len() > 1
+                        {
+                            error.problem = Problem::ExpressionThere {
+                                reason: reason.clone(),
+                                location: location.to_string(),
+                            };
+                        }
                         if !resolution.problems.contains(&error) {
                             resolution.problems.push(error);
                         }

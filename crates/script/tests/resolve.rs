@@ -176,6 +176,34 @@ fn a_library_that_comes_and_goes_gives_its_locations_again() {
     assert_eq!(again.placed.len(), 1);
 }
 
+/// A library may have a function of the same name, with other arguments: it is said where the script does not fit.
+#[test]
+fn an_expression_for_one_location_only_names_the_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = build(directory.path(), "sample", &sample(), &["-O0"]);
+    let source = directory.path().join("other.c");
+    std::fs::write(&source, "int handle (int n) { return n + 1; }\n").expect("written");
+    let library = build(directory.path(), "other.so", &source, &["-shared", "-fPIC"]);
+    let mut symbols = Symbols::new();
+    symbols.add_module(&program, 0).expect("a program");
+    let mut resolver = resolver("trace handle if depth < 3\n");
+    assert!(resolver.resolve(&symbols).problems.is_empty());
+    symbols
+        .add_module(&library, 0x7f00_0000_0000)
+        .expect("a library");
+    let resolution = resolver.resolve(&symbols);
+    let [problem] = &resolution.problems[..] else {
+        panic!("{resolution:?}")
+    };
+    let shown = problem.to_string();
+    assert!(shown.starts_with("t.gdb:1:17: at 0x7f0000001"), "{shown}");
+    assert!(shown.contains(" in handle ("), "{shown}");
+    assert!(
+        shown.contains("other.c:1): No symbol \"depth\" in current context."),
+        "{shown}"
+    );
+}
+
 #[test]
 fn what_is_optimized_out_is_left_out_and_said() {
     let directory = tempfile::tempdir().expect("a directory");

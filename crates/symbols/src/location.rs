@@ -1,5 +1,7 @@
 //! What a location resolves to.
 
+use std::fmt::{self, Write};
+
 use tracewire_tracefile::Address;
 
 use crate::module::ModuleId;
@@ -19,6 +21,34 @@ pub struct ResolvedLocation {
     pub module: ModuleId,
     /// For a marker: its arguments and its semaphore.
     pub marker: Option<Box<Marker>>,
+}
+
+/// `ADDRESS in FUNCTION (FILE:LINE)`, as far as it is known. Control characters, which names from a file may have in
+/// them, are shown and not sent.
+impl fmt::Display for ResolvedLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.address)?;
+        if let Some(function) = &self.function {
+            f.write_str(" in ")?;
+            write_printable(f, function)?;
+        }
+        if let Some(file) = &self.file {
+            f.write_str(" (")?;
+            write_printable(f, file.strip_prefix("./").unwrap_or(file))?;
+            write!(f, ":{})", self.line)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_printable(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|character| {
+        if character.is_control() {
+            write!(f, "{}", character.escape_default())
+        } else {
+            f.write_char(character)
+        }
+    })
 }
 
 /// A SystemTap marker (`sys/sdt.h`), as the `.note.stapsdt` section gives it.

@@ -94,19 +94,12 @@ pub fn placed(placed: &[Placed]) {
 }
 
 fn where_it_is(placed: &Placed) -> String {
-    let location = &placed.location;
-    let mut text = placed.definition.address.to_string();
-    if let Some(function) = &location.function {
-        text.push_str(&format!(" in {}", words::printable(function)));
-    }
-    if let Some(file) = &location.file {
-        let file = file.strip_prefix("./").unwrap_or(file);
-        text.push_str(&format!(" ({}:{})", words::printable(file), location.line));
-    }
-    if !placed.definition.enabled {
-        text.push_str(", disabled");
-    }
-    text
+    let state = if placed.definition.enabled {
+        ""
+    } else {
+        ", disabled"
+    };
+    format!("{}{state}", placed.location)
 }
 
 /// Says what serves tracepoints that have been put in at these addresses.
