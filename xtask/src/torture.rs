@@ -141,7 +141,7 @@ fn jumps(arguments: &Jumps) -> Result<()> {
     workspace::run(&mut test)?;
     let mut test = workspace::cargo("test");
     test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
-        .args(["jumps::", "killed::", "--", "--nocapture"])
+        .args(["--", "--nocapture", "jumps::", "killed::"])
         .env("TRACEWIRE_KILL_TIMES", arguments.kills.to_string())
         .env("TRACEWIRE_KILL_SEED", arguments.seed.to_string())
         .env("TRACEWIRE_WILD_SEED", arguments.seed.to_string());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use tracewire_tracefile::{Architecture, IndexCache, StandardRegisters, TraceFile};
+use tracewire_tracefile::{Architecture, IndexCache, OpenError, StandardRegisters, TraceFile};
 use tracewire_views::{Program, settle_architecture};
 
 /// What `--architecture` takes, listed by help.
@@ -58,11 +58,14 @@ pub fn trace_file(path: &Path) -> anyhow::Result<TraceFile> {
         Some(cache) => TraceFile::open_cached(path, &cache),
         None => TraceFile::open(path),
     };
-    opened.with_context(|| {
-        format!(
-            "{shown} cannot be used; expected a file that `tracewire record` or GDB's `tsave` wrote"
-        )
-    })
+    match opened {
+        // Whatever takes a trace file has looked for an execution trace first.
+        Err(OpenError::Header) => anyhow::bail!(
+            "{shown} cannot be used: it is no trace file, as `tracewire record` and GDB's `tsave` write it, and no execution \
+             trace (QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form)"
+        ),
+        opened => opened.with_context(|| format!("{shown} cannot be used")),
+    }
 }
 
 /// Finds the program's symbols, and says on stderr what is missing.
