@@ -67,41 +67,41 @@ pub enum Error {
     #[error("process {0} has ended")]
     Ended(ThreadId),
     /// The kernel refused something.
-    #[error("{call} failed for process {process}: {}", .source.desc())]
+    #[error("{call} failed for process {process}: {}", .reason.desc())]
     System {
         /// The system call.
         call: &'static str,
         /// For which process or thread.
         process: ThreadId,
         /// The kernel's reason.
-        source: Errno,
+        reason: Errno,
     },
     /// A file below `/proc` could not be read.
-    #[error("{file} of process {process}: {source}")]
+    #[error("{file} of process {process}: {reason}")]
     Proc {
         /// Which file.
         file: &'static str,
         /// Of which process.
         process: ThreadId,
         /// Why.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
 impl Error {
-    pub(crate) fn system(call: &'static str, process: i32, source: Errno) -> Self {
+    pub(crate) fn system(call: &'static str, process: i32, reason: Errno) -> Self {
         Self::System {
             call,
             process: thread_id(process),
-            source,
+            reason,
         }
     }
 
-    pub(crate) fn proc(file: &'static str, process: i32, source: io::Error) -> Self {
+    pub(crate) fn proc(file: &'static str, process: i32, reason: io::Error) -> Self {
         Self::Proc {
             file,
             process: thread_id(process),
-            source,
+            reason,
         }
     }
 }

@@ -16,12 +16,12 @@ const LARGEST: u64 = 4 << 30;
 #[non_exhaustive]
 pub enum ImageError {
     /// The file cannot be read.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {reason}", path = .path.display())]
     Read {
         /// Which.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// It is larger than anyone's program.
     #[error("{path}: {size} bytes are too many for a program", path = .path.display())]
@@ -102,9 +102,9 @@ impl Image {
 
     /// Reads a file, to stand where it was linked to stand.
     pub(super) fn read(path: &Path) -> Result<Self, ImageError> {
-        let cannot_read = |source| ImageError::Read {
+        let cannot_read = |reason| ImageError::Read {
             path: path.to_owned(),
-            source,
+            reason,
         };
         let size = std::fs::metadata(path).map_err(cannot_read)?.len();
         if size > LARGEST {

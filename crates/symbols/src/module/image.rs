@@ -62,9 +62,9 @@ enum Compression {
 impl Image {
     /// Reads a regular file.
     pub(crate) fn read(path: &Path) -> Result<Self, SymbolError> {
-        let cannot_read = |source| SymbolError::Read {
+        let cannot_read = |reason| SymbolError::Read {
             path: path.to_owned(),
-            source,
+            reason,
         };
         let metadata = std::fs::metadata(path).map_err(cannot_read)?;
         if !metadata.is_file() {
