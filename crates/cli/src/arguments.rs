@@ -133,13 +133,14 @@ THE LANGUAGE
         end
       end
       passcount 100
-  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER/MARKER with strace. One that is not there yet waits \
+  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER:NAME for a marker (with strace in a script). One that is not there yet waits \
 for the library that has it.
 
   A SPEC is LOCATION [if COND] [: collect LIST]. The colon has a blank behind it, so that ns::function and file.c:12 \
 stay whole; the word collect may be left out, and /s before the list collects strings. Quote the whole for the shell.
 
-  In both, LIST is $regs, $args, $locals, $_ret, $rax, or any C expression: j->name, *j, table[2].x, *p@n.
+  In both, LIST is $regs, $args, $locals, $_ret, $rax, or any C expression: j->name, *j, table[2].x, *p@n. At a \
+marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text.
 
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
@@ -150,6 +151,7 @@ Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
   tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
   tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
+  tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
 
 #[derive(Args, Debug)]

@@ -94,7 +94,7 @@ fn event_names(file: &TraceFile) -> HashMap<TracepointNumber, String> {
     let mut names = HashMap::new();
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
-        if let Some(at) = &definition.source.at {
+        if let Some(at) = definition.source.location() {
             names.entry(definition.number).or_insert_with(|| {
                 let shown: String = at.chars().take(MAX_TITLE).collect();
                 Value::from(shown).to_string()

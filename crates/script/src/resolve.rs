@@ -274,6 +274,8 @@ impl Compiler<'_> {
             actions: self.actions(&every)?,
             step_actions,
             source: SourceStrings {
+                marker: (tracepoint.kind == ScriptTracepointKind::Marker)
+                    .then(|| tracepoint.location.text().to_owned()),
                 at: Some(self.at(tracepoint)),
                 condition: tracepoint
                     .condition
@@ -288,7 +290,8 @@ impl Compiler<'_> {
     fn at(&self, tracepoint: &ScriptTracepoint) -> String {
         let text = tracepoint.location.text();
         if tracepoint.kind == ScriptTracepointKind::Marker {
-            return format!("-m {text}");
+            // `-m NAME` ends GDB's reading of a trace file.
+            return format!("*{}", self.address);
         }
         let is_name = |text: &str| {
             text.split("::")

@@ -313,7 +313,8 @@ impl Trace {
         let first = packet.start == 0;
         let source = &mut definition.source;
         let commands: usize = source.commands.iter().map(String::len).sum();
-        let others = source.at.iter().chain(&source.condition).map(String::len);
+        let others = [&source.at, &source.condition, &source.marker];
+        let others = others.into_iter().flatten().map(String::len);
         if commands + others.sum::<usize>() + text.len() > MOST_WORDS
             || source.commands.len() >= MOST_ACTIONS
         {
@@ -322,6 +323,7 @@ impl Trace {
         let place = match packet.kind {
             SourceKind::At => source.at.get_or_insert_default(),
             SourceKind::Condition => source.condition.get_or_insert_default(),
+            SourceKind::Marker => source.marker.get_or_insert_default(),
             SourceKind::Command => {
                 if first || source.commands.is_empty() {
                     source.commands.push(String::new());

@@ -52,6 +52,8 @@
 //!
 //! # Expressions and values
 //!
+//! At a marker, `$_probe_argc` and `$_probe_arg0` to `$_probe_arg11` are what GDB has them for.
+//!
 //! An expression is read in the language of its place, C, C++ or Rust, and every name in it looked up once. From
 //! there it goes two ways. [`compile_condition`] and [`ActionList`] bring it down to 64-bit computations, folded and
 //! written as agent expression bytecode: what the target needs to know at a hit. [`evaluate`] works it out from a
@@ -75,7 +77,6 @@ mod function;
 mod location;
 mod location_expression;
 mod lookup;
-mod marker_argument;
 mod module;
 mod registers;
 mod resolve;
@@ -88,8 +89,8 @@ mod variables;
 
 pub use error::{LocationError, SymbolError};
 pub use expression::{
-    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Variables, Warning,
-    compile_collect, compile_condition, compile_teval, gdb_can_collect, split_items,
+    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, MarkerArgument, Variables,
+    Warning, compile_collect, compile_condition, compile_teval, gdb_can_collect, split_items,
 };
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
 pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};
@@ -97,7 +98,6 @@ pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
     VariableLocation,
 };
-pub use marker_argument::MarkerArgument;
 pub use module::{ModuleId, ModuleInfo, Segment};
 pub use registers::{dwarf_register, gdb_register};
 pub use scope::{ScopeVariables, Variable, VariableKind};

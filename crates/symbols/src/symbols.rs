@@ -173,17 +173,19 @@ impl Symbols {
     #[must_use]
     pub fn markers(&self) -> Vec<Marker> {
         let markers = |module: &Module| {
-            let one = |note: &MarkerNote| Marker {
-                provider: note.provider.clone(),
-                name: note.name.clone(),
-                address: module.biased(note.address),
-                arguments: note.arguments.clone(),
-                semaphore: note.semaphore.map(|address| module.biased(address)),
-                module: module.info.id,
-            };
+            let one = |note| marker(module, note);
             module.markers().iter().map(one).collect::<Vec<_>>()
         };
         self.loaded().flat_map(markers).collect()
+    }
+
+    /// The marker at an address; the first one where there are several.
+    #[must_use]
+    pub fn marker_at(&self, address: Address) -> Option<Marker> {
+        let module = self.module_with(address)?;
+        let is_there = |note: &&MarkerNote| module.biased(note.address) == address;
+        let note = module.markers().iter().find(is_there)?;
+        Some(marker(module, note))
     }
 
     /// The source place of an address; `None` when no module has the address or nothing is known of it.
@@ -339,6 +341,17 @@ impl Symbols {
             }
         }
         files.into_iter().collect()
+    }
+}
+
+fn marker(module: &Module, note: &MarkerNote) -> Marker {
+    Marker {
+        provider: note.provider.clone(),
+        name: note.name.clone(),
+        address: module.biased(note.address),
+        arguments: note.arguments.clone(),
+        semaphore: note.semaphore.map(|address| module.biased(address)),
+        module: module.info.id,
     }
 }
 

@@ -3,6 +3,8 @@
 //! These are the pieces of a qTfP/qTsP and a qTfV/qTsV reply, which are also the `tp` and `tsv` lines of a
 //! trace file.
 
+use std::borrow::Cow;
+
 use crate::number::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 
 /// One location of one tracepoint. Several locations of one tracepoint are several definitions of the same
@@ -62,6 +64,20 @@ pub struct SourceStrings {
     pub condition: Option<String>,
     /// The action lines, in order, `while-stepping` and `end` included.
     pub commands: Vec<String>,
+    /// The name of the marker that the location is. `at` is its address then, because GDB 13 ends the reading of a file
+    /// whose location is `-m NAME`, which is what it writes there itself.
+    pub marker: Option<String>,
+}
+
+impl SourceStrings {
+    /// The location for a reader: a marker by its name, as `-m NAME`, else as given.
+    #[must_use]
+    pub fn location(&self) -> Option<Cow<'_, str>> {
+        match (&self.marker, &self.at) {
+            (Some(marker), _) => Some(format!("-m {marker}").into()),
+            (None, at) => at.as_deref().map(Cow::Borrowed),
+        }
+    }
 }
 
 /// One thing to do at a hit.

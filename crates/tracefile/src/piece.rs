@@ -72,6 +72,8 @@ pub enum SourceKind {
     Condition,
     /// `cmd`: one line of the actions.
     Command,
+    /// `marker`: the name of the marker that the location is. A kind of our own, which GDB passes over.
+    Marker,
     /// A kind that GDB 13 does not have.
     Other(String),
 }
@@ -90,6 +92,10 @@ impl PieceContent {
                 kind: SourceKind::Condition,
                 ..
             } => "the condition",
+            Self::Source {
+                kind: SourceKind::Marker,
+                ..
+            } => "the marker",
             Self::Source { .. } => "an action line",
             Self::Usage(_) => "the usage",
         };
@@ -103,6 +109,7 @@ impl SourceKind {
             Self::At => "at",
             Self::Condition => "cond",
             Self::Command => "cmd",
+            Self::Marker => "marker",
             Self::Other(name) => name,
         }
     }
@@ -211,6 +218,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
         b"at" => SourceKind::At,
         b"cond" => SourceKind::Condition,
         b"cmd" => SourceKind::Command,
+        b"marker" => SourceKind::Marker,
         other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
     };
     scanner.colon()?;
@@ -324,6 +332,12 @@ impl TracepointDefinition {
                 .commands
                 .iter()
                 .map(|text| source(SourceKind::Command, text)),
+        );
+        pieces.extend(
+            self.source
+                .marker
+                .iter()
+                .map(|text| source(SourceKind::Marker, text)),
         );
         pieces.extend(usage.map(|usage| piece(PieceContent::Usage(usage))));
         pieces

@@ -119,6 +119,7 @@ impl TracepointTable {
                 match kind {
                     SourceKind::At => source.at = Some(text),
                     SourceKind::Condition => source.condition = Some(text),
+                    SourceKind::Marker => source.marker = Some(text),
                     SourceKind::Command if start == 0 => source.commands.push(text),
                     SourceKind::Command => match source.commands.last_mut() {
                         Some(last) => *last = text,

@@ -1,5 +1,7 @@
 //! What a trace file is and holds, as one JSON object.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use tracewire_script::as_written;
 use tracewire_tracefile::{
@@ -291,7 +293,7 @@ impl From<&Tracepoint> for TracepointInfo {
             actions: actions(&definition.actions),
             step_actions: actions(&definition.step_actions),
             source: SourceInfo {
-                at: definition.source.at.clone(),
+                at: definition.source.location().map(Cow::into_owned),
                 cond: definition.source.condition.clone(),
                 cmds: as_written(&definition.source.commands),
             },

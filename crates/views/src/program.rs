@@ -248,10 +248,10 @@ fn infer_bias(file: &TraceFile, path: &Path) -> Result<u64, ProgramError> {
     let mut found: Vec<(u64, usize)> = Vec::new();
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
-        let Some(at) = &definition.source.at else {
+        let Some(at) = definition.source.location() else {
             continue;
         };
-        let Ok(locations) = symbols.resolve(at, default_file.as_deref()) else {
+        let Ok(locations) = symbols.resolve(&at, default_file.as_deref()) else {
             continue;
         };
         for location in locations {

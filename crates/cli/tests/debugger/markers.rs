@@ -102,6 +102,89 @@ fn markers_are_recorded_by_their_names() {
     );
 }
 
+/// GDB's names for a marker's arguments, in a condition, collected, searched for, and read again by GDB.
+#[test]
+fn arguments_of_markers_have_the_names_that_gdb_gives_them() {
+    let program = Program::build("markers.c", &[]);
+    let run = |command: &mut Command| {
+        let output = command.current_dir(program.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    run(Command::new(TRACEWIRE)
+        .args(["record", "-o", "out.tf", "-t"])
+        .arg(
+            "-m shop:sold if $_probe_arg4 == 0 || $_probe_arg2 < 0 : collect $_probe_argc, $_probe_arg1, \
+             $_probe_arg3, *(char *) $_probe_arg0@4",
+        )
+        .arg("--")
+        .arg(&program.path));
+    let info = run(Command::new(TRACEWIRE).args(["info", "out.tf"]));
+    assert!(
+        info.contains("-m shop:sold (static) if $_probe_arg4 == 0"),
+        "{info}"
+    );
+    // Of twelve sales, three of the second round and the plums of all.
+    let shown = run(Command::new(TRACEWIRE).args(["show", "out.tf"]));
+    let of = |item: &str| {
+        shown
+            .matches(&format!("$_probe_arg0@4 = \"{item}\""))
+            .count()
+    };
+    assert_eq!((of("appl"), of("pear"), of("plum")), (1, 1, 4), "{shown}");
+    assert_eq!(shown.matches("$_probe_argc = 5").count(), 6, "{shown}");
+    assert_eq!(shown.matches("$_probe_arg3 = 127").count(), 4, "{shown}");
+    let found =
+        run(Command::new(TRACEWIRE).args(["find", "out.tf", "--where", "$_probe_arg1 == -5"]));
+    assert_eq!(found.lines().count(), 1, "{found}");
+    let frame = found.trim();
+    // GDB cannot collect what is in a part of a register, as the grade is, and is not asked to.
+    let script = run(Command::new(TRACEWIRE).args(["show", "out.tf", "--gdb"]));
+    std::fs::write(program.folder.path().join("run.gdb"), script).unwrap();
+    let gdb = run(Command::new("gdb")
+        .args(["-nx", "-batch", "-x", "run.gdb"])
+        .args([
+            "-ex",
+            &format!("tfind {frame}"),
+            "-ex",
+            "tdump",
+            "-ex",
+            "info tracepoints",
+        ]));
+    for words in [
+        &format!("Found trace frame {frame}, tracepoint 1"),
+        "$_probe_argc = 5",
+        "$_probe_arg1 = -5",
+        "*(char *) $_probe_arg0@4 = \"pear\"",
+        "static tracepoint keep y",
+    ] {
+        assert!(gdb.contains(words), "{words} in {gdb}");
+    }
+}
+
+/// What the marker does not have, and a place that is none, are told before the program starts.
+#[test]
+fn arguments_that_a_marker_does_not_have_are_refused() {
+    let program = Program::build("markers.c", &[]);
+    for (tracepoint, words) in [
+        (
+            "-m shop:sold if $_probe_arg5 > 0",
+            "Invalid probe argument 5 -- probe has 5 arguments available",
+        ),
+        ("sell : collect $_probe_arg0", "No probe at PC 0x"),
+    ] {
+        let output = Command::new(TRACEWIRE)
+            .args(["record", "-o", "out.tf", "-t", tracepoint, "--"])
+            .arg(&program.path)
+            .current_dir(program.folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+}
+
 #[test]
 fn markers_of_a_file_are_listed() {
     let program = Program::build("markers.c", &[]);

@@ -83,14 +83,14 @@ fn push_environment(text: &mut String, file: &TraceFile) -> std::fmt::Result {
     let mut told = HashSet::new();
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
-        if let Some(at) = &definition.source.at
+        if let Some(at) = definition.source.location()
             && told.insert(definition.number)
         {
             writeln!(
                 text,
                 "\ttracepoint_{} = \"{}\";",
                 definition.number,
-                quoted(at)
+                quoted(&at)
             )?;
         }
     }

@@ -112,6 +112,7 @@ fn piece(piece: &Piece) -> Value {
                 SourceKind::At => "at",
                 SourceKind::Condition => "condition_text",
                 SourceKind::Command => "command",
+                SourceKind::Marker => "marker",
                 SourceKind::Other(_) => "other_text",
             };
             object([(name, String::from_utf8_lossy(bytes).into())])

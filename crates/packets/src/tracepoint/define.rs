@@ -326,6 +326,7 @@ impl SourceString {
             SourceKind::At => "location",
             SourceKind::Condition => "condition",
             SourceKind::Command => "action line",
+            SourceKind::Marker => "marker",
             SourceKind::Other(name) => name,
         };
         format!(

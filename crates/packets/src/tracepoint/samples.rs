@@ -53,6 +53,7 @@ fn source_kind() -> impl Strategy<Value = SourceKind> {
         Just(SourceKind::At),
         Just(SourceKind::Condition),
         Just(SourceKind::Command),
+        Just(SourceKind::Marker),
         "other[a-z]{0,5}".prop_map(SourceKind::Other),
     ]
 }

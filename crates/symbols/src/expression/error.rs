@@ -66,6 +66,17 @@ pub enum ExpressionErrorKind {
         "${0} is not a trace state variable or a register; agent expressions cannot use convenience variables."
     )]
     NoVariable(String),
+    /// `$_probe_arg0` and the like where there is no marker.
+    #[error("No probe at PC {0}")]
+    NoMarker(Address),
+    /// The marker has fewer arguments.
+    #[error("Invalid probe argument {index} -- probe has {count} arguments available")]
+    NoMarkerArgument {
+        /// Which one was asked for, from 0 on.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
     /// The operation does not fit its operands' types.
     #[error("{0}")]
     Type(String),

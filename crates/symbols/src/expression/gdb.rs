@@ -3,7 +3,7 @@
 use tracewire_tracefile::{Address, VariableNumber};
 
 use super::node::{Node, NodeKind};
-use super::register_names::is_only_alias;
+use super::register_names::{is_only_alias, register_size};
 use super::resolve::{StateVariables, resolve};
 use super::scalar::{Scalar, scalar, strip};
 use crate::{ExpressionOperation, Language, Symbols, Type, TypeId, VariableLocation};
@@ -20,6 +20,7 @@ pub fn gdb_can_collect(symbols: &Symbols, pc: Address, text: &str) -> bool {
     let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if let Some(rest) = text.trim().strip_prefix('$')
         && rest.chars().all(name)
+        && !rest.starts_with("_probe_arg")
     {
         // What is no register to GDB but a name for one, it cannot trace.
         return symbols
@@ -42,8 +43,19 @@ impl StateVariables for AnyVariable {
 /// The node's depth was bounded by the parser.
 fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
     let itself = match &node.kind {
+        NodeKind::Register(register, offset) => {
+            // In an expression, a part of a register is a register that GDB "cannot yet trace".
+            let part = scalar(symbols, node.type_id)
+                .as_number()
+                .is_some_and(|(size, _)| {
+                    symbols
+                        .architecture()
+                        .and_then(|machine| register_size(machine, *register))
+                        .is_some_and(|whole| size < whole)
+                });
+            *offset == 0 && !part
+        }
         NodeKind::Integer(_)
-        | NodeKind::Register(..)
         | NodeKind::Variable(..)
         | NodeKind::Function(_)
         | NodeKind::Dereference(_)

@@ -239,6 +239,9 @@ impl Resolver<'_> {
                 span,
             ));
         }
+        if let Some(value) = self.marker_value(name, span) {
+            return value;
+        }
         match self.variables.lookup(name) {
             Some(number) => {
                 let kind = NodeKind::Variable(Rc::from(name), number);

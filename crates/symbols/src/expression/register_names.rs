@@ -188,6 +188,12 @@ pub(crate) fn is_x87(architecture: Architecture, register: RegisterNumber) -> bo
         .is_some_and(|register| register.kind == RegisterKind::X87)
 }
 
+/// How many bytes a register has.
+pub(crate) fn register_size(architecture: Architecture, register: RegisterNumber) -> Option<u64> {
+    let name = register_name(architecture, register)?;
+    Some(named_register(architecture, name)?.size)
+}
+
 /// Whether a register has more than 64 bits.
 pub(crate) fn is_wide(architecture: Architecture, register: RegisterNumber) -> bool {
     register_name(architecture, register).is_some_and(|name| {

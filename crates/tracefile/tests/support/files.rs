@@ -103,12 +103,18 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
         option::of(vec(any::<u8>(), 0..400)),
         actions(),
         actions(),
-        (option::of(text()), option::of(text()), vec(text(), 0..4)),
+        (
+            option::of(text()),
+            option::of(text()),
+            vec(text(), 0..4),
+            option::of(text()),
+        ),
         option::of((any::<u64>(), any::<u64>())),
         option::of(("[a-z ]{1,40}", option::of("[a-zé: ]{1,40}"))),
     );
     (numbers, rest).prop_map(move |((address, enabled, step_count, pass_count), rest)| {
-        let (kind, condition, actions, step_actions, (at, cond, commands), usage, served) = rest;
+        let (kind, condition, actions, step_actions, source, usage, served) = rest;
+        let (at, cond, commands, marker) = source;
         Tracepoint {
             definition: TracepointDefinition {
                 number: TracepointNumber(number),
@@ -124,6 +130,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                     at,
                     condition: cond,
                     commands,
+                    marker,
                 },
             },
             usage: usage.map(|(hits, bytes)| TracepointUsage { hits, bytes }),
