@@ -62,11 +62,16 @@ impl Interrupter {
             if runner == 0 || !self.0.wanted.load(Ordering::Acquire) {
                 return;
             }
-            // SAFETY: tgkill takes plain numbers; that the thread has ended meanwhile is an error it reports.
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), runner, SIGNAL) };
+            send(runner);
             std::thread::sleep(RETRY);
         }
     }
+}
+
+/// Sends the signal to a thread of ours. It is one that needs no room in the queue for signals.
+pub(crate) fn send(thread: i32) {
+    // SAFETY: tgkill takes plain numbers; that the thread has ended meanwhile is an error it reports.
+    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, SIGNAL) };
 }
 
 /// Lets the signal end a system call, once for the whole process.

@@ -1,6 +1,9 @@
 //! A beat by which a run looks around, at what pads have collected for instance, while nothing happens that a wait tells.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often, where there is nothing to hurry for.
@@ -13,30 +16,32 @@ const SHARE: f64 = 0.25;
 /// Interrupts waits of the calling thread, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pulse {
-    timer: libc::timer_t,
+    ticker: Ticker,
     beat: Duration,
     last: Instant,
     /// How long the beat before the last one was.
     elapsed: Duration,
 }
 
+/// What interrupts.
+#[derive(Debug)]
+enum Ticker {
+    Timer(Timer),
+    /// Where the kernel has no timer for us: it takes them from the user's room for queued signals, which the program that
+    /// is traced may have filled.
+    Thread(TickerThread),
+}
+
 impl Pulse {
-    /// Begins to beat; the handler of [`Interrupter`](crate::Interrupter) must have been installed.
+    /// Begins to beat; the handler of [`Interrupter`](crate::Interrupter) must have been installed. None where there is
+    /// neither a timer nor a thread to be had.
     pub(crate) fn start() -> Option<Self> {
-        // SAFETY: all-zero bytes are valid for these structures of plain numbers; every pointer is to a live one.
-        let timer = unsafe {
-            let mut event: libc::sigevent = MaybeUninit::zeroed().assume_init();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = crate::interrupt::SIGNAL;
-            event.sigev_notify_thread_id = libc::gettid();
-            let mut timer: libc::timer_t = std::ptr::null_mut();
-            if libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) != 0 {
-                return None;
-            }
-            timer
+        let ticker = match Timer::new() {
+            Some(timer) => Ticker::Timer(timer),
+            None => Ticker::Thread(TickerThread::start()?),
         };
         let mut pulse = Self {
-            timer,
+            ticker,
             beat: SLOWEST,
             last: Instant::now(),
             elapsed: SLOWEST,
@@ -48,16 +53,10 @@ impl Pulse {
 
     fn set(&mut self, beat: Duration) {
         self.beat = beat;
-        let beat = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: beat.as_nanos() as i64,
-        };
-        let times = libc::itimerspec {
-            it_interval: beat,
-            it_value: beat,
-        };
-        // SAFETY: the timer is ours and lives; the pointers are to a live structure, and to none.
-        unsafe { libc::timer_settime(self.timer, 0, &raw const times, std::ptr::null_mut()) };
+        match &self.ticker {
+            Ticker::Timer(timer) => timer.set(beat),
+            Ticker::Thread(thread) => thread.set(beat),
+        }
     }
 
     /// Whether it is time to look around.
@@ -86,9 +85,94 @@ impl Pulse {
     }
 }
 
-impl Drop for Pulse {
+/// A timer of the kernel's that sends our signal to the thread that made it.
+#[derive(Debug)]
+struct Timer(libc::timer_t);
+
+impl Timer {
+    fn new() -> Option<Self> {
+        // SAFETY: all-zero bytes are valid for these structures of plain numbers; every pointer is to a live one.
+        unsafe {
+            let mut event: libc::sigevent = MaybeUninit::zeroed().assume_init();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = crate::interrupt::SIGNAL;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer: libc::timer_t = std::ptr::null_mut();
+            let made = libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer);
+            (made == 0).then_some(Self(timer))
+        }
+    }
+
+    fn set(&self, beat: Duration) {
+        let beat = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: beat.as_nanos() as i64,
+        };
+        let times = libc::itimerspec {
+            it_interval: beat,
+            it_value: beat,
+        };
+        // SAFETY: the timer is ours and lives; the pointers are to a live structure, and to none.
+        unsafe { libc::timer_settime(self.0, 0, &raw const times, std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for Timer {
     fn drop(&mut self) {
         // SAFETY: the timer was made by us and is deleted once.
-        unsafe { libc::timer_delete(self.timer) };
+        unsafe { libc::timer_delete(self.0) };
+    }
+}
+
+/// A thread that interrupts the one that started it.
+#[derive(Debug)]
+struct TickerThread {
+    /// The beat in nanoseconds; 0 when it is over.
+    beat: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TickerThread {
+    fn start() -> Option<Self> {
+        let beat = Arc::new(AtomicU64::new(SLOWEST.as_nanos() as u64));
+        let told = Arc::clone(&beat);
+        // SAFETY: gettid cannot fail and touches nothing.
+        let waiting = unsafe { libc::gettid() };
+        let tick = move || loop {
+            match told.load(Ordering::Acquire) {
+                0 => return,
+                beat => std::thread::park_timeout(Duration::from_nanos(beat)),
+            }
+            crate::interrupt::send(waiting);
+        };
+        let thread = std::thread::Builder::new()
+            .name("pulse".to_owned())
+            .spawn(tick);
+        Some(Self {
+            beat,
+            thread: Some(thread.ok()?),
+        })
+    }
+
+    fn set(&self, beat: Duration) {
+        self.beat.store(beat.as_nanos() as u64, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for TickerThread {
+    fn drop(&mut self) {
+        self.beat.store(0, Ordering::Release);
+        self.wake();
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that panics.
+            let _ = thread.join();
+        }
     }
 }

@@ -460,3 +460,21 @@ fn markers_are_recorded_by_their_names() {
         .code(2)
         .says(&["app:trun", "app:turn"]);
 }
+
+/// Who may have no signals in the queue has no timers either: frames are taken from the rings in time all the same.
+#[test]
+fn frames_are_kept_where_the_queue_for_signals_is_full() {
+    let built = Built::new(BUSY, &["-O1", "-pthread"]);
+    let output = Command::new("prlimit")
+        .args(["--sigpending=0", env!("CARGO_BIN_EXE_tracewire")])
+        .current_dir(built.folder.path())
+        .args(["record", "--mechanism", "jump", "--buffer-size", "1GiB"])
+        .args(["-t", "work : collect $regs", "-o", "out.tf", "--"])
+        .arg(&built.program)
+        .arg("20000")
+        .output()
+        .expect("prlimit runs");
+    let done = ran(output).code(0);
+    assert_eq!(done.stdout, busy_total(20_000));
+    assert_eq!(built.info()["frames"], 80_000, "{}", done.stderr);
+}
