@@ -23,11 +23,20 @@ pub struct ResolvedLocation {
     pub marker: Option<Box<Marker>>,
 }
 
-/// `ADDRESS in FUNCTION (FILE:LINE)`, as far as it is known. Control characters, which names from a file may have in
+/// `ADDRESS, marker PROVIDER:NAME, in FUNCTION (FILE:LINE)`, as far as it is known. Control characters, which names from a file may have in
 /// them, are shown and not sent.
 impl fmt::Display for ResolvedLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.address)?;
+        if let Some(marker) = &self.marker {
+            f.write_str(", marker ")?;
+            write_printable(f, &marker.provider)?;
+            f.write_char(':')?;
+            write_printable(f, &marker.name)?;
+            if self.function.is_some() {
+                f.write_char(',')?;
+            }
+        }
         if let Some(function) = &self.function {
             f.write_str(" in ")?;
             write_printable(f, function)?;

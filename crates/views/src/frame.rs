@@ -8,7 +8,7 @@ use tracewire_symbols::{
 };
 use tracewire_tracefile::{
     Action, Address, Block, ByteOrder, Frame, Register, RegisterLayout, TraceFile,
-    TracepointDefinition, TracepointNumber,
+    TracepointDefinition, TracepointKind, TracepointNumber,
 };
 
 use crate::program::{Program, hexadecimal};
@@ -59,6 +59,9 @@ pub struct FrameView {
     /// What stands in the frame and cannot be understood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,
+    /// The marker that the thread stood at, as `PROVIDER:NAME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marker: Option<String>,
     /// The function, the innermost inlined one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
@@ -181,6 +184,7 @@ impl<'a> Viewer<'a> {
             variables: Map::default(),
             static_data: None,
             unknown: None,
+            marker: self.marker(frame),
             line: place
                 .as_ref()
                 .map(|place| place.line)
@@ -230,6 +234,21 @@ impl<'a> Viewer<'a> {
     pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
         let state = FrameState::new(self.file, frame)?;
         self.symbols(frame).place(state.pc())
+    }
+
+    fn marker(&self, frame: Frame<'a>) -> Option<String> {
+        let pc = frame.program_counter()?;
+        let definition = self
+            .collected(frame.tracepoint(), pc)
+            .map(|collected| collected.definition)
+            .filter(|definition| {
+                definition.address == pc && definition.kind == TracepointKind::Static
+            })?;
+        let named = definition.source.marker.clone();
+        named.or_else(|| {
+            let marker = self.symbols(frame).marker_at(pc)?;
+            Some(format!("{}:{}", marker.provider, marker.name))
+        })
     }
 
     fn symbols(&self, frame: Frame<'a>) -> &'a Symbols {

@@ -111,13 +111,10 @@ fn arguments_of_markers_have_the_names_that_gdb_gives_them() {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
+    let tracepoint = "-m shop:sold if $_probe_arg4 == 0 || $_probe_arg2 < 0 : collect $_probe_argc, $_probe_arg1, \
+                      $_probe_arg3, *(char *) $_probe_arg0@4";
     run(Command::new(TRACEWIRE)
-        .args(["record", "-o", "out.tf", "-t"])
-        .arg(
-            "-m shop:sold if $_probe_arg4 == 0 || $_probe_arg2 < 0 : collect $_probe_argc, $_probe_arg1, \
-             $_probe_arg3, *(char *) $_probe_arg0@4",
-        )
-        .arg("--")
+        .args(["record", "-o", "out.tf", "-t", tracepoint, "--"])
         .arg(&program.path));
     let info = run(Command::new(TRACEWIRE).args(["info", "out.tf"]));
     assert!(
@@ -133,6 +130,7 @@ fn arguments_of_markers_have_the_names_that_gdb_gives_them() {
     };
     assert_eq!((of("appl"), of("pear"), of("plum")), (1, 1, 4), "{shown}");
     assert_eq!(shown.matches("$_probe_argc = 5").count(), 6, "{shown}");
+    assert_eq!(shown.matches("  shop:sold sell ").count(), 6, "{shown}");
     assert_eq!(shown.matches("$_probe_arg3 = 127").count(), 4, "{shown}");
     let found =
         run(Command::new(TRACEWIRE).args(["find", "out.tf", "--where", "$_probe_arg1 == -5"]));

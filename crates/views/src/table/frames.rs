@@ -13,7 +13,7 @@ pub fn frames(views: &[FrameView], origin: Option<u64>) -> String {
     let threaded = views.iter().any(|view| view.thread.is_some());
     let placed = views
         .iter()
-        .any(|view| view.function.is_some() || view.file.is_some());
+        .any(|view| view.marker.is_some() || view.function.is_some() || view.file.is_some());
     let mut headings = vec!["Frame", "TP"];
     if timed {
         headings.push("Time");
@@ -63,6 +63,7 @@ fn since(time: u64, origin: Option<u64>) -> String {
 
 fn place_words(view: &FrameView) -> String {
     let mut words = Vec::new();
+    words.extend(view.marker.as_deref().map(printable));
     if let Some(function) = &view.function {
         words.push(printable(function));
     }
