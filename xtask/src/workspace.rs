@@ -2,14 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the workspace.
+/// The root of the workspace: of the one that cargo runs this for, since checkouts that share a target folder share this
+/// program, too.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
+    static MANIFEST: LazyLock<PathBuf> = LazyLock::new(|| {
+        std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+    });
+    MANIFEST.parent().unwrap_or(Path::new("."))
 }
 
 /// A cargo command in the workspace.
