@@ -1,7 +1,7 @@
 //! What has to be collected so that an expression can be evaluated afterwards.
 
 use tracewire_agent_expr::{Builder, Opcode};
-use tracewire_tracefile::{RegisterMask, VariableNumber};
+use tracewire_tracefile::RegisterMask;
 
 use super::cell::{Binary, Cell, OfReals, Operation};
 use super::compile::finish;
@@ -10,7 +10,7 @@ use super::error::{ExpressionErrorKind, Span};
 use super::lower::Lower;
 use super::node::{Node, NodeKind};
 use super::object::Object;
-use super::resolve::{Resolver, Result, StateVariables};
+use super::resolve::{NoVariables, Resolver, Result};
 use super::scalar::{Scalar, scalar, storage_size, strip};
 use crate::{BaseEncoding, Language, RegisterRule, Type, TypeId, gdb_register};
 
@@ -34,14 +34,6 @@ pub(super) struct Collection<'a> {
     collected: Collected,
     /// Whether what comes now is collected only if some condition holds.
     conditional: bool,
-}
-
-struct NoVariables;
-
-impl StateVariables for NoVariables {
-    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
-        None
-    }
 }
 
 impl<'a> Collection<'a> {

@@ -1,17 +1,17 @@
 //! The arguments of a marker, as agent expressions and as GDB's `$_probe_arg0`.
 
 use tracewire_agent_expr::Builder;
-use tracewire_tracefile::{RegisterMask, VariableNumber};
+use tracewire_tracefile::{Architecture, RegisterMask};
 
 use super::compile::finish;
 use super::emit::Emitter;
 use super::error::{ExpressionErrorKind, Span};
 use super::location::Locator;
 use super::lower::Lower;
-use super::marker_operand::{Form, ModuleRegisters, OperandReader};
+use super::marker_operand::{Form, OperandReader};
 use super::node::{Node, NodeKind};
-use super::resolve::{Resolver, Result, StateVariables};
-use crate::{Language, Marker, Symbols};
+use super::resolve::{NoVariables, Resolver, Result};
+use crate::{Language, Marker, ModuleId, Symbols};
 
 /// One argument of a marker, ready to be read where a thread is at the marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,20 +27,11 @@ pub struct MarkerArgument {
 /// The most arguments a marker has (`sys/sdt.h` has macros for 12).
 const MOST: usize = 64;
 
-/// Whoever reads an argument names no trace state variable.
-struct NoVariables;
-
-impl StateVariables for NoVariables {
-    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
-        None
-    }
-}
-
 impl Symbols {
     /// The arguments of a marker, in order.
     #[must_use]
     pub fn marker_arguments(&self, marker: &Marker) -> Vec<MarkerArgument> {
-        let Some(machine) = ModuleRegisters::of(self, marker.module) else {
+        let Some(machine) = machine(self, marker) else {
             return Vec::new();
         };
         let argument = |text| {
@@ -51,15 +42,21 @@ impl Symbols {
                 variables: &NoVariables,
                 text,
             };
-            let form = Form::of(text, machine.narrow);
+            let form = Form::of(text, machine);
             MarkerArgument {
                 signed: form.signed,
                 bits: form.bytes * 8,
-                program: compiled(&resolver, &machine, &form),
+                program: compiled(&resolver, marker.module, machine, &form),
             }
         };
         texts(marker).map(argument).collect()
     }
+}
+
+/// The machine of the marker's module; none of whose operands nothing is known.
+fn machine(symbols: &Symbols, marker: &Marker) -> Option<Architecture> {
+    let machine = symbols.module(marker.module)?.architecture;
+    matches!(machine, Architecture::X86_64 | Architecture::I386).then_some(machine)
 }
 
 fn texts(marker: &Marker) -> impl Iterator<Item = &str> {
@@ -68,7 +65,8 @@ fn texts(marker: &Marker) -> impl Iterator<Item = &str> {
 
 fn compiled(
     resolver: &Resolver<'_>,
-    machine: &ModuleRegisters,
+    module: ModuleId,
+    machine: Architecture,
     form: &Form<'_>,
 ) -> Option<Vec<u8>> {
     let span = Span {
@@ -77,6 +75,7 @@ fn compiled(
     };
     let node = OperandReader {
         resolver,
+        module,
         machine,
         span,
     }
@@ -120,13 +119,14 @@ impl Resolver<'_> {
             let count = texts(&marker).count();
             return Some(self.error(ExpressionErrorKind::NoMarkerArgument { index, count }, span));
         };
-        let node = ModuleRegisters::of(self.symbols, marker.module).and_then(|machine| {
+        let node = machine(self.symbols, &marker).and_then(|machine| {
             OperandReader {
                 resolver: self,
-                machine: &machine,
+                module: marker.module,
+                machine,
                 span,
             }
-            .argument(&Form::of(text, machine.narrow))
+            .argument(&Form::of(text, machine))
         });
         Some(match node {
             Some(node) => Ok(node),
@@ -143,10 +143,9 @@ impl Resolver<'_> {
 mod tests {
     use proptest::prelude::*;
     use tracewire_agent_expr::{Context, Evaluation, verify};
-    use tracewire_tracefile::{Address, Architecture, X86Registers};
+    use tracewire_tracefile::Address;
 
     use super::*;
-    use crate::ModuleId;
 
     /// Every register holds its own number in each of its bytes, and memory the address.
     struct Machine;
@@ -169,10 +168,10 @@ mod tests {
 
     fn read(narrow: bool, text: &str) -> MarkerArgument {
         let mut symbols = Symbols::new();
-        let (layout, machine) = if narrow {
-            (X86Registers::Sse.layout_32(), Architecture::I386)
+        let machine = if narrow {
+            Architecture::I386
         } else {
-            (X86Registers::Sse.layout_64(), Architecture::X86_64)
+            Architecture::X86_64
         };
         symbols.set_architecture(machine);
         let resolver = Resolver {
@@ -182,16 +181,11 @@ mod tests {
             variables: &NoVariables,
             text,
         };
-        let machine = ModuleRegisters {
-            module: ModuleId(0),
-            layout,
-            narrow,
-        };
-        let form = Form::of(text, narrow);
+        let form = Form::of(text, machine);
         MarkerArgument {
             signed: form.signed,
             bits: form.bytes * 8,
-            program: compiled(&resolver, &machine, &form),
+            program: compiled(&resolver, ModuleId(0), machine, &form),
         }
     }
 

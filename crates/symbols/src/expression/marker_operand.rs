@@ -1,38 +1,14 @@
 //! The operands of a marker's arguments: `-4@%eax`, `8@-16(%rbp)`, `8@$5`, in the assembler's notation for x86, as
 //! expressions.
 
-use tracewire_tracefile::{Architecture, RegisterLayout, RegisterNumber, X86Registers};
+use tracewire_tracefile::Architecture;
 
 use super::error::Span;
 use super::node::{Node, NodeKind};
+use super::register_names::{NamedRegister, named_register};
 use super::resolve::Resolver;
 use super::syntax::BinaryOperator;
-use crate::{ModuleId, Symbols, TypeId};
-
-/// What registers the code of a marker's module knows.
-pub(super) struct ModuleRegisters {
-    pub(super) module: ModuleId,
-    pub(super) layout: RegisterLayout,
-    pub(super) narrow: bool,
-}
-
-impl ModuleRegisters {
-    pub(super) fn of(symbols: &Symbols, module: ModuleId) -> Option<Self> {
-        let machine = symbols
-            .module(module)
-            .map_or(Architecture::X86_64, |module| module.architecture);
-        let (layout, narrow) = match machine {
-            Architecture::X86_64 => (X86Registers::Sse.layout_64(), false),
-            Architecture::I386 => (X86Registers::Sse.layout_32(), true),
-            _ => return None,
-        };
-        Some(Self {
-            module,
-            layout,
-            narrow,
-        })
-    }
-}
+use crate::{ModuleId, TypeId};
 
 /// An argument taken apart: `-4@%eax` is a signed number of 4 bytes.
 pub(super) struct Form<'t> {
@@ -42,8 +18,8 @@ pub(super) struct Form<'t> {
 }
 
 impl<'t> Form<'t> {
-    pub(super) fn of(text: &'t str, narrow: bool) -> Self {
-        let word = if narrow { 4 } else { 8 };
+    pub(super) fn of(text: &'t str, machine: Architecture) -> Self {
+        let word = i32::from(machine.pointer_size());
         let (size, operand) = text.split_once('@').unwrap_or(("", text));
         let size: i32 = size.parse().unwrap_or(word);
         let bytes = match size.unsigned_abs() {
@@ -59,19 +35,12 @@ impl<'t> Form<'t> {
     }
 }
 
-/// Reads the operand of an argument.
+/// Reads the operand of an argument, of a marker in this module of this machine.
 pub(super) struct OperandReader<'s> {
     pub(super) resolver: &'s Resolver<'s>,
-    pub(super) machine: &'s ModuleRegisters,
+    pub(super) module: ModuleId,
+    pub(super) machine: Architecture,
     pub(super) span: Span,
-}
-
-/// A register by any of its names: which one, and which part of it.
-struct Part {
-    register: RegisterNumber,
-    /// By how many bits it is to be shifted down.
-    shift: u8,
-    bits: u8,
 }
 
 impl OperandReader<'_> {
@@ -93,7 +62,7 @@ impl OperandReader<'_> {
     }
 
     fn word(&self) -> TypeId {
-        self.number_type(false, if self.machine.narrow { 4 } else { 8 })
+        self.number_type(false, self.machine.pointer_size())
     }
 
     /// The argument, as a number of its type; none when it is not known.
@@ -110,11 +79,11 @@ impl OperandReader<'_> {
         if let Some(name) = text.strip_prefix('%')
             && !text.contains(['(', ':'])
         {
-            let part = self.part(name)?;
-            let kind = NodeKind::Register(part.register, u64::from(part.shift / 8));
+            let register = self.register(name)?;
+            let kind = NodeKind::Register(register.number, register.offset);
             // An argument that is wider than its register has what the register has.
-            if part.bits < form.bytes * 8 {
-                let whole = self.node(kind, self.number_type(false, part.bits / 8));
+            if register.size < u64::from(form.bytes) {
+                let whole = self.node(kind, self.number_type(false, register.size as u8));
                 return Some(self.resolver.convert(whole, type_id));
             }
             return Some(self.node(kind, type_id));
@@ -203,7 +172,7 @@ impl OperandReader<'_> {
         } else {
             number(offset)?
         };
-        let module = self.resolver.symbols.module_of(self.machine.module)?;
+        let module = self.resolver.symbols.module_of(self.module)?;
         let symbol = module.elf_symbols().named(name).next()?;
         let address = module.biased(symbol.address);
         Some(address.0.cast_signed().wrapping_add(offset))
@@ -211,55 +180,26 @@ impl OperandReader<'_> {
 
     /// A register that an address is made of.
     fn whole(&self, name: &str) -> Option<Node> {
-        let part = self
-            .part(name)
-            .filter(|part| part.shift == 0 && part.bits >= 32)?;
+        let register = self
+            .register(name)
+            .filter(|register| register.offset == 0 && register.size >= 4)?;
         let register = self.node(
-            NodeKind::Register(part.register, 0),
-            self.number_type(false, part.bits / 8),
+            NodeKind::Register(register.number, 0),
+            self.number_type(false, register.size as u8),
         );
         Some(self.resolver.convert(register, self.word()))
     }
 
-    fn part(&self, name: &str) -> Option<Part> {
-        let full = if self.machine.narrow { 'e' } else { 'r' };
-        let part = |base: &str, shift: u8, bits: u8| {
-            let register = self
-                .machine
-                .layout
-                .registers()
-                .iter()
-                .find(|register| register.name == base)?;
-            Some(Part {
-                register: register.number,
-                shift,
-                bits,
-            })
+    /// A register of at most 64 bits, or a part of one.
+    fn register(&self, name: &str) -> Option<NamedRegister> {
+        let found = match name.strip_suffix('b') {
+            // The low byte is `r8b` to the assembler and `r8l` to GDB.
+            Some(numbered) if numbered.ends_with(|last: char| last.is_ascii_digit()) => {
+                named_register(self.machine, &format!("{numbered}l"))
+            }
+            _ => named_register(self.machine, name),
         };
-        let own = if self.machine.narrow { 32 } else { 64 };
-        // The names as the target description has them.
-        if let Some(found) = part(name, 0, own) {
-            return Some(found);
-        }
-        // r8d, r8w, r8b
-        if name.starts_with('r') && name.as_bytes().get(1).is_some_and(u8::is_ascii_digit) {
-            let (base, last) = name.split_at(name.len() - 1);
-            let bits = match last {
-                "d" => 32,
-                "w" => 16,
-                "b" => 8,
-                _ => return None,
-            };
-            return part(base, 0, bits);
-        }
-        match (name.len(), name.chars().last()?) {
-            (3, _) if name.starts_with('e') => part(&format!("{full}{}", name.get(1..)?), 0, 32),
-            (3, 'l') => part(&format!("{full}{}", name.get(..2)?), 0, 8),
-            (2, 'l') => part(&format!("{full}{}x", name.get(..1)?), 0, 8),
-            (2, 'h') => part(&format!("{full}{}x", name.get(..1)?), 8, 8),
-            (2, _) => part(&format!("{full}{name}"), 0, 16),
-            _ => None,
-        }
+        found.filter(|register| register.size <= 8)
     }
 }
 

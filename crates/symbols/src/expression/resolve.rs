@@ -19,6 +19,15 @@ pub(crate) trait StateVariables {
     fn lookup(&self, name: &str) -> Option<Option<VariableNumber>>;
 }
 
+/// Where there are none.
+pub(crate) struct NoVariables;
+
+impl StateVariables for NoVariables {
+    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
+        None
+    }
+}
+
 /// Gives an expression types, as it is seen at one pc.
 pub(crate) struct Resolver<'a> {
     pub(crate) symbols: &'a Symbols,

@@ -8,7 +8,7 @@ use super::state::State;
 use crate::expression::Span;
 use crate::expression::node::{Node, NodeKind};
 use crate::expression::register_names::{core_registers, register_name};
-use crate::expression::resolve::{Resolver, StateVariables};
+use crate::expression::resolve::{NoVariables, Resolver};
 use crate::{ExpressionError, ExpressionErrorKind, RegisterRule, Symbols, Variable};
 
 /// A value with the name it is shown under.
@@ -18,14 +18,6 @@ pub struct NamedValue {
     pub name: String,
     /// Its value, or why there is none.
     pub value: Result<Value, ExpressionError>,
-}
-
-struct NoVariables;
-
-impl StateVariables for NoVariables {
-    fn lookup(&self, _: &str) -> Option<Option<tracewire_tracefile::VariableNumber>> {
-        None
-    }
 }
 
 /// What an item of a `collect` stands for: `$args`, `$locals` and `$regs` give one value for each variable or
