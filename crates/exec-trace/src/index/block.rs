@@ -18,6 +18,8 @@ pub(crate) struct BlockAt {
     places: OnceLock<Vec<GroupPlace>>,
     /// The group of each instruction.
     instructions: OnceLock<Vec<u32>>,
+    /// The lines of the block before each group.
+    lines: OnceLock<Vec<u64>>,
     /// Where its effects are not in the order of their slots: slot, group and place of each, in order.
     order: OnceLock<Vec<(u32, u32, u32)>>,
     /// The registers at its start.
@@ -31,6 +33,7 @@ impl BlockAt {
             block,
             places: OnceLock::new(),
             instructions: OnceLock::new(),
+            lines: OnceLock::new(),
             order: OnceLock::new(),
             registers: OnceLock::new(),
         }
@@ -77,9 +80,17 @@ impl BlockAt {
 
     /// The lines of the trace before a group.
     pub(crate) fn lines_before(&self, place: GroupPlace) -> u64 {
-        let groups = self.places().iter().take(place.index as usize);
-        let lines: u64 = groups.map(|place| u64::from(self.form(*place).lines)).sum();
-        self.row.lines + lines
+        let before = self.lines.get_or_init(|| {
+            let mut lines = 0;
+            let before = |place: &GroupPlace| {
+                let before = lines;
+                lines += u64::from(self.form(*place).lines);
+                before
+            };
+            self.places().iter().map(before).collect()
+        });
+        let lines = before.get(place.index as usize).copied();
+        self.row.lines + lines.unwrap_or_default()
     }
 
     /// The groups in which effects of a slot may be, in a block whose effects are in order.
