@@ -189,7 +189,9 @@ fn files_that_cannot_be_used_are_named() {
     run("info nosuch.tf")
         .code(2)
         .says(&["nosuch.tf", "No such file"]);
-    run("show sample").code(2).says(&["sample", "TRACE0"]);
+    run("show sample")
+        .code(2)
+        .says(&["sample", "no trace file", "no execution trace"]);
     run("show .").code(2).says(&["folder"]);
     run("show sample.tf --elf sample.tf")
         .code(2)

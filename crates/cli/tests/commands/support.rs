@@ -56,9 +56,10 @@ pub fn ran(output: Output) -> Ran {
 
 /// The program, ready to be given arguments.
 pub fn tracewire() -> Command {
-    // A shell that has the tests run in the background has them ignore ^C, and so would what they start.
+    // A shell that has the tests run in the background has them ignore ^C, nohup has them ignore SIGHUP, and so would
+    // what they start.
     let mut command = Command::new("env");
-    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_tracewire")]);
+    command.args(["--default-signal=INT,HUP", env!("CARGO_BIN_EXE_tracewire")]);
     command.stdin(Stdio::null());
     command
 }
