@@ -198,7 +198,14 @@ static void *reading(void *u) { char c; pthread_barrier_wait(&barrier); note(rea
 static void *polling(void *u) { struct pollfd fd = { pipes[1][0], POLLIN, 0 }; pthread_barrier_wait(&barrier); note(poll(&fd, 1, 100000)); return u; }
 static void *selecting(void *u) { fd_set set; FD_ZERO(&set); FD_SET(pipes[2][0], &set); struct timespec t = { 100, 0 }; pthread_barrier_wait(&barrier); note(pselect(pipes[2][0] + 1, &set, 0, 0, &t, &wanted)); return u; }
 static void *epolling(void *u) { int e = epoll_create1(0); struct epoll_event event = { .events = EPOLLIN }; epoll_ctl(e, EPOLL_CTL_ADD, pipes[3][0], &event); pthread_barrier_wait(&barrier); note(epoll_wait(e, &event, 1, 100000)); return u; }
-static void *futexing(void *u) { struct timespec t = { 100, 0 }; pthread_barrier_wait(&barrier); note(syscall(SYS_futex, &word, FUTEX_WAIT, 0, &t, 0, 0)); return u; }
+static void *futexing(void *u) {
+    struct timespec t = { 100, 0 };
+    pthread_barrier_wait(&barrier);
+    long result = syscall(SYS_futex, &word, FUTEX_WAIT, 0, &t, 0, 0);
+    /* Let go, it waits again, unless the word has changed by then. */
+    note(result < 0 && errno == EAGAIN && word ? 0 : result);
+    return u;
+}
 static void *sleeping(void *u) { struct timespec t = { 0, 700000000 }; pthread_barrier_wait(&barrier); note(clock_nanosleep(CLOCK_MONOTONIC, 0, &t, 0) ? -1 : 0); return u; }
 static void *waiting(void *u) { pthread_barrier_wait(&barrier); note(sigwaitinfo(&wanted, 0)); return u; }
 static void *decrementing(void *u) { struct sembuf down = { 0, -1, 0 }; pthread_barrier_wait(&barrier); note(semop(semaphore, &down, 1)); return u; }
