@@ -5,7 +5,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use tracewire_check::{LISTED, Report, Severity, check};
 use tracewire_tracefile::{
-    Block, ByteOrder, FrameEncoder, FrameFormat, TraceFile, TracepointNumber, VariableNumber,
+    Block, ByteOrder, FrameEncoder, FrameFormat, FrameNumber, TraceFile, TracepointNumber,
+    VariableNumber,
 };
 
 /// GDB's own file of a run with conditions, strings, variables and `while-stepping`.
@@ -315,6 +316,24 @@ fn cuts_are_named() {
             "{expected}\n{found:#?}"
         );
     }
+}
+
+/// A file system that was stopped leaves zeros where bytes did not get to the disk: a file that seems whole, and shorter.
+#[test]
+fn a_tail_of_zeros_is_named() {
+    let whole = read(sample());
+    let frame = whole.frame(FrameNumber(20)).expect("a frame");
+    let mut bytes = sample();
+    let start = frame.offset() as usize;
+    bytes[start..].fill(0);
+    let found = of(bytes.clone());
+    let zeros = bytes.len() - start - 2;
+    assert!(
+        found
+            .iter()
+            .any(|line| line.contains(&format!("{zeros} zero bytes behind the end marker"))),
+        "{found:?}"
+    );
 }
 
 #[test]

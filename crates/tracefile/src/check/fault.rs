@@ -98,6 +98,12 @@ pub enum Fault {
     /// Something stands behind the end marker.
     #[error("{0} bytes behind the end marker are not all zero: the marker may be damage")]
     Trailing(u64),
+    /// Zeros stand behind the end marker: what a file system leaves of bytes that did not get to the disk, and what a
+    /// recording that was killed has reserved.
+    #[error(
+        "{0} zero bytes behind the end marker, where GDB writes 2: frames may have stood there, or were to"
+    )]
+    Zeros(u64),
     /// The checksum is that of other bytes.
     #[error(
         "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it anew)"
