@@ -18,9 +18,21 @@ use crate::open;
 /// may have millions of frames.
 const FRAMES_A_TABLE: usize = 1000;
 
-/// Standard output, buffered, with colours where a person sees them.
-pub fn output() -> BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>> {
+/// Standard output, buffered.
+pub type Output = BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>>;
+
+/// Standard output, with colours where a person sees them.
+pub fn output() -> Output {
     let stdout = anstream::stdout().lock();
+    BufWriter::with_capacity(1 << 16, stdout)
+}
+
+/// As [`output`], or for JSON, which has no colours that would have to be looked for and taken out.
+pub fn output_of(json: bool) -> Output {
+    if !json {
+        return output();
+    }
+    let stdout = anstream::AutoStream::always_ansi(std::io::stdout().lock());
     BufWriter::with_capacity(1 << 16, stdout)
 }
 
@@ -85,7 +97,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         ("--memory", !arguments.memory.is_empty()),
     ])?;
     let file = arguments.machine.trace_file(&path, &arguments.elf)?;
-    let mut output = output();
+    let mut output = output_of(arguments.json);
     if arguments.gdb {
         let path = std::path::absolute(&arguments.file)?;
         let named: Result<Vec<_>, _> = arguments.elf.iter().map(std::path::absolute).collect();
@@ -217,7 +229,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     }
     let viewer = Viewer::new(&file, &program);
     let limit = if arguments.first { 1 } else { usize::MAX };
-    let mut output = output();
+    let mut output = output_of(arguments.json);
     let mut answer = Answer::No;
     for frame in criteria
         .find(&viewer, FrameNumber(arguments.from))

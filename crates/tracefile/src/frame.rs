@@ -115,6 +115,13 @@ fn is_mask_of(block: &Block<'_>, place: Option<usize>) -> bool {
     }
 }
 
+/// The bytes at a register's place in a register block.
+fn place_of<'b>(register: &Register, block: &'b [u8]) -> Option<&'b [u8]> {
+    let start = usize::try_from(register.offset).ok()?;
+    let size = usize::try_from(register.size()).ok()?;
+    block.get(start..)?.get(..size)
+}
+
 /// Whether every block is of a known kind and the last ends where the frame ends.
 pub(crate) fn blocks_fit(data: &[u8], shape: FrameShape) -> bool {
     Blocks::new(data, shape).all(|block| !matches!(block, Block::Unknown(_)))
@@ -192,41 +199,52 @@ impl<'a> Frame<'a> {
         })
     }
 
-    fn bytes_of(&self, register: &Register) -> Option<&'a [u8]> {
-        self.place_of(register)
-            .filter(|_| !self.is_unknown(register))
+    /// Every register of the layout, with its bytes in the target's order; none for one that is not known. Nothing where
+    /// no register block was collected, or where the layout is not known.
+    pub fn registers(&self) -> impl Iterator<Item = (&'a Register, Option<&'a [u8]>)> {
+        let frame = *self;
+        let block = frame.register_block();
+        let layout = frame.file.layout().filter(|_| block.is_some());
+        let all_told = !frame.tells_unknown();
+        layout
+            .map_or(&[][..], RegisterLayout::registers)
+            .iter()
+            .map(move |register| {
+                let bytes = block.and_then(|block| place_of(register, block));
+                let bytes = bytes.filter(|_| all_told || !frame.is_unknown(register));
+                (register, bytes)
+            })
     }
 
-    /// The bytes at a register's place, known or not.
-    fn place_of(&self, register: &Register) -> Option<&'a [u8]> {
-        let start = usize::try_from(register.offset).ok()?;
-        let size = usize::try_from(register.size()).ok()?;
-        self.register_block()?.get(start..)?.get(..size)
+    fn bytes_of(&self, register: &Register) -> Option<&'a [u8]> {
+        place_of(register, self.register_block()?).filter(|_| !self.is_unknown(register))
+    }
+
+    /// Whether the frame says of any register that the register block does not tell it. Few frames do.
+    fn tells_unknown(&self) -> bool {
+        self.blocks().any(|block| is_mask_of(&block, None))
     }
 
     /// Whether the frame says that the register block does not tell this register.
     fn is_unknown(&self, register: &Register) -> bool {
-        let said = |number| self.blocks().any(|block| is_mask_of(&block, number));
         let places = self.file.layout().map(RegisterLayout::registers);
-        // Few frames say so, and then it is looked up where the register stands.
-        said(None)
+        let place = |all: &[Register]| {
+            all.binary_search_by_key(&register.number, |one| one.number)
+                .ok()
+        };
+        // It is looked up where the register stands only if there is need.
+        self.tells_unknown()
             && places
-                .and_then(|all| {
-                    all.binary_search_by_key(&register.number, |one| one.number)
-                        .ok()
-                })
-                .is_some_and(|place| said(Some(place)))
+                .and_then(place)
+                .is_some_and(|place| self.blocks().any(|block| is_mask_of(&block, Some(place))))
     }
 
     /// The bytes of the register block, none for those of a register that the frame says is not known.
     #[must_use]
     pub fn known_register_block(&self) -> Option<Vec<Option<u8>>> {
         let mut bytes: Vec<Option<u8>> = self.register_block()?.iter().copied().map(Some).collect();
-        for register in self
-            .file
-            .layout()
-            .map_or(&[][..], RegisterLayout::registers)
-        {
+        let layout = self.file.layout().filter(|_| self.tells_unknown());
+        for register in layout.map_or(&[][..], RegisterLayout::registers) {
             if self.is_unknown(register) {
                 let end = register.offset.saturating_add(register.size()) as usize;
                 let places = register.offset as usize..end.min(bytes.len());
@@ -275,7 +293,7 @@ impl<'a> Frame<'a> {
         let register = self.file.layout()?.program_counter()?;
         // It is always known: a search looks at it in frame after frame.
         self.byte_order()
-            .unsigned(self.place_of(register)?)
+            .unsigned(place_of(register, self.register_block()?)?)
             .map(Address)
     }
 

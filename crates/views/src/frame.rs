@@ -7,8 +7,8 @@ use tracewire_symbols::{
     expand, type_name,
 };
 use tracewire_tracefile::{
-    Action, Address, Block, ByteOrder, Frame, Register, RegisterLayout, TraceFile,
-    TracepointDefinition, TracepointKind, TracepointNumber,
+    Action, Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointDefinition,
+    TracepointKind, TracepointNumber,
 };
 
 use crate::program::{Program, hexadecimal};
@@ -256,25 +256,21 @@ impl<'a> Viewer<'a> {
     }
 
     fn registers(&self, frame: Frame<'a>) -> Map<String> {
-        let Some(layout) = self
-            .file
-            .layout()
-            .filter(|_| frame.register_block().is_some())
-        else {
-            return Map::default();
+        let order = self.file.byte_order();
+        let told = |(register, bytes): (&Register, Option<&[u8]>)| {
+            Some((register.name.clone(), number(bytes?, order)))
         };
-        let named = layout.registers().iter().filter_map(|register| {
-            let bytes = frame.register(register.number)?;
-            Some((register.name.clone(), number(bytes, self.file.byte_order())))
-        });
-        Map(named.collect())
+        Map(frame.registers().filter_map(told).collect())
     }
 
     fn unavailable_registers(&self, frame: Frame<'a>) -> Vec<String> {
-        let known = frame.known_register_block();
-        let (Some(known), Some(layout)) = (known, self.file.layout()) else {
+        let mut unknown = frame
+            .registers()
+            .filter(|(_, bytes)| bytes.is_none())
+            .peekable();
+        if unknown.peek().is_none() {
             return Vec::new();
-        };
+        }
         let definitions = self
             .collected
             .iter()
@@ -288,25 +284,19 @@ impl<'a> Viewer<'a> {
                 .iter()
                 .any(|action| matches!(action, Action::Registers(mask) if mask.contains(number)))
         };
-        let is_known = |register: &&Register| {
-            let bytes = known.get(register.offset as usize..);
-            let bytes = bytes.and_then(|bytes| bytes.get(..register.size() as usize));
-            bytes.is_some_and(|bytes| bytes.iter().all(Option::is_some))
-        };
-        let registers = layout.registers().iter();
-        registers
-            .filter(|register| !is_known(register) && is_asked(register.number))
-            .map(|register| register.name.clone())
+        unknown
+            .filter(|(register, _)| is_asked(register.number))
+            .map(|(register, _)| register.name.clone())
             .collect()
     }
 
     fn register_values(&self, frame: Frame<'a>) -> Map<String> {
-        let registers = self.file.layout().map(RegisterLayout::registers);
-        let told = registers.into_iter().flatten().filter_map(|one| {
+        let order = self.file.byte_order();
+        let told = frame.registers().filter_map(|(one, bytes)| {
             let value_type = one.value_type.as_deref().filter(|one| is_telling(one))?;
-            let bytes = frame.register(one.number)?;
+            let bytes = bytes?;
             let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
-            let text = (!empty).then(|| print(value_type, bytes, self.file.byte_order()))??;
+            let text = (!empty).then(|| print(value_type, bytes, order))??;
             Some((one.name.clone(), text))
         });
         Map(told.collect())
@@ -417,6 +407,9 @@ fn is_whole_set(item: &str) -> bool {
 
 /// A register's bytes as a number in hexadecimal.
 fn number(bytes: &[u8], order: ByteOrder) -> String {
+    if let Some(number) = order.unsigned(bytes) {
+        return format!("{number:#x}");
+    }
     let mut bytes = bytes.to_vec();
     if order == ByteOrder::Little {
         bytes.reverse();

@@ -230,12 +230,13 @@ fn check_build_id(info: &ModuleInfo, path: &Path, module: &Module) -> Result<(),
 
 /// Bytes as pairs of digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('?');
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
 }
 
 /// Where a position-independent program was loaded, for a file that does not say: the tracepoints' locations,

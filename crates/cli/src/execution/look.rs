@@ -16,7 +16,7 @@ use super::open::{Opened, Source};
 use crate::Answer;
 use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
 use crate::frames::FrameRange;
-use crate::look::output;
+use crate::look::{output, output_of};
 
 /// Refuses arguments that are for trace files.
 fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
@@ -82,7 +82,7 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
         opened.registers.as_ref(),
         opened.symbols.as_ref(),
     );
-    let mut output = output();
+    let mut output = output_of(arguments.json);
     let mut shown = 0u64;
     let start = range.start.min(recording.len());
     let numbers = start..range.end.unwrap_or(u64::MAX).min(recording.len());
@@ -218,7 +218,7 @@ fn write_found(opened: &Opened, found: &[u64], json: bool) -> anyhow::Result<()>
         return write_numbers(found).map_err(Into::into);
     }
     let recording = &opened.recording;
-    let mut output = output();
+    let mut output = output_of(json);
     let viewer = Viewer::new(
         recording,
         opened.registers.as_ref(),
