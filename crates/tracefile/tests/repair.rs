@@ -390,6 +390,8 @@ fn what_was_repaired_stays_as_it_is() {
         b"R 4\nstatus 0;tunknown:0;tframes:1;tcreated:1\ntp T1:0:E:0:0\n\n\x01\0\x1c\0\0\0M\0\0\0\0\0\0\0\0\x11\0\n\n\nR 014E0\ntp T2:",
         // Of register blocks without a byte.
         b"h#\nR \n\nR 0\n 0\n/~\0\0\0\x1eRRRRRRRRRRRRRRVRRRRRRRRRRRRRRRA~\0\0\0\x1aRRRRRRRRRRR/VRRRRRRRPRRRRR",
+        // Two frames seem to have a block of an unknown kind, and only one of them is whole.
+        b"CE\xd2\n\xd2 \nR 2\n\x8b*\x18+\xdb\xff\xffT\xffS\xfe\0\0\ntp AA:4A0:R11\n\n\n\0+\0\0\0AA\x94CE\xd2\n\xd2 \nR 2\n\x8b*\x18+\xdb\xff\xffT\xffS\xfe\0\0\ntp AA:4A0:R11\n\n\n\0+\0\0\0AA\x94:0+/hA0:RAL\nO\0\nq\0VRsssssssssss\r\x08\n\xff\0/\0\0?\x01\0R\x0f\x01\0\0s\x08\n:0+/hA0:RAL\nO\0\nq\0VRsssssssssss\r\x08\n\xff\0/\0\0?\x01\0R\x0f\x01\0\0s\x08\n\xff\x01",
     ] {
         let bytes = [b"\x7fTRACE0\n", damaged].concat();
         let once = repaired(&bytes, &path);

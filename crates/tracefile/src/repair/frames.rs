@@ -187,6 +187,29 @@ fn guessed_sizes(bytes: &[u8], start: usize, order: ByteOrder) -> Vec<u32> {
 /// a number that is damaged stands once. Where the description knows none that has frames, it is itself damaged,
 /// and any number will do. Blocks of an unknown kind are some stub's own where several frames have them, else damage.
 fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -> WholeFrames {
+    let mut kinds = repeated_kinds(bytes, start, shape, known);
+    loop {
+        let found = search_with(bytes, start, shape, known, &kinds);
+        // What several frames seemed to have may be left in one, which would then not be whole the next time.
+        let kept = found.kept.iter();
+        let data = kept.filter_map(|frame| bytes.get(frame.start + FRAME_HEADER..frame.end));
+        let mut several = of_several(data.filter_map(|data| unknown_kind(data, shape)));
+        several.retain(|kind| kinds.contains(kind));
+        if several.len() == kinds.len() {
+            return found;
+        }
+        kinds = several;
+    }
+}
+
+/// As `search`, where frames may have blocks of these unknown kinds.
+fn search_with(
+    bytes: &[u8],
+    start: usize,
+    shape: FrameShape,
+    known: &HashSet<i32>,
+    kinds: &HashSet<u8>,
+) -> WholeFrames {
     let zeros = bytes
         .iter()
         .rposition(|byte| *byte != 0)
@@ -195,11 +218,10 @@ fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &HashSet<i32>) -
         bytes,
         shape,
         known: HashSet::new(),
-        kinds: repeated_kinds(bytes, start, shape, known),
+        kinds,
         zeros,
-    };
-    let kinds = of_any.kinds.clone();
-    let of_any = of_any.frames(start);
+    }
+    .frames(start);
     let mut counts: HashMap<i32, usize> = HashMap::new();
     for frame in &of_any.kept {
         *counts.entry(of_any.tracepoint(bytes, frame).0).or_default() += 1;
@@ -230,7 +252,7 @@ fn repeated_kinds(
     shape: FrameShape,
     known: &HashSet<i32>,
 ) -> HashSet<u8> {
-    let mut counts: HashMap<u8, usize> = HashMap::new();
+    let mut kinds = Vec::new();
     let mut at = start;
     while let Some(size) = shape.order.u32_at(bytes, at + 2) {
         let number = shape.order.u16_at(bytes, at).unwrap_or_default();
@@ -241,13 +263,19 @@ fn repeated_kinds(
         let Some(data) = frame.and_then(|rest| rest.get(..usize::try_from(size).ok()?)) else {
             break;
         };
-        if let Some(kind) = unknown_kind(data, shape) {
-            *counts.entry(kind).or_default() += 1;
-        }
+        kinds.extend(unknown_kind(data, shape));
         at += FRAME_HEADER + data.len();
     }
-    let several = counts.into_iter().filter(|(_, count)| *count > 1);
-    several.map(|(kind, _)| kind).collect()
+    of_several(kinds)
+}
+
+/// What occurs more than once.
+fn of_several(kinds: impl IntoIterator<Item = u8>) -> HashSet<u8> {
+    let mut seen = HashSet::new();
+    kinds
+        .into_iter()
+        .filter(|kind| !seen.insert(*kind))
+        .collect()
 }
 
 /// The kind of the block at which a frame cannot be taken apart any more, where it is a letter and not a known one.
@@ -266,7 +294,7 @@ struct Search<'a> {
     /// The tracepoints that frames may be of; empty for any.
     known: HashSet<i32>,
     /// Kinds of blocks that are not known and that frames may have.
-    kinds: HashSet<u8>,
+    kinds: &'a HashSet<u8>,
     /// From here on there is nothing but zeros.
     zeros: usize,
 }
