@@ -140,7 +140,8 @@ for the library that has it.
 stay whole; the word collect may be left out, and /s before the list collects strings. Quote the whole for the shell.
 
   In both, LIST is $regs, $args, $locals, $_ret, $rax, or any C expression: j->name, *j, table[2].x, *p@n. At a \
-marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text.
+marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text; without \
+a list, each is collected.
 
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \

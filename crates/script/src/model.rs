@@ -26,6 +26,8 @@ pub struct ScriptTracepoint {
     pub pass_count: u64,
     /// What a hit does.
     pub actions: Vec<ScriptAction>,
+    /// Whether a hit collects each argument of the marker, too: `-m NAME` in one line, without a list.
+    pub marker_arguments: bool,
 }
 
 /// By which command a tracepoint was set.

@@ -67,7 +67,7 @@ impl Script {
     /// The colon is the first one outside quotes and brackets that has a blank, or nothing, behind it and
     /// belongs to no `?`: the colons of `ns::function` and `file.c:12` are part of the location. The word
     /// `collect` may be left out; `/s` may stand before the list. `-m NAME` is a marker, as `strace` has it; without a
-    /// list, what the marker says is collected.
+    /// list, each of the marker's arguments is collected.
     ///
     /// # Errors
     /// When it cannot be understood.
@@ -81,12 +81,11 @@ impl Script {
         } else {
             self.trace(ScriptTracepointKind::Trap, &place)?
         };
-        if colon.is_none() && option.text() == "-m" {
-            let data = Located::line(&Arc::from("-t"), 1, "$_sdata".to_owned());
-            let action = actions::collect(&data, &data)?;
-            if let Some(tracepoint) = self.find(number) {
-                tracepoint.actions.push(action);
-            }
+        if colon.is_none()
+            && option.text() == "-m"
+            && let Some(tracepoint) = self.find(number)
+        {
+            tracepoint.marker_arguments = true;
         }
         if let Some(at) = colon {
             let action = line.after(at + 1).trimmed();
@@ -243,6 +242,7 @@ impl Script {
             disabled_locations: Default::default(),
             pass_count: 0,
             actions: Vec::new(),
+            marker_arguments: false,
         });
         Ok(number)
     }

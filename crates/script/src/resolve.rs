@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use iced_x86::{Decoder, DecoderOptions};
 use tracewire_symbols::{
     ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Language, LocationError,
-    ResolvedLocation, Symbols, compile_condition, gdb_can_collect,
+    Marker, ResolvedLocation, Symbols, compile_condition, gdb_can_collect,
 };
 use tracewire_tracefile::{
     Action, Address, Architecture, SourceStrings, TracepointDefinition, TracepointKind,
     TracepointNumber, VariableDefinition, VariableNumber,
 };
 
+use crate::actions;
 use crate::error::{Problem, ScriptError, near_names};
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind};
 use crate::parse::{BUILTIN_VARIABLES, Script};
@@ -168,6 +170,7 @@ impl Resolver {
                     variables: &self.variables,
                     address: location.address,
                     function: location.function.clone(),
+                    marker: location.marker.as_deref(),
                     everywhere: &everywhere,
                     warnings: Vec::new(),
                 };
@@ -213,6 +216,7 @@ struct Compiler<'a> {
     variables: &'a [VariableDefinition],
     address: Address,
     function: Option<String>,
+    marker: Option<&'a Marker>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Address],
     warnings: Vec<ResolveWarning>,
@@ -234,14 +238,13 @@ impl Compiler<'_> {
             ),
             None => None,
         };
-        let every: Vec<_> = script
-            .settings
-            .default_collect
-            .iter()
-            .chain(&tracepoint.actions)
-            .collect();
+        let mut own = tracepoint.actions.clone();
+        if tracepoint.marker_arguments {
+            own.extend(self.marker_arguments(&tracepoint.location)?);
+        }
+        let every: Vec<_> = script.settings.default_collect.iter().chain(&own).collect();
         let mut step_actions = Vec::new();
-        for action in &tracepoint.actions {
+        for action in &own {
             if let ScriptActionKind::WhileStepping { body, .. } = &action.kind {
                 step_actions = self.actions(&body.iter().collect::<Vec<_>>())?;
             }
@@ -250,7 +253,7 @@ impl Compiler<'_> {
         let commands = every
             .first()
             .filter(|_| script.settings.default_collect.is_some());
-        let commands = commands.into_iter().copied().chain(&tracepoint.actions);
+        let commands = commands.into_iter().copied().chain(&own);
         let commands = source::for_gdb(commands, &|item| {
             let known = |address: &Address| gdb_can_collect(self.symbols, *address, item);
             self.everywhere.iter().all(known)
@@ -284,6 +287,34 @@ impl Compiler<'_> {
                 commands,
             },
         })
+    }
+
+    /// What collects each argument of the marker that is in a form which is known: not `$_sdata`, which a jump cannot.
+    fn marker_arguments(&mut self, place: &Located) -> Result<Option<ScriptAction>, ScriptError> {
+        let Some(marker) = self.marker else {
+            return Ok(None);
+        };
+        let mut names = Vec::new();
+        // GDB has names for as many.
+        for (number, argument) in self
+            .symbols
+            .marker_arguments(marker)
+            .iter()
+            .enumerate()
+            .take(12)
+        {
+            let name = format!("$_probe_arg{number}");
+            if argument.program.is_some() {
+                names.push(name);
+            } else {
+                self.warn(place, format!("{name} is in no form that is known"));
+            }
+        }
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let list = Located::line(&Arc::from("-t"), 1, names.join(", "));
+        actions::collect(&list, &list).map(Some)
     }
 
     /// The location, in words that GDB finds the place by. It knows Rust's functions by their whole names alone.

@@ -76,7 +76,8 @@ fn markers_are_listed_traced_and_heard() {
 fn markers_are_recorded_by_their_names() {
     let program = Program::build("markers.c", &[]);
     let output = Command::new(TRACEWIRE)
-        .args(["record", "-t", "-m shop:sold", "-o", "out.tf", "--"])
+        .args(["record", "-t", "-m shop:sold", "-t"])
+        .args(["-m shop:sold : $_sdata", "-o", "out.tf", "--"])
         .arg(&program.path)
         .current_dir(program.folder.path())
         .output()
@@ -84,6 +85,7 @@ fn markers_are_recorded_by_their_names() {
     assert!(output.status.success(), "{output:?}");
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.contains("seen 12, semaphore 1"), "{words}");
+    assert!(words.contains("by trap: static tracepoint data"), "{words}");
     let shown = Command::new(TRACEWIRE)
         .args(["show", "out.tf"])
         .current_dir(program.folder.path())
@@ -100,6 +102,22 @@ fn markers_are_recorded_by_their_names() {
         "{}",
         heard[1]
     );
+    // Without a list, each argument by itself.
+    for value in ["1 = -5", "2 = 300", "3 = 2", "4 = -1"] {
+        let value = format!("$_probe_arg{value}\n");
+        assert!(shown.contains(&value), "{value} in {shown}");
+    }
+    assert_eq!(shown.matches("$_probe_arg4 = ").count(), 12, "{shown}");
+    // That needs no trap.
+    let output = Command::new(TRACEWIRE)
+        .args(["record", "-t", "-m shop:sold", "--mechanism", "jump"])
+        .args(["-o", "out.tf", "--"])
+        .arg(&program.path)
+        .current_dir(program.folder.path())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains("12 frames in out.tf"), "{words}");
 }
 
 /// GDB's names for a marker's arguments, in a condition, collected, searched for, and read again by GDB.
@@ -245,7 +263,7 @@ fn heard_twice(folder: &Path, program: &[&str], markers: &[(&str, usize)]) -> [V
     let mut record = Command::new("setarch");
     record.args(["-R", TRACEWIRE, "record", "-o", "out.tf"]);
     for (marker, _) in markers {
-        record.args(["-t", &format!("-m {marker}")]);
+        record.args(["-t", &format!("-m {marker} : $_sdata")]);
     }
     run(record.arg("--").args(program));
     let ours = run(Command::new(TRACEWIRE).args(["show", "out.tf"]));
