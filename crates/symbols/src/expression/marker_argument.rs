@@ -1,7 +1,7 @@
 //! The arguments of a marker, as agent expressions and as GDB's `$_probe_arg0`.
 
 use tracewire_agent_expr::Builder;
-use tracewire_tracefile::{Architecture, RegisterMask};
+use tracewire_tracefile::{Address, Architecture, RegisterMask};
 
 use super::compile::finish;
 use super::emit::Emitter;
@@ -34,22 +34,32 @@ impl Symbols {
         let Some(machine) = machine(self, marker) else {
             return Vec::new();
         };
-        let argument = |text| {
-            let resolver = Resolver {
-                symbols: self,
-                pc: marker.address,
-                language: Language::C,
-                variables: &NoVariables,
-                text,
-            };
-            let form = Form::of(text, machine);
-            MarkerArgument {
-                signed: form.signed,
-                bits: form.bytes * 8,
-                program: compiled(&resolver, marker.module, machine, &form),
-            }
-        };
-        texts(marker).map(argument).collect()
+        let pc = marker.address;
+        texts(marker)
+            .map(|text| argument(self, marker.module, machine, pc, text))
+            .collect()
+    }
+}
+
+fn argument(
+    symbols: &Symbols,
+    module: ModuleId,
+    machine: Architecture,
+    pc: Address,
+    text: &str,
+) -> MarkerArgument {
+    let resolver = Resolver {
+        symbols,
+        pc,
+        language: Language::C,
+        variables: &NoVariables,
+        text,
+    };
+    let form = Form::of(text, machine);
+    MarkerArgument {
+        signed: form.signed,
+        bits: form.bytes * 8,
+        program: compiled(&resolver, module, machine, &form),
     }
 }
 
@@ -143,7 +153,6 @@ impl Resolver<'_> {
 mod tests {
     use proptest::prelude::*;
     use tracewire_agent_expr::{Context, Evaluation, verify};
-    use tracewire_tracefile::Address;
 
     use super::*;
 
@@ -174,19 +183,7 @@ mod tests {
             Architecture::X86_64
         };
         symbols.set_architecture(machine);
-        let resolver = Resolver {
-            symbols: &symbols,
-            pc: Address(0),
-            language: Language::C,
-            variables: &NoVariables,
-            text,
-        };
-        let form = Form::of(text, machine);
-        MarkerArgument {
-            signed: form.signed,
-            bits: form.bytes * 8,
-            program: compiled(&resolver, ModuleId(0), machine, &form),
-        }
+        argument(&symbols, ModuleId(0), machine, Address(0), text)
     }
 
     fn value(text: &str) -> Option<i64> {
