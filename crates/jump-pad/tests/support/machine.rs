@@ -69,7 +69,11 @@ pub fn set_owner(base: u64, layout: &SharedLayout, word: u32) {
     owner.store(word, Ordering::Release);
 }
 
-/// Memory of a program for tests: readable, then not.
+/// How many bytes on both sides of a program's memory nobody can read. What an expression goes astray to would else be
+/// anything of this process: `[vvar]`, which a pad can read and a system call cannot.
+const AROUND: usize = 16 << 20;
+
+/// Memory of a program for tests: readable, before and behind it not.
 pub struct Memory {
     pub start: u64,
     pub length: usize,
@@ -77,17 +81,20 @@ pub struct Memory {
 
 impl Memory {
     pub fn new(pages: usize) -> Self {
-        let at = map(
-            (pages + 1) * PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE,
+        let reserved = map(
+            pages * PAGE + 2 * AROUND,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_NORESERVE,
         );
-        // SAFETY: the last page is ours.
-        unsafe {
-            libc::mprotect(at.as_ptr().add(pages * PAGE).cast(), PAGE, libc::PROT_NONE);
-        }
+        // SAFETY: the pages are within what was reserved.
+        let at = unsafe {
+            let at = reserved.as_ptr().add(AROUND);
+            let readable = libc::PROT_READ | libc::PROT_WRITE;
+            assert_eq!(libc::mprotect(at.cast(), pages * PAGE, readable), 0);
+            at
+        };
         Self {
-            start: at.as_ptr() as u64,
+            start: at as u64,
             length: pages * PAGE,
         }
     }
