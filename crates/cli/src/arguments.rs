@@ -51,6 +51,9 @@ pub enum Command {
     /// Write a good trace file of all that is whole in a cut or damaged one
     #[command(after_help = crate::repair::HELP)]
     Repair(crate::repair::RepairArguments),
+    /// Add a checksum to trace files that another program wrote, so that `check` names any later change
+    #[command(after_help = crate::seal::HELP)]
+    Seal(crate::seal::SealArguments),
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),

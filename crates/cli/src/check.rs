@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tracewire_check::{Finding, LISTED, Place, Severity};
+use tracewire_tracefile::TraceFile;
 
 use crate::Answer;
 use crate::execution::{self, Kind};
@@ -13,6 +14,9 @@ use crate::{look, open};
 
 pub const HELP: &str = "\
 An error is damage or a contradiction, a warning what a reader should know. Exit status 1 when there is an error.
+A value that has changed since it was collected shows where the file ends with a checksum, as those of Tracewire do; \
+`tracewire seal` adds one to a file of GDB's.
+
 Of an execution trace: lines that cannot be read, loads that contradict what memory held, a program counter that jumps \
 without a branch, lines that are missing, time that goes backwards, a text that is cut.
 
@@ -59,11 +63,12 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
         );
     }
     anstream::eprintln!(
-        "tracewire: {}: {} frames, {}, {}",
+        "tracewire: {}: {} frames, {}, {}{}",
         arguments.file.display(),
         file.frame_count(),
         counted(report.errors, "error"),
-        counted(report.warnings, "warning")
+        counted(report.warnings, "warning"),
+        unguarded(&file)
     );
     Ok(if report.is_good() {
         Answer::Yes
@@ -72,7 +77,17 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
     })
 }
 
-fn counted(count: u64, what: &str) -> String {
+/// What no check can tell of this file.
+fn unguarded(file: &TraceFile) -> &'static str {
+    let status = file.description().status();
+    if file.checksum().is_some() || status.is_some_and(|status| status.fields.sealed) {
+        ""
+    } else {
+        "; it has no checksum, so that a changed value may not show (`tracewire seal` adds one)"
+    }
+}
+
+pub fn counted(count: u64, what: &str) -> String {
     match count {
         0 => format!("no {what}"),
         1 => format!("1 {what}"),

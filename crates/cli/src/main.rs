@@ -14,6 +14,7 @@ mod packets;
 mod record;
 mod repair;
 mod rescue;
+mod seal;
 mod serve;
 mod shell;
 
@@ -54,6 +55,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Find(arguments) => look::find(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Repair(arguments) => repair::repair(&arguments),
+        Command::Seal(arguments) => seal::seal(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
         Command::Collect(arguments) => execution::collect::collect(&arguments),
         Command::Calls(arguments) => execution::analyze::calls(&arguments),

@@ -61,7 +61,7 @@
 //! is about.
 //!
 //! **Damage shows.** A file that is written here ends with a [`Checksum`] of all its bytes, behind the end marker, where
-//! GDB does not look.
+//! GDB does not look; a file of another writer gets one by [`TraceFile::seal`].
 //!
 //! **A recording may be killed at any moment.** The [`Spool`] that it streams into is a good trace file all the
 //! time.
@@ -107,6 +107,7 @@ mod number;
 mod piece;
 pub mod registers;
 pub mod repair;
+mod seal;
 #[cfg(target_os = "linux")]
 mod served;
 mod spool;
@@ -140,6 +141,7 @@ pub use registers::{
     BitField, FloatFormat, LayoutError, Register, RegisterLayout, RegisterType, StandardRegisters,
     X86Registers,
 };
+pub use seal::SealError;
 #[cfg(target_os = "linux")]
 pub use served::Served;
 pub use spool::Spool;

@@ -14,6 +14,7 @@ mod registers;
 mod repair;
 mod repaired;
 mod rescue;
+mod seal;
 mod support;
 mod waiting;
 mod working;

@@ -1,0 +1,74 @@
+//! `seal`: a checksum for trace files of GDB and others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueHint};
+
+use crate::Answer;
+use crate::check::counted;
+use crate::execution::{self, Kind};
+use crate::open;
+
+pub const HELP: &str = "\
+Nothing in GDB's format tells a damaged value from the one that was collected. What Tracewire writes ends with a checksum, \
+with which `check` names every change; a file of GDB's, or of a stub's, gets one here: a line behind the end marker, where \
+no reader looks. No other byte of the file is changed.
+
+Exit status 0 when every FILE has a checksum now, or had the right one before; 1 when one has errors, and then it is left as \
+it is; 2 when one cannot be read or written.
+
+Example:
+  tracewire seal gdb.tf && tracewire check gdb.tf";
+
+#[derive(Args, Debug)]
+pub struct SealArguments {
+    /// The trace files
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+}
+
+/// `seal`.
+pub fn seal(arguments: &SealArguments) -> anyhow::Result<Answer> {
+    let mut answer = Answer::Yes;
+    for path in &arguments.files {
+        if !seal_one(path)? {
+            answer = Answer::No;
+        }
+    }
+    Ok(answer)
+}
+
+/// Gives whether the file has a checksum now.
+fn seal_one(path: &Path) -> anyhow::Result<bool> {
+    let shown = path.display();
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) || path == "-" {
+        bail!("{shown} is no ordinary file: there is no end that a line could be added to");
+    }
+    let file = match execution::kind(path)? {
+        Kind::TraceFile(_) => open::trace_file(path)?,
+        Kind::Execution(_) => bail!(
+            "{shown} is an execution trace; expected a trace file (of an execution trace the compact form has checksums: \
+             `tracewire convert`)"
+        ),
+    };
+    let report = tracewire_check::check(&file);
+    if !report.is_good() {
+        let errors = counted(report.errors, "error");
+        anstream::eprintln!(
+            "tracewire: {shown}: {errors}; it is left as it is (`tracewire check` lists them, `tracewire repair` saves what \
+             is whole)"
+        );
+        return Ok(false);
+    }
+    if let Some(told) = file.checksum() {
+        anstream::eprintln!("tracewire: {shown}: it has its checksum already ({told})");
+        return Ok(true);
+    }
+    let checksum = file
+        .seal()
+        .with_context(|| format!("{shown} cannot be sealed"))?;
+    anstream::eprintln!("tracewire: {shown}: {checksum}");
+    Ok(true)
+}
