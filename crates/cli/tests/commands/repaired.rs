@@ -1,8 +1,8 @@
 //! Real files, cut and damaged anywhere: nothing panics, `check` names it, `repair` saves every whole frame outside of
 //! the damage, and what it writes passes `check` and opens in GDB.
 //!
-//! `check` names every cut, and every damage to a file that has a checksum. In a file of GDB's a changed value is a value
-//! like any other.
+//! `check` names every cut, and every damage to a file that has a checksum: of our own, or since `seal` has added one. In
+//! other files of GDB's a changed value is a value like any other.
 //!
 //! `TRACEWIRE_REPAIR_TIMES` says how often, `TRACEWIRE_REPAIR_SEED` with which numbers (`cargo xtask torture`).
 
@@ -82,12 +82,12 @@ const X86: Machine = ("i386:x86-64", "little");
 /// What GDB must be told where the file's own description is lost: architecture and byte order.
 type Machine = (&'static str, &'static str);
 
-/// A file of GDB's `tsave`, one of GDB's own test suite, one of ours of a program with threads, and generated ones of
-/// big-endian machines.
+/// A file of GDB's `tsave` and one of GDB's own test suite, as they are, sealed, and as we write them; one of ours of a
+/// program with threads, and generated ones of big-endian machines.
 fn originals(folder: &Path) -> Vec<Original> {
     let fixture = |name: &str| Original::open(&fixtures().join(name), X86);
-    let sealed = |name: &str| {
-        let path = folder.join(name);
+    let rewritten = |name: &str| {
+        let path = folder.join(format!("rewritten-{name}"));
         let file = TraceFile::open(fixtures().join(name)).expect("a trace file");
         let mut out = fs::File::create(&path).expect("made");
         let all = part::frames_in(&file, 0..u64::MAX);
@@ -99,6 +99,15 @@ fn originals(folder: &Path) -> Vec<Original> {
         write(&path, &smallest(machine), true, 40);
         Original::open(&path, said)
     };
+    let sealed = |original: &Original| {
+        let name = original.file.path().and_then(Path::file_name);
+        let name = name.expect("a name").to_string_lossy().into_owned();
+        let path = folder.join(format!("sealed-{name}"));
+        fs::write(&path, original.file.as_bytes()).expect("written");
+        let copy = TraceFile::open(&path).expect("a trace file");
+        copy.seal().expect("sealed");
+        Original::open(&path, original.machine)
+    };
     let built = Built::named(
         "workers",
         include_str!("../programs/workers.c"),
@@ -107,15 +116,16 @@ fn originals(folder: &Path) -> Vec<Original> {
     built
         .record(include_str!("../gdb_agreement/workers.script"), &[])
         .code(0);
-    vec![
-        fixture("sample.tf"),
-        fixture("tfile-basic.tf"),
-        sealed("sample.tf"),
-        sealed("tfile-basic.tf"),
+    let of_gdb = [fixture("sample.tf"), fixture("tfile-basic.tf")];
+    let of_ours = [
+        rewritten("sample.tf"),
+        rewritten("tfile-basic.tf"),
         Original::open(&built.path("out.tf"), X86),
         generated(Architecture::Mips, ("mips", "big")),
         generated(Architecture::PowerPc, ("powerpc:common", "big")),
-    ]
+    ];
+    let sealed = of_gdb.each_ref().map(sealed);
+    of_gdb.into_iter().chain(sealed).chain(of_ours).collect()
 }
 
 /// What came of it.
@@ -170,8 +180,7 @@ fn look(
             !report.findings.is_empty()
         }
     };
-    let status = original.file.description().status();
-    let sealed = status.is_some_and(|status| status.fields.sealed);
+    let sealed = original.file.checksum().is_some();
     if damaged == original.file.as_bytes() {
         // Zeros over zeros.
         score.unchanged += 1;
