@@ -12,9 +12,8 @@ use tempfile::NamedTempFile;
 use tracewire_convert::csv::{self, Column};
 use tracewire_convert::part::{self, SplitBy};
 use tracewire_convert::{Format, chrome, ctf, json, merge};
-use tracewire_symbols::{PrintOptions, evaluate};
-use tracewire_tracefile::{Frame, FrameNumber, TraceFile};
-use tracewire_views::{FrameState, Program};
+use tracewire_tracefile::{FrameNumber, TraceFile};
+use tracewire_views::{Program, Viewer};
 
 use crate::Answer;
 use crate::execution::{self, Kind};
@@ -317,15 +316,9 @@ fn write_table(
     } else {
         Program::default()
     };
-    let value = |frame: &Frame<'_>, text: &str| {
-        let state = FrameState::new(file, *frame)?;
-        let symbols = program.symbols(frame.timestamp());
-        let value = evaluate(symbols, &state, text).ok()?;
-        let text = value.print(symbols, &state, &PrintOptions::default());
-        // An empty cell says it too, and counts as nothing in a table.
-        (text != "<unavailable>").then_some(text)
-    };
-    csv::write(file, columns, value, sink)?;
+    // What the frame does not tell is an empty cell, which counts as nothing in a table.
+    let viewer = Viewer::new(file, &program);
+    csv::write(file, columns, |frame, text| viewer.print(frame, text), sink)?;
     Ok(())
 }
 

@@ -147,10 +147,10 @@ enum Source<'a> {
 ///
 /// # Errors
 /// When the sink refuses.
-pub fn write(
-    file: &TraceFile,
+pub fn write<'a>(
+    file: &'a TraceFile,
     columns: &[Column],
-    mut evaluate: impl FnMut(&Frame<'_>, &str) -> Option<String>,
+    mut evaluate: impl FnMut(Frame<'a>, &str) -> Option<String>,
     out: &mut impl Write,
 ) -> Result<(), ConvertError> {
     let mut line = String::new();
@@ -165,7 +165,7 @@ pub fn write(
         line.clear();
         for (index, source) in sources.iter().enumerate() {
             let cell = match source {
-                Source::Plain(Column::Expression(text)) => evaluate(&frame, text),
+                Source::Plain(Column::Expression(text)) => evaluate(frame, text),
                 Source::Plain(column) => plain(&frame, column),
                 Source::Variable(number) => frame.variable(*number).map(|value| value.to_string()),
                 Source::Register(register) => frame.register(register.number).map(|bytes| {

@@ -12,7 +12,7 @@ fn table(file: &TraceFile, columns: &[&str]) -> Vec<String> {
         .collect();
     let mut out = Vec::new();
     // An expression is shown as the caller says.
-    let value = |frame: &tracewire_tracefile::Frame<'_>, text: &str| {
+    let value = |frame: tracewire_tracefile::Frame<'_>, text: &str| {
         (frame.number().0 == 0).then(|| format!("<{text}>, \"{}\"", frame.tracepoint()))
     };
     csv::write(file, &columns, value, &mut out).expect("written");

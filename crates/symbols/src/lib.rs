@@ -58,7 +58,7 @@
 //! there it goes two ways. [`compile_condition`] and [`ActionList`] bring it down to 64-bit computations, folded and
 //! written as agent expression bytecode: what the target needs to know at a hit. [`evaluate`] works it out from a
 //! [`State`], what was saved at the hit, and [`Value::print`] writes it as GDB's `print` does; a byte that was not
-//! saved stays unknown to the end. Both read a variable's place through the same computations, so what is collected
+//! saved stays unknown to the end; a [`PreparedExpression`] is understood once for all the states of its place. Both read a variable's place through the same computations, so what is collected
 //! is what is looked at afterwards: the tests evaluate hundreds of expressions from a core file and from only those
 //! bytes of it that their own actions collect.
 //!
@@ -107,5 +107,6 @@ pub use types::{
     TypeId, Variant, VariantPart,
 };
 pub use value::{
-    NamedValue, Place, PrintOptions, State, Value, evaluate, expand, print_float, type_name,
+    NamedValue, Place, PreparedExpression, PreparedItem, PrintOptions, State, Value, evaluate,
+    expand, print_float, type_name,
 };

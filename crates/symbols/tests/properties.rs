@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tracewire_agent_expr::{Context, Evaluation};
 use tracewire_symbols::{
-    CollectOptions, ExpressionErrorKind, PrintOptions, State, Symbols, compile_collect,
-    compile_condition, evaluate, expand, split_items,
+    CollectOptions, ExpressionErrorKind, NamedValue, PreparedItem, PrintOptions, State, Symbols,
+    compile_collect, compile_condition, evaluate, expand, split_items,
 };
 use tracewire_tracefile::{Action, Address, RegisterNumber, VariableNumber};
 
@@ -273,6 +273,28 @@ proptest! {
     #[test]
     fn bytecode_and_evaluation_agree(text in expression(), seed in any::<u64>()) {
         check(&text, seed)?;
+    }
+
+    /// What is understood once holds at every state: nothing of the one before is left in it.
+    #[test]
+    fn a_prepared_expression_evaluates_as_a_new_one(
+        text in prop_oneof![expression(), Just("$args".to_owned()), Just("$locals".to_owned()), Just("$_ret".to_owned())],
+        seeds in any::<[u64; 3]>(),
+    ) {
+        SYMBOLS.with(|symbols| {
+            let prepared = PreparedItem::new(symbols, program().pc, &text);
+            for seed in seeds {
+                let noise = Noise::new(seed);
+                let shown = |values: Vec<NamedValue>| -> Vec<String> {
+                    let show = |named: NamedValue| match named.value {
+                        Ok(value) => value.print(symbols, &noise, &PrintOptions::default()),
+                        Err(error) => error.to_string(),
+                    };
+                    values.into_iter().map(show).collect()
+                };
+                assert_eq!(shown(prepared.expand(&noise)), shown(expand(symbols, &noise, &text)), "{text}");
+            }
+        });
     }
 
     #[test]

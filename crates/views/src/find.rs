@@ -3,8 +3,9 @@
 use tracewire_symbols::{ExpressionError, ExpressionErrorKind};
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TracepointNumber};
 
-use crate::frame::{Truth, Viewer};
+use crate::frame::Viewer;
 use crate::program::Program;
+use crate::truth::Truth;
 
 /// What a frame must be; all of what is given must hold.
 #[derive(Clone, Debug, Default)]

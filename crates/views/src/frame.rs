@@ -1,16 +1,18 @@
 //! One trace frame: where, when, and every value collected, as one JSON object.
 
+use std::rc::Rc;
+
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_script::CollectedItems;
 use tracewire_symbols::{
-    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, Symbols,
-    expand, type_name,
+    ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, Symbols, type_name,
 };
 use tracewire_tracefile::{
     Action, Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointDefinition,
     TracepointKind, TracepointNumber,
 };
 
+use crate::here::{Here, Places};
 use crate::program::{Program, hexadecimal};
 use crate::register::{is_short, is_telling, print};
 use crate::state::FrameState;
@@ -127,8 +129,9 @@ impl<V: Serialize> Serialize for Map<V> {
 pub struct Viewer<'a> {
     file: &'a TraceFile,
     program: &'a Program,
-    options: PrintOptions,
+    pub(crate) options: PrintOptions,
     collected: Vec<Collected<'a>>,
+    places: Places<'a>,
 }
 
 /// A tracepoint at one address, with what its actions collect.
@@ -156,6 +159,7 @@ impl<'a> Viewer<'a> {
             program,
             options: PrintOptions::default(),
             collected,
+            places: Places::default(),
         }
     }
 
@@ -168,7 +172,8 @@ impl<'a> Viewer<'a> {
     /// One frame.
     #[must_use]
     pub fn view(&self, frame: Frame<'a>) -> FrameView {
-        let place = self.place(frame);
+        let here = FrameState::new(self.file, frame).map(|state| self.here(frame, state.pc()));
+        let place = here.as_ref().and_then(|here| here.source());
         let mut view = FrameView {
             frame: frame.number().0,
             tracepoint: frame.tracepoint().0,
@@ -185,12 +190,9 @@ impl<'a> Viewer<'a> {
             static_data: None,
             unknown: None,
             marker: self.marker(frame),
-            line: place
-                .as_ref()
-                .map(|place| place.line)
-                .filter(|line| *line != 0),
-            function: place.as_ref().and_then(|place| place.function.clone()),
-            file: place.and_then(|place| place.file),
+            line: place.map(|place| place.line).filter(|line| *line != 0),
+            function: place.and_then(|place| place.function.clone()),
+            file: place.and_then(|place| place.file.clone()),
             values: self.values(frame),
         };
         for block in frame.blocks() {
@@ -233,7 +235,12 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
         let state = FrameState::new(self.file, frame)?;
-        self.symbols(frame).place(state.pc())
+        self.here(frame, state.pc()).source().cloned()
+    }
+
+    /// What is known of the place where a frame is.
+    pub(crate) fn here(&self, frame: Frame<'a>, pc: Address) -> Rc<Here<'a>> {
+        self.places.get(self.symbols(frame), pc)
     }
 
     fn marker(&self, frame: Frame<'a>) -> Option<String> {
@@ -251,7 +258,7 @@ impl<'a> Viewer<'a> {
         })
     }
 
-    fn symbols(&self, frame: Frame<'a>) -> &'a Symbols {
+    pub(crate) fn symbols(&self, frame: Frame<'a>) -> &'a Symbols {
         self.program.symbols(frame.timestamp())
     }
 
@@ -318,13 +325,14 @@ impl<'a> Viewer<'a> {
             None => (&collected.items.hit[..], &collected.items.step[..]),
         };
         let symbols = self.symbols(frame);
+        let here = self.here(frame, state.pc());
         let mut values: Vec<ValueView> = Vec::new();
         for item in hit.iter().chain(step) {
             // The registers stand in a field of their own, and the data of a marker too.
             if is_whole_set(item) {
                 continue;
             }
-            for named in expand(symbols, &state, item) {
+            for named in here.item(item).expand(&state) {
                 let value = self.value(symbols, named, &state);
                 if !values.contains(&value) {
                     values.push(value);
@@ -365,38 +373,6 @@ impl<'a> Viewer<'a> {
         let exact = same.clone().find(|one| one.definition.address == pc);
         exact.or_else(|| same.next())
     }
-
-    /// Evaluates an expression on a frame and tells whether it is true.
-    #[must_use]
-    pub fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
-        let Some(state) = FrameState::new(self.file, frame) else {
-            return Truth::NoPlace;
-        };
-        let symbols = self.symbols(frame);
-        match tracewire_symbols::evaluate(symbols, &state, expression) {
-            Ok(value) => match truth(&value.print(symbols, &state, &self.options)) {
-                Some(true) => Truth::True,
-                Some(false) => Truth::False,
-                None => Truth::NotANumber,
-            },
-            Err(error) => Truth::Unknown(error),
-        }
-    }
-}
-
-/// Whether an expression is true of a frame.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Truth {
-    /// It is.
-    True,
-    /// It is not.
-    False,
-    /// Its value is no number: a structure, or something that was not collected.
-    NotANumber,
-    /// The frame lacks a value it needs, or it is no expression at all.
-    Unknown(ExpressionError),
-    /// The frame does not say where the thread stood.
-    NoPlace,
 }
 
 /// `$regs` and `$_sdata`, by GDB's abbreviations.
@@ -419,55 +395,9 @@ fn number(bytes: &[u8], order: ByteOrder) -> String {
     format!("0x{}", if digits.is_empty() { "0" } else { digits })
 }
 
-/// Whether a printed number, truth value or pointer is not zero; `None` for what has no truth.
-fn truth(printed: &str) -> Option<bool> {
-    let text = printed.trim();
-    // A pointer is shown with its type: `(struct job *) 0x0`.
-    let text = match text
-        .strip_prefix('(')
-        .and_then(|rest| rest.rsplit_once(") "))
-    {
-        Some((_, value)) => value,
-        None => text,
-    };
-    let word = text.split_whitespace().next()?;
-    match word {
-        "true" => return Some(true),
-        "false" => return Some(false),
-        _ => {}
-    }
-    if let Some(digits) = word.strip_prefix("0x") {
-        return digits
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit())
-            .then(|| digits.bytes().any(|byte| byte != b'0'));
-    }
-    word.parse::<f64>().ok().map(|number| number != 0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn truths() {
-        for (printed, expected) in [
-            ("0", Some(false)),
-            ("-3", Some(true)),
-            ("true", Some(true)),
-            ("false", Some(false)),
-            ("0 '\\000'", Some(false)),
-            ("97 'a'", Some(true)),
-            ("(struct job *) 0x0", Some(false)),
-            ("(int (*)(int)) 0x401136 <handle>", Some(true)),
-            ("0x0", Some(false)),
-            ("0.5", Some(true)),
-            ("{id = 1}", None),
-            ("<unavailable>", None),
-        ] {
-            assert_eq!(truth(printed), expected, "{printed}");
-        }
-    }
 
     #[test]
     fn registers_are_numbers() {

@@ -44,17 +44,19 @@ mod architecture;
 mod find;
 mod frame;
 mod gdb;
+mod here;
 mod info;
 mod markers;
 mod program;
 mod register;
 mod state;
 pub mod table;
+mod truth;
 pub mod words;
 
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use find::{Criteria, FindError, LineCriterion};
-pub use frame::{FrameView, Map, MemoryView, Truth, ValueView, Viewer};
+pub use frame::{FrameView, Map, MemoryView, ValueView, Viewer};
 pub use gdb::commands as gdb_commands;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
@@ -62,3 +64,4 @@ pub use info::{
 pub use markers::{ElfInfo, MarkerInfo};
 pub use program::{Program, ProgramError, module_path};
 pub use state::FrameState;
+pub use truth::Truth;

@@ -1,41 +1,35 @@
 //! Evaluation of expressions at a saved state.
 
-use tracewire_tracefile::{Address, VariableNumber};
+use std::rc::Rc;
+
+use tracewire_tracefile::Address;
 
 use super::contents::{Known, Place, Value, order, pack};
 use super::float;
+use super::prepare::{Objects, PreparedExpression};
 use super::state::{State, read_memory};
-use crate::expression::location::Locator;
+use crate::expression::location::{Locator, Unlocatable};
 use crate::expression::node::{Node, NodeKind};
 use crate::expression::object::{Object, offset_by};
-use crate::expression::resolve::{StateVariables, resolve};
 use crate::expression::scalar::{Scalar, builtin, scalar, storage_size, wrap};
-use crate::{ExpressionError, ExpressionErrorKind, Language, Symbols, Type, TypeId};
+use crate::{ExpressionError, ExpressionErrorKind, Language, Symbols, Type, TypeId, Variable};
 
 pub(super) type Result<T, E = ExpressionError> = std::result::Result<T, E>;
 
 /// The largest value that is read, GDB's `max-value-size`.
 pub(crate) const LARGEST_VALUE: usize = 65_536;
 
-/// Every name may be a variable's: which were saved shows when they are read.
-struct AnyName;
-
-impl StateVariables for AnyName {
-    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
-        Some(None)
-    }
-}
-
 /// Evaluates an expression at a saved state, as GDB's `print` does in the innermost frame.
 ///
 /// A trace state variable that was not saved has the type `void`, as in GDB. A variable or memory that was not
 /// saved is a value with unknown bytes; it is an error only to compute with it.
 ///
+/// For many states at the same place, prepare the expression once ([`PreparedExpression`]).
+///
 /// # Errors
 /// When the text is no expression, names something that is not there, or computes with what was not saved.
 pub fn evaluate(symbols: &Symbols, state: &dyn State, text: &str) -> Result<Value> {
-    let node = resolve(symbols, state.pc(), text, &AnyName)?;
-    Evaluator::new(symbols, state, text).value(&node)
+    PreparedExpression::new(symbols, state.pc(), text)?.evaluate(state)
 }
 
 /// Evaluates nodes at one state.
@@ -45,6 +39,8 @@ pub(crate) struct Evaluator<'a> {
     pub(super) text: &'a str,
     pub(super) language: Language,
     pub(super) locator: Locator<'a>,
+    /// What has been worked out of the variables' places before.
+    pub(super) objects: Option<&'a Objects>,
 }
 
 /// What a node designates.
@@ -66,6 +62,15 @@ impl<'a> Evaluator<'a> {
                 pc,
                 callers: true,
             },
+            objects: None,
+        }
+    }
+
+    fn object(&self, variable: &Rc<Variable>) -> Result<Rc<Object>, Unlocatable> {
+        let work_out = || self.locator.object(&variable.location);
+        match self.objects {
+            Some(known) => known.get(variable, work_out),
+            None => work_out().map(Rc::new),
         }
     }
 
@@ -221,7 +226,7 @@ impl<'a> Evaluator<'a> {
     pub(super) fn designated(&self, node: &Node) -> Result<Designated> {
         match &node.kind {
             NodeKind::Place(variable) => {
-                let object = match self.locator.object(&variable.location) {
+                let object = match self.object(variable) {
                     Ok(object) => object,
                     Err(reason) => {
                         let name = variable.name.clone();
@@ -270,9 +275,10 @@ impl<'a> Evaluator<'a> {
             inner = below;
         }
         if let NodeKind::Place(variable) = &inner.kind
-            && let Ok(Object::Synthetic(target)) = self.locator.object(&variable.location)
+            && let Ok(object) = self.object(variable)
+            && let Object::Synthetic(target) = &*object
         {
-            let (_, location, offset) = &*target;
+            let (_, location, offset) = &**target;
             return match self.locator.object(location) {
                 Ok(object) => self.read(&offset_by(object, *offset as u64), node),
                 Err(_) => self.error(ExpressionErrorKind::ValueOptimizedOut, node),

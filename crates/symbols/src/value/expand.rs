@@ -1,14 +1,16 @@
 //! What the items of a `collect` line stand for, as names and values.
 
-use tracewire_tracefile::Architecture;
+use tracewire_tracefile::{Address, Architecture, RegisterNumber};
 
 use super::contents::Value;
-use super::evaluate::{Evaluator, evaluate};
+use super::prepare::PreparedExpression;
 use super::state::State;
 use crate::expression::Span;
+use crate::expression::cell::Cell;
+use crate::expression::location::Locator;
 use crate::expression::node::{Node, NodeKind};
 use crate::expression::register_names::{core_registers, register_name};
-use crate::expression::resolve::{NoVariables, Resolver};
+use crate::expression::scalar::builtin;
 use crate::{ExpressionError, ExpressionErrorKind, RegisterRule, Symbols, Variable};
 
 /// A value with the name it is shown under.
@@ -25,74 +27,122 @@ pub struct NamedValue {
 /// address, `$_sdata` nothing, and any other expression one value.
 #[must_use]
 pub fn expand(symbols: &Symbols, state: &dyn State, item: &str) -> Vec<NamedValue> {
-    let item = item.trim();
-    let lower = item.to_ascii_lowercase();
-    let named = |variables: Vec<Variable>| {
-        (variables.into_iter())
-            .map(|variable| NamedValue {
+    PreparedItem::new(symbols, state.pc(), item).expand(state)
+}
+
+/// An item of a `collect` as it is understood at one place of a program.
+#[derive(Debug)]
+pub struct PreparedItem<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+/// One of the values that an item stands for.
+#[derive(Debug)]
+struct Part<'a> {
+    name: String,
+    kind: PartKind<'a>,
+}
+
+#[derive(Debug)]
+enum PartKind<'a> {
+    Expression(Result<PreparedExpression<'a>, ExpressionError>),
+    /// One of all registers, of which those are told that were saved.
+    Register(
+        RegisterNumber,
+        Result<PreparedExpression<'a>, ExpressionError>,
+    ),
+    /// The return address: of the type that the expression has, this far from the frame's address.
+    Return(Result<(PreparedExpression<'a>, Cell, i64), ExpressionError>),
+}
+
+impl<'a> PreparedItem<'a> {
+    /// Reads an item as it is to be understood at `pc`. What is wrong with it shows when it is expanded.
+    #[must_use]
+    pub fn new(symbols: &'a Symbols, pc: Address, item: &str) -> Self {
+        let item = item.trim();
+        let lower = item.to_ascii_lowercase();
+        let variables = |variables: Vec<Variable>| {
+            let part = |variable: Variable| Part {
                 name: variable.name.clone(),
-                value: variable_value(symbols, state, variable),
+                kind: PartKind::Expression(Ok(PreparedExpression::of_variable(
+                    symbols, pc, variable,
+                ))),
+            };
+            variables.into_iter().map(part).collect()
+        };
+        let one = |kind| {
+            let name = item.to_owned();
+            vec![Part { name, kind }]
+        };
+        // Only the first letters count, as in GDB.
+        let parts = match lower.strip_prefix('$') {
+            Some(name) if name.starts_with("arg") => variables(symbols.variables_at(pc).arguments),
+            Some(name) if name.starts_with("loc") => variables(symbols.variables_at(pc).locals),
+            Some(name) if name.starts_with("reg") => registers(symbols, pc),
+            Some(name) if name.starts_with("_sdata") => Vec::new(),
+            Some(name) if name.starts_with("_ret") => {
+                one(PartKind::Return(return_address(symbols, pc, item)))
+            }
+            _ => one(PartKind::Expression(PreparedExpression::new(
+                symbols, pc, item,
+            ))),
+        };
+        Self { parts }
+    }
+
+    /// The values at a state where the thread stood at the item's place, as [`expand`] gives them.
+    #[must_use]
+    pub fn expand(&self, state: &dyn State) -> Vec<NamedValue> {
+        let values = self.parts.iter().filter_map(|part| {
+            Some(NamedValue {
+                name: part.name.clone(),
+                value: part.value(state)?,
             })
-            .collect()
-    };
-    // Only the first letters count, as in GDB.
-    match lower.strip_prefix('$') {
-        Some(name) if name.starts_with("arg") => named(symbols.variables_at(state.pc()).arguments),
-        Some(name) if name.starts_with("loc") => named(symbols.variables_at(state.pc()).locals),
-        Some(name) if name.starts_with("reg") => registers(symbols, state),
-        Some(name) if name.starts_with("_sdata") => Vec::new(),
-        Some(name) if name.starts_with("_ret") => vec![NamedValue {
-            name: item.to_owned(),
-            value: return_address(symbols, state, item),
-        }],
-        _ => vec![NamedValue {
-            name: item.to_owned(),
-            value: evaluate(symbols, state, item),
-        }],
+        });
+        values.collect()
     }
 }
 
-fn variable_value(
-    symbols: &Symbols,
-    state: &dyn State,
-    variable: Variable,
-) -> Result<Value, ExpressionError> {
-    let name = variable.name.clone();
-    let resolver = Resolver {
-        symbols,
-        pc: state.pc(),
-        language: symbols.language_at(Some(state.pc())),
-        variables: &NoVariables,
-        text: &name,
-    };
-    let node = resolver.place(
-        variable,
-        Span {
-            start: 0,
-            end: name.len(),
-        },
-    );
-    Evaluator::new(symbols, state, &name).value(&node)
+impl Part<'_> {
+    /// Its value; none of a register that was not saved.
+    fn value(&self, state: &dyn State) -> Option<Result<Value, ExpressionError>> {
+        let evaluated = |expression: &Result<PreparedExpression<'_>, ExpressionError>| {
+            expression.as_ref().map_err(Clone::clone)?.evaluate(state)
+        };
+        Some(match &self.kind {
+            PartKind::Expression(expression) => evaluated(expression),
+            PartKind::Register(register, expression) => {
+                state.register(*register)?;
+                evaluated(expression)
+            }
+            PartKind::Return(Err(error)) => Err(error.clone()),
+            PartKind::Return(Ok((expression, frame, offset))) => expression
+                .evaluator(state)
+                .frame_slot(frame, *offset, expression.node()),
+        })
+    }
 }
 
-fn registers(symbols: &Symbols, state: &dyn State) -> Vec<NamedValue> {
+fn registers(symbols: &Symbols, pc: Address) -> Vec<Part<'_>> {
     let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
     core_registers(architecture)
         .into_iter()
-        .filter(|register| state.register(*register).is_some())
-        .filter_map(|register| register_name(architecture, register))
-        .map(|name| NamedValue {
+        .filter_map(|register| Some((register, register_name(architecture, register)?)))
+        .map(|(register, name)| Part {
             name: name.to_owned(),
-            value: evaluate(symbols, state, &format!("${name}")),
+            kind: PartKind::Register(
+                register,
+                PreparedExpression::new(symbols, pc, &format!("${name}")),
+            ),
         })
         .collect()
 }
 
-fn return_address(
-    symbols: &Symbols,
-    state: &dyn State,
+fn return_address<'a>(
+    symbols: &'a Symbols,
+    pc: Address,
     item: &str,
-) -> Result<Value, ExpressionError> {
+) -> Result<(PreparedExpression<'a>, Cell, i64), ExpressionError> {
     let span = Span {
         start: 0,
         end: item.len(),
@@ -105,7 +155,7 @@ fn return_address(
         };
         ExpressionError::new(kind, item, span)
     };
-    let row = symbols.unwind(state.pc()).ok_or_else(unknown)?;
+    let row = symbols.unwind(pc).ok_or_else(unknown)?;
     let rule = row
         .registers
         .into_iter()
@@ -113,14 +163,13 @@ fn return_address(
     let Some((_, RegisterRule::Offset(offset))) = rule else {
         return Err(unknown());
     };
-    let pointer = symbols.pointer_to(crate::expression::scalar::builtin(symbols, "void"));
-    let frame = crate::expression::location::Locator {
+    let pointer = symbols.pointer_to(builtin(symbols, "void"));
+    let locator = Locator {
         symbols,
-        pc: state.pc(),
+        pc,
         callers: false,
-    }
-    .frame_address()
-    .map_err(|_| unknown())?;
+    };
+    let frame = locator.frame_address().map_err(|_| unknown())?;
     let variable = Variable {
         name: item.to_owned(),
         type_id: pointer,
@@ -131,5 +180,6 @@ fn return_address(
         depth: 0,
     };
     let node = Node::new(NodeKind::Place(variable.into()), pointer, span);
-    Evaluator::new(symbols, state, item).frame_slot(&frame, offset, &node)
+    let expression = PreparedExpression::of(symbols, pc, item, node);
+    Ok((expression, frame, offset))
 }

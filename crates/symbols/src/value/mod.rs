@@ -6,6 +6,7 @@ mod evaluate;
 mod expand;
 mod float;
 mod locate;
+mod prepare;
 mod print;
 mod source;
 mod state;
@@ -13,8 +14,9 @@ mod type_name;
 
 pub use contents::{Place, Value};
 pub use evaluate::evaluate;
-pub use expand::{NamedValue, expand};
+pub use expand::{NamedValue, PreparedItem, expand};
 pub use float::print_float;
+pub use prepare::PreparedExpression;
 pub use print::PrintOptions;
 pub use state::State;
 pub use type_name::type_name;

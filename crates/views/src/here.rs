@@ -1,0 +1,83 @@
+//! What is worked out once for each place where frames are, and not for each frame.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use tracewire_symbols::{ExpressionError, PreparedExpression, PreparedItem, SourcePlace, Symbols};
+use tracewire_tracefile::Address;
+
+/// How many places are remembered: a file may step through any number of them.
+const MOST_PLACES: usize = 10_000;
+
+/// A place of the program, as it was loaded when the frame was made.
+#[derive(Debug)]
+pub(crate) struct Here<'a> {
+    symbols: &'a Symbols,
+    pc: Address,
+    source: OnceCell<Option<SourcePlace>>,
+    items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
+    expressions: RefCell<HashMap<Box<str>, Rc<Expression<'a>>>>,
+}
+
+/// An expression as it is understood there, or why it is not.
+pub(crate) type Expression<'a> = Result<PreparedExpression<'a>, ExpressionError>;
+
+/// The places that frames were looked at of.
+#[derive(Debug, Default)]
+pub(crate) struct Places<'a>(RefCell<HashMap<(*const Symbols, Address), Rc<Here<'a>>>>);
+
+impl<'a> Places<'a> {
+    pub(crate) fn get(&self, symbols: &'a Symbols, pc: Address) -> Rc<Here<'a>> {
+        let mut places = self.0.borrow_mut();
+        if places.len() >= MOST_PLACES {
+            places.clear();
+        }
+        let here = places.entry((symbols, pc)).or_insert_with(|| {
+            Rc::new(Here {
+                symbols,
+                pc,
+                source: OnceCell::new(),
+                items: RefCell::default(),
+                expressions: RefCell::default(),
+            })
+        });
+        here.clone()
+    }
+}
+
+impl<'a> Here<'a> {
+    /// The source place.
+    pub(crate) fn source(&self) -> Option<&SourcePlace> {
+        let source = self.source.get_or_init(|| self.symbols.place(self.pc));
+        source.as_ref()
+    }
+
+    /// An item of a `collect`.
+    pub(crate) fn item(&self, text: &str) -> Rc<PreparedItem<'a>> {
+        remembered(&self.items, text, || {
+            PreparedItem::new(self.symbols, self.pc, text)
+        })
+    }
+
+    /// An expression.
+    pub(crate) fn expression(&self, text: &str) -> Rc<Expression<'a>> {
+        remembered(&self.expressions, text, || {
+            PreparedExpression::new(self.symbols, self.pc, text)
+        })
+    }
+}
+
+/// What is known of a text, which `work_out` tells the first time.
+fn remembered<V>(
+    known: &RefCell<HashMap<Box<str>, Rc<V>>>,
+    text: &str,
+    work_out: impl FnOnce() -> V,
+) -> Rc<V> {
+    if let Some(found) = known.borrow().get(text) {
+        return found.clone();
+    }
+    let found = Rc::new(work_out());
+    known.borrow_mut().insert(text.into(), found.clone());
+    found
+}
