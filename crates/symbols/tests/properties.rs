@@ -18,6 +18,7 @@ use tracewire_tracefile::{Action, Address, RegisterNumber, VariableNumber};
 
 const PROGRAM: &str = r#"
 struct pair { int first; unsigned char second; struct pair *next; unsigned bits : 5; int low : 7; };
+enum color { RED, GREEN };
 char gc; unsigned long gul; struct pair gp; int ga[8];
 int look (char c, signed char sc, unsigned char uc, short s, unsigned short us, int i, unsigned u)
 {
@@ -25,7 +26,7 @@ int look (char c, signed char sc, unsigned char uc, short s, unsigned short us, 
   struct pair p = gp; struct pair *q = &gp; int a[4] = {1}; char *t = &gc;
   return l + ul + ll + b + f + d + p.first + q->first + a[0] + *t + sc + uc + us; /* here */
 }
-int main (void) { return look (1, 2, 3, 4, 5, 6, 7); }
+int main (void) { enum color color = RED; return color + look (1, 2, 3, 4, 5, 6, 7); }
 "#;
 
 struct Program {
@@ -346,6 +347,51 @@ proptest! {
                 }
             }
         });
+    }
+}
+
+/// Numbers, pointers and enumerators are true or not; what has parts is neither.
+#[test]
+fn what_is_true() {
+    SYMBOLS.with(|symbols| {
+        for (text, expected) in [
+            ("0", Some(false)),
+            ("-3", Some(true)),
+            ("'a'", Some(true)),
+            ("(char) 0", Some(false)),
+            ("1 == 1", Some(true)),
+            ("0.5", Some(true)),
+            ("0.0", Some(false)),
+            ("(struct pair *) 0", Some(false)),
+            ("&gp", Some(true)),
+            ("(enum color) 1", Some(true)),
+            ("RED", Some(false)),
+            ("p", None),
+            ("a", None),
+            ("$never_collected", None),
+        ] {
+            let value = evaluate(symbols, &NothingElse, text).unwrap();
+            assert_eq!(value.is_true(symbols), expected, "{text}");
+        }
+    });
+}
+
+/// A state that tells where the thread stood, and where its frame is.
+struct NothingElse;
+
+impl State for NothingElse {
+    fn pc(&self) -> Address {
+        program().pc
+    }
+
+    fn register(&self, _: RegisterNumber) -> Option<Vec<u8>> {
+        Some(vec![0; 8])
+    }
+
+    fn memory(&self, _: Address, _: &mut [u8], _: &mut [bool]) {}
+
+    fn variable(&self, _: &str) -> Option<i64> {
+        None
     }
 }
 

@@ -1,6 +1,6 @@
 //! Expressions of the user's, evaluated on frames.
 
-use tracewire_symbols::{ExpressionError, State as _};
+use tracewire_symbols::{ExpressionError, State as _, Value};
 use tracewire_tracefile::Frame;
 
 use crate::frame::Viewer;
@@ -13,8 +13,8 @@ impl<'a> Viewer<'a> {
         let Some(state) = FrameState::new(self.file(), frame) else {
             return Truth::NoPlace;
         };
-        match self.printed(frame, &state, expression) {
-            Ok(printed) => match truth(&printed) {
+        match self.evaluate(frame, &state, expression) {
+            Ok(value) => match value.is_true(self.symbols(frame)) {
                 Some(true) => Truth::True,
                 Some(false) => Truth::False,
                 None => Truth::NotANumber,
@@ -27,23 +27,23 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn print(&self, frame: Frame<'a>, expression: &str) -> Option<String> {
         let state = FrameState::new(self.file(), frame)?;
-        let printed = self.printed(frame, &state, expression).ok()?;
+        let value = self.evaluate(frame, &state, expression).ok()?;
+        let printed = value.print(self.symbols(frame), &state, &self.options);
         (printed != "<unavailable>").then_some(printed)
     }
 
-    fn printed(
+    fn evaluate(
         &self,
         frame: Frame<'a>,
         state: &FrameState<'a>,
         expression: &str,
-    ) -> Result<String, ExpressionError> {
+    ) -> Result<Value, ExpressionError> {
         let prepared = self.here(frame, state.pc()).expression(expression);
-        let value = prepared
+        prepared
             .as_ref()
             .as_ref()
             .map_err(Clone::clone)?
-            .evaluate(state)?;
-        Ok(value.print(self.symbols(frame), state, &self.options))
+            .evaluate(state)
     }
 }
 
@@ -60,55 +60,4 @@ pub enum Truth {
     Unknown(ExpressionError),
     /// The frame does not say where the thread stood.
     NoPlace,
-}
-
-/// Whether a printed number, truth value or pointer is not zero; `None` for what has no truth.
-fn truth(printed: &str) -> Option<bool> {
-    let text = printed.trim();
-    // A pointer is shown with its type: `(struct job *) 0x0`.
-    let text = match text
-        .strip_prefix('(')
-        .and_then(|rest| rest.rsplit_once(") "))
-    {
-        Some((_, value)) => value,
-        None => text,
-    };
-    let word = text.split_whitespace().next()?;
-    match word {
-        "true" => return Some(true),
-        "false" => return Some(false),
-        _ => {}
-    }
-    if let Some(digits) = word.strip_prefix("0x") {
-        return digits
-            .bytes()
-            .all(|byte| byte.is_ascii_hexdigit())
-            .then(|| digits.bytes().any(|byte| byte != b'0'));
-    }
-    word.parse::<f64>().ok().map(|number| number != 0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn truths() {
-        for (printed, expected) in [
-            ("0", Some(false)),
-            ("-3", Some(true)),
-            ("true", Some(true)),
-            ("false", Some(false)),
-            ("0 '\\000'", Some(false)),
-            ("97 'a'", Some(true)),
-            ("(struct job *) 0x0", Some(false)),
-            ("(int (*)(int)) 0x401136 <handle>", Some(true)),
-            ("0x0", Some(false)),
-            ("0.5", Some(true)),
-            ("{id = 1}", None),
-            ("<unavailable>", None),
-        ] {
-            assert_eq!(truth(printed), expected, "{printed}");
-        }
-    }
 }

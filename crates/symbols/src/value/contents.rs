@@ -5,6 +5,7 @@ use tracewire_tracefile::{Address, ByteOrder, RegisterNumber};
 use super::print::{PrintOptions, Printer};
 use super::state::State;
 use super::type_name::{language_type_name, type_name_in};
+use crate::expression::scalar::{Scalar, scalar};
 use crate::{Language, Symbols, TypeId};
 
 /// Whether a byte of a value is known.
@@ -117,16 +118,19 @@ impl Value {
     /// The number it holds, if it is an integer, a truth value, an enumeration or a pointer and is known.
     #[must_use]
     pub fn as_integer(&self, symbols: &Symbols) -> Option<i128> {
-        let (size, signed) =
-            crate::expression::scalar::scalar(symbols, self.type_id).as_number()?;
+        let (size, signed) = scalar(symbols, self.type_id).as_number()?;
         self.is_complete()
             .then(|| number(self.contents.get(..size as usize)?, signed, order(symbols)))?
     }
 
     /// The truth of it, as a condition takes it: whether it is not zero. `None` for what is neither a number nor a
-    /// pointer, or is not known.
+    /// pointer (what a C++ reference refers to is another value), or is not known.
     #[must_use]
     pub fn is_true(&self, symbols: &Symbols) -> Option<bool> {
+        let shape = scalar(symbols, self.type_id);
+        if matches!(shape, Scalar::Reference { .. }) {
+            return None;
+        }
         match self.as_integer(symbols) {
             Some(number) => Some(number != 0),
             None => {
