@@ -7,8 +7,9 @@ use std::rc::Rc;
 use tracewire_symbols::{ExpressionError, PreparedExpression, PreparedItem, SourcePlace, Symbols};
 use tracewire_tracefile::Address;
 
-/// How many places are remembered: a file may step through any number of them.
-const MOST_PLACES: usize = 10_000;
+/// How many places are remembered. A file may step through any number of them; where each frame is at another one, what is
+/// remembered of more places than a processor's cache holds makes a search slower.
+const MOST_PLACES: usize = 500;
 
 /// A place of the program, as it was loaded when the frame was made.
 #[derive(Debug)]

@@ -36,9 +36,22 @@ pub struct Arguments {
 /// Where the one tracepoint is.
 const SITE: u64 = 0x0804_9000;
 
-/// Where each of the large file's frames stands is told by its number, so that a search finds just one.
-fn program_counter(frame: u64) -> u32 {
-    SITE as u32 + frame as u32
+/// Where the frames of a file stand.
+#[derive(Clone, Copy)]
+enum Places {
+    /// Each at another one, which its number tells, so that a search finds just one.
+    Each,
+    /// All where the tracepoint is.
+    One,
+}
+
+impl Places {
+    fn program_counter(self, frame: u64) -> u32 {
+        match self {
+            Self::Each => SITE as u32 + frame as u32,
+            Self::One => SITE as u32,
+        }
+    }
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -56,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .tempdir_in(parent)?;
     let large = folder.path().join("large.tf");
     eprintln!("writing {} frames", arguments.frames);
-    let size = generate(&large, arguments.frames)?;
+    let size = generate(&large, arguments.frames, Places::Each)?;
     println!(
         "a trace file of {:.3} GiB, {} frames",
         size as f64 / f64::from(1 << 30),
@@ -64,12 +77,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     first_info(&tracewire, &large, arguments.rounds)?;
     second_find(&tracewire, &large, arguments)?;
+    every_frame(&tracewire, &large, arguments, Places::Each)?;
     drop(fs::remove_file(&large));
+    let one_place = folder.path().join("one-place.tf");
+    generate(&one_place, arguments.frames, Places::One)?;
+    every_frame(&tracewire, &one_place, arguments, Places::One)?;
+    drop(fs::remove_file(&one_place));
     walk(&tracewire, folder.path(), arguments)
 }
 
 /// Frames of 256 bytes: an i386's core registers, a time, 49 bytes of memory.
-fn generate(path: &Path, frames: u64) -> Result<u64> {
+fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
     let registers = X86Registers::Core;
     let layout = registers.layout_32();
     let definition = TracepointDefinition {
@@ -127,7 +145,8 @@ fn generate(path: &Path, frames: u64) -> Result<u64> {
     file.write_all(b"\n")?;
     for number in 0..frames {
         frame.clear();
-        block[counter..counter + 4].copy_from_slice(&program_counter(number).to_le_bytes());
+        let here = places.program_counter(number);
+        block[counter..counter + 4].copy_from_slice(&here.to_le_bytes());
         let mut encoder = FrameEncoder::begin(&mut frame, format, TracepointNumber(1))?;
         encoder.registers(&block)?;
         encoder.variable(VariableNumber(1), number as i64 + 1);
@@ -300,7 +319,11 @@ fn second_find(tracewire: &Path, file: &Path, arguments: &Arguments) -> Result<(
     let find = || {
         let mut command = Command::new(tracewire);
         command
-            .args(["find", "--pc", &format!("{:#x}", program_counter(wanted))])
+            .args([
+                "find",
+                "--pc",
+                &format!("{:#x}", Places::Each.program_counter(wanted)),
+            ])
             .arg(file);
         command
     };
@@ -332,6 +355,44 @@ fn second_find(tracewire: &Path, file: &Path, arguments: &Arguments) -> Result<(
     Ok(())
 }
 
+/// What looks at every frame: a search by an expression, and a check.
+fn every_frame(tracewire: &Path, file: &Path, arguments: &Arguments, places: Places) -> Result<()> {
+    let cache = tempfile::tempdir()?;
+    let wanted = arguments.frames - arguments.frames / 7 - 1;
+    let mut find = Command::new(tracewire);
+    find.arg("find")
+        .arg(file)
+        .args(["--where", &format!("$trace_timestamp == {}", wanted + 1)])
+        .stderr(Stdio::null());
+    let mut check = Command::new(tracewire);
+    check.arg("check").arg(file).stderr(Stdio::null());
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..arguments.rounds.min(3) {
+        let found = measure(&mut find, cache.path(), false)?;
+        ensure!(
+            found.output.trim() == wanted.to_string(),
+            "expected frame {wanted}, found {}",
+            found.output
+        );
+        let checked = measure(&mut check, cache.path(), false)?;
+        times[0].push(found.time);
+        times[1].push(checked.time);
+    }
+    let rate = |times: &[Duration]| arguments.frames as f64 / seconds(times) / 1e6;
+    println!(
+        "{}: find --where {:.2} s, {:.1} million frames a second; check {:.2} s, {:.1} million",
+        match places {
+            Places::Each => "every frame at another place",
+            Places::One => "all frames at one place",
+        },
+        seconds(&times[0]),
+        rate(&times[0]),
+        seconds(&times[1]),
+        rate(&times[1]),
+    );
+    Ok(())
+}
+
 /// The bytes of all files in a folder and the folders below it.
 fn size_below(folder: &Path) -> Result<u64> {
     let mut size = 0;
@@ -350,7 +411,7 @@ fn size_below(folder: &Path) -> Result<u64> {
 /// One frame after the other, each looked at: Tracewire shows all it holds, GDB selects it.
 fn walk(tracewire: &Path, folder: &Path, arguments: &Arguments) -> Result<()> {
     let file = folder.join("walk.tf");
-    generate(&file, arguments.walk)?;
+    generate(&file, arguments.walk, Places::Each)?;
     let cache = tempfile::tempdir()?;
     let mut times = Vec::new();
     for _ in 0..arguments.rounds {

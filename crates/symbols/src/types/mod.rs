@@ -67,7 +67,7 @@ pub enum ReferenceKind {
 }
 
 /// One type.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
     /// No type: `void`, Rust's `()` where the debug information leaves it out.
     Void,
@@ -177,7 +177,7 @@ pub enum Type {
 }
 
 /// A member of a structure.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Member {
     /// Its name; none for an anonymous structure or union, whose members are found as if they stood here.
     pub name: Option<String>,
@@ -196,7 +196,7 @@ pub struct Member {
 }
 
 /// A static member of a class.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct StaticMember {
     /// Its own name; the variable's is qualified with the class's.
     pub name: String,
@@ -205,7 +205,7 @@ pub struct StaticMember {
 }
 
 /// The variants of a Rust enum.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct VariantPart {
     /// The member that tells which variant holds; none when there is just one variant.
     pub discriminant: Option<Member>,
@@ -214,7 +214,7 @@ pub struct VariantPart {
 }
 
 /// One variant of a Rust enum.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Variant {
     /// The discriminant's value, none for the variant that holds for all other values.
     pub value: Option<i128>,
@@ -223,7 +223,7 @@ pub struct Variant {
 }
 
 /// A name for a value of an enumeration.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Enumerator {
     /// Its name, qualified as the language shows it.
     pub name: String,

@@ -25,8 +25,8 @@ pub(crate) struct TypeTable {
     pointers: HashMap<TypeId, TypeId>,
     arrays: HashMap<(TypeId, u64), TypeId>,
     named: HashMap<String, TypeId>,
-    /// The types made on the fly, by their text: asked for again, they are the same.
-    made: HashMap<String, TypeId>,
+    /// The types made on the fly: asked for again, they are the same.
+    made: HashMap<Arc<Type>, TypeId>,
     /// The types that are just being read, outermost first.
     reading: Vec<TypeId>,
 }
@@ -45,11 +45,11 @@ impl TypeTable {
         id
     }
 
-    fn push(&mut self, source: TypeSource, found: Option<Type>) -> TypeId {
+    fn push(&mut self, source: TypeSource, found: Option<Arc<Type>>) -> TypeId {
         // Each type is an entry of some debug information or asked for by name: they do not come to 2^32.
         let id = TypeId(u32::try_from(self.sources.len()).unwrap_or(u32::MAX));
         self.sources.push(source);
-        self.types.push(found.map(Arc::new));
+        self.types.push(found);
         id
     }
 
@@ -82,12 +82,12 @@ impl TypeTable {
 
     /// A type made on the fly.
     pub(crate) fn make(&mut self, made: Type) -> TypeId {
-        let key = format!("{made:?}");
-        if let Some(&id) = self.made.get(&key) {
+        if let Some(&id) = self.made.get(&made) {
             return id;
         }
-        let id = self.push(TypeSource::Made, Some(made));
-        self.made.insert(key, id);
+        let made = Arc::new(made);
+        let id = self.push(TypeSource::Made, Some(Arc::clone(&made)));
+        self.made.insert(made, id);
         id
     }
 
