@@ -54,6 +54,10 @@ pub const FOR_TESTS: &[Need] = &[
         package: "babeltrace2",
     },
     Need {
+        what: "script",
+        package: "bsdutils",
+    },
+    Need {
         what: "/usr/lib/python3/dist-packages/bt2/__init__.py",
         package: "python3-bt2",
     },

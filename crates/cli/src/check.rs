@@ -10,6 +10,7 @@ use tracewire_tracefile::TraceFile;
 
 use crate::Answer;
 use crate::execution::{self, Kind};
+use crate::progress::Progress;
 use crate::{look, open};
 
 pub const HELP: &str = "\
@@ -46,7 +47,9 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
         Kind::TraceFile(path) => path,
     };
     let file = arguments.machine.trace_file(&path, &arguments.elf)?;
+    let progress = Progress::over_frames(&arguments.file, &file);
     let report = tracewire_check::check(&file);
+    drop(progress);
     let mut output = look::output();
     for finding in &report.findings {
         if arguments.json {

@@ -1,7 +1,7 @@
 //! `convert`: trace files to other formats and back; merging, cutting, splitting.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use tracewire_views::{Program, Viewer};
 use crate::Answer;
 use crate::execution::{self, Kind};
 use crate::frames::{FrameRange, parse_time};
+use crate::progress::Progress;
 use crate::{open, output};
 
 pub const HELP: &str = "\
@@ -187,8 +188,10 @@ fn open_source(path: &Path, arguments: &ConvertArguments) -> anyhow::Result<Trac
         .with_context(|| format!("cannot read {shown}"))?;
     match Format::from_content(start) {
         Some(Format::JsonLines) => {
-            let file = through_file(|sink| json::read(&mut source, sink))
-                .with_context(|| format!("{shown} cannot be used"))?;
+            let progress = Progress::reading(path);
+            let file = through_file(|sink| json::read(&mut source, sink));
+            drop(progress);
+            let file = file.with_context(|| format!("{shown} cannot be used"))?;
             settled(file, path, arguments)
         }
         _ => arguments.machine.trace_file(path, &arguments.elf),
@@ -223,11 +226,13 @@ fn merged(sources: &[PathBuf], arguments: &ConvertArguments) -> anyhow::Result<T
         .collect::<Result<Vec<_>, _>>()?;
     match files.len() {
         1 => files.pop().context("expected IN and OUT"),
-        _ => settled(
-            through_file(|sink| merge::write(&files, sink).map(drop))?,
-            Path::new("the merged files"),
-            arguments,
-        ),
+        _ => {
+            let name = Path::new("the merged files");
+            let progress = Progress::reading(name);
+            let merged = through_file(|sink| merge::write(&files, sink).map(drop))?;
+            drop(progress);
+            settled(merged, name, arguments)
+        }
     }
 }
 
@@ -243,8 +248,11 @@ fn cut(file: TraceFile, arguments: &ConvertArguments) -> anyhow::Result<TraceFil
         (None, Some(range)) => part::frames_at(&file, range.clone()),
         (None, None) => return Ok(file),
     };
+    let name = Path::new("the part");
+    let progress = Progress::over_frames(name, &file);
     let part = through_file(|sink| part::write(&file, frames.iter().copied(), sink).map(drop))?;
-    settled(part, Path::new("the part"), arguments)
+    drop(progress);
+    settled(part, name, arguments)
 }
 
 fn write(
@@ -257,6 +265,13 @@ fn write(
     if format == Format::Ctf {
         return write_folder(file, out);
     }
+    let progress = || {
+        if is_stdout(out) && io::stdout().is_terminal() {
+            Progress::default()
+        } else {
+            Progress::over_frames(out, file)
+        }
+    };
     let write_to = |sink: &mut dyn Write| -> anyhow::Result<()> {
         let mut sink = BufWriter::with_capacity(1 << 16, sink);
         match format {
@@ -264,9 +279,15 @@ fn write(
             Format::TraceFile => sink
                 .write_all(file.as_bytes())
                 .context("cannot write the result")?,
-            Format::JsonLines => json::write(file, &mut sink)?,
-            Format::Chrome => chrome::write(file, &mut sink)?,
-            Format::Csv => write_table(file, columns, elf, &mut sink)?,
+            Format::JsonLines => {
+                let _progress = progress();
+                json::write(file, &mut sink)?;
+            }
+            Format::Chrome => {
+                let _progress = progress();
+                chrome::write(file, &mut sink)?;
+            }
+            Format::Csv => write_table(file, columns, elf, progress, &mut sink)?,
             Format::Ctf => bail!("a CTF trace is a folder"),
         }
         sink.flush().context("cannot write the result")
@@ -299,6 +320,7 @@ fn write_table(
     file: &TraceFile,
     columns: &[Column],
     elf: &[PathBuf],
+    progress: impl FnOnce() -> Progress,
     sink: &mut impl Write,
 ) -> anyhow::Result<()> {
     let standard;
@@ -318,6 +340,7 @@ fn write_table(
     };
     // What the frame does not tell is an empty cell, which counts as nothing in a table.
     let viewer = Viewer::new(file, &program);
+    let _progress = progress();
     csv::write(file, columns, |frame, text| viewer.print(frame, text), sink)?;
     Ok(())
 }
@@ -344,10 +367,12 @@ fn write_folder(file: &TraceFile, out: &Path) -> anyhow::Result<Answer> {
         .with_context(|| format!("cannot make a folder in {}", parent(out).display()))?;
     let made = beside.path().join("made");
     fs::create_dir(&made).with_context(|| format!("cannot make a folder for {shown}"))?;
+    let progress = Progress::over_frames(out, file);
     ctf::write(file, |name| {
         File::create(made.join(name)).map(BufWriter::new)
     })
     .with_context(|| format!("cannot write {shown}"))?;
+    drop(progress);
     if out.exists() {
         fs::rename(out, beside.path().join("old"))
             .with_context(|| format!("cannot replace {shown}"))?;

@@ -1,6 +1,6 @@
 //! `info`, `show` and `find`: looking at a trace file.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IsTerminal as _, Write};
 
 use anyhow::Context;
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
@@ -13,6 +13,7 @@ use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
 use crate::execution::{self, Kind};
 use crate::frames::FrameRange;
 use crate::open;
+use crate::progress::Progress;
 
 /// How many frames a table is laid out for at a time: its columns are as wide as their widest cell, and a file
 /// may have millions of frames.
@@ -121,6 +122,11 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         .filter_map(|number| file.frame(FrameNumber(number)))
         .filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
     let mut shown = 0_u64;
+    let progress = if std::io::stdout().is_terminal() {
+        Progress::default()
+    } else {
+        Progress::over_frames(&arguments.file, &file)
+    };
     if arguments.json {
         for frame in chosen {
             write_json(&mut output, &viewer.view(frame))?;
@@ -139,6 +145,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         shown = write_table(&mut output, &viewer, chosen)?;
     }
     output.flush()?;
+    drop(progress);
     if shown == 0 {
         anstream::eprintln!("tracewire: no frame to show: the file holds {frames}");
         return Ok(if frames == 0 && range.start == 0 && wanted.is_none() {
@@ -230,6 +237,8 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     let viewer = Viewer::new(&file, &program);
     let limit = if arguments.first { 1 } else { usize::MAX };
     let mut output = output_of(arguments.json);
+    let at_once = std::io::stdout().is_terminal();
+    let progress = Progress::over_frames(&arguments.file, &file);
     let mut answer = Answer::No;
     for frame in criteria
         .find(&viewer, FrameNumber(arguments.from))
@@ -237,13 +246,18 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     {
         let frame = frame?;
         answer = Answer::Yes;
+        let _aside = at_once.then(|| progress.aside());
         if arguments.json {
             write_json(&mut output, &viewer.view(frame))?;
         } else {
             writeln!(output, "{}", frame.number())?;
         }
+        if at_once {
+            output.flush()?;
+        }
     }
     output.flush()?;
+    drop(progress);
     if answer == Answer::No {
         explain_nothing(&viewer, &criteria);
     }

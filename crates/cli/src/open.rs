@@ -7,6 +7,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracewire_tracefile::{Architecture, IndexCache, OpenError, StandardRegisters, TraceFile};
 use tracewire_views::{Program, settle_architecture};
 
+use crate::progress::Progress;
+
 /// What `--architecture` takes, listed by help.
 pub fn architectures() -> impl TypedValueParser<Value = Architecture> {
     let names = Architecture::ALL.iter().map(|machine| machine.name());
@@ -54,6 +56,7 @@ pub fn trace_file(path: &Path) -> anyhow::Result<TraceFile> {
     if path.is_dir() {
         anyhow::bail!("{shown} is a folder; expected a trace file");
     }
+    let _progress = Progress::reading(path);
     let opened = match IndexCache::of_user() {
         Some(cache) => TraceFile::open_cached(path, &cache),
         None => TraceFile::open(path),

@@ -10,6 +10,7 @@ use tracewire_tracefile::{OpenError, TraceFile};
 
 use crate::Answer;
 use crate::output;
+use crate::progress::Progress;
 
 pub const HELP: &str = "\
 Every whole line and every whole frame is kept byte for byte; what is not whole is left out, and said. The result has no \
@@ -57,7 +58,9 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     }
     let file = Bytes::read(source)?;
     let bytes = file.all();
+    let progress = Progress::reading(source);
     let salvage = tracewire_check::salvage(bytes);
+    drop(progress);
     if !is_trace_file(bytes, &salvage) {
         anstream::eprintln!(
             "tracewire: {}: nothing in it is of a trace file; no file is written",
@@ -65,7 +68,9 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
         );
         return Ok(Answer::No);
     }
+    let progress = Progress::reading(source);
     salvage.write(&out)?;
+    drop(progress);
     tell(bytes, &salvage, source);
     let kept = counted(salvage.frames().count() as u64, "frame");
     let told = file.told_frames().map(|told| format!(" of {told} told"));

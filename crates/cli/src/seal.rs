@@ -10,6 +10,7 @@ use crate::Answer;
 use crate::check::counted;
 use crate::execution::{self, Kind};
 use crate::open;
+use crate::progress::Progress;
 
 pub const HELP: &str = "\
 Nothing in GDB's format tells a damaged value from the one that was collected. What Tracewire writes ends with a checksum, \
@@ -53,7 +54,9 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
              `tracewire convert`)"
         ),
     };
+    let progress = Progress::over_frames(path, &file);
     let report = tracewire_check::check(&file);
+    drop(progress);
     if !report.is_good() {
         let errors = counted(report.errors, "error");
         anstream::eprintln!(

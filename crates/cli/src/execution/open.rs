@@ -1,20 +1,22 @@
 //! Which kind of trace a file is, and opening an execution trace with the program behind it.
 
 use std::fs::{self, File};
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::{Machine, of_elf};
-use tracewire_exec_trace::recording::{Image, OpenOptions, Progress, Recording};
+use tracewire_exec_trace::recording::{self, Image, OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, beginning};
 use tracewire_symbols::Symbols;
 use tracewire_tracefile::{Address, Architecture};
+
+use crate::progress::Progress;
 
 /// The longest part of a program that is zero and stands in no file, such as `.bss`, that is taken for memory.
 const MOST_ZEROS: u64 = 64 << 20;
@@ -126,8 +128,20 @@ impl Source {
     ) -> anyhow::Result<Opened> {
         let symbols = symbols(elf)?;
         let architecture = architecture.or_else(|| elf_architecture(elf));
-        let progress = ProgressLine::new(&self.shown);
-        let tell = |progress_made| progress.tell(progress_made);
+        let name = self.shown.display().to_string();
+        // Bytes done, and all of them; none where that is not known.
+        let made = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let read = Arc::clone(&made);
+        let progress = Progress::begin(move |_| {
+            indexing(
+                &name,
+                read.each_ref().map(|one| one.load(Ordering::Relaxed)),
+            )
+        });
+        let tell = |progress: recording::Progress| {
+            made[0].store(progress.done, Ordering::Relaxed);
+            made[1].store(progress.all.unwrap_or(0), Ordering::Relaxed);
+        };
         let options = OpenOptions {
             architecture,
             image: symbols.as_ref().map_or(Image::default(), image),
@@ -135,7 +149,7 @@ impl Source {
             progress: Some(&tell),
         };
         let recording = Recording::open(&self.path, &options);
-        progress.end();
+        drop(progress);
         let recording = recording.with_context(|| self.shown.display().to_string())?;
         let registers = recording
             .architecture()
@@ -229,53 +243,12 @@ fn cache() -> Option<PathBuf> {
     Some(caches.join("tracewire"))
 }
 
-/// How far the index is, on a terminal.
-struct ProgressLine {
-    name: String,
-    is_shown: bool,
-    start: Instant,
-    latest: Mutex<Option<Instant>>,
-}
-
-impl ProgressLine {
-    fn new(path: &Path) -> Self {
-        Self {
-            name: path.display().to_string(),
-            is_shown: io::stderr().is_terminal(),
-            start: Instant::now(),
-            latest: Mutex::new(None),
-        }
-    }
-
-    fn tell(&self, progress: Progress) {
-        let Ok(mut latest) = self.latest.lock() else {
-            return;
-        };
-        let now = Instant::now();
-        // Nobody wants to know of what is done at once.
-        let is_early = now.duration_since(self.start) < Duration::from_millis(500);
-        let is_soon =
-            latest.is_some_and(|before| now.duration_since(before) < Duration::from_millis(100));
-        if !self.is_shown || is_early || is_soon {
-            return;
-        }
-        *latest = Some(now);
-        let megabytes = progress.done / 1_000_000;
-        let share = progress
-            .all
-            .map_or(String::new(), |all| format!(" of {} MB", all / 1_000_000));
-        // A terminal that is gone is no reason to stop.
-        let _ = write!(
-            io::stderr(),
-            "\rtracewire: {}: indexing, {megabytes} MB{share} ",
-            self.name
-        );
-    }
-
-    fn end(&self) {
-        if self.latest.lock().is_ok_and(|latest| latest.is_some()) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+/// How far the index is.
+fn indexing(name: &str, [done, all]: [u64; 2]) -> String {
+    let megabytes = done / 1_000_000;
+    match all {
+        0 => format!("{name}: indexing, {megabytes} MB"),
+        _ => format!("{name}: indexing, {megabytes} MB of {} MB", all / 1_000_000),
     }
 }
 

@@ -4,7 +4,6 @@ mod buffer;
 mod describe;
 mod modules;
 mod prepare;
-mod progress;
 mod recording;
 mod registers;
 mod report;

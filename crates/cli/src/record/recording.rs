@@ -1,7 +1,9 @@
 //! A recording from the first look at the program to the finished file.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -11,16 +13,17 @@ use tracewire_script::{Pending, Placed, Resolution, Resolver};
 use tracewire_symbols::MarkerArgument;
 use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::{Address, StatusFields, StopReason, Tracepoint};
+use tracewire_views::words;
 
 use super::buffer::Buffer;
 use super::describe::{self, Past};
 use super::modules::Modules;
 use super::prepare::Prepared;
-use super::progress::Progress;
 use super::registers::Room;
 use super::report::{self, Ending, Report};
 use super::signals::{Watch, Wish};
 use super::{Request, give_up, registers};
+use crate::progress::Progress;
 
 /// A program with tracepoints in it.
 pub struct Recording {
@@ -98,12 +101,28 @@ impl Recording {
         }
     }
 
+    /// How far the run is, on a terminal that the program does not write to itself.
+    fn progress(&mut self) -> Progress {
+        if self.spawned && std::io::stdout().is_terminal() {
+            return Progress::default();
+        }
+        let counters = self.experiment.store().counters();
+        Progress::begin(move |elapsed| {
+            format!(
+                "{}, {}, {} s  (^C ends the run)",
+                words::count(counters.frames.load(Ordering::Relaxed), "frame"),
+                words::bytes(counters.bytes.load(Ordering::Relaxed)),
+                elapsed.as_secs(),
+            )
+        })
+    }
+
     /// Lets the program run until the run is over, lets it go, and writes the file.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn run(mut self) -> anyhow::Result<Report> {
-        let progress = Progress::begin(self.experiment.store().counters(), self.spawned);
+        let progress = self.progress();
         let ending = self.run_to_end();
         drop(progress);
         let now = now();

@@ -9,6 +9,7 @@ mod jumps;
 mod killed;
 mod look;
 mod machine;
+mod progress;
 mod record;
 mod registers;
 mod repair;

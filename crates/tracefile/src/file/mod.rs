@@ -4,6 +4,8 @@ mod open;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::architecture::{Architecture, ByteOrder};
 use crate::checksum::Checksum;
@@ -31,6 +33,7 @@ pub struct TraceFile {
     /// The address of each tracepoint that has one; none for those that have several.
     addresses: HashMap<TracepointNumber, Option<Address>>,
     clock: StandardVariables,
+    latest: Arc<AtomicU64>,
 }
 
 /// The numbers of the variables that tell when and where a frame was made.
@@ -119,6 +122,7 @@ impl TraceFile {
     #[must_use]
     pub fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
         let (offset, tracepoint) = self.index.get(number)?;
+        self.latest.store(number.0, Ordering::Relaxed);
         let header = usize::try_from(offset).ok()?;
         let size = self.shape.order.u32_at(&self.bytes, header + 2)?;
         let data = self
@@ -126,6 +130,12 @@ impl TraceFile {
             .get(header + 6..)?
             .get(..usize::try_from(size).ok()?)?;
         Some(Frame::new(self, number, tracepoint, offset, data))
+    }
+
+    /// Where the number of the frame that was asked for last can be read, by a thread that shows how far long work is.
+    #[must_use]
+    pub fn latest_frame(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.latest)
     }
 
     /// Every complete frame, in the file's order.

@@ -5,6 +5,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{StandardVariables, TraceFile};
 use crate::description::{Description, HEADER};
@@ -217,6 +218,7 @@ impl TraceFile {
             ending,
             addresses,
             clock,
+            latest: Arc::default(),
         };
         file.shape.register_block = file.settle_register_block();
         Ok(file)

@@ -1,0 +1,115 @@
+//! How far long work is: one line on a terminal's stderr that is written over, and wiped at the end.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tracewire_tracefile::TraceFile;
+use tracewire_views::words;
+
+/// How often the line is written. Nobody wants to know of what is done at once.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Wipes the terminal's line.
+const WIPE: &str = "\r\x1b[2K";
+
+/// The line; it is wiped when this is dropped. Nothing else may be written to stderr meanwhile.
+#[derive(Debug, Default)]
+pub struct Progress(Option<Running>);
+
+#[derive(Debug)]
+struct Running {
+    /// Held by who writes to the terminal.
+    terminal: Arc<Mutex<Line>>,
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// What stands on the terminal.
+#[derive(Debug, Default)]
+pub struct Line {
+    is_there: bool,
+}
+
+impl Line {
+    fn write(&mut self, text: &str) {
+        // A terminal that is gone is no reason to stop.
+        let _ = std::io::stderr().write_all(format!("{WIPE}tracewire: {text}").as_bytes());
+        self.is_there = true;
+    }
+
+    fn wipe(&mut self) {
+        if std::mem::take(&mut self.is_there) {
+            let _ = std::io::stderr().write_all(WIPE.as_bytes());
+        }
+    }
+}
+
+impl Progress {
+    /// Begins to show what `text` says of the work after so long, where stderr is a terminal.
+    pub fn begin(text: impl Fn(Duration) -> String + Send + 'static) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(None);
+        }
+        let terminal = Arc::new(Mutex::new(Line::default()));
+        let (stop, stopped) = channel();
+        let begun = Instant::now();
+        let shared = Arc::clone(&terminal);
+        let thread = std::thread::spawn(move || {
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                let text = text(begun.elapsed());
+                alone(&shared).write(&text);
+            }
+            alone(&shared).wipe();
+        });
+        Self(Some(Running {
+            terminal,
+            stop,
+            thread,
+        }))
+    }
+
+    /// Of reading a file whose parts are not counted.
+    pub fn reading(path: &Path) -> Self {
+        let name = path.display().to_string();
+        Self::begin(move |elapsed| format!("{name}: {} s", elapsed.as_secs()))
+    }
+
+    /// Of looking at the frames of a file, one after the other.
+    pub fn over_frames(path: &Path, file: &TraceFile) -> Self {
+        let (name, latest, all) = (
+            path.display().to_string(),
+            file.latest_frame(),
+            file.frame_count(),
+        );
+        Self::begin(move |elapsed| {
+            let share = latest.load(Ordering::Relaxed).saturating_mul(100) / all.max(1);
+            let frames = words::count(all, "frame");
+            format!("{name}: {share} % of {frames}, {} s", elapsed.as_secs())
+        })
+    }
+
+    /// Makes room on the terminal for what is written while the answer is held.
+    pub fn aside(&self) -> Option<MutexGuard<'_, Line>> {
+        let mut line = alone(&self.0.as_ref()?.terminal);
+        line.wipe();
+        Some(line)
+    }
+}
+
+fn alone(terminal: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    terminal.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(running) = self.0.take() {
+            drop(running.stop);
+            let _ = running.thread.join();
+        }
+    }
+}
