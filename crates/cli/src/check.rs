@@ -46,7 +46,8 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
         Kind::Execution(source) => return execution::check::run(&source, arguments),
         Kind::TraceFile(path) => path,
     };
-    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
+    let mut file = open::doubtful_trace_file(&path)?;
+    arguments.machine.settle(&mut file, &path, &arguments.elf)?;
     let progress = Progress::over_frames(&arguments.file, &file);
     let report = tracewire_check::check(&file);
     drop(progress);

@@ -52,13 +52,23 @@ impl Machine {
 
 /// Opens a trace file. The frame index of a large one is kept for the next time.
 pub fn trace_file(path: &Path) -> anyhow::Result<TraceFile> {
+    opened(path, IndexCache::of_user().as_ref())
+}
+
+/// Opens a trace file that may have been damaged since it was indexed, when its time need not tell: its frames are looked
+/// for in the file itself.
+pub fn doubtful_trace_file(path: &Path) -> anyhow::Result<TraceFile> {
+    opened(path, None)
+}
+
+fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> {
     let shown = path.display();
     if path.is_dir() {
         anyhow::bail!("{shown} is a folder; expected a trace file");
     }
     let _progress = Progress::reading(path);
-    let opened = match IndexCache::of_user() {
-        Some(cache) => TraceFile::open_cached(path, &cache),
+    let opened = match cache {
+        Some(cache) => TraceFile::open_cached(path, cache),
         None => TraceFile::open(path),
     };
     match opened {

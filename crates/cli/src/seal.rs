@@ -48,7 +48,7 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
         bail!("{shown} is no ordinary file: there is no end that a line could be added to");
     }
     let file = match execution::kind(path)? {
-        Kind::TraceFile(_) => open::trace_file(path)?,
+        Kind::TraceFile(_) => open::doubtful_trace_file(path)?,
         Kind::Execution(_) => bail!(
             "{shown} is an execution trace; expected a trace file (of an execution trace the compact form has checksums: \
              `tracewire convert`)"

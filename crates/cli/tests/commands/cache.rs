@@ -1,9 +1,10 @@
 //! The index of a large file, kept for the next command.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use tracewire_tracefile::Architecture;
+use tracewire_tracefile::{Architecture, FrameNumber, TraceFile};
 
 use crate::generated::{smallest, write};
 use crate::support::{Built, Ran, ran, tracewire};
@@ -84,6 +85,28 @@ fn the_index_is_kept_found_stale_and_done_without() {
         &["find", "big.tf", "--pc", "0x402000", "--from", "34990"],
     );
     assert_eq!(found.code(0).stdout, "34991\n34993\n34995\n34997\n34999\n");
+}
+
+/// A disk's damage leaves a file's size and time as they were, so that its index seems good: `check` does not ask it.
+#[test]
+fn damage_since_the_index_was_made_is_found() {
+    let folder = Built::at(tempfile::tempdir().expect("a folder"));
+    let (cache, path) = (folder.path("cache"), folder.path("big.tf"));
+    write(&path, &smallest(Architecture::Nios2), true, FRAMES);
+    run(&folder, &cache, &["info", "big.tf"]).code(0);
+    let frame = TraceFile::open(&path)
+        .expect("a trace file")
+        .frame(FrameNumber(FRAMES / 2))
+        .expect("a frame")
+        .offset();
+    let file = File::options().write(true).open(&path).expect("opened");
+    let time = file.metadata().expect("a file").modified().expect("a time");
+    // Its size: the frames behind it are somewhere else then.
+    file.write_all_at(&[7], frame + 3).expect("written");
+    file.set_modified(time).expect("set");
+    let checked = run(&folder, &cache, &["check", "big.tf"]).code(1);
+    let counted = format!("the status line tells {FRAMES} frames; there are ");
+    assert!(checked.stdout.contains(&counted), "{}", checked.stdout);
 }
 
 /// What the user says of the machine holds for a kept index too.
