@@ -416,3 +416,28 @@ fn what_is_repaired_has_no_error() {
         assert!(report.is_good(), "damage at {at}: {:#?}", lines(&report));
     }
 }
+
+/// Damage to the words of the description, which every reader passes over.
+#[test]
+fn words_that_nobody_knows_are_told() {
+    for (old, new, told) in [
+        (
+            "tcreated:",
+            "tcpM)ted:",
+            "warning: file: the status line has the field `tcpM)ted`, which is not known",
+        ),
+        (
+            "tcreated:18",
+            "tcreated:~8",
+            "warning: file: the value of the field `tcreated` of the status line cannot be understood",
+        ),
+        (
+            "tdesc   <osabi>",
+            "tde\x01c   <osabi>",
+            "warning: line 7: a line of the unknown kind `tde\\x01c`: GDB skips it",
+        ),
+    ] {
+        let found = of(with(old, new));
+        assert!(found.iter().any(|line| line == told), "{found:#?}");
+    }
+}

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::Range;
 
 use crate::definition::VariableDefinition;
 use crate::module::Module;
@@ -31,7 +30,8 @@ pub struct Description {
     variables: Vec<VariableDefinition>,
     target_xml: Option<String>,
     modules: Vec<Module>,
-    unknown: Vec<Range<usize>>,
+    /// The numbers of lines of no known kind, in order.
+    unknown: Vec<usize>,
     problems: Vec<Problem>,
 }
 
@@ -108,7 +108,7 @@ impl Description {
         let mut table = TracepointTable::default();
         let mut served = HashMap::new();
         for line in lines(&text) {
-            if let Err(kind) = description.take(line, &text, &mut table, &mut served)
+            if let Err(kind) = description.take(line, &mut table, &mut served)
                 && description.problems.len() < MAX_PROBLEMS
             {
                 let Line { number, offset, .. } = line;
@@ -130,7 +130,6 @@ impl Description {
     fn take(
         &mut self,
         line: Line<'_>,
-        whole: &[u8],
         table: &mut TracepointTable,
         served: &mut HashMap<(TracepointNumber, Address), Served>,
     ) -> Result<(), ProblemKind> {
@@ -174,11 +173,7 @@ impl Description {
                     .path
                     .extend(decode(rest).ok_or(ProblemKind::ModulePath)?);
             }
-            _ => {
-                let start = (line.offset - HEADER.len() as u64) as usize;
-                debug_assert!(start + line.text.len() <= whole.len());
-                self.unknown.push(start..start + line.text.len());
-            }
+            _ => self.unknown.push(line.number),
         }
         Ok(())
     }
@@ -195,10 +190,9 @@ impl Description {
     }
 
     /// Lines of kinds that are not known, in order.
-    pub fn unknown_lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.unknown
-            .iter()
-            .filter_map(|range| self.text.get(range.clone()))
+    pub fn unknown_lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.lines()
+            .filter(|line| self.unknown.binary_search(&line.number).is_ok())
     }
 
     /// Lines that could not be understood, in order, the first thousand of them.

@@ -225,7 +225,10 @@ impl Info {
             registers: file.layout().map(|layout| layout.registers().len()),
             ending,
             cut_offset,
-            unknown_lines: description.unknown_lines().map(text).collect(),
+            unknown_lines: description
+                .unknown_lines()
+                .map(|line| text(line.text))
+                .collect(),
             problems: description
                 .problems()
                 .iter()

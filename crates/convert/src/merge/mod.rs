@@ -161,7 +161,8 @@ fn describe(files: &[TraceFile], numbering: &Numbering) -> Result<Vec<u8>, Conve
     };
     let mut text = Description::build(&parts)?.as_bytes().to_vec();
     let mut unknown = HashSet::new();
-    for line in descriptions().flat_map(Description::unknown_lines) {
+    let lines = descriptions().flat_map(Description::unknown_lines);
+    for line in lines.map(|line| line.text) {
         if !line.is_empty() && unknown.insert(line) {
             text.extend_from_slice(line);
             text.push(b'\n');

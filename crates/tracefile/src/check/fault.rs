@@ -36,6 +36,15 @@ pub enum Fault {
     /// A field of the status line without a value.
     #[error("the field `{0}` of the status line has no value: GDB refuses the file")]
     StatusField(String),
+    /// A field of the status line that has no known name.
+    #[error("the status line has the field `{0}`, which is not known")]
+    UnknownStatusField(String),
+    /// A field of the status line whose value cannot be understood.
+    #[error("the value of the field `{0}` of the status line cannot be understood")]
+    StatusValue(String),
+    /// A line of no known kind.
+    #[error("a line of the unknown kind `{0}`: GDB skips it")]
+    UnknownLine(String),
     /// The target description cannot be used.
     #[error(transparent)]
     Layout(LayoutError),

@@ -17,6 +17,7 @@ use crate::frame::{Block, Frame};
 use crate::index::Ending;
 use crate::number::{Address, FrameNumber};
 use crate::registers::RegisterLayout;
+use crate::status::Status;
 
 /// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
 const MOST_ZEROS: u64 = 8;
@@ -156,6 +157,13 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     {
         report(Place::Line(line.number), Fault::LongLine(line.text.len()));
     }
+    for line in description.unknown_lines() {
+        let word = line.text.split(|byte| *byte == b' ').next();
+        report(
+            Place::Line(line.number),
+            Fault::UnknownLine(shown(word.unwrap_or_default())),
+        );
+    }
     match (description.register_block(), file.register_block_size()) {
         (None, _) => report(Place::File, Fault::NoRegisterBlockSize),
         (Some(line), Some(decimal)) if line.hexadecimal != decimal => {
@@ -197,6 +205,13 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     if let Some(field) = whole.and_then(|status| status.field_without_value()) {
         report(Place::File, Fault::StatusField(field.to_owned()));
     }
+    for (name, _) in &status.other {
+        let fault = match Status::is_known(name) {
+            true => Fault::StatusValue,
+            false => Fault::UnknownStatusField,
+        };
+        report(Place::File, fault(shown(name.as_bytes())));
+    }
     let found = file.frame_count();
     if let Some(told) = status.frames.filter(|told| *told != found) {
         report(Place::File, Fault::FrameCount { told, found });
@@ -206,6 +221,14 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     {
         report(Place::File, Fault::FramesCreated { frames, created });
     }
+}
+
+/// A word of the file as it can be printed, cut where it is long.
+fn shown(word: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let text = word.get(..LONGEST).unwrap_or(word).escape_ascii();
+    let rest = if word.len() > LONGEST { "…" } else { "" };
+    format!("{text}{rest}")
 }
 
 fn check_expressions(
