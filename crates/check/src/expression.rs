@@ -18,29 +18,39 @@ pub(crate) struct Rerun<'r, 'f> {
     pub(crate) set: Vec<(u16, Option<u64>)>,
 }
 
+/// How an expression ends on what a frame holds.
+pub(crate) enum Outcome {
+    /// With this on its stack.
+    Done(Option<u64>),
+    /// It depends on a value that the frame does not tell.
+    Unknown,
+    /// The target cannot have come to its end.
+    Failed,
+}
+
 /// How long a string is followed, in bytes.
 const MAX_STRING: u64 = 1 << 12;
 
 impl Rerun<'_, '_> {
     /// Runs an expression and reports what it collects that is not there. From the first value on that the frame does
     /// not tell nothing more is said of memory, as its address may be made of that value; a variable is still
-    /// asked for, as long as no jump may have gone around it. Whether the expression ended well, as
-    /// far as can be told: the target ends the frame otherwise.
+    /// asked for, as long as no jump may have gone around it.
     pub(crate) fn run(
         &mut self,
         evaluation: &mut Evaluation,
         program: &Verified,
         straight: bool,
         report: &mut dyn FnMut(Wanted),
-    ) -> bool {
+    ) -> Outcome {
         let code = program.code();
         let mut guessed = false;
         let Ok(mut request) = evaluation.start(code) else {
-            return false;
+            return Outcome::Failed;
         };
         loop {
             let value = match request {
-                Request::Done(_) => return true,
+                Request::Done(_) if guessed => return Outcome::Unknown,
+                Request::Done(value) => return Outcome::Done(value),
                 Request::Register(number) => self.register(number),
                 Request::Memory { address, size } if !guessed => {
                     memory::read(self.frame, address, size, self.mask)
@@ -83,8 +93,8 @@ impl Rerun<'_, '_> {
             guessed |= value.is_none();
             request = match evaluation.resume(code, Some(value.unwrap_or(0))) {
                 Ok(request) => request,
-                // With a guess in it the failure means nothing.
-                Err(_) => return guessed,
+                Err(_) if guessed => return Outcome::Unknown,
+                Err(_) => return Outcome::Failed,
             };
         }
     }

@@ -133,6 +133,11 @@ pub enum Fault {
         /// The program counter.
         at: Address,
     },
+    /// A frame that its tracepoint's condition would not have let be made.
+    #[error(
+        "the condition of tracepoint {0} is false of what the frame holds: a value changed during the hit, or is damaged"
+    )]
+    ConditionFalse(TracepointNumber),
     /// A frame made outside of the run.
     #[error("made {0} microseconds before the run started")]
     BeforeStart(u64),

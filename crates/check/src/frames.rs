@@ -9,7 +9,7 @@ use tracewire_tracefile::{
     TracepointNumber, VariableNumber,
 };
 
-use crate::expression::Rerun;
+use crate::expression::{Outcome, Rerun};
 use crate::fault::{Fault, Finding};
 use crate::memory::Coverage;
 
@@ -32,13 +32,33 @@ struct Program {
     straight: bool,
 }
 
+impl Program {
+    /// None where no target can run it.
+    fn new(code: &[u8]) -> Option<Self> {
+        let jumps = |opcode| matches!(opcode, Opcode::Goto | Opcode::IfGoto);
+        let verified = verify(code).ok()?;
+        Some(Self {
+            straight: !instructions(verified.code())
+                .flatten()
+                .any(|instruction| jumps(instruction.opcode)),
+            verified,
+        })
+    }
+}
+
+/// What was run when a frame was made.
+struct Programs {
+    condition: Option<Program>,
+    actions: Vec<Program>,
+}
+
 /// One address of a tracepoint.
 struct Location {
     address: Address,
     hits_told: Option<u64>,
     hits: u64,
-    actions: Vec<Program>,
-    step_actions: Vec<Program>,
+    at_hit: Programs,
+    at_step: Programs,
 }
 
 /// A tracepoint at all its addresses.
@@ -95,7 +115,8 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
         };
         let ended_by_error = frame.number().0 == last
             && status.is_some_and(|status| status.stop_reason == Some(StopReason::Error));
-        if programs.is_empty() || frame.data().len() > MAX_FRAME || ended_by_error {
+        let nothing = programs.condition.is_none() && programs.actions.is_empty();
+        if nothing || frame.data().len() > MAX_FRAME || ended_by_error {
             continue;
         }
         coverage.fill(&frame, mask);
@@ -107,13 +128,21 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
             is_set: &is_set,
             set: std::mem::take(&mut set),
         };
-        for Program { verified, straight } in programs {
-            let well = rerun.run(&mut evaluation, verified, *straight, &mut |wanted| {
+        let mut run = |program: &Program| {
+            let Program { verified, straight } = program;
+            rerun.run(&mut evaluation, verified, *straight, &mut |wanted| {
                 report(0, Fault::NotCollected(wanted));
-            });
-            if !well {
+            })
+        };
+        let condition = programs.condition.as_ref().map(&mut run);
+        for action in &programs.actions {
+            // The target ends a frame there.
+            if matches!(run(action), Outcome::Failed) {
                 break;
             }
+        }
+        if matches!(condition, Some(Outcome::Done(Some(0)))) {
+            report(0, Fault::ConditionFalse(frame.tracepoint()));
         }
         set = rerun.set;
     }
@@ -142,8 +171,14 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
             address: definition.address,
             hits_told: tracepoint.usage.map(|usage| usage.hits),
             hits: 0,
-            actions: programs(&definition.actions),
-            step_actions: programs(&definition.step_actions),
+            at_hit: Programs {
+                condition: definition.condition.as_deref().and_then(Program::new),
+                actions: programs(&definition.actions),
+            },
+            at_step: Programs {
+                condition: None,
+                actions: programs(&definition.step_actions),
+            },
         });
     }
     for plan in plans.values_mut() {
@@ -165,23 +200,22 @@ fn expressions(actions: &[Action]) -> impl Iterator<Item = &Vec<u8>> {
     })
 }
 
+fn every_expression(definition: &TracepointDefinition) -> impl Iterator<Item = &Vec<u8>> {
+    expressions(&definition.actions)
+        .chain(expressions(&definition.step_actions))
+        .chain(&definition.condition)
+}
+
 fn is_costly(definition: &TracepointDefinition) -> bool {
-    let codes = || expressions(&definition.actions).chain(expressions(&definition.step_actions));
-    codes().map(Vec::len).sum::<usize>() > COSTLY_BYTES
-        || codes().any(|code| verify(code).is_ok_and(|verified| verified.has_loops()))
+    every_expression(definition).map(Vec::len).sum::<usize>() > COSTLY_BYTES
+        || every_expression(definition)
+            .any(|code| verify(code).is_ok_and(|verified| verified.has_loops()))
 }
 
 /// Those that can be run. If one cannot, the target would have stopped there, and nothing is known of the rest.
 fn programs(actions: &[Action]) -> Vec<Program> {
-    let jumps = |opcode| matches!(opcode, Opcode::Goto | Opcode::IfGoto);
     expressions(actions)
-        .map_while(|code| verify(code).ok())
-        .map(|verified| Program {
-            straight: !instructions(verified.code())
-                .flatten()
-                .any(|instruction| jumps(instruction.opcode)),
-            verified,
-        })
+        .map_while(|code| Program::new(code))
         .collect()
 }
 
@@ -199,12 +233,7 @@ fn changing_variables(file: &TraceFile) -> HashSet<u16> {
         .iter()
         .map(|tracepoint| &tracepoint.definition);
     let set = definitions
-        .flat_map(|definition| {
-            let actions = expressions(&definition.actions);
-            actions
-                .chain(expressions(&definition.step_actions))
-                .chain(&definition.condition)
-        })
+        .flat_map(every_expression)
         .filter_map(|code| verify(code).ok())
         .flat_map(|verified| verified.variables_set().clone());
     builtin.chain(set).collect()
@@ -221,7 +250,7 @@ fn address_mask(file: &TraceFile) -> u64 {
 
 impl Plan {
     /// Which expressions were run for this frame; none where that cannot be told.
-    fn place(&mut self, frame: &Frame<'_>, report: &mut dyn FnMut(Fault)) -> Option<&[Program]> {
+    fn place(&mut self, frame: &Frame<'_>, report: &mut dyn FnMut(Fault)) -> Option<&Programs> {
         let Some(step) = frame.is_step() else {
             // Without a program counter a hit and a step look alike.
             if self.always_registers && frame.register_block().is_none() {
@@ -243,7 +272,7 @@ impl Plan {
                 .locations
                 .first()
                 .filter(|_| self.same_steps && !too_many)?;
-            return Some(&location.step_actions);
+            return Some(&location.at_step);
         }
         self.hits += 1;
         let Some(location) = location
@@ -257,7 +286,7 @@ impl Plan {
             return None;
         };
         location.hits += 1;
-        (!too_many).then_some(&location.actions)
+        (!too_many).then_some(&location.at_hit)
     }
 }
 

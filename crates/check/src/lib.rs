@@ -9,6 +9,7 @@
 //! - what expressions should have collected: each is **run again on the frame it filled**, with the frame's own registers
 //!   and memory, so that `collect j->next->name` names the very address whose bytes are not there. A value that
 //!   the frame does not tell ends that, as far as memory is concerned: what cannot be told is no finding;
+//! - frames that their condition would not have let be made, where the frame tells all that the condition reads;
 //! - counts, times and places that contradict one another: more frames than hits, more steps than asked for, frames made
 //!   before the start or somewhere else than their tracepoint is.
 //!

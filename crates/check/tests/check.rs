@@ -5,8 +5,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use tracewire_check::{LISTED, Report, Severity, check};
 use tracewire_tracefile::{
-    Block, ByteOrder, FrameEncoder, FrameFormat, FrameNumber, TraceFile, TracepointNumber,
-    VariableNumber,
+    Address, Block, ByteOrder, FrameEncoder, FrameFormat, FrameNumber, RegisterNumber, TraceFile,
+    TracepointNumber, VariableNumber,
 };
 
 /// GDB's own file of a run with conditions, strings, variables and `while-stepping`.
@@ -439,5 +439,34 @@ fn words_that_nobody_knows_are_told() {
     ] {
         let found = of(with(old, new));
         assert!(found.iter().any(|line| line == told), "{found:#?}");
+    }
+}
+
+/// `handle if depth < 3` at a depth of 9.
+#[test]
+fn a_frame_that_its_condition_rules_out_is_told() {
+    let whole = read(sample());
+    let hits: Vec<_> = whole
+        .frames()
+        .filter(|frame| frame.tracepoint() == TracepointNumber(2) && frame.is_step() == Some(false))
+        .map(|frame| frame.number())
+        .collect();
+    for hit in [hits[0], hits[3]] {
+        let frame = whole.frame(hit).expect("it is there");
+        let rbp = frame.register_value(RegisterNumber(6)).expect("collected");
+        let depth = Address(rbp - 28);
+        let found = of(rewritten(sample(), |at, _, block, encoder| {
+            let of_depth = matches!(block, Block::Memory { address, .. } if address == depth);
+            let change = at == hit.0 && of_depth;
+            if change {
+                encoder.memory(depth, &9u32.to_le_bytes());
+            }
+            change
+        }));
+        let told = format!(
+            "warning: frame {hit}, offset {}: the condition of tracepoint 2 is false of what the frame holds: a value changed during the hit, or is damaged",
+            frame.offset() + 6
+        );
+        assert_eq!(found, [told]);
     }
 }
