@@ -141,17 +141,25 @@ impl TraceFileWriter {
         let Some(file) = self.file.take() else {
             return Ok(());
         };
-        let placed = finish(file)
-            .map_err(WriteError::system("write", &self.temporary))
-            .and_then(|()| {
-                put_in_place(&self.temporary, &self.path)
-                    .map_err(WriteError::system("write", &self.path))
-            });
-        if placed.is_err() {
-            remove(&self.temporary);
-        }
-        placed
+        place(finish(file), &self.temporary, &self.path)
     }
+}
+
+/// Writes a file's bytes as they are, and puts the file in its place.
+pub(crate) fn write_as_it_is(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let (temporary, mut file) = create_beside(path, ".part")?;
+    place(file.write_all(bytes), &temporary, path)
+}
+
+/// Puts what was written in its place, or removes what there is of it.
+fn place(written: io::Result<()>, temporary: &Path, path: &Path) -> Result<(), WriteError> {
+    let placed = written
+        .map_err(WriteError::system("write", temporary))
+        .and_then(|()| put_in_place(temporary, path).map_err(WriteError::system("write", path)));
+    if placed.is_err() {
+        remove(temporary);
+    }
+    placed
 }
 
 /// Puts a new file in the place of what stands there, in one step.

@@ -10,8 +10,8 @@ use support::{data, description, frame, gdb};
 use tracewire_tracefile::check::{Fault, Finding, Severity, check};
 use tracewire_tracefile::repair::{Change, Repair, repair};
 use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, Ending, FrameEncoder, TraceFile,
-    VariableNumber, X86Registers,
+    Address, ByteOrder, Description, DescriptionParts, Ending, FrameEncoder, FrameFormat,
+    TraceFile, TracepointNumber, VariableNumber, X86Registers,
 };
 
 fn findings(file: &TraceFile) -> Vec<Finding> {
@@ -26,7 +26,8 @@ fn errors(file: &TraceFile) -> Vec<Finding> {
     findings
 }
 
-/// A file of GDB, one of its test suite, and one of ours with memory that looks like frames.
+/// A file of GDB, one of its test suite, one of ours with memory that looks like frames, one of GDB with a tracepoint without
+/// actions, and one with frames of which nothing could be read.
 fn originals() -> Vec<Vec<u8>> {
     let set = X86Registers::Sse;
     let size = set.layout_64().size();
@@ -49,7 +50,31 @@ fn originals() -> Vec<Vec<u8>> {
         fs::read(data("sample.tf")).unwrap(),
         fs::read(data("tfile-basic.tf")).unwrap(),
         ours,
+        fs::read(data("without_actions.tf")).unwrap(),
+        with_empty_frames(ByteOrder::Little),
+        with_empty_frames(ByteOrder::Big),
     ]
+}
+
+/// Of two tracepoints, one that collects nothing and one whose memory cannot be read most of the time.
+fn with_empty_frames(order: ByteOrder) -> Vec<u8> {
+    let mut bytes = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0;tframes:12c;tcreated:12c\n\
+        tp T1:10:E:0:0\ntp T2:20:E:0:0\ntp A2:20:M-1,1000,8\n\n"
+        .to_vec();
+    let format = FrameFormat {
+        byte_order: order,
+        register_block_size: 4,
+    };
+    for n in 0..300 {
+        let number = TracepointNumber(if n % 7 == 3 { 1 } else { 2 });
+        let mut frame = FrameEncoder::begin(&mut bytes, format, number).unwrap();
+        if n % 29 == 0 {
+            frame.memory(Address(0x1000), &[0, 2, 0, 0, 0, 0, 0, 1]);
+        }
+        frame.finish().unwrap();
+    }
+    bytes.extend([0; 4]);
+    bytes
 }
 
 struct Repaired {
@@ -97,7 +122,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_cut_is_found_and_every_whole_frame_saved(which in 0usize..3, at in any::<prop::sample::Index>()) {
+    fn a_cut_is_found_and_every_whole_frame_saved(which in 0usize..6, at in any::<prop::sample::Index>()) {
         let folder = tempfile::tempdir().unwrap();
         let bytes = originals().swap_remove(which);
         let original = TraceFile::from_bytes(bytes.clone()).unwrap();
@@ -112,7 +137,7 @@ proptest! {
 
     #[test]
     fn damage_costs_only_the_frames_it_touches(
-        which in 0usize..3,
+        which in 0usize..6,
         at in any::<prop::sample::Index>(),
         with in prop::collection::vec(any::<u8>(), 1..30),
     ) {
@@ -130,7 +155,7 @@ proptest! {
     /// Bytes that are missing or too many, which move everything behind them.
     #[test]
     fn what_is_moved_is_found_again(
-        which in 0usize..3,
+        which in 0usize..6,
         at in any::<prop::sample::Index>(),
         removed in 0usize..200,
         inserted in prop::collection::vec(any::<u8>(), 0..200),
@@ -400,4 +425,84 @@ fn what_was_repaired_stays_as_it_is() {
         assert_eq!(again.repair.changes, []);
         assert_eq!(again.repair.frames, once.repair.frames);
     }
+}
+
+/// A frame that has lost its last bytes ends, by its size, in the frame behind it.
+#[test]
+fn a_frame_that_lost_bytes_costs_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = fs::read(data("sample.tf")).unwrap();
+    let original = TraceFile::from_bytes(sample.clone()).unwrap();
+    let frames: Vec<_> = original.frames().collect();
+    for (frame, lost) in [(0, 1), (3, 2), (6, 5), (13, 8)] {
+        let mut bytes = sample.clone();
+        let end = frames[frame].offset() as usize + 6 + frames[frame].data().len();
+        bytes.drain(end - lost..end);
+        let Repaired { repair, file } = repaired(&bytes, &folder.path().join("shorter.tf"));
+        assert_eq!(repair.frames, 23);
+        let mut expected = frames.clone();
+        expected.remove(frame);
+        let same = file
+            .frames()
+            .zip(&expected)
+            .all(|(one, other)| one.data() == other.data());
+        assert!(
+            same,
+            "frame {frame} without {lost} bytes: {:?}",
+            repair.changes
+        );
+    }
+}
+
+/// A tracepoint without actions has frames without blocks.
+#[test]
+fn frames_without_blocks_are_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty.tf");
+    let bytes = fs::read(data("without_actions.tf")).unwrap();
+    let original = TraceFile::from_bytes(bytes.clone()).unwrap();
+    assert_eq!(original.frame_count(), 200);
+    assert_eq!(repaired(&bytes, &path).repair.changes, []);
+    let start = original.frames_start() as usize;
+    // Inside a frame, and between two; the size and the number of one.
+    assert_eq!(
+        repaired(&bytes[..start + 6 * 150 + 4], &path).repair.frames,
+        150
+    );
+    assert_eq!(repaired(&bytes[..start + 6 * 7], &path).repair.frames, 7);
+    for at in [0, 1, 2, 5] {
+        let mut damaged = bytes.clone();
+        damaged[start + 6 * 20 + at] = 0x55;
+        assert_eq!(repaired(&damaged, &path).repair.frames, 199, "byte {at}");
+    }
+}
+
+#[test]
+fn what_nothing_is_wrong_with_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("same.tf");
+    // The zeros that end it are not of the usual number.
+    for name in [
+        "sample.tf",
+        "tfile-basic.tf",
+        "tfile-error.tf",
+        "without_actions.tf",
+    ] {
+        let bytes = fs::read(data(name)).unwrap();
+        assert_eq!(repaired(&bytes, &path).repair.changes, [], "{name}");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
+    }
+}
+
+/// Each byte of it may start a frame that reaches to the end.
+#[test]
+fn what_looks_like_frames_everywhere_has_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bytes = b"\x7fTRACE0\nR 4\ntp T1:10:E:0:0\n\n".to_vec();
+    let start = bytes.len();
+    bytes.resize(start + (4 << 20), 0);
+    for (index, byte) in bytes[start..].iter_mut().enumerate() {
+        *byte = b"\x01\x00M\x00\x01\x00"[index % 6];
+    }
+    repaired(&bytes, &folder.path().join("hostile.tf"));
 }

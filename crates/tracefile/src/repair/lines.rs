@@ -9,7 +9,9 @@ use crate::number::{Address, TracepointNumber};
 use crate::piece::{Piece, PieceContent, SourceKind};
 
 /// The words that lines of a description start with.
-const KINDS: [&str; 7] = ["R", "status", "tp", "tsv", "tdesc", "module", "module+"];
+const KINDS: [&str; 8] = [
+    "R", "status", "tp", "tsv", "tdesc", "module", "module+", "served",
+];
 
 /// How much of a lost line is shown.
 const SHOWN: usize = 60;
@@ -46,6 +48,7 @@ pub(super) fn salvage(
     let mut at = HEADER.len().min(bytes.len());
     let mut number = 2;
     let mut frames_start = at;
+    let mut ended = false;
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         let (line, next) = split_line(rest);
         let text = is_text(line);
@@ -54,19 +57,23 @@ pub(super) fn salvage(
             let is_end = end == End::FirstEmpty && line.is_empty();
             let goes_on = !is_end && follows_text(&rest[next..]);
             if !goes_on {
-                frames_start = if line.is_empty() { at + next } else { at };
+                ended = line.is_empty();
+                frames_start = if ended { at + next } else { at };
                 break;
             }
         }
         // Every line has its end; one that has not is cut.
-        if text && line.len() <= MAX_LINE && next > line.len() {
-            lines.extend((!line.is_empty()).then(|| (number, line.to_vec())));
+        if text && !line.is_empty() && line.len() <= MAX_LINE && next > line.len() {
+            lines.push((number, line.to_vec()));
         } else {
             changes.push(lost(number, line));
         }
         at += next;
         number += 1;
         frames_start = at;
+    }
+    if !ended {
+        changes.push(Change::EmptyLine);
     }
     drop_bad_lines(&mut lines, good, changes);
     SalvagedLines {

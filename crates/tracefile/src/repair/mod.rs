@@ -6,7 +6,9 @@
 //! size says and behind which another one follows.
 
 mod frames;
+mod known;
 mod lines;
+mod search;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,8 +20,8 @@ use crate::description::{Description, HEADER, MAX_LINE};
 use crate::number::TracepointNumber;
 use crate::registers::RegisterLayout;
 use crate::status::{Status, StatusFields, StopReason};
-use crate::write::{TraceFileWriter, WriteError};
-use frames::WholeFrames;
+use crate::write::{TraceFileWriter, WriteError, write_as_it_is};
+use search::WholeFrames;
 
 /// What was done to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -43,6 +45,8 @@ pub enum Change {
         /// Its text, cut to a length that can be shown.
         text: String,
     },
+    /// The empty line that ends the description was missing.
+    EmptyLine,
     /// The target description cannot be used, and was left out.
     TargetXmlLost(String),
     /// The size of the register blocks was not told, or wrong; it is this, in bytes.
@@ -70,6 +74,9 @@ impl fmt::Display for Change {
         match self {
             Self::Header => f.write_str("the header was damaged"),
             Self::LineLost { line, text } => write!(f, "line {line} is left out: `{text}`"),
+            Self::EmptyLine => {
+                f.write_str("the empty line that ends the description was missing")
+            }
             Self::TargetXmlLost(reason) => {
                 write!(f, "the target description is left out: {reason}")
             }
@@ -126,9 +133,8 @@ pub enum Expression {
 /// What is whole of a file that may be damaged anywhere, before it is written.
 #[derive(Debug)]
 pub struct Salvage<'a> {
+    /// The whole file.
     bytes: &'a [u8],
-    /// Whether the file told its checksum.
-    sealed: bool,
     description: Description,
     frames: Vec<Range<usize>>,
     changes: Vec<Change>,
@@ -177,7 +183,8 @@ impl<'a> Salvage<'a> {
         good: &dyn Fn(Expression, &[u8]) -> bool,
     ) -> Self {
         let told = Checksum::split(bytes);
-        let bytes = Checksum::strip(bytes);
+        let whole = bytes;
+        let bytes = Checksum::strip(whole);
         let mut changes = Vec::new();
         if !bytes.starts_with(HEADER) {
             changes.push(Change::Header);
@@ -216,8 +223,7 @@ impl<'a> Salvage<'a> {
             changes.push(Change::Checksum);
         }
         Self {
-            bytes,
-            sealed: told.is_some(),
+            bytes: whole,
             description: parse(&lines),
             frames: frames.kept,
             changes,
@@ -243,15 +249,14 @@ impl<'a> Salvage<'a> {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
+        if self.changes.is_empty() {
+            return write_as_it_is(path.as_ref(), self.bytes);
+        }
         let mut writer = TraceFileWriter::create(path, &self.description)?;
         for frame in self.frames() {
             writer.append(frame)?;
         }
-        if self.sealed || !self.changes.is_empty() {
-            writer.finish()
-        } else {
-            writer.finish_unsealed()
-        }
+        writer.finish()
     }
 
     /// What could not be kept, or was made up, in the file's order.
