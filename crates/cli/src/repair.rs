@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{ArgGroup, Args, ValueHint};
-use tracewire_tracefile::repair::{Change, Salvage};
-use tracewire_tracefile::{OpenError, TraceFile};
+use tracewire_tracefile::repair::{Change, DamagedFile, Salvage};
 
 use crate::Answer;
 use crate::output;
@@ -14,7 +13,8 @@ use crate::progress::Progress;
 
 pub const HELP: &str = "\
 Every whole line and every whole frame is kept byte for byte; what is not whole is left out, and said. The result has no \
-errors for `tracewire check`, and GDB opens it. A file that nothing is wrong with comes out as it is.
+errors for `tracewire check`, and GDB opens it. A file that nothing is wrong with comes out as it is. A block of an unknown \
+kind is taken for some stub's own where several frames have one of that kind, else for damage to its frame.
 
 Exit status 0 when the good file is written, whatever was lost; 1 when nothing in IN is of a trace file, and then no file \
 is written; 2 when IN cannot be read or OUT cannot be written.
@@ -56,8 +56,8 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
             out.display()
         );
     }
-    let file = Bytes::read(source)?;
-    let bytes = file.all();
+    let file = DamagedFile::open(source)?;
+    let bytes = file.as_bytes();
     let progress = Progress::reading(source);
     let salvage = tracewire_check::salvage(bytes);
     drop(progress);
@@ -73,46 +73,13 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     drop(progress);
     tell(bytes, &salvage, source);
     let kept = counted(salvage.frames().count() as u64, "frame");
-    let told = file.told_frames().map(|told| format!(" of {told} told"));
+    let told = salvage.told_frames().map(|told| format!(" of {told} told"));
     anstream::eprintln!(
         "tracewire: {}: {kept}{}",
         out.display(),
         told.unwrap_or_default()
     );
     Ok(Answer::Yes)
-}
-
-/// The damaged file: mapped where it can be opened as a trace file, else read.
-enum Bytes {
-    Mapped(Box<TraceFile>),
-    Read(Vec<u8>),
-}
-
-impl Bytes {
-    fn read(path: &Path) -> anyhow::Result<Self> {
-        match TraceFile::open(path) {
-            Ok(file) => Ok(Self::Mapped(Box::new(file))),
-            Err(error @ OpenError::Read { .. }) => Err(error.into()),
-            Err(_) => fs::read(path)
-                .map(Self::Read)
-                .with_context(|| format!("cannot read {}", path.display())),
-        }
-    }
-
-    fn all(&self) -> &[u8] {
-        match self {
-            Self::Mapped(file) => file.as_bytes(),
-            Self::Read(bytes) => bytes,
-        }
-    }
-
-    /// How many frames the status line tells.
-    fn told_frames(&self) -> Option<u64> {
-        match self {
-            Self::Mapped(file) => file.description().status()?.fields.frames,
-            Self::Read(_) => None,
-        }
-    }
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -134,7 +101,7 @@ fn is_trace_file(bytes: &[u8], salvage: &Salvage<'_>) -> bool {
     let made_up = salvage.changes().iter().filter(made_up).count();
     let description = salvage.description();
     let known = description.lines().count() - description.unknown_lines().count();
-    HEADER.starts_with(start) || known > made_up
+    (!start.is_empty() && HEADER.starts_with(start)) || known > made_up
 }
 
 /// Says on stderr what was lost, and where.

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::ops::Deref;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +62,15 @@ pub fn kind(path: &Path) -> anyhow::Result<Kind> {
     let shown = path.to_owned();
     let is_input = path.as_os_str() == "-";
     let metadata = fs::metadata(path);
+    if metadata
+        .as_ref()
+        .is_ok_and(|of| of.file_type().is_char_device())
+    {
+        bail!(
+            "{} cannot be used: it is a device; expected a file or a pipe",
+            shown.display()
+        );
+    }
     let is_pipe = is_input || metadata.is_ok_and(|of| !of.is_file() && !of.is_dir());
     let (path, folder) = if is_pipe {
         // What comes through a pipe can be looked at once only.

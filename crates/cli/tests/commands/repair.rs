@@ -183,6 +183,10 @@ fn what_cannot_be_repaired_leaves_nothing_behind() {
     nothing(&["repair", "/bin/true", "-o", "out.tf"], 1).says(&["no file is written"]);
     fs::write(folder.path("text"), "no trace file\n\nat all\n").expect("written");
     nothing(&["repair", "text", "-o", "out.tf"], 1).says(&["nothing in it"]);
+    fs::write(folder.path("empty"), "").expect("written");
+    nothing(&["repair", "empty", "-o", "out.tf"], 1).says(&["nothing in it"]);
+    nothing(&["repair", "/dev/zero", "-o", "out.tf"], 2).says(&["it is a device"]);
+    nothing(&["info", "/dev/zero"], 2).says(&["it is a device"]);
     nothing(&["repair", "none.tf", "-o", "out.tf"], 2).says(&["none.tf"]);
     nothing(&["repair", ".", "-o", "out.tf"], 2);
     nothing(&["repair", "text"], 2).says(&["--output"]);
@@ -196,4 +200,23 @@ fn what_cannot_be_repaired_leaves_nothing_behind() {
     for words in ["Exit status 0", "repair IN -o OUT", "byte for byte"] {
         assert!(help.contains(words), "{words} in:\n{help}");
     }
+}
+
+/// A pipe can be read only once.
+#[test]
+fn a_pipe_is_repaired_whatever_its_header() {
+    let folder = folder();
+    let mut bytes = sample();
+    bytes[3] = b'x';
+    fs::write(folder.path("damaged.tf"), &bytes).expect("written");
+    let pipe = "cat damaged.tf | $TRACEWIRE repair /dev/stdin -o good.tf";
+    let ran = std::process::Command::new("sh")
+        .args(["-c", pipe])
+        .env("TRACEWIRE", env!("CARGO_BIN_EXE_tracewire"))
+        .current_dir(folder.path(""))
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("24 frames of 24 told"), "{said}");
+    assert_eq!(frames(&folder, "good.tf"), frames_of_sample(24));
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Deref;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub enum OpenError {
 }
 
 #[derive(Debug)]
-pub(super) enum Bytes {
+pub(crate) enum Bytes {
     Mapped(memmap2::Mmap),
     Owned(Vec<u8>),
 }
@@ -63,8 +64,9 @@ impl Deref for Bytes {
     }
 }
 
-/// The bytes of a file: mapped, or read where it is no file that can be.
-fn map(path: &Path) -> Result<(Bytes, Metadata), OpenError> {
+/// The bytes of a file: mapped, or read where it is a pipe. A pipe is read to its end only where it starts with
+/// these bytes.
+pub(crate) fn map(path: &Path, header: &[u8]) -> Result<(Bytes, Metadata), OpenError> {
     let error = |source| OpenError::Read {
         path: path.to_owned(),
         source,
@@ -78,7 +80,16 @@ fn map(path: &Path) -> Result<(Bytes, Metadata), OpenError> {
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(error)?;
         return Ok((Bytes::Mapped(map), metadata));
     }
+    if metadata.file_type().is_char_device() {
+        let device = "it is a device: expected a file or a pipe";
+        return Err(error(io::Error::new(io::ErrorKind::InvalidInput, device)));
+    }
     let mut bytes = Vec::new();
+    let mut start = io::Read::take(&file, header.len() as u64);
+    io::Read::read_to_end(&mut start, &mut bytes).map_err(error)?;
+    if bytes != header {
+        return Err(OpenError::Header);
+    }
     io::Read::read_to_end(&mut &file, &mut bytes).map_err(error)?;
     Ok((Bytes::Owned(bytes), metadata))
 }
@@ -93,7 +104,7 @@ impl TraceFile {
     /// [`Self::ending`] and [`Description::problems`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        Self::read(map(path)?.0, Some(path), None)
+        Self::read(map(path, HEADER)?.0, Some(path), None)
     }
 
     /// Opens a file as [`Self::open`] does. The index of a large file is taken from the cache, or is put there
@@ -103,7 +114,7 @@ impl TraceFile {
     /// As for [`Self::open`]. A cache that cannot be read or written is none.
     pub fn open_cached(path: impl AsRef<Path>, cache: &IndexCache) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let (bytes, metadata) = map(path)?;
+        let (bytes, metadata) = map(path, HEADER)?;
         let key = IndexCache::key(path, &metadata);
         let file = Self::read(bytes, Some(path), key.as_ref().map(|key| (cache, key)))?;
         if let (Some(key), FrameIndex::Built(_)) = (&key, &file.index) {

@@ -76,6 +76,11 @@ pub(super) fn salvage(
         changes.push(Change::EmptyLine);
     }
     drop_bad_lines(&mut lines, good, changes);
+    changes.sort_by_key(|change| match change {
+        Change::Header => 0,
+        Change::LineLost { line, .. } => *line,
+        _ => usize::MAX,
+    });
     SalvagedLines {
         lines: lines.into_iter().map(|(_, line)| line).collect(),
         frames_start,
@@ -120,6 +125,7 @@ fn lost(line: usize, text: &[u8]) -> Change {
     let shown = text.get(..SHOWN).unwrap_or(text);
     Change::LineLost {
         line,
+        length: text.len() as u64,
         text: shown.escape_ascii().to_string(),
     }
 }
@@ -144,27 +150,41 @@ fn drop_bad_lines(
         !bad
     });
     define_tracepoints(lines, changes);
-    // A part of a path or of a string whose start is lost.
+    drop_orphans(lines, changes);
+    drop_words_without_place(lines, changes);
+}
+
+/// Leaves out parts of paths and strings whose starts are lost, and then those that followed them.
+fn drop_orphans(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
     loop {
         let texts = lines
             .iter()
             .flat_map(|(_, line)| [&line[..], b"\n"].concat());
         let whole = Description::parse(texts.collect());
-        let orphan = whole.problems().iter().find(|problem| {
-            use crate::description::ProblemKind::{Merge, ModulePath};
-            use crate::table::MergeError::Gap;
-            matches!(problem.kind, Merge(Gap { .. }) | ModulePath)
-        });
-        // Lines are counted from 2 behind the header.
-        match orphan.and_then(|problem| problem.line.checked_sub(2)) {
-            Some(index) if index < lines.len() => {
-                let (number, line) = lines.remove(index);
-                changes.push(lost(number, &line));
-            }
-            _ => break,
+        let orphans: HashSet<_> = whole
+            .problems()
+            .iter()
+            .filter(|problem| {
+                use crate::description::ProblemKind::{Merge, ModulePath};
+                use crate::table::MergeError::Gap;
+                matches!(problem.kind, Merge(Gap { .. }) | ModulePath)
+            })
+            // Lines are counted from 2 behind the header.
+            .filter_map(|problem| problem.line.checked_sub(2))
+            .collect();
+        if orphans.is_empty() {
+            return;
         }
+        let mut index = 0;
+        lines.retain(|(number, line)| {
+            let orphan = orphans.contains(&index);
+            index += 1;
+            if orphan {
+                changes.push(lost(*number, line));
+            }
+            !orphan
+        });
     }
-    drop_words_without_place(lines, changes);
 }
 
 fn has_bad_expression(line: &[u8], good: &dyn Fn(Expression, &[u8]) -> bool) -> bool {

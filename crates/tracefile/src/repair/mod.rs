@@ -17,6 +17,7 @@ use std::path::Path;
 
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER, MAX_LINE};
+use crate::file::{Bytes, OpenError, map};
 use crate::number::TracepointNumber;
 use crate::registers::RegisterLayout;
 use crate::status::{Status, StatusFields, StopReason};
@@ -28,7 +29,7 @@ use search::WholeFrames;
 pub struct Repair {
     /// How many frames the new file has.
     pub frames: u64,
-    /// What could not be kept, or was made up, in the file's order.
+    /// What could not be kept, or was made up: lines first, by their numbers, and bytes last, by their offsets.
     pub changes: Vec<Change>,
 }
 
@@ -42,6 +43,8 @@ pub enum Change {
     LineLost {
         /// Which line, from 1; the header is line 1.
         line: usize,
+        /// How many bytes it has.
+        length: u64,
         /// Its text, cut to a length that can be shown.
         text: String,
     },
@@ -73,7 +76,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header => f.write_str("the header was damaged"),
-            Self::LineLost { line, text } => write!(f, "line {line} is left out: `{text}`"),
+            Self::LineLost { line, text, .. } => write!(f, "line {line} is left out: `{text}`"),
             Self::EmptyLine => {
                 f.write_str("the empty line that ends the description was missing")
             }
@@ -107,6 +110,26 @@ impl fmt::Display for Change {
     }
 }
 
+/// A file that may be damaged anywhere, its header too.
+#[derive(Debug)]
+pub struct DamagedFile(Bytes);
+
+impl DamagedFile {
+    /// Maps a file into memory, or reads a pipe to its end.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Ok(Self(map(path.as_ref(), b"")?.0))
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// Writes to `path` every whole line and every whole frame of a trace file that may be damaged anywhere. The
 /// bytes are the whole file; `path` is replaced when all is written, so it may be the file they came from.
 ///
@@ -136,6 +159,7 @@ pub struct Salvage<'a> {
     /// The whole file.
     bytes: &'a [u8],
     description: Description,
+    told_frames: Option<u64>,
     frames: Vec<Range<usize>>,
     changes: Vec<Change>,
 }
@@ -170,8 +194,7 @@ impl<'a> Salvage<'a> {
     /// How many bytes of the file are not kept.
     fn lost(&self) -> u64 {
         let lost = self.changes.iter().map(|change| match change {
-            Change::BytesLost { length, .. } => *length,
-            Change::LineLost { text, .. } => text.len() as u64,
+            Change::BytesLost { length, .. } | Change::LineLost { length, .. } => *length,
             _ => 0,
         });
         lost.sum()
@@ -224,6 +247,7 @@ impl<'a> Salvage<'a> {
         }
         Self {
             bytes: whole,
+            told_frames: description.status().and_then(|status| status.fields.frames),
             description: parse(&lines),
             frames: frames.kept,
             changes,
@@ -234,6 +258,12 @@ impl<'a> Salvage<'a> {
     #[must_use]
     pub const fn description(&self) -> &Description {
         &self.description
+    }
+
+    /// How many frames the file's status line told.
+    #[must_use]
+    pub const fn told_frames(&self) -> Option<u64> {
+        self.told_frames
     }
 
     /// The whole frames, each with its header, in the file's order.
@@ -259,7 +289,7 @@ impl<'a> Salvage<'a> {
         writer.finish()
     }
 
-    /// What could not be kept, or was made up, in the file's order.
+    /// What could not be kept, or was made up: lines first, by their numbers, and bytes last, by their offsets.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
