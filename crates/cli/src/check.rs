@@ -7,6 +7,7 @@ use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tracewire_check::{Finding, LISTED, Place, Severity};
 use tracewire_tracefile::TraceFile;
+use tracewire_views::words;
 
 use crate::Answer;
 use crate::execution::{self, Kind};
@@ -56,7 +57,8 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
         if arguments.json {
             writeln!(output, "{}", json(finding))?;
         } else {
-            writeln!(output, "{}: {finding}", severity(finding))?;
+            let shown = words::printable(&finding.to_string());
+            writeln!(output, "{}: {shown}", severity(finding))?;
         }
     }
     output.flush()?;

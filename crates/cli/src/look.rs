@@ -6,6 +6,7 @@ use anyhow::Context;
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
 use tracewire_views::{
     Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Truth, Viewer, gdb_commands, table,
+    words,
 };
 
 use crate::Answer;
@@ -290,7 +291,8 @@ fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria) {
         }
     }
     if let Some(reason) = reason {
-        anstream::eprintln!("tracewire: --where could be worked out for no frame: {reason}");
+        let shown = words::printable_lines(&reason);
+        anstream::eprintln!("tracewire: --where could be worked out for no frame: {shown}");
     }
 }
 

@@ -22,6 +22,7 @@ mod shell;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracewire_views::words;
 
 use arguments::{Arguments, Command};
 
@@ -41,7 +42,9 @@ fn main() -> ExitCode {
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("tracewire: {error:#}");
+            // What is wrong is told with words of the file that it is wrong with.
+            let shown = words::printable_lines(&format!("{error:#}"));
+            anstream::eprintln!("tracewire: {shown}");
             ExitCode::from(2)
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracewire_tracefile::{Architecture, IndexCache, OpenError, StandardRegisters, TraceFile};
-use tracewire_views::{Program, settle_architecture};
+use tracewire_views::{Program, settle_architecture, words};
 
 use crate::progress::Progress;
 
@@ -85,7 +85,7 @@ fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> 
 pub fn program(file: &TraceFile, named: &[PathBuf]) -> anyhow::Result<Program> {
     let program = Program::of(file, named)?;
     for note in &program.notes {
-        anstream::eprintln!("tracewire: warning: {note}");
+        anstream::eprintln!("tracewire: warning: {}", words::printable(note));
     }
     if file.description().modules().is_empty() && named.is_empty() && file.frame_count() > 0 {
         anstream::eprintln!(

@@ -8,7 +8,7 @@ use tracewire_server::saved::SavedTrace;
 use tracewire_server::{ListenAddress, Listener, SaveFolder, SessionLog, replay, serve_saved};
 use tracewire_target_replay::{Execution, Recorded};
 use tracewire_tracefile::Architecture;
-use tracewire_views::check_architecture;
+use tracewire_views::{check_architecture, words};
 
 use crate::Answer;
 use crate::execution::{self, Kind, Source};
@@ -95,7 +95,10 @@ fn serve_execution(arguments: &ServeArguments, source: Source) -> anyhow::Result
     let files = arguments.files.clone().map(SaveFolder);
     replay::serve(&listener, &recorded, files.as_ref(), &log, arguments.once)?;
     if let Some(problem) = recorded.problem() {
-        anstream::eprintln!("tracewire: warning: {problem}");
+        anstream::eprintln!(
+            "tracewire: warning: {}",
+            words::printable(&problem.to_string())
+        );
     }
     Ok(Answer::Yes)
 }
@@ -127,7 +130,10 @@ fn serve_saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<
         trace.set_program(elf, arguments.bias)?;
     }
     for problem in trace.problems() {
-        anstream::eprintln!("tracewire: warning: {problem}");
+        anstream::eprintln!(
+            "tracewire: warning: {}",
+            words::printable(&problem.to_string())
+        );
     }
     let file = arguments.file.display();
     if !trace.knows_registers() {

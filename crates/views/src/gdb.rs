@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tracewire_tracefile::TraceFile;
 
 use crate::program::module_path;
+use crate::words::printable;
 
 /// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for
 /// each library that has a file, then `target tfile`. `named` takes the program's place where the file does not
@@ -29,6 +30,12 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
             _ => module_path(module),
         };
         if !path.is_absolute() && index > 0 {
+            continue;
+        }
+        // A line's end in a name would begin another command.
+        let name = path.display().to_string();
+        if name.contains(char::is_control) {
+            let _ = writeln!(text, "# GDB cannot be told of {}", printable(&name));
             continue;
         }
         let _ = match (index, module.bias) {

@@ -95,6 +95,13 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
+/// As [`printable`], of text that we have made of several lines, parts of which are from a file.
+#[must_use]
+pub fn printable_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(printable).collect();
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +128,6 @@ mod tests {
             Some("2024-12-31 23:59:59 UTC")
         );
         assert_eq!(printable("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+        assert_eq!(printable_lines("a\u{1b}\nb\n"), "a\\u{1b}\nb\n");
     }
 }

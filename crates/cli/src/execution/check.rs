@@ -8,6 +8,7 @@ use tracewire_exec_analysis::check::{Finding, check};
 use tracewire_exec_trace::machine::{Machine, guess};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, TraceText};
+use tracewire_views::words;
 
 use super::open::{Source, elf_architecture};
 use crate::Answer;
@@ -89,7 +90,8 @@ fn write(output: &mut impl Write, finding: &Finding, json: bool) -> std::io::Res
         fault,
     } = finding;
     if !json {
-        return writeln!(output, "error: line {line}: {fault}");
+        let shown = words::printable_lines(&fault.to_string());
+        return writeln!(output, "error: line {line}: {shown}");
     }
     let mut object = json!({ "severity": "error", "line": line });
     if let Some(instruction) = instruction {

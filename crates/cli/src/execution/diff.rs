@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tracewire_exec_analysis::diff::{Difference, Options, Place, diff};
 use tracewire_exec_trace::recording::Recording;
 use tracewire_tracefile::Address;
+use tracewire_views::words;
 
 use super::open::{Opened, execution};
 use crate::Answer;
@@ -107,7 +108,9 @@ fn text(
         Ok(recording.instruction(number)?.map(|one| {
             format!(
                 "instruction {number}, line {}, time {}: {}",
-                one.line, one.time, one.code.disassembly
+                one.line,
+                one.time,
+                words::printable(&one.code.disassembly)
             )
         }))
     };

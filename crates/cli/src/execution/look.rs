@@ -11,6 +11,7 @@ use tracewire_exec_analysis::view::{MemoryPart, Viewer, info_json, info_text};
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{RegisterId, Search, What};
 use tracewire_tracefile::Address;
+use tracewire_views::words;
 
 use super::open::{Opened, Source};
 use crate::Answer;
@@ -99,14 +100,16 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
             if cpu.is_none_or(|cpu| executed.cpu == cpu) {
                 shown += 1;
                 match &registers {
-                    None => writeln!(output, "{}", viewer.line(&executed))?,
+                    None => {
+                        writeln!(output, "{}", words::printable(&viewer.line(&executed)))?;
+                    }
                     Some(registers) if arguments.json => {
                         let json = viewer.json(&executed, registers, &memory)?;
                         writeln!(output, "{json}")?;
                     }
                     Some(registers) => {
                         let text = viewer.text(&executed, registers, &memory)?;
-                        write!(output, "{text}")?;
+                        write!(output, "{}", words::printable_lines(&text))?;
                     }
                 }
             }

@@ -9,6 +9,7 @@ use clap::{Args, ValueHint};
 use tracewire_exec_analysis::view::Viewer;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Search, What};
+use tracewire_views::words;
 
 use super::look::registers_named;
 use super::open::execution;
@@ -112,7 +113,7 @@ pub fn memory(arguments: &MemoryArguments) -> anyhow::Result<Answer> {
             let object = serde_json::Value::Object(viewer.executed_json(&executed));
             writeln!(output, "{object}")?;
         } else {
-            writeln!(output, "{}", viewer.line(&executed))?;
+            writeln!(output, "{}", words::printable(&viewer.line(&executed)))?;
         }
     }
     output.flush()?;

@@ -280,3 +280,29 @@ fn help_teaches() {
     let version = run("--version").code(0).stdout;
     assert!(version.starts_with("tracewire "), "{version}");
 }
+
+/// A damaged file, or one that somebody made, must not drive the terminal, nor GDB.
+#[test]
+fn text_of_a_file_does_not_reach_the_terminal_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("x.tf");
+    let module = "module 0:1000:2000:0:0::2f78 0a 7368656c6c206c73 1b5d303b74".replace(' ', "");
+    let module = module.replacen("module", "module ", 1);
+    let text = format!(
+        "\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntp \x1b[31mred\x1b]0;title\x07\n{module}\n\n\0\0\0\0"
+    );
+    std::fs::write(&path, text).expect("written");
+    let path = path.to_str().expect("a name");
+    let checked = run(&format!("check {path}")).code(1);
+    let red = r"\u{1b}[31mred\u{1b}]0;title\u{7}";
+    assert!(checked.stdout.contains(red), "{}", checked.stdout);
+    run(&format!("show {path}")).says(&[r"/x\nshell ls\u{1b}]0;t"]);
+    let commands = run(&format!("show --gdb {path}")).code(0).stdout;
+    assert!(!commands.contains("\nshell"), "{commands}");
+    let lines = folder.path().join("x.jsonl");
+    std::fs::write(&lines, r#"{"kind":"\u001b[31mred"}"#).expect("written");
+    let lines = lines.to_str().expect("a name");
+    run(&format!("convert {lines} {lines}.tf"))
+        .code(2)
+        .says(&[r"`\u{1b}[31mred`"]);
+}
