@@ -39,22 +39,30 @@ pub(crate) fn push_number<'b>(text: &mut String, bytes: impl ExactSizeIterator<I
 
 /// The bytes that pairs of digits stand for.
 pub(crate) fn decode(digits: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    decode_onto(&mut bytes, digits)?;
+    Some(bytes)
+}
+
+/// Adds the bytes that pairs of digits stand for.
+pub(crate) fn decode_onto(bytes: &mut Vec<u8>, digits: &str) -> Option<()> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
         return None;
     };
-    pairs
-        .iter()
-        .map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?))
-        .collect()
+    bytes.reserve(pairs.len());
+    for [high, low] in pairs {
+        bytes.push(digit(*high)? << 4 | digit(*low)?);
+    }
+    Some(())
 }
 
-/// The number that `0x…` stands for, as `size` bytes, most significant first.
-pub(crate) fn decode_number(text: &str, size: usize) -> Option<Vec<u8>> {
+/// Fills `bytes` with the number that `0x…` stands for, most significant first; `None` if it is none or does not fit.
+pub(crate) fn decode_number(text: &str, bytes: &mut [u8]) -> Option<()> {
     let digits = text.strip_prefix("0x")?.as_bytes();
     if digits.is_empty() {
         return None;
     }
-    let mut bytes = vec![0; size];
+    bytes.fill(0);
     let mut places = bytes.iter_mut().rev();
     for pair in digits.rchunks(2) {
         let value = pair
@@ -67,7 +75,7 @@ pub(crate) fn decode_number(text: &str, size: usize) -> Option<Vec<u8>> {
             None => return None,
         }
     }
-    Some(bytes)
+    Some(())
 }
 
 fn digit(digit: u8) -> Option<u8> {
@@ -87,10 +95,14 @@ mod tests {
         };
         assert_eq!(write(&[0, 0, 0x1a, 0]), "0x1a00");
         assert_eq!(write(&[0; 32]), "0x0");
-        assert_eq!(decode_number("0x1a00", 4), Some(vec![0, 0, 0x1a, 0]));
-        assert_eq!(decode_number("0x00012", 1), Some(vec![0x12]));
+        let read = |text, size| {
+            let mut bytes = vec![0xff; size];
+            decode_number(text, &mut bytes).map(|()| bytes)
+        };
+        assert_eq!(read("0x1a00", 4), Some(vec![0, 0, 0x1a, 0]));
+        assert_eq!(read("0x00012", 1), Some(vec![0x12]));
         for wrong in ["", "12", "0x", "0x123", "0x1g"] {
-            assert_eq!(decode_number(wrong, 1), None, "{wrong}");
+            assert_eq!(read(wrong, 1), None, "{wrong}");
         }
         assert_eq!(decode("0aFF"), Some(vec![10, 255]));
         assert_eq!(decode("0"), None);

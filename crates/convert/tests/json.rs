@@ -143,6 +143,87 @@ fn a_trace_can_be_written_by_hand() {
     assert_eq!(frame.variable(VariableNumber(1)), Some(-1));
 }
 
+/// Whatever is written can be read: a line of a large frame takes at most 18 characters for each byte of the frame.
+#[test]
+fn a_frame_of_the_smallest_blocks_makes_no_line_that_is_too_long() {
+    let name: String = "01".repeat(64);
+    let head =
+        format!("\x7fTRACE0\nR 0\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntsv 5:0:0:{name}\n\n");
+    let variable = [b"V\x05\0\0\0".as_slice(), &i64::MIN.to_le_bytes()].concat();
+    for block in [
+        b"R",
+        &variable[..],
+        b"M\xff\xff\xff\xff\xff\xff\xff\xff\0\0",
+        b"S\0\0",
+    ] {
+        let data = block.repeat((1 << 20) / block.len() + 1);
+        let mut bytes = head.clone().into_bytes();
+        bytes.extend(1_i16.to_le_bytes());
+        bytes.extend((data.len() as u32).to_le_bytes());
+        bytes.extend(&data);
+        bytes.extend([0; 4]);
+        let text = to_json(&bytes);
+        let longest = text.lines().map(str::len).max();
+        assert!(
+            longest < Some(18 * data.len()),
+            "{longest:?} of {}",
+            data.len()
+        );
+        assert!(from_json(&text).as_deref() == Ok(&bytes));
+    }
+}
+
+/// A short line can ask for any number of wide registers.
+#[test]
+fn a_frame_that_is_too_large_is_refused_before_it_is_made() {
+    let names: Vec<String> = (0..1000).map(|number| format!("r{number}")).collect();
+    let registers = |name: &String| format!("<reg name='{name}' bitsize='524288'/>");
+    let values = |name: &String| format!("\"{name}\":\"0x0\"");
+    let all: String = names.iter().map(registers).collect();
+    let block: Vec<String> = names.iter().map(values).collect();
+    let block = format!("{{\"registers\":{{{}}}}}", block.join(","));
+    let text = format!(
+        "{{\"kind\":\"trace-file\",\"byte_order\":\"little\"}}
+{{\"kind\":\"line\",\"text\":\"tdesc <target><feature name='f'>{all}</feature></target>\"}}
+{{\"kind\":\"frame\",\"tracepoint\":1,\"blocks\":[{}]}}",
+        vec![block; 2000].join(",")
+    );
+    let error = from_json(&text).expect_err("131 GB");
+    assert!(
+        error.starts_with("line 3: expected a frame of at most 67108864 bytes (column "),
+        "{error}"
+    );
+}
+
+#[test]
+fn registers_written_by_hand_stand_in_any_order() {
+    let text = |values: &str| {
+        format!(
+            "{{\"kind\":\"trace-file\",\"byte_order\":\"little\"}}
+{{\"kind\":\"line\",\"text\":\"tdesc <target><feature name='f'><reg name='a' bitsize='16'/><reg name='b' bitsize='8'/></feature></target>\"}}
+{{\"blocks\":[{{\"registers\":{{{values}}}}}],\"kind\":\"frame\",\"tracepoint\":258}}"
+        )
+    };
+    for values in [
+        r#""a":"0x102","b":"0x3""#,
+        r#""b":"0x3","a":"0x102""#,
+        r#""no register":1,"b":"0x00003","b":"0x3","\u0061":"0x102""#,
+    ] {
+        let bytes = from_json(&text(values)).expect("good");
+        assert!(
+            bytes.ends_with(b"\n\n\x02\x01\x04\0\0\0R\x02\x01\x03"),
+            "{values}"
+        );
+    }
+    for (values, expected) in [
+        (r#""a":"0x1""#, "register b of 8 bits"),
+        (r#""a":"0x10000","b":"0x1""#, "register a of 16 bits"),
+    ] {
+        let error = from_json(&text(values)).expect_err(values);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
 fn line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         Just(b"R 8".to_vec()),

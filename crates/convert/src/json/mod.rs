@@ -19,6 +19,7 @@
 //! {"unknown":"…"}                      from a block that cannot be read to the end of the frame, its letter included
 //! ```
 
+mod frame;
 mod lines;
 mod read;
 mod write;
@@ -35,8 +36,25 @@ pub use write::write;
 /// The most data of one frame that goes into a line, in bytes.
 const MAX_FRAME: usize = 64 << 20;
 
-/// In larger frames registers are told as bytes, which take less room.
+/// In larger frames neither registers nor variables are named, which takes less room.
 const MAX_NAMED: usize = 1 << 20;
+
+/// The longest line that is read, in bytes: what the largest frame that is written can take. No block takes more than 17
+/// characters for each of its bytes, as one of no registers does: `{"registers":""},`.
+const MAX_LINE: u64 = 18 * MAX_FRAME as u64;
+
+/// What is said of a string that should be bytes.
+const NO_BYTES: &str = "expected bytes of two hexadecimal digits each";
+
+/// What is wrong with a line, without the line's number, which is always 1.
+fn problem(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    match text.strip_suffix(&format!(" at line {line} column {column}")) {
+        Some(problem) => format!("{problem} (column {column})"),
+        None => text,
+    }
+}
 
 /// The layout in which register blocks are told by name: that of the description's own XML, as long as no name
 /// stands twice or is longer than a name.

@@ -1,34 +1,45 @@
 //! From JSON lines back to a trace file.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::io::{BufRead, Read, Write};
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use tracewire_tracefile::{ByteOrder, Description, RegisterLayout};
 
-use super::{MAX_FRAME, named_registers};
+use super::{MAX_LINE, NO_BYTES, frame, named_registers, problem};
 use crate::error::ConvertError;
 use crate::hex;
-
-/// The longest line that is read, in bytes: what the largest frame that is written can take.
-const MAX_LINE: u64 = 16 * MAX_FRAME as u64;
 
 /// The longest description that is read, in bytes, which is the trace file reader's own limit.
 const MAX_DESCRIPTION: usize = 32 << 20;
 
-/// What is read of a line. Names that are not here are views and left alone.
-enum Record {
-    TraceFile(Head),
-    Line(LineRecord),
-    Frame(FrameRecord),
-    Rest(RestRecord),
+/// What kinds of lines there are.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    TraceFile,
+    Line,
+    Frame,
+    Rest,
 }
 
-#[derive(Deserialize)]
-struct Kind {
-    kind: String,
+impl Kind {
+    /// The kind of a line, wherever it stands in it; it says what else there must be.
+    fn of(line: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct OfKind {
+            kind: Kind,
+        }
+        // What is long has its kind first, as we write it, and need not be gone over for that.
+        if line.starts_with(br#"{"kind":"frame","#) {
+            return Ok(Self::Frame);
+        }
+        Ok(whole::<OfKind>(line)?.kind)
+    }
+}
+
+/// What is read of a line. Names that are not here are views and left alone.
+fn whole<'l, T: Deserialize<'l>>(line: &'l [u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| problem(&error))
 }
 
 #[derive(Deserialize)]
@@ -47,84 +58,12 @@ struct LineRecord {
 }
 
 #[derive(Deserialize)]
-struct FrameRecord {
-    tracepoint: i16,
-    blocks: Vec<BlockRecord>,
-}
-
-#[derive(Deserialize)]
 struct RestRecord {
     bytes: String,
 }
 
 const fn yes() -> bool {
     true
-}
-
-#[derive(Deserialize)]
-struct BlockRecord {
-    registers: Option<Registers>,
-    memory: Option<String>,
-    bytes: Option<String>,
-    variable: Option<i32>,
-    value: Option<i64>,
-    static_data: Option<String>,
-    unknown: Option<String>,
-}
-
-enum Registers {
-    Bytes(String),
-    /// Names and values, in the line's order.
-    Named(Vec<(String, String)>),
-}
-
-impl<'de> Deserialize<'de> for Registers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Registers;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a register block as bytes, or an object of registers")
-            }
-
-            fn visit_str<E>(self, bytes: &str) -> Result<Registers, E> {
-                Ok(Registers::Bytes(bytes.to_owned()))
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Registers, M::Error> {
-                let mut named = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    named.push(entry);
-                }
-                Ok(Registers::Named(named))
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
-}
-
-impl Record {
-    /// The kind first, wherever it stands in the line; it says what else there must be.
-    fn parse(line: &[u8]) -> Result<Self, String> {
-        fn whole<'l, T: Deserialize<'l>>(line: &'l [u8]) -> Result<T, String> {
-            serde_json::from_slice(line).map_err(|error| error.to_string())
-        }
-        let Kind { kind } = whole(line)?;
-        Ok(match kind.as_str() {
-            "trace-file" => Self::TraceFile(whole(line)?),
-            "line" => Self::Line(whole(line)?),
-            "frame" => Self::Frame(whole(line)?),
-            "rest" => Self::Rest(whole(line)?),
-            other => {
-                return Err(format!(
-                    "expected kind trace-file, line, frame or rest, not `{other}`"
-                ));
-            }
-        })
-    }
 }
 
 /// Makes the trace file again from its JSON lines. One frame at a time is in memory.
@@ -159,8 +98,7 @@ pub fn read(source: &mut impl BufRead, out: &mut impl Write) -> Result<(), Conve
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let record = Record::parse(&text).map_err(error)?;
-        let bytes = reader.take(record).map_err(error)?;
+        let bytes = reader.take(&text).map_err(error)?;
         out.write_all(bytes).map_err(ConvertError::Write)?;
     }
     let bytes = reader
@@ -192,11 +130,12 @@ struct Reader {
 }
 
 impl Reader {
-    /// Takes one record, and gives the bytes that it adds to the file.
-    fn take(&mut self, record: Record) -> Result<&[u8], String> {
+    /// Takes one line, and gives the bytes that it adds to the file.
+    fn take(&mut self, line: &[u8]) -> Result<&[u8], String> {
         self.frame.clear();
-        match record {
-            Record::TraceFile(Head { byte_order, closed }) => {
+        match Kind::of(line)? {
+            Kind::TraceFile => {
+                let Head { byte_order, closed } = whole(line)?;
                 if !matches!(self.stage, Stage::Start) {
                     return Err("expected `trace-file` only as the first line".to_owned());
                 }
@@ -210,11 +149,12 @@ impl Reader {
                 self.stage = Stage::Description { order, closed };
                 self.frame.extend_from_slice(b"\x7fTRACE0\n");
             }
-            Record::Line(LineRecord {
-                text,
-                bytes,
-                newline,
-            }) => {
+            Kind::Line => {
+                let LineRecord {
+                    text,
+                    bytes,
+                    newline,
+                } = whole(line)?;
                 if !matches!(self.stage, Stage::Description { .. }) {
                     return Err(
                         "expected `line` behind `trace-file` and before the frames".to_owned()
@@ -236,20 +176,15 @@ impl Reader {
                     self.description.push(b'\n');
                 }
             }
-            Record::Frame(FrameRecord { tracepoint, blocks }) => {
+            Kind::Frame => {
                 self.begin_frames()?;
                 let Stage::Frames { order, layout } = &self.stage else {
                     return Err("expected no frame behind the `rest`".to_owned());
                 };
-                push_frame(
-                    &mut self.frame,
-                    *order,
-                    layout.as_ref(),
-                    tracepoint,
-                    &blocks,
-                )?;
+                frame::push(&mut self.frame, *order, layout.as_ref(), line)?;
             }
-            Record::Rest(RestRecord { bytes }) => {
+            Kind::Rest => {
+                let RestRecord { bytes } = whole(line)?;
                 self.begin_frames()?;
                 self.frame.extend(decode(&bytes)?);
                 self.stage = Stage::Rest;
@@ -293,126 +228,5 @@ impl Reader {
 }
 
 fn decode(digits: &str) -> Result<Vec<u8>, String> {
-    hex::decode(digits).ok_or_else(|| "expected bytes of two hexadecimal digits each".to_owned())
-}
-
-fn push_frame(
-    out: &mut Vec<u8>,
-    order: ByteOrder,
-    layout: Option<&RegisterLayout>,
-    tracepoint: i16,
-    blocks: &[BlockRecord],
-) -> Result<(), String> {
-    if tracepoint == 0 {
-        return Err("expected a tracepoint other than 0, which ends a trace file".to_owned());
-    }
-    out.extend(order.u16_bytes(tracepoint.cast_unsigned()));
-    let size_at = out.len();
-    out.extend([0; 4]);
-    let start = out.len();
-    for block in blocks {
-        push_block(out, order, layout, block)?;
-    }
-    let size = u32::try_from(out.len() - start)
-        .map_err(|_| "expected a frame of less than 4 GiB".to_owned())?;
-    if let Some(field) = out.get_mut(size_at..start) {
-        field.copy_from_slice(&order.u32_bytes(size));
-    }
-    Ok(())
-}
-
-fn push_block(
-    out: &mut Vec<u8>,
-    order: ByteOrder,
-    layout: Option<&RegisterLayout>,
-    block: &BlockRecord,
-) -> Result<(), String> {
-    let short = |bytes: &[u8]| {
-        u16::try_from(bytes.len()).map_err(|_| "expected a block of at most 65535 bytes".to_owned())
-    };
-    match block {
-        BlockRecord {
-            registers: Some(Registers::Bytes(digits)),
-            ..
-        } => {
-            out.push(b'R');
-            out.extend(decode(digits)?);
-        }
-        BlockRecord {
-            registers: Some(Registers::Named(values)),
-            ..
-        } => {
-            let layout =
-                layout.ok_or("expected registers as bytes: the `tdesc` lines tell none")?;
-            out.push(b'R');
-            // They stand in the layout's order unless someone has written them by hand.
-            let mut by_name: Option<HashMap<&String, &String>> = None;
-            for (index, register) in layout.registers().iter().enumerate() {
-                let name = &register.name;
-                let value = match values.get(index) {
-                    Some((here, value)) if here == name => Some(value),
-                    _ => by_name
-                        .get_or_insert_with(|| {
-                            values.iter().map(|(name, value)| (name, value)).collect()
-                        })
-                        .get(name)
-                        .copied(),
-                };
-                let mut bytes = value
-                    .and_then(|value| hex::decode_number(value, register.size() as usize))
-                    .ok_or_else(|| {
-                        format!("expected register {name} of {} bits as 0x…", register.bits)
-                    })?;
-                if order == ByteOrder::Little {
-                    bytes.reverse();
-                }
-                out.extend(bytes);
-            }
-        }
-        BlockRecord {
-            memory: Some(address),
-            bytes: Some(digits),
-            ..
-        } => {
-            let address = address
-                .strip_prefix("0x")
-                .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-                .ok_or_else(|| format!("expected an address as 0x…, not `{address}`"))?;
-            let bytes = decode(digits)?;
-            out.push(b'M');
-            out.extend(order.u64_bytes(address));
-            out.extend(order.u16_bytes(short(&bytes)?));
-            out.extend(bytes);
-        }
-        BlockRecord {
-            variable: Some(number),
-            value: Some(value),
-            ..
-        } => {
-            out.push(b'V');
-            out.extend(order.u32_bytes(number.cast_unsigned()));
-            out.extend(order.u64_bytes(value.cast_unsigned()));
-        }
-        BlockRecord {
-            static_data: Some(digits),
-            ..
-        } => {
-            let bytes = decode(digits)?;
-            out.push(b'S');
-            out.extend(order.u16_bytes(short(&bytes)?));
-            out.extend(bytes);
-        }
-        BlockRecord {
-            unknown: Some(digits),
-            ..
-        } => out.extend(decode(digits)?),
-        _ => {
-            return Err(
-                "expected a block: registers, memory and bytes, variable and value, \
-                        static_data, or unknown"
-                    .to_owned(),
-            );
-        }
-    }
-    Ok(())
+    hex::decode(digits).ok_or_else(|| NO_BYTES.to_owned())
 }

@@ -51,9 +51,11 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         put(&object.to_string())?;
     }
 
-    let registers = named_registers(description)
-        .map(|layout| (layout.size(), RegisterMembers::new(&layout, |_| true)));
-    let names = quoted_names(file);
+    let names = Names {
+        registers: named_registers(description)
+            .map(|layout| (layout.size(), RegisterMembers::new(&layout, |_| true))),
+        variables: quoted_names(file),
+    };
     let mut line = String::new();
     for frame in file.frames() {
         if frame.data().len() > MAX_FRAME {
@@ -64,11 +66,9 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
             });
         }
         line.clear();
+        let names = (frame.data().len() <= MAX_NAMED).then_some(&names);
         // A String can be written to.
-        let named = registers
-            .as_ref()
-            .filter(|_| frame.data().len() <= MAX_NAMED);
-        let _ = push_frame(&mut line, &frame, named, &names);
+        let _ = push_frame(&mut line, &frame, names);
         put(&line)?;
     }
 
@@ -95,12 +95,14 @@ fn rest(file: &TraceFile) -> &[u8] {
         .unwrap_or_default()
 }
 
-fn push_frame(
-    line: &mut String,
-    frame: &Frame<'_>,
-    registers: Option<&(u32, RegisterMembers)>,
-    names: &HashMap<VariableNumber, String>,
-) -> std::fmt::Result {
+/// What is called how, quoted for JSON.
+struct Names {
+    /// How large a block must be, and what its registers are.
+    registers: Option<(u32, RegisterMembers)>,
+    variables: HashMap<VariableNumber, String>,
+}
+
+fn push_frame(line: &mut String, frame: &Frame<'_>, names: Option<&Names>) -> std::fmt::Result {
     let (number, tracepoint) = (frame.number(), frame.tracepoint());
     write!(
         line,
@@ -125,7 +127,7 @@ fn push_frame(
     for (index, block) in frame.blocks().enumerate() {
         line.push_str(if index == 0 { "{" } else { ",{" });
         match block {
-            Block::Registers(bytes) => match registers {
+            Block::Registers(bytes) => match names.and_then(|names| names.registers.as_ref()) {
                 Some((size, members)) if usize::try_from(*size) == Ok(bytes.len()) => {
                     line.push_str("\"registers\":");
                     members.push(line, bytes, frame.byte_order());
@@ -138,7 +140,7 @@ fn push_frame(
             }
             Block::Variable { number, value } => {
                 write!(line, "\"variable\":{number},\"value\":{value}")?;
-                if let Some(name) = names.get(&number) {
+                if let Some(name) = names.and_then(|names| names.variables.get(&number)) {
                     write!(line, ",\"name\":{name}")?;
                 }
             }
