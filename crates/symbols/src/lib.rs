@@ -98,7 +98,7 @@ pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
     VariableLocation,
 };
-pub use module::{ModuleId, ModuleInfo, Segment};
+pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
 pub use registers::{dwarf_register, gdb_register};
 pub use scope::{ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};

@@ -13,7 +13,7 @@ use crate::function;
 use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
-use crate::module::{ElfSymbolKind, Image, MarkerNote, Module, ModuleId, ModuleInfo};
+use crate::module::{ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo};
 use crate::scope::{ScopeVariables, Variable};
 use crate::types::table::TypeTable;
 use crate::types::{Language, TypeId};
@@ -48,8 +48,7 @@ impl Symbols {
     /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug
     /// information is no error here: what can be read of it is used.
     pub fn add_module(&mut self, path: &Path, bias: u64) -> Result<ModuleId, SymbolError> {
-        let image = Image::read(path)?;
-        self.add_image(image, bias)
+        self.add_file(&ModuleFile::read(path)?, bias)
     }
 
     /// Adds an ELF file whose bytes are at hand; `path` is how it is called.
@@ -63,19 +62,23 @@ impl Symbols {
         bias: u64,
     ) -> Result<ModuleId, SymbolError> {
         let image = Image::parse(path, bytes.into())?;
-        self.add_image(image, bias)
+        self.add_file(&ModuleFile::new(image), bias)
     }
 
-    fn add_image(&mut self, image: Image, bias: u64) -> Result<ModuleId, SymbolError> {
+    /// Adds an ELF file that is open; what is read of it is read once for all that it is added to.
+    ///
+    /// # Errors
+    /// When there are too many modules.
+    pub fn add_file(&mut self, file: &ModuleFile, bias: u64) -> Result<ModuleId, SymbolError> {
         let Ok(number) = u32::try_from(self.modules.len()) else {
             return Err(SymbolError::NotUsable {
-                path: image.path,
+                path: file.path().to_owned(),
                 reason: "too many modules".to_owned(),
             });
         };
         let id = ModuleId(number);
         self.modules.push(Loaded {
-            module: Module::new(id, image, bias),
+            module: Module::new(id, file.clone(), bias),
             removed: false,
         });
         Ok(id)
@@ -151,8 +154,11 @@ impl Symbols {
     /// none, and then `false`.
     #[must_use]
     pub fn read_only_memory(&self, address: Address, bytes: &mut [u8]) -> bool {
-        self.module_with(address)
-            .is_some_and(|module| module.image.read_at(module.unbiased(address), bytes, true))
+        self.module_with(address).is_some_and(|module| {
+            module
+                .image()
+                .read_at(module.unbiased(address), bytes, true)
+        })
     }
 
     /// The places that a location names, by address; at least one. See the crate's front page for the forms.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use tracewire_symbols::ModuleFile;
 use tracewire_tracefile::{Architecture, ByteOrder, RegisterLayout, StandardRegisters, TraceFile};
 
-use crate::program::{look, module_path};
+use crate::program::module_path;
 
 /// A machine that a file cannot be of.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -37,8 +38,8 @@ pub fn settle_architecture(
     }
     let modules = file.description().modules().iter().map(module_path);
     let files = elf.iter().cloned().chain(modules);
-    let program = files.filter_map(|path| look(&path).ok()).next();
-    let machine = program.map(|info| info.architecture).or_else(|| {
+    let program = files.filter_map(|path| ModuleFile::read(&path).ok()).next();
+    let machine = program.map(|program| program.architecture()).or_else(|| {
         // Without frames nothing tells the byte order.
         let size = file
             .register_block_size()

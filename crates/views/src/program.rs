@@ -1,11 +1,15 @@
 //! The program behind a trace file: its symbols, found by the file's module lines or named by the user.
 
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 
-use tracewire_symbols::{ModuleInfo, Symbols};
+use tracewire_symbols::{ModuleFile, Symbols};
 use tracewire_tracefile::{Address, Module, TraceFile};
 
 use crate::architecture::architecture_of;
+
+/// How many modules are used, those of all epochs counted.
+const MOST_MODULES: usize = 10_000;
 
 /// The symbols of the program that a trace file was made from.
 #[derive(Debug)]
@@ -67,44 +71,58 @@ impl Program {
     pub fn of(file: &TraceFile, named: &[PathBuf]) -> Result<Self, ProgramError> {
         let mut program = Self::default();
         let modules = file.description().modules();
-        let mut files: Vec<Option<&Path>> = vec![None; modules.len()];
+        let told = modules.len();
+        let modules = modules.get(..MOST_MODULES).unwrap_or(modules);
+        if told > modules.len() {
+            program.notes.push(format!(
+                "the trace file tells {told} modules; the symbols of the first {MOST_MODULES} are used"
+            ));
+        }
+        let mut files: Vec<Option<ModuleFile>> = vec![None; modules.len()];
         for path in named {
-            let info = look(path)?;
+            let named = ModuleFile::read(path)?;
             if modules.is_empty() {
-                let bias = if info.relocatable {
-                    infer_bias(file, path)?
+                let bias = if named.is_relocatable() {
+                    infer_bias(file, &named)?
                 } else {
                     0
                 };
                 if let Some(epoch) = program.epochs.first_mut() {
-                    epoch.symbols.add_module(path, bias)?;
+                    epoch.symbols.add_file(&named, bias)?;
                 }
                 continue;
             }
-            let place = place_of(&info, path, modules);
+            let place = place_of(&named, modules);
             if let (Some(module), Some(slot)) = (modules.get(place), files.get_mut(place)) {
-                check_build_id(&info, path, module)?;
-                *slot = Some(path);
+                check_build_id(&named, module)?;
+                *slot = Some(named);
             }
         }
         let mut usable = Vec::new();
+        // A file that lay at several places is read once.
+        let mut own_files: HashMap<PathBuf, Option<ModuleFile>> = HashMap::new();
         for (module, named) in modules.iter().zip(files) {
             let own = module_path(module);
             match named {
-                Some(path) => usable.push((module, path.to_owned())),
+                Some(named) => usable.push((module, named)),
                 // The kernel's own module has no file.
                 None if !own.is_absolute() => {}
-                None => match look(&own) {
-                    Ok(info) => match check_build_id(&info, &own, module) {
-                        Ok(()) => usable.push((module, own)),
+                None => {
+                    let found = own_files.entry(own).or_insert_with_key(|own| {
+                        ModuleFile::read(own)
+                            .map_err(|error| program.note(error))
+                            .ok()
+                    });
+                    let Some(found) = found else { continue };
+                    match check_build_id(found, module) {
+                        Ok(()) => usable.push((module, found.clone())),
                         Err(error) => program.note(error),
-                    },
-                    Err(error) => program.note(error),
-                },
+                    }
+                }
             }
         }
         if !usable.is_empty() {
-            program.epochs = epochs(&usable)?;
+            program.add_epochs(&usable)?;
         }
         if let Some(machine) = architecture_of(file) {
             for epoch in &mut program.epochs {
@@ -112,6 +130,44 @@ impl Program {
             }
         }
         Ok(program)
+    }
+
+    /// Puts modules into as few sets as can be: one, where no two of them share an address.
+    fn add_epochs(&mut self, modules: &[(&Module, ModuleFile)]) -> Result<(), ProgramError> {
+        let clash = do_overlap(modules.iter().map(|(module, _)| *module));
+        let mut times = vec![0];
+        if clash {
+            times.extend(
+                modules
+                    .iter()
+                    .flat_map(|(module, _)| [module.loaded, module.unloaded]),
+            );
+            times.sort_unstable();
+            times.dedup();
+        }
+        self.epochs.clear();
+        let mut room = MOST_MODULES;
+        for from in times {
+            let mut symbols = Symbols::new();
+            let here = modules.iter().filter(|(module, _)| {
+                !clash || module.loaded <= from && (module.unloaded == 0 || from < module.unloaded)
+            });
+            // An epoch of no modules takes room too.
+            let taken = here.clone().count().max(1);
+            if taken > room {
+                self.notes.push(format!(
+                    "modules came and went too often; no symbols are used from {from} µs on"
+                ));
+                self.epochs.push(Epoch { from, symbols });
+                break;
+            }
+            room -= taken;
+            for (module, file) in here {
+                symbols.add_file(file, module.bias)?;
+            }
+            self.epochs.push(Epoch { from, symbols });
+        }
+        Ok(())
     }
 
     fn note(&mut self, error: impl std::fmt::Display) {
@@ -137,45 +193,27 @@ impl Program {
             .all(|epoch| epoch.symbols.modules().is_empty())
     }
 
-    /// Every source file of the program.
+    /// Every source file of the program, once and in order.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
-        self.epochs
-            .iter()
-            .flat_map(|epoch| epoch.symbols.files())
-            .collect()
+        let of_all = self.epochs.iter().flat_map(|epoch| epoch.symbols.files());
+        let once: BTreeSet<String> = of_all.collect();
+        once.into_iter().collect()
     }
 }
 
-/// Puts modules into as few sets as can be: one, where no two of them share an address.
-fn epochs(modules: &[(&Module, PathBuf)]) -> Result<Vec<Epoch>, ProgramError> {
-    let overlap = |a: &Module, b: &Module| a.start < b.end && b.start < a.end;
-    let clash = modules.iter().enumerate().any(|(index, (module, _))| {
-        let others = modules.iter().skip(index + 1);
-        others.into_iter().any(|(other, _)| overlap(module, other))
-    });
-    let mut times = vec![0];
-    if clash {
-        times.extend(
-            modules
-                .iter()
-                .flat_map(|(module, _)| [module.loaded, module.unloaded]),
-        );
-        times.sort_unstable();
-        times.dedup();
-    }
-    let mut epochs = Vec::new();
-    for from in times {
-        let mut symbols = Symbols::new();
-        for (module, path) in modules {
-            let here = module.loaded <= from && (module.unloaded == 0 || from < module.unloaded);
-            if here || !clash {
-                symbols.add_module(path, module.bias)?;
-            }
-        }
-        epochs.push(Epoch { from, symbols });
-    }
-    Ok(epochs)
+/// Whether two of the modules share an address.
+fn do_overlap<'m>(modules: impl Iterator<Item = &'m Module>) -> bool {
+    let mut ranges: Vec<_> = modules
+        .map(|module| (module.start, module.end))
+        .filter(|(start, end)| start < end)
+        .collect();
+    ranges.sort_unstable();
+    // Where none overlap, each ends before the next begins.
+    ranges.windows(2).any(|pair| match pair {
+        [(_, end), (next, _)] => next < end,
+        _ => false,
+    })
 }
 
 /// The file a module was loaded from.
@@ -185,25 +223,11 @@ pub fn module_path(module: &Module) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(&module.path))
 }
 
-/// What an ELF file is, by itself.
-pub(crate) fn look(path: &Path) -> Result<ModuleInfo, tracewire_symbols::SymbolError> {
-    let mut symbols = Symbols::new();
-    let id = symbols.add_module(path, 0)?;
-    match symbols.module(id) {
-        Some(info) => Ok(info.clone()),
-        None => Err(tracewire_symbols::SymbolError::NotUsable {
-            path: path.to_owned(),
-            reason: "no module".to_owned(),
-        }),
-    }
-}
-
 /// Which module a file stands for.
-fn place_of(info: &ModuleInfo, path: &Path, modules: &[Module]) -> usize {
-    let same_build = |module: &Module| {
-        !module.build_id.is_empty() && info.build_id.as_ref() == Some(&module.build_id)
-    };
-    let same_name = |module: &Module| module_path(module).file_name() == path.file_name();
+fn place_of(file: &ModuleFile, modules: &[Module]) -> usize {
+    let same_build =
+        |module: &Module| !module.build_id.is_empty() && file.build_id() == Some(&module.build_id);
+    let same_name = |module: &Module| module_path(module).file_name() == file.path().file_name();
     modules
         .iter()
         .position(same_build)
@@ -211,13 +235,13 @@ fn place_of(info: &ModuleInfo, path: &Path, modules: &[Module]) -> usize {
         .unwrap_or(0)
 }
 
-fn check_build_id(info: &ModuleInfo, path: &Path, module: &Module) -> Result<(), ProgramError> {
-    let found = info.build_id.as_deref().unwrap_or_default();
+fn check_build_id(file: &ModuleFile, module: &Module) -> Result<(), ProgramError> {
+    let found = file.build_id().unwrap_or_default();
     if module.build_id.is_empty() || found == module.build_id {
         return Ok(());
     }
     Err(ProgramError::BuildId {
-        path: path.to_owned(),
+        path: file.path().to_owned(),
         found: if found.is_empty() {
             "none".to_owned()
         } else {
@@ -242,9 +266,9 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 /// Where a position-independent program was loaded, for a file that does not say: the tracepoints' locations,
 /// looked up in the program, against the addresses they were set at. A tracepoint that names a place which the
 /// program has several times settles nothing.
-fn infer_bias(file: &TraceFile, path: &Path) -> Result<u64, ProgramError> {
+fn infer_bias(file: &TraceFile, program: &ModuleFile) -> Result<u64, ProgramError> {
     let mut symbols = Symbols::new();
-    symbols.add_module(path, 0)?;
+    symbols.add_file(program, 0)?;
     let default_file = symbols.default_file();
     let mut found: Vec<(u64, usize)> = Vec::new();
     for tracepoint in file.description().tracepoints() {

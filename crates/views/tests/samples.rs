@@ -127,3 +127,37 @@ fn gdb_opens_it() {
     assert!(lines.any(|line| line == "file /x/sample"), "{commands}");
     assert_eq!(lines.next_back(), Some("target tfile \"/x/my file.tf\""));
 }
+
+/// A trace file of one frame whose description has these lines too.
+fn with_lines(lines: &str) -> TraceFile {
+    let text = format!(
+        "\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\n{lines}\n\x01\0\0\0\0\0\0\0\0\0"
+    );
+    TraceFile::from_bytes(text.into_bytes()).expect("a trace file")
+}
+
+/// A short file can tell of any number of loads of a large program: it is read once, and there are not more sets of
+/// modules than somebody has a use for.
+#[test]
+fn modules_that_come_and_go_are_read_once() {
+    let path: String = fixture("sample")
+        .to_str()
+        .expect("a name")
+        .bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let line =
+        |from: u32| format!("module 555555554000:555555554000:555555559000:{from:x}:0::{path}\n");
+    let lines: String = (1..=2000).map(line).collect();
+    let file = with_lines(&lines);
+    let program = Program::of(&file, &[]).expect("the program");
+    let of = |time| program.symbols(Some(time)).modules().len();
+    assert_eq!((of(0), of(1), of(100)), (0, 1, 100));
+    assert_eq!(of(2000), 0);
+    let note = &program.notes[0];
+    assert!(note.contains("came and went too often"), "{note}");
+    let lines: String = (0..20_000).map(|_| line(1)).collect();
+    let program = Program::of(&with_lines(&lines), &[]).expect("the program");
+    assert_eq!(program.symbols(None).modules().len(), 0);
+    assert!(program.notes[0].contains("tells 20000 modules"));
+}

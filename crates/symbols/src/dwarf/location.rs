@@ -147,7 +147,7 @@ impl Finder<'_> {
             .size
             .and_then(|size| usize::try_from(size).ok())
             // No constant of the debug information is larger than its section.
-            .filter(|&size| size <= self.module.image.bytes.len());
+            .filter(|&size| size <= self.module.image().bytes.len());
         let Some(size) = size else {
             return VariableLocation::Unknown("the size of its type is not known".to_owned());
         };
@@ -181,7 +181,7 @@ impl Finder<'_> {
                 },
             },
         };
-        let little = self.module.image.endian == gimli::RunTimeEndian::Little;
+        let little = self.module.image().endian == gimli::RunTimeEndian::Little;
         let numeric = !matches!(value, AttributeValue::Block(_));
         if !little && numeric && bytes.len() > size {
             bytes.drain(..bytes.len() - size);
@@ -191,7 +191,7 @@ impl Finder<'_> {
     }
 
     fn number(&self, number: i128) -> Vec<u8> {
-        if self.module.image.endian == gimli::RunTimeEndian::Little {
+        if self.module.image().endian == gimli::RunTimeEndian::Little {
             number.to_le_bytes().to_vec()
         } else {
             number.to_be_bytes().to_vec()
@@ -205,7 +205,7 @@ impl Finder<'_> {
 /// (the second variant of the ELF thread-local storage ABI, which x86 uses).
 pub(crate) fn thread_local_offset(module: &Module, offset: u64) -> ThreadLocalOffset {
     let program = module.info.id.0 == 0;
-    match module.image.thread_local {
+    match module.image().thread_local {
         Some((size, alignment)) if program => {
             let alignment = alignment.max(1);
             let rounded = size.checked_next_multiple_of(alignment).unwrap_or(size);

@@ -8,8 +8,8 @@ pub(crate) mod line;
 pub(crate) mod location;
 pub(crate) mod name;
 
-use std::cell::OnceCell;
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 
@@ -38,9 +38,9 @@ pub(crate) struct Die {
 #[derive(Debug)]
 pub(crate) struct DebugInformation {
     dwarf: Dwarf<Reader>,
-    units: OnceCell<Vec<UnitSlot>>,
-    by_address: OnceCell<Vec<address::UnitRange>>,
-    index: OnceCell<Index>,
+    units: OnceLock<Vec<UnitSlot>>,
+    by_address: OnceLock<Vec<address::UnitRange>>,
+    index: OnceLock<Index>,
 }
 
 #[derive(Debug)]
@@ -48,11 +48,11 @@ struct UnitSlot {
     header: gimli::UnitHeader<Reader>,
     /// Whether it is of the supplementary file.
     supplementary: bool,
-    unit: OnceCell<Option<Box<Unit>>>,
-    facts: OnceCell<Arc<UnitFacts>>,
-    blocks: OnceCell<Arc<BlockTree>>,
-    files: OnceCell<Arc<Vec<(String, String)>>>,
-    lines: OnceCell<Arc<LineTable>>,
+    unit: OnceLock<Option<Box<Unit>>>,
+    facts: OnceLock<Arc<UnitFacts>>,
+    blocks: OnceLock<Arc<BlockTree>>,
+    files: OnceLock<Arc<Vec<(String, String)>>>,
+    lines: OnceLock<Arc<LineTable>>,
 }
 
 /// What a unit's root entry says of the whole.
@@ -91,9 +91,9 @@ impl DebugInformation {
         }
         Self {
             dwarf,
-            units: OnceCell::new(),
-            by_address: OnceCell::new(),
-            index: OnceCell::new(),
+            units: OnceLock::new(),
+            by_address: OnceLock::new(),
+            index: OnceLock::new(),
         }
     }
 
@@ -104,11 +104,11 @@ impl DebugInformation {
             let slot = |header, supplementary| UnitSlot {
                 header,
                 supplementary,
-                unit: OnceCell::new(),
-                facts: OnceCell::new(),
-                blocks: OnceCell::new(),
-                files: OnceCell::new(),
-                lines: OnceCell::new(),
+                unit: OnceLock::new(),
+                facts: OnceLock::new(),
+                blocks: OnceLock::new(),
+                files: OnceLock::new(),
+                lines: OnceLock::new(),
             };
             let mut slots = Vec::new();
             let mut units = self.dwarf.units();

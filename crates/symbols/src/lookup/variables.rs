@@ -105,7 +105,7 @@ impl Symbols {
         let value = entry.attr_value(constants::DW_AT_const_value)?;
         let value = crate::types::read::constant(&value)?;
         let size = usize::try_from(self.size_of(type_id)?).ok()?.min(16);
-        let bytes = if module.image.endian == gimli::RunTimeEndian::Little {
+        let bytes = if module.image().endian == gimli::RunTimeEndian::Little {
             value.to_le_bytes().get(..size)?.to_vec()
         } else {
             value.to_be_bytes().get(16 - size..)?.to_vec()

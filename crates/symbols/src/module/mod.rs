@@ -6,8 +6,8 @@ mod elf_symbol;
 mod image;
 mod marker;
 
-use std::cell::OnceCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use tracewire_tracefile::{Address, Architecture};
 
@@ -16,6 +16,7 @@ pub(crate) use image::{Image, Reader};
 pub(crate) use marker::MarkerNote;
 
 use crate::dwarf::DebugInformation;
+use crate::error::SymbolError;
 use crate::unwind::FrameTables;
 
 /// A module in a [`crate::Symbols`].
@@ -68,27 +69,88 @@ pub struct ModuleInfo {
     pub has_debug_information: bool,
 }
 
-/// A module with everything read from it.
+/// An ELF file with everything read from it, which is read once for all the modules that it is
+/// ([`Symbols::add_file`](crate::Symbols::add_file)).
+#[derive(Clone, Debug)]
+pub struct ModuleFile(Arc<Contents>);
+
 #[derive(Debug)]
-pub(crate) struct Module {
-    pub(crate) info: ModuleInfo,
-    pub(crate) image: Image,
+struct Contents {
+    image: Image,
     /// The file that has the debug information; the image itself if `None`.
     debug_image: Option<Image>,
-    elf_symbols: OnceCell<ElfSymbols>,
-    markers: OnceCell<Vec<MarkerNote>>,
-    debug: OnceCell<DebugInformation>,
-    frames: OnceCell<FrameTables>,
+    elf_symbols: OnceLock<ElfSymbols>,
+    markers: OnceLock<Vec<MarkerNote>>,
+    debug: OnceLock<DebugInformation>,
+    frames: OnceLock<FrameTables>,
 }
 
-impl Module {
-    pub(crate) fn new(id: ModuleId, image: Image, bias: u64) -> Self {
-        let has_dwarf = |image: &Image| image.has_bytes(".debug_info");
+impl ModuleFile {
+    /// Opens an ELF file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not an ELF executable or library of a known machine.
+    pub fn read(path: &Path) -> Result<Self, SymbolError> {
+        Ok(Self::new(Image::read(path)?))
+    }
+
+    pub(crate) fn new(image: Image) -> Self {
         let debug_image = if has_dwarf(&image) {
             None
         } else {
             debug_file::find(&image)
         };
+        Self(Arc::new(Contents {
+            image,
+            debug_image,
+            elf_symbols: OnceLock::new(),
+            markers: OnceLock::new(),
+            debug: OnceLock::new(),
+            frames: OnceLock::new(),
+        }))
+    }
+
+    /// How the file is called.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.image.path
+    }
+
+    /// The build id, if the file has one.
+    #[must_use]
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.0.image.build_id.as_deref()
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn architecture(&self) -> Architecture {
+        self.0.image.architecture
+    }
+
+    /// Whether the file may be loaded anywhere (a library or a position-independent program).
+    #[must_use]
+    pub fn is_relocatable(&self) -> bool {
+        self.0.image.relocatable
+    }
+}
+
+fn has_dwarf(image: &Image) -> bool {
+    image.has_bytes(".debug_info")
+}
+
+/// A file, somewhere in the program's memory.
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) info: ModuleInfo,
+    file: ModuleFile,
+}
+
+impl Module {
+    pub(crate) fn new(id: ModuleId, file: ModuleFile, bias: u64) -> Self {
+        let Contents {
+            image, debug_image, ..
+        } = &*file.0;
         let (low, high) = image.extent();
         let biased = |address: u64| Address(address.wrapping_add(bias));
         let info = ModuleInfo {
@@ -110,17 +172,13 @@ impl Module {
             relocatable: image.relocatable,
             interpreter: image.interpreter.clone(),
             debug_file: debug_image.as_ref().map(|image| image.path.clone()),
-            has_debug_information: has_dwarf(debug_image.as_ref().unwrap_or(&image)),
+            has_debug_information: has_dwarf(debug_image.as_ref().unwrap_or(image)),
         };
-        Self {
-            info,
-            image,
-            debug_image,
-            elf_symbols: OnceCell::new(),
-            markers: OnceCell::new(),
-            debug: OnceCell::new(),
-            frames: OnceCell::new(),
-        }
+        Self { info, file }
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.file.0.image
     }
 
     /// Whether an address in memory is in one of the module's segments.
@@ -136,9 +194,9 @@ impl Module {
     }
 
     /// Where a link-time address is in memory.
-    pub(crate) const fn biased(&self, address: u64) -> Address {
+    pub(crate) fn biased(&self, address: u64) -> Address {
         let address = address.wrapping_add(self.info.bias);
-        Address(if self.image.address_size() == 4 {
+        Address(if self.image().address_size() == 4 {
             address & 0xffff_ffff
         } else {
             address
@@ -146,27 +204,31 @@ impl Module {
     }
 
     pub(crate) fn elf_symbols(&self) -> &ElfSymbols {
-        self.elf_symbols
-            .get_or_init(|| ElfSymbols::read(&self.image, self.debug_image.as_ref()))
+        let file = &*self.file.0;
+        file.elf_symbols
+            .get_or_init(|| ElfSymbols::read(&file.image, file.debug_image.as_ref()))
     }
 
     pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<&ElfSymbol> {
-        self.elf_symbols().covering(&self.image, address)
+        self.elf_symbols().covering(self.image(), address)
     }
 
     pub(crate) fn markers(&self) -> &[MarkerNote] {
-        self.markers.get_or_init(|| marker::read(&self.image))
+        let file = &*self.file.0;
+        file.markers.get_or_init(|| marker::read(&file.image))
     }
 
     pub(crate) fn debug(&self) -> &DebugInformation {
-        self.debug.get_or_init(|| {
-            let image = self.debug_image.as_ref().unwrap_or(&self.image);
+        let file = &*self.file.0;
+        file.debug.get_or_init(|| {
+            let image = file.debug_image.as_ref().unwrap_or(&file.image);
             DebugInformation::new(image, debug_file::supplementary(image).as_ref())
         })
     }
 
     pub(crate) fn frames(&self) -> &FrameTables {
-        self.frames
-            .get_or_init(|| FrameTables::new(&self.image, self.debug_image.as_ref()))
+        let file = &*self.file.0;
+        file.frames
+            .get_or_init(|| FrameTables::new(&file.image, file.debug_image.as_ref()))
     }
 }

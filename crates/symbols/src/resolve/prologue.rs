@@ -213,7 +213,7 @@ impl<'a> Prologue<'a> {
         {
             return entry.max(end);
         }
-        let code = Code::new(&self.module.image);
+        let code = Code::new(self.module.image());
         if architecture == Architecture::I386 {
             return code::i386::prologue_end(code, entry).unwrap_or(entry);
         }

@@ -139,7 +139,7 @@ impl TypeReader<'_> {
     }
 
     pub(super) fn address_size(&self) -> u64 {
-        self.module.image.address_size().into()
+        self.module.image().address_size().into()
     }
 
     /// The name with namespaces and classes; C has none.
