@@ -1,17 +1,17 @@
 //! One trace frame: where, when, and every value collected, as one JSON object.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use tracewire_script::CollectedItems;
 use tracewire_symbols::{
     ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, Symbols, type_name,
 };
 use tracewire_tracefile::{
-    Action, Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointDefinition,
-    TracepointKind, TracepointNumber,
+    Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointKind, VariableNumber,
 };
 
+use crate::collected::Tracepoints;
 use crate::here::{Here, Places};
 use crate::program::{Program, hexadecimal};
 use crate::register::{is_short, is_telling, print};
@@ -130,35 +130,25 @@ pub struct Viewer<'a> {
     file: &'a TraceFile,
     program: &'a Program,
     pub(crate) options: PrintOptions,
-    collected: Vec<Collected<'a>>,
+    tracepoints: Tracepoints<'a>,
+    variable_names: HashMap<VariableNumber, &'a str>,
     places: Places<'a>,
-}
-
-/// A tracepoint at one address, with what its actions collect.
-#[derive(Debug)]
-struct Collected<'a> {
-    definition: &'a TracepointDefinition,
-    items: CollectedItems,
 }
 
 impl<'a> Viewer<'a> {
     /// Of a file, with the symbols of its program; [`Program::default`] where there are none.
     #[must_use]
     pub fn new(file: &'a TraceFile, program: &'a Program) -> Self {
-        let collected = file
-            .description()
-            .tracepoints()
-            .iter()
-            .map(|tracepoint| Collected {
-                definition: &tracepoint.definition,
-                items: CollectedItems::of(&tracepoint.definition.source.commands),
-            })
+        let variables = file.description().variables().iter();
+        let variable_names = variables
+            .map(|variable| (variable.number, variable.name.as_str()))
             .collect();
         Self {
             file,
             program,
             options: PrintOptions::default(),
-            collected,
+            tracepoints: Tracepoints::of(file),
+            variable_names,
             places: Places::default(),
         }
     }
@@ -195,6 +185,8 @@ impl<'a> Viewer<'a> {
             file: place.and_then(|place| place.file.clone()),
             values: self.values(frame),
         };
+        // Where each variable stands in the view.
+        let mut known: HashMap<String, usize> = HashMap::new();
         for block in frame.blocks() {
             match block {
                 Block::Registers(_) => {}
@@ -204,21 +196,18 @@ impl<'a> Viewer<'a> {
                     bytes: hexadecimal(bytes),
                 }),
                 Block::Variable { number, value } => {
-                    let variables = self.file.description().variables();
-                    let named = variables.iter().find(|variable| variable.number == number);
-                    let name = named.map_or_else(
-                        || format!("number {number}"),
-                        |variable| variable.name.clone(),
-                    );
+                    let name = self
+                        .variable_names
+                        .get(&number)
+                        .map_or_else(|| format!("number {number}"), |name| (*name).to_owned());
+                    let shown = &mut view.variables.0;
                     // A variable collected twice has its last value, as for GDB.
-                    match view
-                        .variables
-                        .0
-                        .iter_mut()
-                        .find(|(known, _)| *known == name)
-                    {
+                    match known.get(&name).and_then(|index| shown.get_mut(*index)) {
                         Some((_, known)) => *known = value,
-                        None => view.variables.0.push((name, value)),
+                        None => {
+                            known.insert(name.clone(), shown.len());
+                            shown.push((name, value));
+                        }
                     }
                 }
                 Block::StaticData(bytes) => {
@@ -246,7 +235,8 @@ impl<'a> Viewer<'a> {
     fn marker(&self, frame: Frame<'a>) -> Option<String> {
         let pc = frame.program_counter()?;
         let definition = self
-            .collected(frame.tracepoint(), pc)
+            .tracepoints
+            .at(frame.tracepoint(), pc)
             .map(|collected| collected.definition)
             .filter(|definition| {
                 definition.address == pc && definition.kind == TracepointKind::Static
@@ -278,21 +268,11 @@ impl<'a> Viewer<'a> {
         if unknown.peek().is_none() {
             return Vec::new();
         }
-        let definitions = self
-            .collected
-            .iter()
-            .map(|collected| collected.definition)
-            .filter(|definition| definition.number == frame.tracepoint());
-        let actions: Vec<&Action> = definitions
-            .flat_map(|definition| definition.actions.iter().chain(&definition.step_actions))
-            .collect();
-        let is_asked = |number| {
-            actions
-                .iter()
-                .any(|action| matches!(action, Action::Registers(mask) if mask.contains(number)))
-        };
         unknown
-            .filter(|(register, _)| is_asked(register.number))
+            .filter(|(register, _)| {
+                self.tracepoints
+                    .asks_for(frame.tracepoint(), register.number)
+            })
             .map(|(register, _)| register.name.clone())
             .collect()
     }
@@ -316,7 +296,7 @@ impl<'a> Viewer<'a> {
         let Some(state) = FrameState::new(self.file, frame) else {
             return Vec::new();
         };
-        let Some(collected) = self.collected(frame.tracepoint(), state.pc()) else {
+        let Some(collected) = self.tracepoints.at(frame.tracepoint(), state.pc()) else {
             return Vec::new();
         };
         let (hit, step) = match frame.is_step() {
@@ -362,16 +342,6 @@ impl<'a> Viewer<'a> {
                 error: Some(error.to_string()),
             },
         }
-    }
-
-    /// The tracepoint's actions: those of the location that the frame is at, else of its first location.
-    fn collected(&self, number: TracepointNumber, pc: Address) -> Option<&Collected<'a>> {
-        let mut same = self
-            .collected
-            .iter()
-            .filter(|collected| collected.definition.number == number);
-        let exact = same.clone().find(|one| one.definition.address == pc);
-        exact.or_else(|| same.next())
     }
 }
 

@@ -41,6 +41,7 @@
 #![deny(missing_docs)]
 
 mod architecture;
+mod collected;
 mod find;
 mod frame;
 mod gdb;

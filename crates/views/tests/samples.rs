@@ -161,3 +161,26 @@ fn modules_that_come_and_go_are_read_once() {
     assert_eq!(program.symbols(None).modules().len(), 0);
     assert!(program.notes[0].contains("tells 20000 modules"));
 }
+
+/// A variable is shown once, with its last value; a frame of very many is shown too.
+#[test]
+fn variables_of_a_frame() {
+    let mut bytes = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntsv 0:0:0:61\n\n".to_vec();
+    let mut data = Vec::new();
+    for (number, value) in (0..400_000_u32).chain([0]).zip(5_u64..) {
+        data.push(b'V');
+        data.extend(number.to_le_bytes());
+        data.extend(value.to_le_bytes());
+    }
+    bytes.extend(1_u16.to_le_bytes());
+    bytes.extend((data.len() as u32).to_le_bytes());
+    bytes.extend(data);
+    bytes.extend([0; 4]);
+    let file = TraceFile::from_bytes(bytes).expect("a trace file");
+    let program = Program::default();
+    let frame = file.frame(FrameNumber(0)).expect("a frame");
+    let shown = Viewer::new(&file, &program).view(frame).variables.0;
+    assert_eq!(shown.len(), 400_000);
+    assert_eq!(shown[0], ("a".to_owned(), 400_005));
+    assert_eq!(shown[1], ("number 1".to_owned(), 6));
+}
