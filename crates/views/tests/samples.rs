@@ -165,7 +165,8 @@ fn modules_that_come_and_go_are_read_once() {
 /// A variable is shown once, with its last value; a frame of very many is shown too.
 #[test]
 fn variables_of_a_frame() {
-    let mut bytes = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntsv 0:0:0:61\n\n".to_vec();
+    let mut bytes =
+        b"\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntsv 0:0:0:61\n\n".to_vec();
     let mut data = Vec::new();
     for (number, value) in (0..400_000_u32).chain([0]).zip(5_u64..) {
         data.push(b'V');
@@ -183,4 +184,18 @@ fn variables_of_a_frame() {
     assert_eq!(shown.len(), 400_000);
     assert_eq!(shown[0], ("a".to_owned(), 400_005));
     assert_eq!(shown[1], ("number 1".to_owned(), 6));
+}
+
+/// GDB has no blocks in blocks, whatever a file says: the lines of one tracepoint are never far to the right.
+#[test]
+fn blocks_of_steps_are_indented_once() {
+    let lines = "tp Z1:1000:cmd:0:2:7773\n".repeat(3) + "tp Z1:1000:cmd:0:3:656e64\n";
+    let shown = plain(&table::info(&Info::of(&with_lines(&lines)), "x.tf"));
+    let columns: Vec<_> = shown
+        .lines()
+        .filter(|line| matches!(line.trim(), "ws" | "end"))
+        .map(|line| line.len() - line.trim_start().len())
+        .collect();
+    let first = columns[0];
+    assert_eq!(columns, [first, first + 2, first + 2, first], "{shown}");
 }

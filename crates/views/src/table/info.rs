@@ -179,12 +179,13 @@ fn tracepoints(text: &mut String, info: &Info) {
     for tracepoint in by_number {
         let told = |number: Option<u64>| number.map_or_else(String::new, |n| n.to_string());
         let mut what = vec![what_line(tracepoint)];
-        let mut indent = 1;
+        // A block of `while-stepping` has no other one in it.
+        let mut is_inside = false;
         for command in &tracepoint.source.cmds {
-            let closes = command.trim() == "end";
-            indent -= usize::from(closes && indent > 1);
-            what.push(format!("{}{}", "  ".repeat(indent), printable(command)));
-            indent += usize::from(opens_block(command));
+            is_inside &= command.trim() != "end";
+            let indent = if is_inside { "    " } else { "  " };
+            what.push(format!("{indent}{}", printable(command)));
+            is_inside |= opens_block(command);
         }
         if let Some(mechanism) = &tracepoint.mechanism {
             let why = tracepoint
