@@ -32,11 +32,7 @@ pub fn write(
     let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
     put(b"\x7fTRACE0\n")?;
-    let removed = file
-        .frames()
-        .map(|frame| frame_bytes(&frame, file).len() as u64)
-        .sum::<u64>()
-        .saturating_sub(size);
+    let removed = frames_size(file).saturating_sub(size);
     for line in file.description().lines() {
         match line
             .text
@@ -62,6 +58,17 @@ pub fn write(
     }
     out.finish().map_err(ConvertError::Write)?;
     Ok(count)
+}
+
+/// What all frames of a file take, from where the first begins to where the last ends.
+fn frames_size(file: &TraceFile) -> u64 {
+    let ends = || {
+        let first = file.frame(FrameNumber(0))?;
+        let last = file.frame(FrameNumber(file.frame_count().checked_sub(1)?))?;
+        let size = frame_bytes(&last, file).len() as u64;
+        (last.offset() + size).checked_sub(first.offset())
+    };
+    ends().unwrap_or(0)
 }
 
 /// The frame as it stands in the file, header and blocks.

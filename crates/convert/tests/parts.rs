@@ -103,6 +103,49 @@ fn a_time_is_cut_out() {
     assert_eq!(numbers, (6..17).collect::<Vec<_>>());
 }
 
+/// A part costs what is in it, and not what is in the whole file.
+#[test]
+fn a_file_of_many_frames_makes_many_parts() {
+    let mut bytes =
+        b"\x7fTRACE0\nR 4\nstatus 0;tstop::0;tsize:500000;tfree:0\ntp T1:1000:E:0:0\n\n".to_vec();
+    bytes.extend(b"\x01\0\0\0\0\0".repeat(500_000));
+    bytes.extend([0; 4]);
+    let file = files::read(&bytes);
+    let parts = part::split(&file, SplitBy::Count(50)).expect("split");
+    assert_eq!(parts.len(), 10_000);
+    for part in parts {
+        let frames = part.frames.iter().copied();
+        let written = part::write(&file, frames, &mut std::io::sink());
+        assert_eq!(written.expect("written"), 50);
+    }
+    let part = cut(&file, part::frames_in(&file, 7..9));
+    let status = part.description().status().expect("a status");
+    assert_eq!(status.fields.buffer_free, Some(499_998 * 6));
+}
+
+/// Fields that nobody knows are kept, each of them once, and however many there are.
+#[test]
+fn unknown_fields_of_the_status_are_merged() {
+    let with = |fields: &str| {
+        let text = format!("\x7fTRACE0\nR 4\nstatus 0;tstop::0{fields}\n\n\0\0\0\0");
+        files::read(text.as_bytes())
+    };
+    let merged = merged(&[with(";one:1;two:2"), with(";two:2;two:3")]);
+    let other = &merged
+        .description()
+        .status()
+        .expect("a status")
+        .fields
+        .other;
+    let names: Vec<_> = other
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    assert_eq!(names, ["one:1", "two:2", "two:3"]);
+    let many: String = (0..300_000).map(|count| format!(";f{count}:")).collect();
+    let _ = merge::write(&[with(&many), with(&many)], &mut std::io::sink());
+}
+
 #[test]
 fn parts_have_every_frame_once() {
     let file = files::sample();

@@ -1,6 +1,6 @@
 //! The metadata of a trace, in the Trace Stream Description Language.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use tracewire_tracefile::{ByteOrder, RegisterLayout, TraceFile};
@@ -205,7 +205,11 @@ fn push_sequence(text: &mut String, length: &str, name: &str) -> std::fmt::Resul
 
 /// Field names of one structure, none twice.
 #[derive(Default)]
-struct Names(HashSet<String>);
+struct Names {
+    given: HashSet<String>,
+    /// Of a name that was given, the number that the next field of it gets.
+    next: HashMap<String, u64>,
+}
 
 impl Names {
     /// An identifier for the field, with the underscore before it that readers take off.
@@ -214,13 +218,17 @@ impl Names {
         let base: String = std::iter::once('_')
             .chain(name.chars().take(200).map(word))
             .collect();
-        let mut candidate = base.clone();
-        let mut count = 2u64;
-        while !self.0.insert(candidate.clone()) {
-            candidate = format!("{base}_{count}");
-            count += 1;
+        if self.given.insert(base.clone()) {
+            return base;
         }
-        candidate
+        let next = self.next.entry(base.clone()).or_insert(2);
+        loop {
+            let numbered = format!("{base}_{next}");
+            *next += 1;
+            if self.given.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
     }
 }
 
@@ -236,4 +244,20 @@ fn quoted(text: &str) -> String {
         }
     }
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_field_has_the_name_of_another() {
+        let mut names = Names::default();
+        let given = ["a", "a", "a_3", "a", "a.3", "b"].map(|name| names.field(name));
+        assert_eq!(given, ["_a", "_a_2", "_a_3", "_a_4", "_a_3_2", "_b"]);
+        // As many as a target description may have, and more.
+        for count in 5..300_000 {
+            assert_eq!(names.field("a"), format!("_a_{count}"));
+        }
+    }
 }

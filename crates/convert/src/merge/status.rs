@@ -1,5 +1,7 @@
 //! How several runs stood, told as one.
 
+use std::collections::HashSet;
+
 use tracewire_tracefile::{Status, StatusFields, TraceFile};
 
 /// Frames are counted anew; created ones and the buffers are added up; it is running or circular if one is; the
@@ -31,12 +33,9 @@ pub(super) fn merge(files: &[TraceFile]) -> Option<Status> {
         }
         (!texts.is_empty()).then(|| texts.join("; "))
     };
-    let mut other = Vec::new();
-    for field in all.iter().flat_map(|fields| &fields.other) {
-        if !other.contains(field) {
-            other.push(field.clone());
-        }
-    }
+    let mut told = HashSet::new();
+    let other = all.iter().flat_map(|fields| &fields.other);
+    let other = other.filter(|field| told.insert(*field)).cloned().collect();
     Some(Status::from(StatusFields {
         running: all.iter().any(|fields| fields.running),
         stop_reason: last.stop_reason,
