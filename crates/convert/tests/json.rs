@@ -224,6 +224,26 @@ fn registers_written_by_hand_stand_in_any_order() {
     }
 }
 
+/// What a line says is told beside it, but for lines that nobody writes, of which that would take gigabytes.
+#[test]
+fn long_lines_are_not_told_what_they_say_of() {
+    let with = |actions: &str| {
+        let text = format!(
+            "\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntp A1:1000:{actions}\n\n\0\0\0\0"
+        );
+        assert_identical(text.as_bytes());
+        to_json(text.as_bytes())
+    };
+    let short = with("R1");
+    assert!(
+        short.contains(r#""actions":[{"registers":[0]}]"#),
+        "{short}"
+    );
+    let wide = "R".to_owned() + &"f".repeat(16_384);
+    let long = with(&wide.repeat(100));
+    assert!(!long.contains("\"actions\":"));
+}
+
 fn line() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         Just(b"R 8".to_vec()),

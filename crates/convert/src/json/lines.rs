@@ -8,7 +8,11 @@ use tracewire_tracefile::{
 
 use crate::hex;
 
-/// The line's object: its text, and what it says where it follows its grammar.
+/// The longest line that is told what it says of, in bytes. Nobody writes longer ones; their masks and actions would take
+/// hundreds of times their size.
+const MAX_VIEWED: usize = 1 << 16;
+
+/// The line's object: its text, and what it says where it follows its grammar and is not longer than 64 KiB.
 pub(super) fn describe(line: Line<'_>) -> Value {
     let mut object = Map::new();
     object.insert("kind".to_owned(), "line".into());
@@ -17,7 +21,9 @@ pub(super) fn describe(line: Line<'_>) -> Value {
         Ok(text) => object.insert("text".to_owned(), text.into()),
         Err(_) => object.insert("bytes".to_owned(), hex::text(line.text).into()),
     };
-    if let Some((name, view)) = view(line.text) {
+    if line.text.len() <= MAX_VIEWED
+        && let Some((name, view)) = view(line.text)
+    {
         object.insert(name.to_owned(), view);
     }
     Value::Object(object)

@@ -3,7 +3,7 @@
 //! | `kind` | what it holds | how often |
 //! |---|---|---|
 //! | `trace-file` | byte order of the frames; whether an empty line ends the description | first, once |
-//! | `line` | one line of the description: `text`, or `bytes` where it is no UTF-8, and what it says | each line |
+//! | `line` | one line of the description: `text`, or `bytes` where it is no UTF-8, and what it says, up to 64 KiB | each line |
 //! | `frame` | tracepoint and blocks, in order | each complete frame |
 //! | `rest` | the bytes behind the last complete frame: the end marker, a cut frame | in pieces, or not at all |
 //!
