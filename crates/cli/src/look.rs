@@ -135,11 +135,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         }
     } else if range.single {
         for frame in chosen {
-            write!(
-                output,
-                "{}",
-                table::frame(&viewer.view(frame), origin(&file))
-            )?;
+            table::write_frame(&mut output, &viewer.view(frame), origin(&file))?;
             shown += 1;
         }
     } else {

@@ -1,6 +1,7 @@
 //! One trace frame: where, when, and every value collected, as one JSON object.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -57,10 +58,10 @@ pub struct FrameView {
     pub variables: Map<i64>,
     /// Data of a static tracepoint, the blocks one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub static_data: Option<String>,
+    pub static_data: Option<Bytes>,
     /// What stands in the frame and cannot be understood.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<String>,
+    pub unknown: Option<Bytes>,
     /// The marker that the thread stood at, as `PROVIDER:NAME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
@@ -84,7 +85,7 @@ pub struct MemoryView {
     /// Where it starts.
     pub address: String,
     /// Its bytes, in the order of their addresses.
-    pub bytes: String,
+    pub bytes: Bytes,
 }
 
 /// An expression that was collected.
@@ -100,6 +101,22 @@ pub struct ValueView {
     /// Why there is no value, where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// Bytes, which are shown as pairs of digits.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Bytes(pub Vec<u8>);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hexadecimal(&self.0))
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hexadecimal(&self.0))
+    }
 }
 
 /// Names and values in order.
@@ -193,7 +210,7 @@ impl<'a> Viewer<'a> {
                 Block::Variable { number, .. } if number.tells_unknown_registers() => {}
                 Block::Memory { address, bytes } => view.memory.push(MemoryView {
                     address: address.to_string(),
-                    bytes: hexadecimal(bytes),
+                    bytes: Bytes(bytes.to_vec()),
                 }),
                 Block::Variable { number, value } => {
                     let name = self
@@ -212,9 +229,9 @@ impl<'a> Viewer<'a> {
                 }
                 Block::StaticData(bytes) => {
                     let data = view.static_data.get_or_insert_default();
-                    data.push_str(&hexadecimal(bytes));
+                    data.0.extend_from_slice(bytes);
                 }
-                Block::Unknown(bytes) => view.unknown = Some(hexadecimal(bytes)),
+                Block::Unknown(bytes) => view.unknown = Some(Bytes(bytes.to_vec())),
             }
         }
         view

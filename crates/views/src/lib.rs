@@ -57,7 +57,7 @@ pub mod words;
 
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use find::{Criteria, FindError, LineCriterion};
-pub use frame::{FrameView, Map, MemoryView, ValueView, Viewer};
+pub use frame::{Bytes, FrameView, Map, MemoryView, ValueView, Viewer};
 pub use gdb::commands as gdb_commands;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,

@@ -1,9 +1,10 @@
 //! `show` for people.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io;
 
 use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, lines_of, styled, table};
-use crate::frame::{FrameView, ValueView};
+use crate::frame::{Bytes, FrameView, ValueView};
 use crate::words::{bytes, count, printable};
 
 /// `show` of many frames: one row a frame and a line a value. `origin` is the time that times count from.
@@ -38,7 +39,8 @@ pub fn frames(views: &[FrameView], origin: Option<u64>) -> String {
             );
             row.push(view.cpu.map_or_else(String::new, |cpu| cpu.to_string()));
         }
-        row.push(place_words(view));
+        let step = (view.stepping == Some(true)).then_some(" (step)");
+        row.push(place_words(view) + step.unwrap_or_default());
         row.push(value_lines(view).join("\n"));
         rows.add_row(row);
     }
@@ -77,9 +79,6 @@ fn place_words(view: &FrameView) -> String {
     if words.is_empty() {
         words.push(view.pc.clone().unwrap_or_else(|| "?".to_owned()));
     }
-    if view.stepping == Some(true) {
-        words.push("(step)".to_owned());
-    }
     words.join(" ")
 }
 
@@ -105,7 +104,7 @@ fn value_lines(view: &FrameView) -> Vec<String> {
         words.push(count(view.registers.0.len() as u64, "register"));
     }
     if !view.memory.is_empty() {
-        let total: usize = view.memory.iter().map(|piece| piece.bytes.len() / 2).sum();
+        let total: usize = view.memory.iter().map(|piece| piece.bytes.0.len()).sum();
         words.push(format!("{} of memory", bytes(total as u64)));
     }
     let mut lines = Vec::new();
@@ -122,10 +121,7 @@ fn value_lines(view: &FrameView) -> Vec<String> {
         lines.push(format!("$_sdata = {}", text_or_digits(data)));
     }
     if let Some(unknown) = &view.unknown {
-        lines.push(format!(
-            "{} not understood",
-            bytes(unknown.len() as u64 / 2)
-        ));
+        lines.push(format!("{} not understood", bytes(unknown.0.len() as u64)));
     }
     lines
 }
@@ -136,9 +132,14 @@ fn is_builtin(name: &str) -> bool {
 }
 
 /// `show` of one frame: everything in it.
-#[must_use]
-pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
-    let mut text = String::new();
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_frame(
+    out: &mut impl io::Write,
+    view: &FrameView,
+    origin: Option<u64>,
+) -> io::Result<()> {
     let mut head = vec![
         format!("frame {}", view.frame),
         format!("tracepoint {}", view.tracepoint),
@@ -155,33 +156,30 @@ pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
     if let Some(cpu) = view.cpu {
         head.push(format!("cpu {cpu}"));
     }
-    let _ = writeln!(text, "{}", styled(STRONG, head.join(", ")));
-    let place = place_words(&FrameView {
-        stepping: None,
-        ..view.clone()
-    });
+    writeln!(out, "{}", styled(STRONG, head.join(", ")))?;
+    let place = place_words(view);
     match &view.pc {
         Some(pc) if *pc != place => {
-            let _ = writeln!(text, "{place} {}", styled(FAINT, pc));
+            writeln!(out, "{place} {}", styled(FAINT, pc))?;
         }
         _ => {
-            let _ = writeln!(text, "{place}");
+            writeln!(out, "{place}")?;
         }
     }
     for value in &view.values {
         let named = value.type_name.as_deref().map_or_else(String::new, |name| {
             format!("{} ", styled(FAINT, format_args!("({})", printable(name))))
         });
-        let _ = writeln!(text, "  {named}{}", value_line(value));
+        writeln!(out, "  {named}{}", value_line(value))?;
     }
     if !view.variables.is_empty() {
-        let _ = writeln!(text, "{}", styled(STRONG, "variables"));
+        writeln!(out, "{}", styled(STRONG, "variables"))?;
         for (name, value) in &view.variables.0 {
-            let _ = writeln!(text, "  ${} = {value}", printable(name));
+            writeln!(out, "  ${} = {value}", printable(name))?;
         }
     }
     if !view.registers.is_empty() || !view.unavailable_registers.is_empty() {
-        let _ = writeln!(text, "{}", styled(STRONG, "registers"));
+        writeln!(out, "{}", styled(STRONG, "registers"))?;
         let names = view.registers.0.iter().map(|(name, _)| name);
         let width = names
             .chain(&view.unavailable_registers)
@@ -199,60 +197,54 @@ pub fn frame(view: &FrameView, origin: Option<u64>) -> String {
             let told = view.register_values.0.iter().find(|(of, _)| of == name);
             let told = told.filter(|(_, told)| !told.starts_with('{'));
             let told = told.map_or_else(String::new, |(_, told)| format!(" {}", printable(told)));
-            let _ = writeln!(text, "  {:<width$} {value}{told}", printable(name));
+            writeln!(out, "  {:<width$} {value}{told}", printable(name))?;
         }
         for name in &view.unavailable_registers {
             let unavailable = styled(FAINT, "<unavailable>");
-            let _ = writeln!(text, "  {:<width$} {unavailable}", printable(name));
+            writeln!(out, "  {:<width$} {unavailable}", printable(name))?;
         }
         if zero > 0 {
-            let _ = writeln!(
-                text,
+            writeln!(
+                out,
                 "  {}",
                 styled(FAINT, format_args!("{zero} more are 0"))
-            );
+            )?;
         }
     }
     for piece in &view.memory {
-        let _ = writeln!(text, "{} {}", styled(STRONG, "memory"), piece.address);
-        dump(&mut text, &piece.bytes);
+        writeln!(out, "{} {}", styled(STRONG, "memory"), piece.address)?;
+        dump(out, &piece.bytes.0)?;
     }
     if let Some(data) = &view.static_data {
-        let _ = writeln!(text, "{}", styled(STRONG, "static tracepoint data"));
-        dump(&mut text, data);
+        writeln!(out, "{}", styled(STRONG, "static tracepoint data"))?;
+        dump(out, &data.0)?;
     }
     if let Some(unknown) = &view.unknown {
-        let _ = writeln!(text, "{}", styled(WARNING, "not understood"));
-        dump(&mut text, unknown);
+        writeln!(out, "{}", styled(WARNING, "not understood"))?;
+        dump(out, &unknown.0)?;
     }
-    text
+    Ok(())
 }
 
 /// Pairs of digits, 16 bytes a line, with the characters beside.
-fn dump(text: &mut String, digits: &str) {
-    for line in digits.as_bytes().chunks(32) {
-        let mut characters = String::new();
-        let mut pairs = String::new();
-        for pair in line.chunks(2) {
-            let pair = std::str::from_utf8(pair).unwrap_or_default();
-            let byte = u8::from_str_radix(pair, 16).unwrap_or(0);
-            let shown = byte.is_ascii_graphic() || byte == b' ';
-            characters.push(if shown { char::from(byte) } else { '.' });
-            pairs.push_str(pair);
-            pairs.push(' ');
+fn dump(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
+    for line in bytes.chunks(16) {
+        let (mut pairs, mut characters) = (String::new(), String::new());
+        for byte in line {
+            // A String can be written to.
+            let _ = write!(pairs, "{byte:02x} ");
+            let shown = byte.is_ascii_graphic() || *byte == b' ';
+            characters.push(if shown { char::from(*byte) } else { '.' });
         }
-        let _ = writeln!(text, "  {pairs:<48} {}", styled(FAINT, characters));
+        writeln!(out, "  {pairs:<48} {}", styled(FAINT, characters))?;
     }
+    Ok(())
 }
 
 /// What a marker has said: mostly text.
-fn text_or_digits(digits: &str) -> String {
-    let bytes: Option<Vec<u8>> = (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok())
-        .collect();
-    match bytes.and_then(|bytes| String::from_utf8(bytes).ok()) {
-        Some(text) if !text.chars().any(char::is_control) => format!("\"{text}\""),
-        _ => digits.to_owned(),
+fn text_or_digits(bytes: &Bytes) -> String {
+    match std::str::from_utf8(&bytes.0) {
+        Ok(text) if !text.contains(char::is_control) => format!("\"{text}\""),
+        _ => bytes.to_string(),
     }
 }

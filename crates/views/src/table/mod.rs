@@ -11,7 +11,7 @@ mod frames;
 mod info;
 
 pub use elf::elf;
-pub use frames::{frame, frames};
+pub use frames::{frames, write_frame};
 pub use info::{info, stop_words};
 
 /// Headings and labels.
