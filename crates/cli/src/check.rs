@@ -69,11 +69,11 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
         );
     }
     anstream::eprintln!(
-        "tracewire: {}: {} frames, {}, {}{}",
+        "tracewire: {}: {}, {}, {}{}",
         arguments.file.display(),
-        file.frame_count(),
-        counted(report.errors, "error"),
-        counted(report.warnings, "warning"),
+        words::count(file.frame_count(), "frame"),
+        words::count(report.errors, "error"),
+        words::count(report.warnings, "warning"),
         unguarded(&file)
     );
     Ok(if report.is_good() {
@@ -90,14 +90,6 @@ fn unguarded(file: &TraceFile) -> &'static str {
         ""
     } else {
         "; it has no checksum, so that a changed value may not show (`tracewire seal` adds one)"
-    }
-}
-
-pub fn counted(count: u64, what: &str) -> String {
-    match count {
-        0 => format!("no {what}"),
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::{ArgGroup, Args, ValueHint};
 use tracewire_tracefile::repair::{Change, DamagedFile, Salvage};
+use tracewire_views::words;
 
 use crate::Answer;
 use crate::output;
@@ -72,7 +73,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     salvage.write(&out)?;
     drop(progress);
     tell(bytes, &salvage, source);
-    let kept = counted(salvage.frames().count() as u64, "frame");
+    let kept = words::count(salvage.frames().count() as u64, "frame");
     let told = salvage.told_frames().map(|told| format!(" of {told} told"));
     anstream::eprintln!(
         "tracewire: {}: {kept}{}",
@@ -131,13 +132,5 @@ fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
     }
     if changes.is_empty() {
         anstream::eprintln!("tracewire: {}: nothing is wrong with it", source.display());
-    }
-}
-
-fn counted(count: u64, what: &str) -> String {
-    match count {
-        0 => format!("no {what}s"),
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
     }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
+use tracewire_views::words;
 
 use crate::Answer;
-use crate::check::counted;
 use crate::execution::{self, Kind};
 use crate::open;
 use crate::progress::Progress;
@@ -58,7 +58,7 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
     let report = tracewire_check::check(&file);
     drop(progress);
     if !report.is_good() {
-        let errors = counted(report.errors, "error");
+        let errors = words::count(report.errors, "error");
         anstream::eprintln!(
             "tracewire: {shown}: {errors}; it is left as it is (`tracewire check` lists them, `tracewire repair` saves what \
              is whole)"

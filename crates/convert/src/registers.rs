@@ -60,15 +60,13 @@ impl RegisterMembers {
     }
 }
 
-/// The name of each variable, as a JSON string. Of two definitions of one number the first counts, as for the reader; a
-/// name longer than a name has is none.
+/// The name of each variable, as a JSON string; a name longer than a name has is none. No number is defined twice: of
+/// several lines the reader has kept the last.
 pub(crate) fn quoted_names(file: &TraceFile) -> HashMap<VariableNumber, String> {
-    let mut names = HashMap::new();
     let variables = file.description().variables().iter();
-    for variable in variables.filter(|variable| variable.name.len() <= MAX_NAME) {
-        names
-            .entry(variable.number)
-            .or_insert_with(|| Value::from(variable.name.as_str()).to_string());
-    }
-    names
+    let quoted = |name: &str| Value::from(name).to_string();
+    variables
+        .filter(|variable| variable.name.len() <= MAX_NAME)
+        .map(|variable| (variable.number, quoted(&variable.name)))
+        .collect()
 }

@@ -206,3 +206,35 @@ fn blocks_of_steps_are_indented_once() {
     let first = columns[0];
     assert_eq!(columns, [first, first + 2, first + 2, first], "{shown}");
 }
+
+/// One long name does not make every row of a table as wide; JSON has the name whole.
+#[test]
+fn names_in_tables_are_cut() {
+    let mut lines: String = (2..50_000)
+        .map(|number| format!("tsv {number:x}:0:0:61\n"))
+        .collect();
+    lines += &format!("tsv 1:0:0:{}\n", "c3a4".repeat(500_000));
+    let info = Info::of(&with_lines(&lines));
+    assert!(info.json().contains(&"ä".repeat(500_000)));
+    let shown = table::info(&info, "x.tf");
+    let cut = format!("${}…  ", "ä".repeat(500));
+    assert!(shown.contains(&cut));
+}
+
+#[test]
+fn bytes_of_a_frame_are_shown_as_digits() {
+    let text = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\n\n\x01\0\x08\0\0\0S\x02\0hiQ\x01\xff\0\0\0\0";
+    let file = TraceFile::from_bytes(text.to_vec()).expect("a trace file");
+    let program = Program::default();
+    let view = Viewer::new(&file, &program).view(file.frame(FrameNumber(0)).expect("a frame"));
+    let json = serde_json::to_value(&view).expect("JSON");
+    assert_eq!(
+        (&json["static_data"], &json["unknown"]),
+        (&"6869".into(), &"5101ff".into())
+    );
+    let shown = plain(&whole_frame(&view));
+    for line in ["  68 69 ", "  51 01 ff ", " hi\n", " Q..\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    assert!(plain(&table::frames(&[view], None)).contains("$_sdata = \"hi\""));
+}

@@ -71,14 +71,10 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
         anstream::eprintln!("tracewire: {unlisted} more are not listed");
     }
     anstream::eprintln!(
-        "tracewire: {shown}: {} lines, {} instructions, {}",
-        report.lines,
-        report.instructions,
-        match count {
-            0 => "no fault".to_owned(),
-            1 => "1 fault".to_owned(),
-            _ => format!("{count} faults"),
-        }
+        "tracewire: {shown}: {}, {}, {}",
+        words::count(report.lines, "line"),
+        words::count(report.instructions, "instruction"),
+        words::count(count, "fault")
     );
     Ok(if count == 0 { Answer::Yes } else { Answer::No })
 }

@@ -93,7 +93,7 @@ fn lines_of_a_real_program() {
 fn faults_and_differences() {
     let folder = tempfile::tempdir().unwrap();
     let (path, _, _, _) = sample(&folder, 1, 100_000);
-    run(&path, "check @").code(0).says(&["no fault"]);
+    run(&path, "check @").code(0).says(&["0 faults"]);
     let text = std::fs::read_to_string(&path).unwrap();
     let planted = text.replacen("500 clk R ", "500 clk Q ", 1);
     assert_ne!(planted, text);

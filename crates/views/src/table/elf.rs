@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{STRONG, lines_of, styled, table};
+use super::{STRONG, cell, lines_of, styled, table};
 use crate::markers::ElfInfo;
 use crate::words::{count, printable};
 
@@ -28,10 +28,10 @@ pub fn elf(info: &ElfInfo, name: &str) -> String {
             _ => String::new(),
         };
         rows.add_row([
-            printable(&marker.name).to_string(),
+            cell(&marker.name),
             marker.address.clone(),
-            printable(&place).to_string(),
-            printable(&marker.arguments).to_string(),
+            cell(&place),
+            cell(&marker.arguments),
             marker.semaphore.clone().unwrap_or_default(),
         ]);
     }

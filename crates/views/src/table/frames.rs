@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, lines_of, styled, table};
+use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, cell, lines_of, styled, table};
 use crate::frame::{Bytes, FrameView, ValueView};
 use crate::words::{bytes, count, printable};
 
@@ -40,7 +40,7 @@ pub fn frames(views: &[FrameView], origin: Option<u64>) -> String {
             row.push(view.cpu.map_or_else(String::new, |cpu| cpu.to_string()));
         }
         let step = (view.stepping == Some(true)).then_some(" (step)");
-        row.push(place_words(view) + step.unwrap_or_default());
+        row.push(place_words(view, cell) + step.unwrap_or_default());
         row.push(value_lines(view).join("\n"));
         rows.add_row(row);
     }
@@ -63,18 +63,17 @@ fn since(time: u64, origin: Option<u64>) -> String {
     }
 }
 
-fn place_words(view: &FrameView) -> String {
+/// Where a frame is, its words made safe by `shown`.
+fn place_words(view: &FrameView, shown: fn(&str) -> String) -> String {
     let mut words = Vec::new();
-    words.extend(view.marker.as_deref().map(printable));
-    if let Some(function) = &view.function {
-        words.push(printable(function));
-    }
+    words.extend(view.marker.as_deref().map(shown));
+    words.extend(view.function.as_deref().map(shown));
     if let Some(file) = &view.file {
         let file = file.strip_prefix("./").unwrap_or(file);
         let line = view
             .line
             .map_or_else(String::new, |line| format!(":{line}"));
-        words.push(format!("{}{line}", printable(file)));
+        words.push(format!("{}{line}", shown(file)));
     }
     if words.is_empty() {
         words.push(view.pc.clone().unwrap_or_else(|| "?".to_owned()));
@@ -82,22 +81,20 @@ fn place_words(view: &FrameView) -> String {
     words.join(" ")
 }
 
-fn value_line(value: &ValueView) -> String {
-    let shown = printable(&value.value);
+/// An expression and its value, made safe by `shown`.
+fn value_line(value: &ValueView, shown: fn(&str) -> String) -> String {
+    let (expression, told) = (shown(&value.expression), shown(&value.value));
     match value.error {
-        Some(_) => format!(
-            "{} = {}",
-            printable(&value.expression),
-            styled(WARNING, shown)
-        ),
-        None => format!("{} = {shown}", printable(&value.expression)),
+        Some(_) => format!("{expression} = {}", styled(WARNING, told)),
+        None => format!("{expression} = {told}"),
     }
 }
 
 /// What a frame saw, a line each: the values, or what stands in the frame where no symbols are known.
 fn value_lines(view: &FrameView) -> Vec<String> {
     if !view.values.is_empty() {
-        return view.values.iter().map(value_line).collect();
+        let line = |value| value_line(value, cell);
+        return view.values.iter().map(line).collect();
     }
     let mut words = Vec::new();
     if !view.registers.is_empty() {
@@ -116,9 +113,9 @@ fn value_lines(view: &FrameView) -> Vec<String> {
         .0
         .iter()
         .filter(|(name, _)| !is_builtin(name));
-    lines.extend(own.map(|(name, value)| format!("${} = {value}", printable(name))));
+    lines.extend(own.map(|(name, value)| format!("${} = {value}", cell(name))));
     if let Some(data) = &view.static_data {
-        lines.push(format!("$_sdata = {}", text_or_digits(data)));
+        lines.push(format!("$_sdata = {}", cell(&text_or_digits(data))));
     }
     if let Some(unknown) = &view.unknown {
         lines.push(format!("{} not understood", bytes(unknown.0.len() as u64)));
@@ -157,7 +154,7 @@ pub fn write_frame(
         head.push(format!("cpu {cpu}"));
     }
     writeln!(out, "{}", styled(STRONG, head.join(", ")))?;
-    let place = place_words(view);
+    let place = place_words(view, printable);
     match &view.pc {
         Some(pc) if *pc != place => {
             writeln!(out, "{place} {}", styled(FAINT, pc))?;
@@ -170,7 +167,7 @@ pub fn write_frame(
         let named = value.type_name.as_deref().map_or_else(String::new, |name| {
             format!("{} ", styled(FAINT, format_args!("({})", printable(name))))
         });
-        writeln!(out, "  {named}{}", value_line(value))?;
+        writeln!(out, "  {named}{}", value_line(value, printable))?;
     }
     if !view.variables.is_empty() {
         writeln!(out, "{}", styled(STRONG, "variables"))?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{FAINT, STRONG, WARNING, lines_of, styled, table};
+use super::{FAINT, STRONG, WARNING, cell, lines_of, styled, table};
 use crate::info::{Info, StatusInfo, TracepointInfo};
 use crate::words::{bytes, count, date, duration, printable};
 
@@ -51,7 +51,7 @@ pub fn info(info: &Info, name: &str) -> String {
         let mut rows = table(&["Variable", "Number", "Initial", ""]);
         for variable in &info.variables {
             rows.add_row([
-                format!("${}", printable(&variable.name)),
+                format!("${}", cell(&variable.name)),
                 variable.number.to_string(),
                 variable.initial.to_string(),
                 if variable.builtin { "builtin" } else { "" }.to_owned(),
@@ -63,9 +63,9 @@ pub fn info(info: &Info, name: &str) -> String {
         let mut rows = table(&["Module", "Loaded at", "Build id"]);
         for module in &info.modules {
             rows.add_row([
-                printable(&module.path),
+                cell(&module.path),
                 module.start.clone(),
-                module.build_id.clone().unwrap_or_default(),
+                cell(module.build_id.as_deref().unwrap_or_default()),
             ]);
         }
         let _ = write!(text, "\n{}", lines_of(&rows));
@@ -184,15 +184,15 @@ fn tracepoints(text: &mut String, info: &Info) {
         for command in &tracepoint.source.cmds {
             is_inside &= command.trim() != "end";
             let indent = if is_inside { "    " } else { "  " };
-            what.push(format!("{indent}{}", printable(command)));
+            what.push(format!("{indent}{}", cell(command)));
             is_inside |= opens_block(command);
         }
         if let Some(mechanism) = &tracepoint.mechanism {
             let why = tracepoint
                 .mechanism_reason
                 .as_ref()
-                .map_or_else(String::new, |why| format!(": {}", printable(why)));
-            what.push(format!("by {}{why}", printable(mechanism)));
+                .map_or_else(String::new, |why| format!(": {}", cell(why)));
+            what.push(format!("by {}{why}", cell(mechanism)));
         }
         let mut first = vec![tracepoint.number.to_string()];
         first.resize(what.len(), String::new());
@@ -215,13 +215,13 @@ fn opens_block(command: &str) -> bool {
 
 fn what_line(tracepoint: &TracepointInfo) -> String {
     let mut words = vec![match (&tracepoint.source.at, tracepoint.kind) {
-        (Some(at), "trap") => printable(at),
-        (Some(at), kind) => format!("{} ({kind})", printable(at)),
+        (Some(at), "trap") => cell(at),
+        (Some(at), kind) => format!("{} ({kind})", cell(at)),
         (None, kind) => format!("({kind})"),
     }];
     match (&tracepoint.source.cond, &tracepoint.condition) {
-        (Some(condition), _) => words.push(format!("if {}", printable(condition))),
-        (None, Some(bytecode)) => words.push(format!("if bytecode {bytecode}")),
+        (Some(condition), _) => words.push(format!("if {}", cell(condition))),
+        (None, Some(bytecode)) => words.push(format!("if bytecode {}", cell(bytecode))),
         (None, None) => {}
     }
     if tracepoint.pass_count > 0 {

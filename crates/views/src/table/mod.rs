@@ -6,6 +6,8 @@
 use anstyle::{AnsiColor, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 
+use crate::words::printable;
+
 mod elf;
 mod frames;
 mod info;
@@ -26,6 +28,17 @@ const FEW_REGISTERS: usize = 40;
 
 fn styled(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+/// The longest text of a file in a table, in characters: each row is as wide as the widest one.
+const MOST_SHOWN: usize = 500;
+
+/// Text from a file for a cell of a table, made safe for a terminal; what is too long is cut. JSON has it whole.
+fn cell(text: &str) -> String {
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => printable(text.get(..end).unwrap_or_default()) + "…",
+        None => printable(text),
+    }
 }
 
 /// A table without frames, whose lines are never wrapped: what reads it may be a program.
