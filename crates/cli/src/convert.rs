@@ -229,7 +229,7 @@ fn merged(sources: &[PathBuf], arguments: &ConvertArguments) -> anyhow::Result<T
         _ => {
             let name = Path::new("the merged files");
             let progress = Progress::reading(name);
-            let merged = through_file(|sink| merge::write(&files, sink).map(drop))?;
+            let merged = through_file(|sink| merge::write(&files, sink))?;
             drop(progress);
             settled(merged, name, arguments)
         }

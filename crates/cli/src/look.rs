@@ -3,10 +3,10 @@
 use std::io::{BufWriter, IsTerminal as _, Write};
 
 use anyhow::Context;
+use tracewire_symbols::ExpressionError;
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
 use tracewire_views::{
-    Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Truth, Viewer, gdb_commands, table,
-    words,
+    Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, gdb_commands, table, words,
 };
 
 use crate::Answer;
@@ -237,10 +237,8 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     let at_once = std::io::stdout().is_terminal();
     let progress = Progress::over_frames(&arguments.file, &file);
     let mut answer = Answer::No;
-    for frame in criteria
-        .find(&viewer, FrameNumber(arguments.from))
-        .take(limit)
-    {
+    let mut matches = criteria.find(&viewer, FrameNumber(arguments.from));
+    for frame in matches.by_ref().take(limit) {
         let frame = frame?;
         answer = Answer::Yes;
         let _aside = at_once.then(|| progress.aside());
@@ -256,14 +254,14 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     output.flush()?;
     drop(progress);
     if answer == Answer::No {
-        explain_nothing(&viewer, &criteria);
+        explain_nothing(&viewer, &criteria, matches.unknown());
     }
     Ok(answer)
 }
 
 /// Says so where nothing is found because no frame tells what is looked for: a time, a thread or a cpu that was not
-/// collected; an expression that can be worked out for no frame, because a name is misspelt or not collected.
-fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria) {
+/// collected; a condition that is `unknown` of all frames looked at, because a name is misspelt or not collected.
+fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&ExpressionError>) {
     for search in &criteria.searches {
         let (tells, variable): (fn(&Frame<'_>) -> bool, _) = match search {
             Search::Time { .. } => (|frame| frame.timestamp().is_some(), "trace_timestamp"),
@@ -275,20 +273,11 @@ fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria) {
             anstream::eprintln!("tracewire: no frame tells its ${variable}: it was not collected");
         }
     }
-    let Some(condition) = &criteria.condition else {
-        return;
-    };
-    let mut reason = None;
-    for frame in viewer.file().frames() {
-        match viewer.truth(frame, condition) {
-            Truth::True | Truth::False => return,
-            Truth::Unknown(error) => reason = reason.or(Some(error.to_string())),
-            Truth::NotANumber | Truth::NoPlace => {}
-        }
-    }
-    if let Some(reason) = reason {
-        let shown = words::printable_lines(&reason);
-        anstream::eprintln!("tracewire: --where could be worked out for no frame: {shown}");
+    if let Some(reason) = unknown {
+        let shown = words::printable_lines(&reason.to_string());
+        anstream::eprintln!(
+            "tracewire: --where could be worked out for none of the frames looked at: {shown}"
+        );
     }
 }
 

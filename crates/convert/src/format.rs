@@ -58,12 +58,6 @@ impl Format {
         }
     }
 
-    /// Whether a trace file can be had back from it.
-    #[must_use]
-    pub const fn can_be_read(self) -> bool {
-        matches!(self, Self::TraceFile | Self::JsonLines)
-    }
-
     /// The format that a name asks for, upper or lower case:
     ///
     /// | name ends with | format |

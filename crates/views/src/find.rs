@@ -144,20 +144,58 @@ impl Criteria {
             .push(Search::Tracepoint(TracepointNumber(number)));
     }
 
+    /// The frames from `from` on that are looked for, in the file's order.
+    pub fn find<'a, 'v>(&'v self, viewer: &'v Viewer<'a>, from: FrameNumber) -> Matches<'a, 'v> {
+        let file = viewer.file();
+        let frames: Box<dyn Iterator<Item = Frame<'a>> + 'v> = match self.searches.first() {
+            // The trace file's own search goes by its index, without a look at frames that do not fit.
+            Some(search) => {
+                Box::new(file.find_all(*search, from.0.checked_sub(1).map(FrameNumber)))
+            }
+            None => Box::new(
+                (from.0..file.frame_count()).filter_map(|number| file.frame(FrameNumber(number))),
+            ),
+        };
+        Matches {
+            criteria: self,
+            viewer,
+            frames,
+            is_worked_out: false,
+            unknown: None,
+        }
+    }
+}
+
+/// The frames that are looked for, found as they are asked for.
+pub struct Matches<'a, 'v> {
+    criteria: &'v Criteria,
+    viewer: &'v Viewer<'a>,
+    frames: Box<dyn Iterator<Item = Frame<'a>> + 'v>,
+    /// Whether the condition was true or false of a frame.
+    is_worked_out: bool,
+    /// Why it was not, of the first frame where it was not.
+    unknown: Option<ExpressionError>,
+}
+
+impl<'a> Matches<'a, '_> {
+    /// Why the condition could not be worked out, where it could be for none of the frames so far.
+    #[must_use]
+    pub fn unknown(&self) -> Option<&ExpressionError> {
+        self.unknown.as_ref().filter(|_| !self.is_worked_out)
+    }
+
     /// Whether a frame is looked for.
-    ///
-    /// # Errors
-    /// When the expression is none.
-    pub fn match_frame<'a>(
-        &self,
-        viewer: &Viewer<'a>,
-        frame: Frame<'a>,
-    ) -> Result<bool, FindError> {
-        if !self.searches.iter().all(|search| search.matches(&frame)) {
+    fn is_match(&mut self, frame: Frame<'a>) -> Result<bool, FindError> {
+        let Criteria {
+            searches,
+            line,
+            condition,
+        } = self.criteria;
+        if !searches.iter().all(|search| search.matches(&frame)) {
             return Ok(false);
         }
-        if let Some(line) = &self.line {
-            let place = viewer.place(frame);
+        if let Some(line) = line {
+            let place = self.viewer.place(frame);
             let here = place.is_some_and(|place| {
                 place.line == line.line && place.file.is_some_and(|file| is_file(&file, &line.file))
             });
@@ -165,40 +203,36 @@ impl Criteria {
                 return Ok(false);
             }
         }
-        let Some(condition) = &self.condition else {
+        let Some(condition) = condition else {
             return Ok(true);
         };
-        match viewer.truth(frame, condition) {
+        let truth = self.viewer.truth(frame, condition);
+        self.is_worked_out |= matches!(truth, Truth::True | Truth::False);
+        match truth {
             Truth::Unknown(error) if matches!(error.kind(), ExpressionErrorKind::Syntax(_)) => {
                 Err(FindError::Condition { error })
+            }
+            Truth::Unknown(error) => {
+                self.unknown.get_or_insert(error);
+                Ok(false)
             }
             truth => Ok(truth == Truth::True),
         }
     }
+}
 
-    /// The frames from `from` on that are looked for, in the file's order.
-    pub fn find<'a, 'v>(
-        &'v self,
-        viewer: &'v Viewer<'a>,
-        from: FrameNumber,
-    ) -> impl Iterator<Item = Result<Frame<'a>, FindError>> + 'v {
-        let file = viewer.file();
-        // The trace file's own search goes by its index, without a look at frames that do not fit.
-        let first = self.searches.first().copied();
-        let searched =
-            first.map(|search| file.find_all(search, from.0.checked_sub(1).map(FrameNumber)));
-        let all = (first.is_none()).then(|| {
-            (from.0..file.frame_count()).filter_map(|number| file.frame(FrameNumber(number)))
-        });
-        searched
-            .into_iter()
-            .flatten()
-            .chain(all.into_iter().flatten())
-            .filter_map(|frame| match self.match_frame(viewer, frame) {
-                Ok(true) => Some(Ok(frame)),
-                Ok(false) => None,
-                Err(error) => Some(Err(error)),
-            })
+impl<'a> Iterator for Matches<'a, '_> {
+    type Item = Result<Frame<'a>, FindError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let frame = self.frames.next()?;
+            match self.is_match(frame) {
+                Ok(true) => return Some(Ok(frame)),
+                Ok(false) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
 }
 

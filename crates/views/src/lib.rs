@@ -56,13 +56,11 @@ mod truth;
 pub mod words;
 
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
-pub use find::{Criteria, FindError, LineCriterion};
+pub use find::{Criteria, FindError, LineCriterion, Matches};
 pub use frame::{Bytes, FrameView, Map, MemoryView, ValueView, Viewer};
 pub use gdb::commands as gdb_commands;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };
 pub use markers::{ElfInfo, MarkerInfo};
-pub use program::{Program, ProgramError, module_path};
-pub use state::FrameState;
-pub use truth::Truth;
+pub use program::{Program, ProgramError};

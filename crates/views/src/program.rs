@@ -217,8 +217,7 @@ fn do_overlap<'m>(modules: impl Iterator<Item = &'m Module>) -> bool {
 }
 
 /// The file a module was loaded from.
-#[must_use]
-pub fn module_path(module: &Module) -> PathBuf {
+pub(crate) fn module_path(module: &Module) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(&module.path))
 }

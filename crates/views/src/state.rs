@@ -5,7 +5,7 @@ use tracewire_tracefile::{Address, Frame, RegisterNumber, TraceFile};
 
 /// What a frame saved, as [`tracewire_symbols::evaluate`] asks for it.
 #[derive(Clone, Copy, Debug)]
-pub struct FrameState<'a> {
+pub(crate) struct FrameState<'a> {
     file: &'a TraceFile,
     frame: Frame<'a>,
     pc: Address,
@@ -13,8 +13,7 @@ pub struct FrameState<'a> {
 
 impl<'a> FrameState<'a> {
     /// The state of a frame; `None` where its program counter is not known.
-    #[must_use]
-    pub fn new(file: &'a TraceFile, frame: Frame<'a>) -> Option<Self> {
+    pub(crate) fn new(file: &'a TraceFile, frame: Frame<'a>) -> Option<Self> {
         let pc = frame
             .program_counter()
             .or_else(|| file.tracepoint_address(frame.tracepoint()))?;

@@ -8,8 +8,7 @@ use crate::state::FrameState;
 
 impl<'a> Viewer<'a> {
     /// Evaluates an expression on a frame and tells whether it is true.
-    #[must_use]
-    pub fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
+    pub(crate) fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
         let Some(state) = FrameState::new(self.file(), frame) else {
             return Truth::NoPlace;
         };
@@ -49,7 +48,7 @@ impl<'a> Viewer<'a> {
 
 /// Whether an expression is true of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Truth {
+pub(crate) enum Truth {
     /// It is.
     True,
     /// It is not.

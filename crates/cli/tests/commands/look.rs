@@ -167,7 +167,9 @@ fn find_answers_with_frame_numbers() {
     run("find sample.tf --pc 0x1234").code(1);
     run("find sample.tf --elf sample --where nonsense")
         .code(1)
-        .says(&["nonsense"]);
+        .says(&["none of the frames looked at", "nonsense"]);
+    let never = run("find sample.tf --elf sample --where depth==99").code(1);
+    assert_eq!(never.stderr, "");
     run("find sample.tf --elf sample --where depth==")
         .code(2)
         .says(&["--where", "depth=="]);

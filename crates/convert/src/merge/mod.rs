@@ -28,23 +28,12 @@ use crate::part::frame_bytes;
 use crate::time::frame_times;
 use number::Numbering;
 
-/// What a merge made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Merged {
-    /// Frames in all.
-    pub frames: u64,
-    /// Tracepoints that got another number.
-    pub renumbered_tracepoints: usize,
-    /// Variables that got another number.
-    pub renumbered_variables: usize,
-}
-
 /// Writes one trace file of several. See the module for what becomes of numbers and of the order.
 ///
 /// # Errors
 /// When the files are not of one machine, a number is needed and none is free, a line becomes too long for GDB, or the
 /// sink refuses.
-pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, ConvertError> {
+pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertError> {
     let first = files.first().ok_or(ConvertError::NothingToMerge)?;
     for (index, file) in files.iter().enumerate().skip(1) {
         if let Some(difference) = difference(first, file) {
@@ -68,7 +57,6 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, Conver
     for (index, times) in times.iter_mut().enumerate() {
         next.extend(times.next().map(|time| Reverse((time, index, 0u64))));
     }
-    let mut frames = 0;
     let mut bytes = Vec::new();
     while let Some(Reverse((time, index, number))) = next.pop() {
         let (Some(file), Some(times)) = (files.get(index), times.get_mut(index)) else {
@@ -79,7 +67,6 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, Conver
             bytes.extend_from_slice(frame_bytes(&frame, file));
             renumber(&mut numbering, index, &frame, &mut bytes)?;
             put(&bytes)?;
-            frames += 1;
         }
         // A clock that was set back must not let a file fall behind its own frames.
         next.extend(
@@ -89,11 +76,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<Merged, Conver
         );
     }
     out.finish().map_err(ConvertError::Write)?;
-    Ok(Merged {
-        frames,
-        renumbered_tracepoints: numbering.renumbered_tracepoints(),
-        renumbered_variables: numbering.renumbered_variables(),
-    })
+    Ok(())
 }
 
 /// Why frames of both cannot stand in one file.

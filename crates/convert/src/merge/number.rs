@@ -56,20 +56,6 @@ impl Numbering {
         &self.variables
     }
 
-    pub(super) fn renumbered_tracepoints(&self) -> usize {
-        self.new_tracepoints
-            .iter()
-            .filter(|((_, old), new)| old != *new)
-            .count()
-    }
-
-    pub(super) fn renumbered_variables(&self) -> usize {
-        self.new_variables
-            .iter()
-            .filter(|((_, old), new)| old != *new)
-            .count()
-    }
-
     /// The number of a file's tracepoint, defined or not.
     pub(super) fn tracepoint(
         &mut self,
