@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{ArgGroup, Args, ValueHint};
+use tracewire_tracefile::HEADER;
 use tracewire_tracefile::repair::{Change, DamagedFile, Salvage};
 use tracewire_views::words;
 
@@ -26,9 +27,6 @@ Examples:
 
 /// How many changes are told one by one.
 const TOLD: usize = 1000;
-
-/// The first bytes of every trace file.
-const HEADER: &[u8] = b"\x7fTRACE0\n";
 
 #[derive(Args, Debug)]
 #[command(

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use tracewire_tracefile::HEADER;
+
 /// A format that trace files are converted to; the first two also from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
@@ -82,7 +84,7 @@ impl Format {
     /// JSON line.
     #[must_use]
     pub fn from_content(start: &[u8]) -> Option<Self> {
-        if start.starts_with(b"\x7fTRACE0\n") {
+        if start.starts_with(HEADER) {
             return Some(Self::TraceFile);
         }
         (start.trim_ascii_start().first() == Some(&b'{')).then_some(Self::JsonLines)

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ops::{Range, RangeInclusive};
 
 use tracewire_tracefile::{
-    Frame, FrameNumber, SealingWriter, Status, ThreadId, TraceFile, TracepointNumber,
+    Frame, FrameNumber, HEADER, SealingWriter, Status, ThreadId, TraceFile, TracepointNumber,
 };
 
 use crate::error::ConvertError;
@@ -31,7 +31,7 @@ pub fn write(
     });
     let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
-    put(b"\x7fTRACE0\n")?;
+    put(HEADER)?;
     let removed = frames_size(file).saturating_sub(size);
     for line in file.description().lines() {
         match line

@@ -357,7 +357,7 @@ pub struct LineError {
 }
 
 /// The first bytes of every trace file.
-pub(crate) const HEADER: &[u8; 8] = b"\x7fTRACE0\n";
+pub const HEADER: &[u8; 8] = b"\x7fTRACE0\n";
 
 fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     let mut offset = 0;

@@ -124,11 +124,11 @@ pub use definition::{
     VariableDefinition,
 };
 pub use description::{
-    Description, DescriptionParts, Line, LineError, MAX_LINE, Problem, ProblemKind,
+    Description, DescriptionParts, HEADER, Line, LineError, MAX_LINE, Problem, ProblemKind,
     RegisterBlockLine,
 };
 pub use encode::{EncodeError, FrameEncoder, FrameFormat, MAX_TRACEPOINT_NUMBER};
-pub use file::{OpenError, TraceFile};
+pub use file::{MAX_DESCRIPTION, OpenError, TraceFile};
 pub use find::Search;
 pub use frame::{Block, Blocks, Frame};
 pub use index::{Ending, IndexCache};

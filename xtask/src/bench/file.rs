@@ -140,7 +140,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
     let memory_size = 256 - 6 - (1 + block.len()) - 13 - 11;
     let mut frame = Vec::new();
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    file.write_all(b"\x7fTRACE0\n")?;
+    file.write_all(tracewire_tracefile::HEADER)?;
     file.write_all(description.as_bytes())?;
     file.write_all(b"\n")?;
     for number in 0..frames {

@@ -3,14 +3,11 @@
 use std::io::{BufRead, Read, Write};
 
 use serde::Deserialize;
-use tracewire_tracefile::{ByteOrder, Description, RegisterLayout};
+use tracewire_tracefile::{ByteOrder, Description, HEADER, MAX_DESCRIPTION, RegisterLayout};
 
 use super::{MAX_LINE, NO_BYTES, frame, named_registers, problem};
 use crate::error::ConvertError;
 use crate::hex;
-
-/// The longest description that is read, in bytes, which is the trace file reader's own limit.
-const MAX_DESCRIPTION: usize = 32 << 20;
 
 /// What kinds of lines there are.
 #[derive(Clone, Copy, Deserialize)]
@@ -147,7 +144,7 @@ impl Reader {
                     }
                 };
                 self.stage = Stage::Description { order, closed };
-                self.frame.extend_from_slice(b"\x7fTRACE0\n");
+                self.frame.extend_from_slice(HEADER);
             }
             Kind::Line => {
                 let LineRecord {

@@ -20,7 +20,8 @@ use std::collections::{BinaryHeap, HashSet};
 use std::io::Write;
 
 use tracewire_tracefile::{
-    Block, Description, DescriptionParts, Frame, FrameNumber, Module, SealingWriter, TraceFile,
+    Block, Description, DescriptionParts, Frame, FrameNumber, HEADER, Module, SealingWriter,
+    TraceFile,
 };
 
 use crate::error::ConvertError;
@@ -47,7 +48,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertErr
     let description = describe(files, &numbering)?;
     let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
-    put(b"\x7fTRACE0\n")?;
+    put(HEADER)?;
     put(&description)?;
     put(b"\n")?;
 

@@ -15,8 +15,8 @@ use crate::index::{Ending, FrameIndex};
 use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
 use crate::registers::{RegisterLayout, StandardRegisters};
 
-pub use open::OpenError;
 pub(crate) use open::{Bytes, map};
+pub use open::{MAX_DESCRIPTION, OpenError};
 
 /// A trace file that can be read: its description, and its frames in any order.
 #[derive(Debug)]

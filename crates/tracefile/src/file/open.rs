@@ -16,7 +16,7 @@ use crate::registers::RegisterLayout;
 use crate::write::END_MARKER;
 
 /// The longest description that is read, in bytes.
-const MAX_DESCRIPTION: usize = 32 << 20;
+pub const MAX_DESCRIPTION: usize = 32 << 20;
 
 /// How many frames are looked at to settle whether the `R` line is decimal or hexadecimal.
 const FRAMES_TO_SETTLE: usize = 1000;
