@@ -303,3 +303,17 @@ proptest! {
         let _ = from_json(&text);
     }
 }
+
+/// A number has one name, that of the last of its lines.
+#[test]
+fn the_last_definition_of_a_variable_counts() {
+    let lines = "R 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\ntsv 5:0:0:6161\ntsv 5:0:0:6262\n";
+    let frame = "\x01\0\x0d\0\0\0V\x05\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0";
+    let bytes = format!("\x7fTRACE0\n{lines}\n{frame}");
+    assert_identical(bytes.as_bytes());
+    let text = to_json(bytes.as_bytes());
+    assert!(
+        text.contains(r#""variable":5,"value":1,"name":"bb""#),
+        "{text}"
+    );
+}

@@ -99,7 +99,7 @@ impl Program {
             }
         }
         let mut usable = Vec::new();
-        // A file that lay at several places is read once.
+        // A file that lay at several places is read once, whatever ways to it are told.
         let mut own_files: HashMap<PathBuf, Option<ModuleFile>> = HashMap::new();
         for (module, named) in modules.iter().zip(files) {
             let own = module_path(module);
@@ -108,8 +108,9 @@ impl Program {
                 // The kernel's own module has no file.
                 None if !own.is_absolute() => {}
                 None => {
-                    let found = own_files.entry(own).or_insert_with_key(|own| {
-                        ModuleFile::read(own)
+                    let real = own.canonicalize().unwrap_or_else(|_| own.clone());
+                    let found = own_files.entry(real).or_insert_with(|| {
+                        ModuleFile::read(&own)
                             .map_err(|error| program.note(error))
                             .ok()
                     });

@@ -77,8 +77,7 @@ pub struct ModuleFile(Arc<Contents>);
 #[derive(Debug)]
 struct Contents {
     image: Image,
-    /// The file that has the debug information; the image itself if `None`.
-    debug_image: Option<Image>,
+    debug_image: OnceLock<Option<Image>>,
     elf_symbols: OnceLock<ElfSymbols>,
     markers: OnceLock<Vec<MarkerNote>>,
     debug: OnceLock<DebugInformation>,
@@ -95,14 +94,9 @@ impl ModuleFile {
     }
 
     pub(crate) fn new(image: Image) -> Self {
-        let debug_image = if has_dwarf(&image) {
-            None
-        } else {
-            debug_file::find(&image)
-        };
         Self(Arc::new(Contents {
             image,
-            debug_image,
+            debug_image: OnceLock::new(),
             elf_symbols: OnceLock::new(),
             markers: OnceLock::new(),
             debug: OnceLock::new(),
@@ -135,6 +129,17 @@ impl ModuleFile {
     }
 }
 
+impl Contents {
+    /// The file that has the debug information; the image itself if `None`.
+    fn debug_image(&self) -> Option<&Image> {
+        let found = self.debug_image.get_or_init(|| {
+            let is_apart = !has_dwarf(&self.image);
+            is_apart.then(|| debug_file::find(&self.image)).flatten()
+        });
+        found.as_ref()
+    }
+}
+
 fn has_dwarf(image: &Image) -> bool {
     image.has_bytes(".debug_info")
 }
@@ -148,9 +153,7 @@ pub(crate) struct Module {
 
 impl Module {
     pub(crate) fn new(id: ModuleId, file: ModuleFile, bias: u64) -> Self {
-        let Contents {
-            image, debug_image, ..
-        } = &*file.0;
+        let (image, debug_image) = (&file.0.image, file.0.debug_image());
         let (low, high) = image.extent();
         let biased = |address: u64| Address(address.wrapping_add(bias));
         let info = ModuleInfo {
@@ -171,8 +174,8 @@ impl Module {
             entry: biased(image.entry),
             relocatable: image.relocatable,
             interpreter: image.interpreter.clone(),
-            debug_file: debug_image.as_ref().map(|image| image.path.clone()),
-            has_debug_information: has_dwarf(debug_image.as_ref().unwrap_or(image)),
+            debug_file: debug_image.map(|image| image.path.clone()),
+            has_debug_information: has_dwarf(debug_image.unwrap_or(image)),
         };
         Self { info, file }
     }
@@ -206,7 +209,7 @@ impl Module {
     pub(crate) fn elf_symbols(&self) -> &ElfSymbols {
         let file = &*self.file.0;
         file.elf_symbols
-            .get_or_init(|| ElfSymbols::read(&file.image, file.debug_image.as_ref()))
+            .get_or_init(|| ElfSymbols::read(&file.image, file.debug_image()))
     }
 
     pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<&ElfSymbol> {
@@ -221,7 +224,7 @@ impl Module {
     pub(crate) fn debug(&self) -> &DebugInformation {
         let file = &*self.file.0;
         file.debug.get_or_init(|| {
-            let image = file.debug_image.as_ref().unwrap_or(&file.image);
+            let image = file.debug_image().unwrap_or(&file.image);
             DebugInformation::new(image, debug_file::supplementary(image).as_ref())
         })
     }
@@ -229,6 +232,6 @@ impl Module {
     pub(crate) fn frames(&self) -> &FrameTables {
         let file = &*self.file.0;
         file.frames
-            .get_or_init(|| FrameTables::new(&file.image, file.debug_image.as_ref()))
+            .get_or_init(|| FrameTables::new(&file.image, file.debug_image()))
     }
 }
