@@ -38,6 +38,22 @@ pub fn output_of(json: bool) -> Output {
     BufWriter::with_capacity(1 << 16, stdout)
 }
 
+/// Writes lines on, with the control characters in them shown and not sent.
+pub struct Shown<'o>(pub &'o mut Output);
+
+impl Write for Shown<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let shown = words::printable_lines(&text);
+        self.0.write_all(shown.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Refuses arguments that are for execution traces.
 fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
     match given.iter().find(|(_, is_given)| *is_given) {

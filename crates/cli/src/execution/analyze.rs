@@ -8,11 +8,12 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 use tracewire_exec_analysis::calls::CallTree;
 use tracewire_exec_analysis::coverage::Coverage;
+use tracewire_views::words;
 
 use super::open::{Opened, execution};
 use crate::Answer;
 use crate::frames::FrameRange;
-use crate::look::output;
+use crate::look::{Shown, output};
 
 pub const CALLS_HELP: &str = "\
 Counts are instructions: those of a function with all that it called, and its own. Functions are named by the program's \
@@ -110,7 +111,7 @@ pub fn calls(arguments: &CallsArguments) -> anyhow::Result<Answer> {
             writeln!(output, "{json}")?;
         }
     } else {
-        tree.write_text(&mut output, arguments.depth, arguments.least)?;
+        tree.write_text(&mut Shown(&mut output), arguments.depth, arguments.least)?;
     }
     output.flush()?;
     Ok(Answer::Yes)
@@ -157,7 +158,7 @@ pub fn profile(arguments: &ProfileArguments) -> anyhow::Result<Answer> {
                 share(one.total),
                 one.total,
                 one.calls,
-                one.function
+                words::printable(&one.function)
             )?;
         }
     }
@@ -201,7 +202,7 @@ pub fn coverage(arguments: &CoverageArguments) -> anyhow::Result<Answer> {
             writeln!(output, "{json}")?;
         }
     } else {
-        coverage.write_annotated(opened.symbols.as_ref(), &mut output)?;
+        coverage.write_annotated(opened.symbols.as_ref(), &mut Shown(&mut output))?;
     }
     output.flush()?;
     Ok(Answer::Yes)

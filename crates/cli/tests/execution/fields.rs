@@ -192,3 +192,18 @@ fn what_info_counts() {
         .json();
     assert_eq!(forced[0]["architecture"], "mips64el");
 }
+
+/// What a trace says of itself must not drive the terminal.
+#[test]
+fn control_characters_are_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "1 clk 0 IT (1) 00000004 3c080001 A svc : lui \x1b[31mt0,0x1\n";
+    let path = trace(&folder, text);
+    for command in ["show @", "show --instruction 0 @", "coverage @"] {
+        let shown = run(&path, command).code(0).stdout;
+        assert!(
+            shown.contains(r"lui \u{1b}[31mt0,0x1"),
+            "{command}: {shown}"
+        );
+    }
+}
