@@ -25,8 +25,9 @@
 //! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Everything it is asked is read
 //! from the files when it is first asked for, and kept: the headers of the units at once, one pass over all entries
 //! for the names ([`Symbols::resolve`]), and of a single unit its line table and blocks. A file is read whole into
-//! memory, not mapped, so that a program that is built anew while it is traced does no harm. Addresses in what it
-//! answers are always addresses in the traced program, bias added.
+//! memory, not mapped, so that a program that is built anew while it is traced does no harm; one that is in several
+//! sets of modules is read once ([`ModuleFile`]). Addresses in what it answers are always addresses in the traced
+//! program, bias added.
 //!
 //! Debug information may be in the file itself, compressed or not, or apart from it (by build id, by
 //! `.gnu_debuglink`), or not there at all: then the ELF symbols are what there is.

@@ -40,7 +40,7 @@ pub(super) fn push(
         .map_err(|_| "expected a frame of less than 4 GiB".to_owned())?;
     if let Some((number, size_field)) = out
         .get_mut(at..start)
-        .and_then(|h| h.split_at_mut_checked(2))
+        .and_then(|header| header.split_at_mut_checked(2))
     {
         number.copy_from_slice(&order.u16_bytes(tracepoint.cast_unsigned()));
         size_field.copy_from_slice(&order.u32_bytes(size));
@@ -242,7 +242,6 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
                 }
                 told.get_mut(index)
             });
-            // One that is not decoded stays untold, whatever stood before.
             match decoded {
                 Some(told) => *told = true,
                 None => return Err(M::Error::custom(expected(register))),
