@@ -1,6 +1,5 @@
 //! `show` for people.
 
-use std::fmt::Write as _;
 use std::io;
 
 use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, cell, lines_of, styled, table};
@@ -228,8 +227,8 @@ fn dump(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
     for line in bytes.chunks(16) {
         let (mut pairs, mut characters) = (String::new(), String::new());
         for byte in line {
-            // A String can be written to.
-            let _ = write!(pairs, "{byte:02x} ");
+            let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('?');
+            pairs.extend([digit(byte >> 4), digit(byte & 15), ' ']);
             let shown = byte.is_ascii_graphic() || *byte == b' ';
             characters.push(if shown { char::from(*byte) } else { '.' });
         }
