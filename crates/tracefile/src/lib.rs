@@ -72,7 +72,7 @@
 //! of all that is whole in a damaged one. [`TraceFile::open_cached`] keeps the index of a large file for the next
 //! run. [`StandardRegisters`] has the register sets of fifteen machines for files that do not tell theirs
 //! ([`TraceFile::set_architecture`]). The texts of GDB's tracepoint packets (`QTDP`, `qTfP`, `qTfV`, `qTStatus`)
-//! are [`Piece`], [`VariableDefinition`] and [`Status`], with [`TracepointTable`] to put pieces together.
+//! are [`Piece`], [`VariableDefinition`] and [`Status`].
 //!
 //! # Where the format is read differently from its manual
 //!
@@ -146,7 +146,7 @@ pub use seal::SealError;
 pub use served::Served;
 pub use spool::Spool;
 pub use status::{Status, StatusFields, StopReason};
-pub use table::{MergeError, Tracepoint, TracepointTable};
+pub use table::{MergeError, Tracepoint};
 pub use text::TextError;
 pub use unknown::unknown_masks;
 pub use write::{TraceFileWriter, WriteError};

@@ -38,12 +38,19 @@ pub enum MergeError {
 }
 
 /// Pieces put together into tracepoints, keyed by (number, address).
-#[derive(Clone, Debug, Default)]
-pub struct TracepointTable {
+#[derive(Default)]
+pub(crate) struct TracepointTable {
     tracepoints: Vec<Tracepoint>,
     places: HashMap<(TracepointNumber, Address), usize>,
-    /// The bytes of the newest string, to which a part that starts further on is joined.
-    string: (SourceKind, Vec<u8>),
+    newest: Option<OpenString>,
+}
+
+/// The newest source string, to which a part that starts further on is joined.
+struct OpenString {
+    /// Whose it is, by the place in the table.
+    place: usize,
+    kind: SourceKind,
+    bytes: Vec<u8>,
 }
 
 impl TracepointTable {
@@ -51,7 +58,7 @@ impl TracepointTable {
     ///
     /// # Errors
     /// When there is nothing the piece belongs to.
-    pub fn add(&mut self, piece: Piece) -> Result<(), MergeError> {
+    pub(crate) fn add(&mut self, piece: Piece) -> Result<(), MergeError> {
         let Piece {
             number,
             address,
@@ -82,6 +89,7 @@ impl TracepointTable {
                 usage: None,
                 served: None,
             };
+            self.end_string();
             match place.and_then(|place| self.tracepoints.get_mut(place)) {
                 Some(old) => *old = tracepoint,
                 None => {
@@ -92,9 +100,11 @@ impl TracepointTable {
             }
             return Ok(());
         }
-        let tracepoint = place
-            .and_then(|place| self.tracepoints.get_mut(place))
-            .ok_or(MergeError::Undefined { number, address })?;
+        let undefined = MergeError::Undefined { number, address };
+        let Some(place) = place else {
+            return Err(undefined);
+        };
+        let tracepoint = self.tracepoints.get_mut(place).ok_or(undefined)?;
         let definition = &mut tracepoint.definition;
         match content {
             PieceContent::Definition { .. } => {}
@@ -103,44 +113,53 @@ impl TracepointTable {
             PieceContent::Usage(usage) => tracepoint.usage = Some(usage),
             PieceContent::Source {
                 kind,
+                start: 0,
+                total: _,
+                bytes,
+            } => {
+                self.end_string();
+                self.newest = Some(OpenString { place, kind, bytes });
+            }
+            PieceContent::Source {
+                kind,
                 start,
                 total: _,
                 bytes,
             } => {
-                if start == 0 {
-                    self.string = (kind.clone(), bytes);
-                } else if self.string.0 == kind && self.string.1.len() as u64 == start {
-                    self.string.1.extend(bytes);
-                } else {
-                    return Err(MergeError::Gap { start });
-                }
-                let text = String::from_utf8_lossy(&self.string.1).into_owned();
-                let source = &mut definition.source;
-                match kind {
-                    SourceKind::At => source.at = Some(text),
-                    SourceKind::Condition => source.condition = Some(text),
-                    SourceKind::Marker => source.marker = Some(text),
-                    SourceKind::Command if start == 0 => source.commands.push(text),
-                    SourceKind::Command => match source.commands.last_mut() {
-                        Some(last) => *last = text,
-                        None => return Err(MergeError::Gap { start }),
-                    },
-                    SourceKind::Other(_) => {}
-                }
+                let newest = self.newest.as_mut();
+                newest
+                    .filter(|open| open.place == place && open.kind == kind)
+                    .filter(|open| open.bytes.len() as u64 == start)
+                    .ok_or(MergeError::Gap { start })?
+                    .bytes
+                    .extend(bytes);
             }
         }
         Ok(())
     }
 
-    /// The tracepoints, in the order in which their definitions came.
-    #[must_use]
-    pub fn tracepoints(&self) -> &[Tracepoint] {
-        &self.tracepoints
+    /// Gives the newest string to its tracepoint: text is made once of all its parts, as a character may be cut between two.
+    fn end_string(&mut self) {
+        let Some(OpenString { place, kind, bytes }) = self.newest.take() else {
+            return;
+        };
+        let Some(tracepoint) = self.tracepoints.get_mut(place) else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let source = &mut tracepoint.definition.source;
+        match kind {
+            SourceKind::At => source.at = Some(text),
+            SourceKind::Condition => source.condition = Some(text),
+            SourceKind::Marker => source.marker = Some(text),
+            SourceKind::Command => source.commands.push(text),
+            SourceKind::Other(_) => {}
+        }
     }
 
     /// The tracepoints, in the order in which their definitions came.
-    #[must_use]
-    pub fn into_tracepoints(self) -> Vec<Tracepoint> {
+    pub(crate) fn into_tracepoints(mut self) -> Vec<Tracepoint> {
+        self.end_string();
         self.tracepoints
     }
 }

@@ -11,6 +11,7 @@ use tracewire_tracefile::{RegisterLayout, TraceFile};
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+static ALL: AtomicUsize = AtomicUsize::new(0);
 
 /// One test at a time counts.
 static TURN: Mutex<()> = Mutex::new(());
@@ -22,6 +23,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
+        ALL.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's layout is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -78,4 +80,29 @@ fn a_small_description_cannot_grow_large() {
     assert!(RegisterLayout::parse(&"<target ".repeat(100_000)).is_err());
     let most = MOST.load(Ordering::Relaxed) - before;
     assert!(most < 16 << 20, "{most} bytes");
+}
+
+/// What is made anew at every line, of all lines before, is as much as their number squared.
+#[test]
+fn a_string_in_many_parts_is_put_together_once() {
+    let _turn = TURN.lock();
+    let mut description = String::from("R 1\ntp T1:1:E:0:0\n");
+    let part = "61".repeat(100);
+    for start in (0..4000).map(|part| part * 100) {
+        description += &format!("tp Z1:1:cmd:{start:x}:{:x}:{part}\n", 400_000);
+    }
+    let bytes = [HEADER, &description, "\n\0\0"].concat().into_bytes();
+    let size = bytes.len();
+    let before = ALL.load(Ordering::Relaxed);
+    let file = TraceFile::from_bytes(bytes).unwrap();
+    let allocated = ALL.load(Ordering::Relaxed) - before;
+    let commands = &file.description().tracepoints()[0]
+        .definition
+        .source
+        .commands;
+    assert_eq!(commands, &["a".repeat(400_000)]);
+    assert!(
+        allocated < 16 * size,
+        "{allocated} bytes for a file of {size}"
+    );
 }

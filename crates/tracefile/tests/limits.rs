@@ -406,6 +406,28 @@ fn strings_in_parts_are_joined() {
 }
 
 #[test]
+fn a_part_of_another_tracepoint_s_string_is_not_joined() {
+    let file = read(
+        "R 1\ntp T1:10:E:0:0\ntp T2:20:E:0:0\ntp Z1:10:cmd:0:8:61616161\n\
+         tp Z2:20:cmd:0:8:62626262\ntp Z1:10:cmd:4:8:63636363\ntp Z2:20:cmd:4:8:64646464\n\n",
+        &[0; 4],
+    );
+    let description = file.description();
+    let commands = |index: usize| &description.tracepoints()[index].definition.source.commands;
+    assert_eq!(
+        (&commands(0)[..], &commands(1)[..]),
+        (&["aaaa".to_owned()][..], &["bbbbdddd".to_owned()][..])
+    );
+    let [problem] = description.problems() else {
+        panic!("{:?}", description.problems())
+    };
+    assert_eq!(
+        problem.to_string(),
+        "line 7: the part of a string that starts at byte 4 does not follow the part before"
+    );
+}
+
+#[test]
 fn a_writer_leaves_what_was_there_until_it_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.tf");

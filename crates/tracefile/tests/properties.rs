@@ -9,7 +9,7 @@ use files::{Wanted, WantedFile, actions, status, tracepoint, wanted_file};
 use proptest::prelude::*;
 use tracewire_tracefile::{
     Action, Block, Description, Ending, MAX_LINE, Piece, Status, TraceFile, TraceFileWriter,
-    Tracepoint, TracepointTable,
+    Tracepoint,
 };
 
 /// The bytes of the file, and where each frame ends.
@@ -123,15 +123,17 @@ proptest! {
 
     #[test]
     fn tracepoints_are_told_in_pieces_of_any_size(tracepoint in tracepoint(2), limit in 0usize..400) {
-        let mut table = TracepointTable::default();
+        let mut lines = String::new();
         for piece in tracepoint.definition.pieces(tracepoint.usage, limit) {
             let text = piece.to_string();
             prop_assert_eq!(&Piece::parse(text.as_bytes()).unwrap(), &piece);
-            table.add(piece).unwrap();
+            lines += &format!("tp {text}\n");
         }
         // What served it is told in lines of its own.
         let told = Tracepoint { served: None, ..tracepoint };
-        prop_assert_eq!(table.tracepoints(), &[told]);
+        let description = Description::parse(lines.into_bytes());
+        prop_assert_eq!(description.problems(), []);
+        prop_assert_eq!(description.tracepoints(), [told]);
     }
 
     #[test]
