@@ -10,8 +10,13 @@
 //! `mechanism` and `reason` are bytes of text, two digits each, `reason` empty where there is none; numbers and addresses
 //! are hexadecimal. A line has as many tracepoints as it has room for, since GDB warns about each line.
 
+use crate::description::MAX_LINE;
 use crate::number::{Address, TracepointNumber};
 use crate::text::{Hex, Scanner, TextError};
+
+/// The longest mechanism or reason, in bytes: a line has room for both, as digits, and for tracepoints. What is longer is
+/// cut, since every tracepoint has its own copy.
+const LONGEST_TEXT: usize = MAX_LINE / 8;
 
 /// What served a tracepoint at an address.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -33,7 +38,8 @@ impl Served {
             let digits = Scanner::new(scanner.rest()).digits().len();
             let bytes = scanner.hex_bytes(digits as u64 / 2)?;
             scanner.colon()?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
+            let text = String::from_utf8_lossy(&bytes);
+            Ok(cut(&text).to_owned())
         };
         let (mechanism, reason) = (words()?, words()?);
         let mut keys = Vec::new();
@@ -55,18 +61,12 @@ impl Served {
         Ok((served, keys))
     }
 
-    /// The lines that tell what served these tracepoints, each of at most `limit` bytes; a reason that would fill half a
-    /// line is cut.
+    /// The lines that tell what served these tracepoints, each of at most `limit` bytes.
     pub(crate) fn lines(&self, keys: &[(TracepointNumber, Address)], limit: usize) -> Vec<String> {
-        let most = limit / 8;
-        let cut = |text: &str| {
-            let end = text.floor_char_boundary(most);
-            Hex(text.as_bytes().get(..end).unwrap_or_default()).to_string()
-        };
         let head = format!(
             "served {}:{}:",
-            cut(&self.mechanism),
-            cut(self.reason.as_deref().unwrap_or_default())
+            Hex(cut(&self.mechanism).as_bytes()),
+            Hex(cut(self.reason.as_deref().unwrap_or_default()).as_bytes())
         );
         let mut lines: Vec<String> = Vec::new();
         for (number, address) in keys {
@@ -81,4 +81,9 @@ impl Served {
         }
         lines
     }
+}
+
+fn cut(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST_TEXT))
+        .unwrap_or_default()
 }

@@ -106,3 +106,27 @@ fn a_string_in_many_parts_is_put_together_once() {
         "{allocated} bytes for a file of {size}"
     );
 }
+
+/// The line's text is each tracepoint's that the line names.
+#[test]
+fn what_served_many_tracepoints_is_cut() {
+    let _turn = TURN.lock();
+    let mut description = String::from("R 1\n");
+    let mut keys = Vec::new();
+    for address in 0..2000 {
+        description += &format!("tp T1:{address:x}:E:0:0\n");
+        keys.push(format!("1:{address:x}"));
+    }
+    let text = "c3a9".repeat(100_000);
+    description += &format!("served {text}:{text}:{}\n\n", keys.join(","));
+    let bytes = [HEADER, &description].concat().into_bytes();
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let file = TraceFile::from_bytes(bytes).unwrap();
+    let most = MOST.load(Ordering::Relaxed) - before;
+    let tracepoints = file.description().tracepoints();
+    let served = tracepoints[1999].served.as_ref().unwrap();
+    assert_eq!(served.mechanism, "é".repeat(62));
+    assert_eq!(served.reason.as_ref(), Some(&served.mechanism));
+    assert!(most < 16 << 20, "{most} bytes");
+}
