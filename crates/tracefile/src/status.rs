@@ -5,6 +5,9 @@ use std::fmt;
 use crate::number::TracepointNumber;
 use crate::text::{Hex, Scanner, TextError, decode, number};
 
+/// How many fields are read at most; GDB's own status lines have some fifteen.
+const MAX_FIELDS: usize = 1000;
+
 /// How a trace run stands. What was read is printed byte for byte as it was, as long as no field is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
@@ -114,7 +117,7 @@ impl Status {
     /// Reads the body of a qTStatus reply without its leading `T`: `1` or `0`, then fields.
     ///
     /// # Errors
-    /// When it starts with neither digit or is no text. A field that cannot be understood goes to
+    /// When it starts with neither digit, is no text or has more than a thousand fields. A field that cannot be understood goes to
     /// [`StatusFields::other`].
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
         let mut scanner = Scanner::new(text);
@@ -131,6 +134,9 @@ impl Status {
         };
         if !scanner.is_at_end() {
             scanner.expect(b';', "a semicolon")?;
+        }
+        if memchr::memchr_iter(b';', text).count() > MAX_FIELDS {
+            return Err(start.error("at most 1000 fields"));
         }
         for field in whole.split(';').skip(1) {
             let (name, value) = field.split_once(':').unwrap_or((field, ""));

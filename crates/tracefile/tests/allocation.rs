@@ -130,3 +130,23 @@ fn what_served_many_tracepoints_is_cut() {
     assert_eq!(served.reason.as_ref(), Some(&served.mechanism));
     assert!(most < 16 << 20, "{most} bytes");
 }
+
+/// A field of two bytes takes fifty in memory.
+#[test]
+fn a_status_line_of_countless_fields_is_a_problem_of_its_line() {
+    let _turn = TURN.lock();
+    let description = format!("R 1\nstatus 0{}\n\n", ";".repeat(500_000));
+    let bytes = [HEADER, &description].concat().into_bytes();
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    let file = TraceFile::from_bytes(bytes).unwrap();
+    let most = MOST.load(Ordering::Relaxed) - before;
+    assert!(most < 4 << 20, "{most} bytes");
+    let problems = file.description().problems();
+    let told = problems[0].to_string();
+    assert!(
+        told.starts_with("line 3: expected at most 1000 fields at byte 0 of `0;;;"),
+        "{told}"
+    );
+    assert!(file.description().status().is_none());
+}
