@@ -24,7 +24,7 @@ pub(crate) fn is_telling(value_type: &RegisterType) -> bool {
 pub(crate) fn is_short(value_type: &RegisterType) -> bool {
     !matches!(
         value_type,
-        RegisterType::Vector(..) | RegisterType::Union(_) | RegisterType::Structure(_)
+        RegisterType::Vector { .. } | RegisterType::Union { .. } | RegisterType::Structure { .. }
     )
 }
 
@@ -84,13 +84,13 @@ impl Printer {
                 let raw = self.number(bytes, format.size())?;
                 self.put(format_args!("{}", print_float(*format, raw)));
             }
-            RegisterType::Vector(element, count) => {
+            RegisterType::Vector { element, count, .. } => {
                 self.vector(element, usize::try_from(*count).ok()?, bytes)?;
             }
-            RegisterType::Union(members) => {
+            RegisterType::Union { members, .. } => {
                 self.members(members.iter().map(|(name, one)| (name, &**one, bytes)))?;
             }
-            RegisterType::Structure(members) => {
+            RegisterType::Structure { members, .. } => {
                 let mut rest = bytes;
                 let mut parts = Vec::new();
                 for (name, one) in members {

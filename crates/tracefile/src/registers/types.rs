@@ -8,6 +8,10 @@ use roxmltree::Node;
 /// How deep types may hold each other; GDB's deepest are unions of vectors.
 const MAX_DEPTH: u32 = 16;
 
+/// Of how many types a type may be made, each counted as often as it stands in it: what goes over a type goes over all
+/// of them.
+const MAX_PARTS: u32 = 4096;
+
 /// A member of a type, by its name.
 pub(crate) type Member = (String, Arc<RegisterType>);
 
@@ -22,12 +26,29 @@ pub enum RegisterType {
     Pointer,
     /// A floating-point number.
     Float(FloatFormat),
-    /// So many elements of one type, as they stand in memory.
-    Vector(Arc<RegisterType>, u32),
+    /// Elements of one type, as they stand in memory.
+    Vector {
+        /// Their type.
+        element: Arc<RegisterType>,
+        /// How many there are.
+        count: u32,
+        /// How many bytes all of them take.
+        size: Option<u32>,
+    },
     /// The same bytes seen in several ways.
-    Union(Vec<Member>),
+    Union {
+        /// Each way, by its name.
+        members: Vec<Member>,
+        /// How many bytes the largest takes.
+        size: Option<u32>,
+    },
     /// Members one after the other.
-    Structure(Vec<Member>),
+    Structure {
+        /// Each member, by its name.
+        members: Vec<Member>,
+        /// How many bytes all of them take.
+        size: Option<u32>,
+    },
     /// Bits of one number, in a structure of so many bytes.
     Bits(u32, Vec<BitField>),
     /// Bits of one number most of which say yes or no, of so many bytes.
@@ -85,21 +106,37 @@ pub struct BitField {
 impl RegisterType {
     /// How many bytes it takes; none where the register's own width says (an address).
     #[must_use]
-    pub fn size(&self) -> Option<u32> {
+    pub const fn size(&self) -> Option<u32> {
         match self {
             Self::Unsigned(bits) | Self::Signed(bits) => Some(bits.div_ceil(8)),
             Self::Pointer => None,
             Self::Float(format) => Some(format.size()),
-            Self::Vector(element, count) => element.size()?.checked_mul(*count),
-            Self::Union(members) => {
-                let sizes: Option<Vec<_>> = members.iter().map(|(_, one)| one.size()).collect();
-                sizes?.into_iter().max()
+            Self::Vector { size, .. } | Self::Union { size, .. } | Self::Structure { size, .. } => {
+                *size
             }
-            Self::Structure(members) => members
-                .iter()
-                .try_fold(0u32, |sum, (_, one)| sum.checked_add(one.size()?)),
             Self::Bits(size, _) | Self::Flags(size, _) | Self::Enumeration(size, _) => Some(*size),
         }
+    }
+
+    fn vector(element: Arc<Self>, count: u32) -> Self {
+        let size = element.size().and_then(|size| size.checked_mul(count));
+        Self::Vector {
+            element,
+            count,
+            size,
+        }
+    }
+
+    fn union(members: Vec<Member>) -> Self {
+        let sizes: Option<Vec<_>> = members.iter().map(|(_, one)| one.size()).collect();
+        let size = sizes.and_then(|sizes| sizes.into_iter().max());
+        Self::Union { members, size }
+    }
+
+    fn structure(members: Vec<Member>) -> Self {
+        let mut sizes = members.iter().map(|(_, one)| one.size());
+        let size = sizes.try_fold(0u32, |sum, size| sum.checked_add(size?));
+        Self::Structure { members, size }
     }
 
     /// The types that need no definition. A register of type `int` or `float` is as wide as it says itself.
@@ -135,9 +172,31 @@ impl RegisterType {
     }
 }
 
+/// How much a type holds.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// How deep types hold each other in it.
+    depth: u32,
+    /// Of how many types it is made, itself among them.
+    parts: u32,
+}
+
+impl Extent {
+    /// Of a type that holds no other.
+    const ONE: Self = Self { depth: 0, parts: 1 };
+
+    /// With one more of these held.
+    fn holding(self, held: Self) -> Self {
+        Self {
+            depth: self.depth.max(held.depth + 1),
+            parts: self.parts.saturating_add(held.parts),
+        }
+    }
+}
+
 /// The types that one feature defines, each before it is used.
 #[derive(Default)]
-pub(super) struct FeatureTypes(HashMap<String, (Arc<RegisterType>, u32)>);
+pub(super) struct FeatureTypes(HashMap<String, (Arc<RegisterType>, Extent)>);
 
 impl FeatureTypes {
     /// Takes a definition in. One that cannot be understood is left out: registers of its type are then just bytes.
@@ -145,11 +204,11 @@ impl FeatureTypes {
         let Some(id) = node.attribute("id") else {
             return;
         };
-        let Some((defined, depth)) = self.read(node) else {
+        let Some((defined, extent)) = self.read(node) else {
             return;
         };
-        if depth < MAX_DEPTH {
-            self.0.insert(id.to_owned(), (Arc::new(defined), depth));
+        if extent.depth < MAX_DEPTH && extent.parts <= MAX_PARTS {
+            self.0.insert(id.to_owned(), (Arc::new(defined), extent));
         }
     }
 
@@ -158,36 +217,37 @@ impl FeatureTypes {
         self.get(name, bits).map(|(found, _)| found)
     }
 
-    fn get(&self, name: &str, bits: u32) -> Option<(Arc<RegisterType>, u32)> {
+    fn get(&self, name: &str, bits: u32) -> Option<(Arc<RegisterType>, Extent)> {
         match self.0.get(name) {
             Some(own) => Some(own.clone()),
-            None => RegisterType::known(name, bits).map(|known| (Arc::new(known), 0)),
+            None => RegisterType::known(name, bits).map(|known| (Arc::new(known), Extent::ONE)),
         }
     }
 
-    /// The type, and how deep it holds others.
-    fn read(&self, node: Node<'_, '_>) -> Option<(RegisterType, u32)> {
+    fn read(&self, node: Node<'_, '_>) -> Option<(RegisterType, Extent)> {
         let number = |name| node.attribute(name)?.trim().parse::<u32>().ok();
+        let alone = |found| Some((found, Extent::ONE));
         match node.tag_name().name() {
             "vector" => {
-                let (element, depth) = self.get(node.attribute("type")?, 32)?;
+                let (element, extent) = self.get(node.attribute("type")?, 32)?;
                 let count = number("count").filter(|count| (1..=65536).contains(count))?;
-                Some((RegisterType::Vector(element, count), depth + 1))
+                let vector = RegisterType::vector(element, count);
+                Some((vector, Extent::ONE.holding(extent)))
             }
             "union" => {
-                let (members, depth) = self.members(node)?;
-                Some((RegisterType::Union(members), depth))
+                let (members, extent) = self.members(node)?;
+                Some((RegisterType::union(members), extent))
             }
             "struct" => match number("size") {
-                Some(size) => Some((RegisterType::Bits(size, self.bits(node, size)?), 1)),
+                Some(size) => alone(RegisterType::Bits(size, self.bits(node, size)?)),
                 None => {
-                    let (members, depth) = self.members(node)?;
-                    Some((RegisterType::Structure(members), depth))
+                    let (members, extent) = self.members(node)?;
+                    Some((RegisterType::structure(members), extent))
                 }
             },
             "flags" => {
                 let size = number("size")?;
-                Some((RegisterType::Flags(size, self.bits(node, size)?), 1))
+                alone(RegisterType::Flags(size, self.bits(node, size)?))
             }
             "enum" => {
                 let value = |node: Node<'_, '_>| {
@@ -199,21 +259,21 @@ impl FeatureTypes {
                     Some((node.attribute("name")?.to_owned(), value))
                 };
                 let values = elements(node, "evalue").map(value).collect::<Option<_>>()?;
-                Some((RegisterType::Enumeration(number("size")?, values), 0))
+                alone(RegisterType::Enumeration(number("size")?, values))
             }
             _ => None,
         }
     }
 
-    fn members(&self, node: Node<'_, '_>) -> Option<(Vec<Member>, u32)> {
-        let mut deepest = 0;
+    fn members(&self, node: Node<'_, '_>) -> Option<(Vec<Member>, Extent)> {
+        let mut extent = Extent::ONE;
         let mut members = Vec::new();
         for field in elements(node, "field") {
-            let (found, depth) = self.get(field.attribute("type")?, 32)?;
-            deepest = deepest.max(depth + 1);
+            let (found, held) = self.get(field.attribute("type")?, 32)?;
+            extent = extent.holding(held);
             members.push((field.attribute("name")?.to_owned(), found));
         }
-        Some((members, deepest))
+        Some((members, extent))
     }
 
     fn bits(&self, node: Node<'_, '_>, size: u32) -> Option<Vec<BitField>> {
@@ -287,7 +347,44 @@ mod tests {
         assert_eq!(x.value_type, None);
         assert!(matches!(
             y.value_type.as_deref(),
-            Some(RegisterType::Union(_))
+            Some(RegisterType::Union { .. })
         ));
+    }
+
+    /// Eight members a level are eight times as many parts a level: the deepest of these has 2 to the power of 42.
+    #[test]
+    fn what_has_too_many_parts_is_bytes() {
+        for kind in ["union", "struct"] {
+            let mut types = format!("<{kind} id=\"t0\"/>");
+            for depth in 0..14 {
+                let field = format!("<field name=\"a\" type=\"t{depth}\"/>").repeat(8);
+                types += &format!("<{kind} id=\"t{}\">{field}</{kind}>", depth + 1);
+            }
+            let layout = layout(
+                &types,
+                "<reg name=\"x\" bitsize=\"8\" type=\"t14\"/><reg name=\"y\" bitsize=\"8\" type=\"t5\"/>",
+            );
+            let values = layout.registers().iter().map(|one| &one.value_type);
+            assert!(values.into_iter().all(Option::is_none), "{kind}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_members() {
+        let layout = layout(
+            "<struct id=\"s\"><field name=\"a\" type=\"int32\"/><field name=\"b\" type=\"int64\"/></struct>\
+             <vector id=\"v\" type=\"s\" count=\"3\"/><vector id=\"p\" type=\"data_ptr\" count=\"2\"/>\
+             <union id=\"u\"><field name=\"s\" type=\"s\"/><field name=\"v\" type=\"v\"/></union>",
+            "<reg name=\"s\" bitsize=\"96\" type=\"s\"/><reg name=\"v\" bitsize=\"288\" type=\"v\"/>\
+             <reg name=\"p\" bitsize=\"128\" type=\"p\"/><reg name=\"u\" bitsize=\"288\" type=\"u\"/>",
+        );
+        let sizes = layout
+            .registers()
+            .iter()
+            .map(|one| one.value_type.as_ref()?.size());
+        assert_eq!(
+            sizes.collect::<Vec<_>>(),
+            [Some(12), Some(36), None, Some(36)]
+        );
     }
 }
