@@ -7,8 +7,9 @@ use super::types::{FeatureTypes, RegisterType};
 use crate::architecture::ByteOrder;
 use crate::number::RegisterNumber;
 
-/// The longest target description that is read, in bytes. GDB's longest has some 30 KiB.
-const MAX_XML: usize = 1 << 20;
+/// The longest target description that is read, in bytes. GDB's longest has some 30 KiB; the XML library compares each
+/// attribute of an element with all others.
+const MAX_XML: usize = 256 << 10;
 
 /// How many XML nodes are read at most.
 const MAX_NODES: u32 = 50_000;
