@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::definition::VariableDefinition;
 use crate::module::Module;
-use crate::number::{Address, TracepointNumber};
+use crate::number::{Address, TracepointNumber, VariableNumber};
 use crate::piece::Piece;
 use crate::served::Served;
 use crate::status::Status;
@@ -93,6 +93,15 @@ pub struct Line<'a> {
     pub text: &'a [u8],
 }
 
+/// What lines of a description add to while it is read.
+#[derive(Default)]
+struct Parts {
+    tracepoints: TracepointTable,
+    /// The place of each variable among the others.
+    variables: HashMap<VariableNumber, usize>,
+    served: HashMap<(TracepointNumber, Address), Served>,
+}
+
 /// The header is the file's first line.
 const FIRST_LINE: usize = 2;
 
@@ -105,10 +114,9 @@ impl Description {
             text: Vec::new(),
             ..Self::default()
         };
-        let mut table = TracepointTable::default();
-        let mut served = HashMap::new();
+        let mut parts = Parts::default();
         for line in lines(&text) {
-            if let Err(kind) = description.take(line, &mut table, &mut served)
+            if let Err(kind) = description.take(line, &mut parts)
                 && description.problems.len() < MAX_PROBLEMS
             {
                 let Line { number, offset, .. } = line;
@@ -119,20 +127,15 @@ impl Description {
                 });
             }
         }
-        description.tracepoints = table.into_tracepoints();
+        description.tracepoints = parts.tracepoints.into_tracepoints();
         for tracepoint in &mut description.tracepoints {
-            tracepoint.served = served.remove(&tracepoint.definition.key());
+            tracepoint.served = parts.served.remove(&tracepoint.definition.key());
         }
         description.text = text;
         description
     }
 
-    fn take(
-        &mut self,
-        line: Line<'_>,
-        table: &mut TracepointTable,
-        served: &mut HashMap<(TracepointNumber, Address), Served>,
-    ) -> Result<(), ProblemKind> {
+    fn take(&mut self, line: Line<'_>, parts: &mut Parts) -> Result<(), ProblemKind> {
         let (word, rest) = match memchr::memchr(b' ', line.text) {
             Some(space) => (&line.text[..space], &line.text[space + 1..]),
             // GDB takes no word for known without the blank after it.
@@ -144,16 +147,17 @@ impl Description {
                 self.register_block = Some(size);
             }
             b"status" => self.status = Some(Status::parse(rest)?),
-            b"tp" => table.add(Piece::parse(rest)?)?,
+            b"tp" => parts.tracepoints.add(Piece::parse(rest)?)?,
             b"tsv" => {
                 let variable = VariableDefinition::parse(rest)?;
-                match self
-                    .variables
-                    .iter_mut()
-                    .find(|old| old.number == variable.number)
-                {
+                let place = parts.variables.get(&variable.number).copied();
+                match place.and_then(|place| self.variables.get_mut(place)) {
                     Some(old) => *old = variable,
-                    None => self.variables.push(variable),
+                    None => {
+                        let place = self.variables.len();
+                        parts.variables.insert(variable.number, place);
+                        self.variables.push(variable);
+                    }
                 }
             }
             b"tdesc" => {
@@ -164,6 +168,7 @@ impl Description {
             }
             b"served" => {
                 let (by, keys) = Served::parse(rest)?;
+                let served = &mut parts.served;
                 served.extend(keys.into_iter().map(|key| (key, by.clone())));
             }
             b"module" => self.modules.push(Module::parse(rest)?),
