@@ -1,12 +1,13 @@
 //! One trace frame: what one hit, or one step of `while-stepping`, saw.
 
 use crate::architecture::ByteOrder;
-use crate::file::TraceFile;
+use crate::file::{Locations, TraceFile};
+use crate::memory::CollectedMemory;
 use crate::number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
 use crate::registers::{Register, RegisterLayout};
-use crate::unknown::MASK_BITS;
+use crate::unknown::UnknownRegisters;
 
 /// One block of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,21 +101,6 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// Whether a block says that the register at this place of the register block is not known; without a place, that any
-/// is.
-fn is_mask_of(block: &Block<'_>, place: Option<usize>) -> bool {
-    let Block::Variable { number, value } = *block else {
-        return false;
-    };
-    match place {
-        None => number.tells_unknown_registers(),
-        Some(place) => {
-            VariableNumber::of_unknown_registers(place / MASK_BITS) == Some(number)
-                && value >> (place % MASK_BITS) & 1 == 1
-        }
-    }
-}
-
 /// The bytes at a register's place in a register block.
 fn place_of<'b>(register: &Register, block: &'b [u8]) -> Option<&'b [u8]> {
     let start = usize::try_from(register.offset).ok()?;
@@ -205,14 +191,14 @@ impl<'a> Frame<'a> {
         let frame = *self;
         let block = frame.register_block();
         let layout = frame.file.layout().filter(|_| block.is_some());
-        let all_told = !frame.tells_unknown();
+        let unknown = frame.unknown_registers();
         layout
             .map_or(&[][..], RegisterLayout::registers)
             .iter()
-            .map(move |register| {
+            .enumerate()
+            .map(move |(place, register)| {
                 let bytes = block.and_then(|block| place_of(register, block));
-                let bytes = bytes.filter(|_| all_told || !frame.is_unknown(register));
-                (register, bytes)
+                (register, bytes.filter(|_| !unknown.contains(place)))
             })
     }
 
@@ -220,32 +206,44 @@ impl<'a> Frame<'a> {
         place_of(register, self.register_block()?).filter(|_| !self.is_unknown(register))
     }
 
-    /// Whether the frame says of any register that the register block does not tell it. Few frames do.
-    fn tells_unknown(&self) -> bool {
-        self.blocks().any(|block| is_mask_of(&block, None))
+    /// The registers that the frame says the register block does not tell. Few frames have any.
+    fn unknown_registers(&self) -> UnknownRegisters {
+        let mut unknown = UnknownRegisters::default();
+        for block in self.blocks() {
+            if let Block::Variable { number, value } = block {
+                unknown.add(number, value);
+            }
+        }
+        unknown
     }
 
     /// Whether the frame says that the register block does not tell this register.
     fn is_unknown(&self, register: &Register) -> bool {
-        let places = self.file.layout().map(RegisterLayout::registers);
-        let place = |all: &[Register]| {
-            all.binary_search_by_key(&register.number, |one| one.number)
+        let unknown = self.unknown_registers();
+        let place = |layout: &RegisterLayout| {
+            let registers = layout.registers();
+            registers
+                .binary_search_by_key(&register.number, |one| one.number)
                 .ok()
         };
         // It is looked up where the register stands only if there is need.
-        self.tells_unknown()
-            && places
+        !unknown.is_empty()
+            && self
+                .file
+                .layout()
                 .and_then(place)
-                .is_some_and(|place| self.blocks().any(|block| is_mask_of(&block, Some(place))))
+                .is_some_and(|place| unknown.contains(place))
     }
 
     /// The bytes of the register block, none for those of a register that the frame says is not known.
     #[must_use]
     pub fn known_register_block(&self) -> Option<Vec<Option<u8>>> {
         let mut bytes: Vec<Option<u8>> = self.register_block()?.iter().copied().map(Some).collect();
-        let layout = self.file.layout().filter(|_| self.tells_unknown());
-        for register in layout.map_or(&[][..], RegisterLayout::registers) {
-            if self.is_unknown(register) {
+        let unknown = self.unknown_registers();
+        let layout = self.file.layout().filter(|_| !unknown.is_empty());
+        let registers = layout.map_or(&[][..], RegisterLayout::registers);
+        for (place, register) in registers.iter().enumerate() {
+            if unknown.contains(place) {
                 let end = register.offset.saturating_add(register.size()) as usize;
                 let places = register.offset as usize..end.min(bytes.len());
                 bytes.get_mut(places).unwrap_or_default().fill(None);
@@ -298,32 +296,20 @@ impl<'a> Frame<'a> {
     }
 
     fn tracepoint_steps(&self) -> bool {
-        self.definitions()
-            .any(|definition| definition.step_count > 0)
-    }
-
-    fn definitions(&self) -> impl Iterator<Item = &'a crate::TracepointDefinition> {
-        let number = self.tracepoint;
-        self.file
-            .description()
-            .tracepoints()
-            .iter()
-            .map(|tracepoint| &tracepoint.definition)
-            .filter(move |definition| definition.number == number)
+        let locations = self.file.locations(self.tracepoint);
+        locations.is_some_and(Locations::steps)
     }
 
     /// Whether it was made by a step of `while-stepping` and not by a hit; none when that cannot be told. The
     /// format does not say; a frame whose program counter is none of its tracepoint's addresses is a step.
     #[must_use]
     pub fn is_step(&self) -> Option<bool> {
-        if !self.tracepoint_steps() {
-            return Some(false);
+        match self.file.locations(self.tracepoint) {
+            Some(locations) if locations.steps() => {
+                Some(locations.at(self.collected_program_counter()?).is_none())
+            }
+            _ => Some(false),
         }
-        let at = self.collected_program_counter()?;
-        Some(
-            self.definitions()
-                .all(|definition| definition.address != at),
-        )
     }
 
     /// The value of a variable; the last one, as for GDB, where it was collected more than once.
@@ -361,45 +347,33 @@ impl<'a> Frame<'a> {
     /// becomes `None`. Where blocks overlap, the first one that holds the address serves as far as it
     /// reaches, as for GDB.
     ///
-    /// On a machine of 32 bits that many of an address count: GDB extends MIPS's with their sign.
+    /// Addresses count as far as [`TraceFile::address_mask`] goes.
     pub fn read_memory(&self, address: Address, bytes: &mut [Option<u8>]) {
-        let counter = self
-            .file
-            .layout()
-            .and_then(|layout| layout.program_counter());
-        let mask = match counter {
-            Some(counter) if counter.bits == 32 => u64::from(u32::MAX),
-            _ => u64::MAX,
-        };
         bytes.fill(None);
-        let mut done = 0usize;
-        while done < bytes.len() {
-            let at = address.0.wrapping_add(done as u64);
-            let mut next = None::<u64>;
-            let found = self.memory_blocks().find_map(|(start, block)| {
-                let skipped = at.wrapping_sub(start.0) & mask;
-                if skipped < block.len() as u64 {
-                    return block.get(skipped as usize..);
-                }
-                let ahead = start.0.wrapping_sub(at) & mask;
-                if !block.is_empty() && next.is_none_or(|next| ahead < next) {
-                    next = Some(ahead);
-                }
-                None
-            });
-            match (found, next) {
-                (Some(found), _) => {
-                    for (to, from) in bytes[done..].iter_mut().zip(found) {
-                        *to = Some(*from);
-                    }
-                    done = done.saturating_add(found.len());
-                }
-                (None, Some(ahead)) => {
-                    done = done.saturating_add(usize::try_from(ahead).unwrap_or(usize::MAX));
-                }
-                (None, None) => break,
+        let mask = self.file.address_mask();
+        let from_address = |(start, block): (Address, &'a [u8])| {
+            let skipped = usize::try_from(address.0.wrapping_sub(start.0) & mask).ok()?;
+            block.get(skipped..).filter(|rest| !rest.is_empty())
+        };
+        let first = self.memory_blocks().find_map(from_address);
+        // Most of what is asked for stands in one block.
+        if let Some(found) = first.and_then(|found| found.get(..bytes.len())) {
+            for (to, from) in bytes.iter_mut().zip(found) {
+                *to = Some(*from);
             }
+            return;
         }
+        let length = bytes.len() as u64;
+        let within = |start: Address| start.0.wrapping_sub(address.0) & mask < length;
+        let blocks = self.memory_blocks();
+        let blocks = blocks.filter(|one| within(one.0) || from_address(*one).is_some());
+        CollectedMemory::new(mask, blocks).read(address, bytes);
+    }
+
+    /// The collected memory, put in order once for many reads.
+    #[must_use]
+    pub fn collected_memory(&self) -> CollectedMemory<'a> {
+        CollectedMemory::new(self.file.address_mask(), self.memory_blocks())
     }
 
     /// Collected memory, when every byte of it is there.

@@ -102,6 +102,7 @@ mod file;
 mod find;
 mod frame;
 mod index;
+mod memory;
 mod module;
 mod number;
 mod piece;
@@ -132,6 +133,7 @@ pub use file::{MAX_DESCRIPTION, OpenError, TraceFile};
 pub use find::Search;
 pub use frame::{Block, Blocks, Frame};
 pub use index::{Ending, IndexCache};
+pub use memory::CollectedMemory;
 pub use module::Module;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,

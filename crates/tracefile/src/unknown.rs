@@ -58,3 +58,32 @@ impl VariableNumber {
         self.0 < FIRST + MASKS
     }
 }
+
+/// The registers that a frame's masks say are not known, by their places in the register block.
+#[derive(Default)]
+pub(crate) struct UnknownRegisters(Vec<u64>);
+
+impl UnknownRegisters {
+    /// Takes a variable of the frame, which may be a mask.
+    pub(crate) fn add(&mut self, number: VariableNumber, value: i64) {
+        if !number.tells_unknown_registers() {
+            return;
+        }
+        let mask = number.0.abs_diff(FIRST) as usize;
+        if self.0.len() <= mask {
+            self.0.resize(mask + 1, 0);
+        }
+        if let Some(bits) = self.0.get_mut(mask) {
+            *bits |= value.cast_unsigned();
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn contains(&self, place: usize) -> bool {
+        let mask = self.0.get(place / MASK_BITS);
+        mask.is_some_and(|bits| bits >> (place % MASK_BITS) & 1 == 1)
+    }
+}

@@ -1,8 +1,84 @@
 //! Files with very many of something: what looks for each of them among all others would not come to an end here.
 
+mod support;
+
 use std::fmt::Write as _;
 
-use tracewire_tracefile::{Description, LayoutError, RegisterLayout};
+use support::frame;
+use tracewire_tracefile::check::{self, Fault};
+use tracewire_tracefile::{
+    Address, ByteOrder, Description, FrameEncoder, FrameNumber, LayoutError, RegisterLayout,
+    TraceFile, TracepointNumber, VariableNumber,
+};
+
+fn read(description: &str, frames: &[u8]) -> TraceFile {
+    let description = Description::parse(description.as_bytes().to_vec());
+    TraceFile::in_memory(&description, &[frames]).unwrap()
+}
+
+fn faults(file: &TraceFile) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    check::check(file, &|_| Ok(()), &mut |finding| faults.push(finding.fault));
+    faults
+}
+
+fn one_frame(build: impl FnOnce(&mut FrameEncoder<'_>), block: u32) -> Vec<u8> {
+    frame(ByteOrder::Little, build, block)
+}
+
+#[test]
+fn each_frame_finds_its_tracepoint() {
+    const MANY: u16 = 32_000;
+    let mut description = String::from("R 8\nstatus 0;tstop::0\n");
+    let mut frames = Vec::new();
+    for number in 1..=MANY {
+        writeln!(
+            description,
+            "tp T{number:x}:{:x}:E:2:0",
+            0x1000 + u64::from(number)
+        )
+        .unwrap();
+        for _ in 0..4 {
+            let mut frame = one_frame(|f| f.variable(VariableNumber(1), 1), 8);
+            frame[..2].copy_from_slice(&number.to_le_bytes());
+            frames.extend(frame);
+        }
+    }
+    let file = read(&description, &frames);
+    assert_eq!(faults(&file), []);
+    let number = TracepointNumber(i32::from(MANY));
+    assert_eq!(
+        file.tracepoint_address(number),
+        Some(Address(0x1000 + u64::from(MANY)))
+    );
+    assert!(
+        file.frames()
+            .all(|frame| frame.is_step().is_none() && frame.program_counter().is_none())
+    );
+}
+
+#[test]
+fn a_tracepoint_of_many_locations_tells_hits_from_steps() {
+    let mut description = String::from(
+        "R 8\nstatus 0;tstop::0\ntdesc <target><architecture>i386</architecture>\n\
+         tdesc <reg name='pc' bitsize='64'/></target>\n",
+    );
+    let mut frames = Vec::new();
+    for address in (0..40_000u64).map(|index| 0x1000 + 2 * index) {
+        writeln!(description, "tp T1:{address:x}:E:1:0").unwrap();
+        for at in [address, address + 1] {
+            let registers = |f: &mut FrameEncoder<'_>| f.registers(&at.to_le_bytes()).unwrap();
+            frames.extend(one_frame(registers, 8));
+        }
+    }
+    let file = read(&description, &frames);
+    assert_eq!(faults(&file), []);
+    assert!(
+        file.frames()
+            .all(|frame| frame.is_step() == Some(frame.number().0 % 2 == 1))
+    );
+    assert_eq!(file.tracepoint_address(TracepointNumber(1)), None);
+}
 
 #[test]
 fn a_variable_that_is_defined_again_keeps_its_place() {
@@ -19,6 +95,63 @@ fn a_variable_that_is_defined_again_keeps_its_place() {
         one.number.0 as usize == at && one.name == "b"
     };
     assert!(variables.iter().enumerate().all(good));
+}
+
+#[test]
+fn memory_in_many_pieces_is_read_in_one() {
+    const MANY: usize = 150_000;
+    let description = format!(
+        "R 8\nstatus 0;tstop::0\ntp T1:10:E:0:0\ntp A1:10:M-1,1000,{MANY:x}M-1,1000,{:x}\n",
+        MANY + 1
+    );
+    let memory: Vec<u8> = (0..MANY).map(|index| index as u8).collect();
+    let pieces = |f: &mut FrameEncoder<'_>| {
+        for (index, byte) in memory.iter().enumerate() {
+            f.memory(Address(0x1000 + index as u64), &[*byte]);
+        }
+    };
+    let file = read(&description, &one_frame(pieces, 8));
+    let found = faults(&file);
+    let [Fault::NotCollected(wanted)] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(
+        wanted.to_string(),
+        format!("memory of {} bytes at 0x1000", MANY + 1)
+    );
+    let frame = file.frame(FrameNumber(0)).unwrap();
+    assert_eq!(frame.memory(Address(0x1000), MANY), Some(memory));
+}
+
+#[test]
+fn registers_that_are_not_known_are_told_by_all_masks_together() {
+    const REGISTERS: u32 = 6_000;
+    let mut description =
+        format!("R {REGISTERS:x}\nstatus 0;tstop::0\ntp T1:10:E:0:0\ntdesc <target>\n");
+    for number in 0..REGISTERS {
+        writeln!(description, "tdesc <reg name='{number}' bitsize='8'/>").unwrap();
+    }
+    description += "tdesc </target>\n";
+    let masks = |f: &mut FrameEncoder<'_>| {
+        f.registers(&vec![7; REGISTERS as usize]).unwrap();
+        for mask in 0..200_000 {
+            f.variable(VariableNumber(i32::MIN), 1 << (mask % 3));
+            f.variable(VariableNumber(i32::MIN + 2), i64::MIN);
+        }
+    };
+    let file = read(&description, &one_frame(masks, REGISTERS));
+    let frame = file.frame(FrameNumber(0)).unwrap();
+    let unknown = [0, 1, 2, 191];
+    let known = frame.known_register_block().unwrap();
+    let places = known.iter().enumerate().filter(|(_, byte)| byte.is_none());
+    assert_eq!(places.map(|(at, _)| at).collect::<Vec<_>>(), unknown);
+    let registers = frame
+        .registers()
+        .enumerate()
+        .filter(|(_, (_, bytes))| bytes.is_none());
+    assert_eq!(registers.map(|(at, _)| at).collect::<Vec<_>>(), unknown);
+    assert_eq!(frame.register_value_named("191"), None);
+    assert_eq!(frame.register_value_named("190"), Some(7));
 }
 
 /// The XML library compares each attribute of an element with all others.

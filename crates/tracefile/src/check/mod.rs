@@ -5,16 +5,18 @@
 
 mod fault;
 
+use std::cell::OnceCell;
 use std::fmt;
 
 pub use fault::{Fault, Wanted};
 
-use crate::definition::{Action, TracepointDefinition};
+use crate::definition::Action;
 use crate::description::MAX_LINE;
 use crate::encode::MAX_TRACEPOINT_NUMBER;
 use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
 use crate::index::Ending;
+use crate::memory::CollectedMemory;
 use crate::number::{Address, FrameNumber};
 use crate::registers::RegisterLayout;
 use crate::status::Status;
@@ -294,27 +296,29 @@ fn check_frame(file: &TraceFile, frame: &Frame<'_>, report: &mut dyn FnMut(usize
     if let Some(address) = disagreement(frame) {
         report(0, Fault::Disagreement(address));
     }
-    let defined = |definition: &&TracepointDefinition| definition.number == number;
-    let definitions = file
-        .description()
-        .tracepoints()
-        .iter()
-        .map(|one| &one.definition);
-    let mut definitions = definitions.filter(defined).peekable();
-    if definitions.peek().is_none() {
+    let Some(locations) = file.locations(number) else {
         report(0, Fault::Undefined(number));
         return;
-    }
+    };
     let at = frame.program_counter();
     let Some(step) = frame.is_step() else { return };
     // Of several locations it is the one where the thread stood; a step may be anywhere.
-    if let Some(definition) = definitions.find(|one| step || Some(one.address) == at) {
-        let actions = if step {
-            &definition.step_actions
-        } else {
-            &definition.actions
-        };
-        for wanted in actions.iter().filter_map(|action| missing(frame, action)) {
+    let place = match step {
+        true => Some(locations.first()),
+        false => at.and_then(|at| locations.at(at)),
+    };
+    let tracepoints = file.description().tracepoints();
+    let Some(tracepoint) = place.and_then(|place| tracepoints.get(place)) else {
+        return;
+    };
+    let definition = &tracepoint.definition;
+    let actions = match step {
+        true => &definition.step_actions,
+        false => &definition.actions,
+    };
+    let memory = OnceCell::new();
+    for action in actions {
+        if let Some(wanted) = missing(frame, &memory, action) {
             report(0, Fault::NotCollected(wanted));
         }
     }
@@ -343,7 +347,11 @@ fn disagreement(frame: &Frame<'_>) -> Option<Address> {
 }
 
 /// What of an action is not in the frame. An expression may collect anything or nothing.
-fn missing(frame: &Frame<'_>, action: &Action) -> Option<Wanted> {
+fn missing<'f>(
+    frame: &Frame<'f>,
+    memory: &OnceCell<CollectedMemory<'f>>,
+    action: &Action,
+) -> Option<Wanted> {
     match action {
         Action::Registers(mask) => {
             (!mask.is_empty() && frame.register_block().is_none()).then_some(Wanted::Registers)
@@ -358,9 +366,9 @@ fn missing(frame: &Frame<'_>, action: &Action) -> Option<Wanted> {
                 None => 0,
             };
             let address = Address(base.wrapping_add(*offset));
-            let length_here = usize::try_from(*length).ok();
-            let there = length_here.is_some_and(|length| frame.memory(address, length).is_some());
-            (!there).then_some(Wanted::Memory(address, *length))
+            let memory = memory.get_or_init(|| frame.collected_memory());
+            let missing = memory.missing(address, *length);
+            missing.map(|_| Wanted::Memory(address, *length))
         }
         Action::StaticData => {
             let there = frame

@@ -1,5 +1,6 @@
 //! A trace file, opened for reading.
 
+mod locations;
 mod open;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use crate::index::{Ending, FrameIndex};
 use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
 use crate::registers::{RegisterLayout, StandardRegisters};
 
+pub(crate) use locations::Locations;
 pub(crate) use open::{Bytes, map};
 pub use open::{MAX_DESCRIPTION, OpenError};
 
@@ -30,8 +32,7 @@ pub struct TraceFile {
     index: FrameIndex,
     frames_start: u64,
     ending: Ending,
-    /// The address of each tracepoint that has one; none for those that have several.
-    addresses: HashMap<TracepointNumber, Option<Address>>,
+    locations: HashMap<TracepointNumber, Locations>,
     clock: StandardVariables,
     latest: Arc<AtomicU64>,
 }
@@ -191,6 +192,22 @@ impl TraceFile {
     /// The tracepoint's address, when it has just one.
     #[must_use]
     pub fn tracepoint_address(&self, number: TracepointNumber) -> Option<Address> {
-        self.addresses.get(&number).copied().flatten()
+        self.locations(number)?.only_address()
+    }
+
+    /// Where the tracepoint is; none for one that is not defined.
+    pub(crate) fn locations(&self, number: TracepointNumber) -> Option<&Locations> {
+        self.locations.get(&number)
+    }
+
+    /// Which bits of an address count: all 64, but 32 on a machine whose program counter has that many. GDB extends
+    /// MIPS's with their sign, and what an expression computes may have more.
+    #[must_use]
+    pub fn address_mask(&self) -> u64 {
+        let counter = self.layout().and_then(RegisterLayout::program_counter);
+        match counter {
+            Some(counter) if counter.bits == 32 => u64::from(u32::MAX),
+            _ => u64::MAX,
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! Opening: from bytes to a description, a byte order and the places of the frames.
 
-use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Deref;
@@ -8,7 +7,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{StandardVariables, TraceFile};
+use super::{Locations, StandardVariables, TraceFile};
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
@@ -177,14 +176,7 @@ impl TraceFile {
             Some(Ok(layout)) => (Some(layout), None),
             Some(Err(error)) => (None, Some(error)),
         };
-        let mut addresses = HashMap::new();
-        for tracepoint in description.tracepoints() {
-            let definition = &tracepoint.definition;
-            addresses
-                .entry(definition.number)
-                .and_modify(|address| *address = None)
-                .or_insert(Some(definition.address));
-        }
+        let locations = Locations::of(description.tracepoints());
         let cached = cache.and_then(|(cache, key)| {
             let unindexed = Unindexed {
                 bytes: &bytes,
@@ -200,7 +192,13 @@ impl TraceFile {
         } = match cached {
             Some(frames) => frames,
             None if closed.is_none() => WalkedFrames::none(layout.as_ref()),
-            None => FrameIndex::build(&bytes, frames_start, layout.as_ref(), &addresses),
+            None => {
+                let known = locations
+                    .iter()
+                    .map(|(number, locations)| (*number, locations.only_address()))
+                    .collect();
+                FrameIndex::build(&bytes, frames_start, layout.as_ref(), &known)
+            }
         };
         let variable = |name: &str| {
             let named = description
@@ -227,7 +225,7 @@ impl TraceFile {
             index,
             frames_start: frames_start as u64,
             ending,
-            addresses,
+            locations,
             clock,
             latest: Arc::default(),
         };

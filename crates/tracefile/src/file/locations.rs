@@ -1,0 +1,62 @@
+//! Where the tracepoints are.
+
+use std::collections::HashMap;
+
+use crate::number::{Address, TracepointNumber};
+use crate::table::Tracepoint;
+
+/// The locations of one tracepoint: its addresses, each with its place among the description's tracepoints.
+#[derive(Debug, Default)]
+pub(crate) struct Locations {
+    /// By address, rising.
+    by_address: Vec<(Address, usize)>,
+    /// The place of the one that the description tells first.
+    first: usize,
+    steps: bool,
+}
+
+impl Locations {
+    /// The locations of every tracepoint.
+    pub(super) fn of(tracepoints: &[Tracepoint]) -> HashMap<TracepointNumber, Self> {
+        let mut all: HashMap<TracepointNumber, Self> = HashMap::new();
+        for (place, tracepoint) in tracepoints.iter().enumerate() {
+            let definition = &tracepoint.definition;
+            let locations = all.entry(definition.number).or_insert_with(|| Self {
+                first: place,
+                ..Self::default()
+            });
+            locations.by_address.push((definition.address, place));
+            locations.steps |= definition.step_count > 0;
+        }
+        for locations in all.values_mut() {
+            locations.by_address.sort_unstable();
+        }
+        all
+    }
+
+    /// Whether any of them has `while-stepping`.
+    pub(crate) const fn steps(&self) -> bool {
+        self.steps
+    }
+
+    /// The address, when there is just one.
+    pub(crate) fn only_address(&self) -> Option<Address> {
+        match self.by_address[..] {
+            [(address, _)] => Some(address),
+            _ => None,
+        }
+    }
+
+    /// The place of the location at this address.
+    pub(crate) fn at(&self, address: Address) -> Option<usize> {
+        let found = self
+            .by_address
+            .binary_search_by_key(&address, |(address, _)| *address);
+        self.by_address.get(found.ok()?).map(|(_, place)| *place)
+    }
+
+    /// The place of the location that the description tells first.
+    pub(crate) const fn first(&self) -> usize {
+        self.first
+    }
+}
