@@ -147,6 +147,11 @@ pub enum Fault {
     /// An expression of the tracepoint's actions collects something that is not there.
     #[error("{0} should have been collected by an expression, and could not be read or is lost")]
     NotCollected(Wanted),
+    /// So much was run that what is left of the frames is not looked at so closely.
+    #[error(
+        "running the expressions on all frames takes too long: from here on nobody has looked for what they should have collected"
+    )]
+    NotRun,
 }
 
 /// What an expression is there for.

@@ -2,49 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tracewire_agent_expr::{Evaluation, Opcode, Verified, instructions, verify};
+use tracewire_agent_expr::{Evaluation, verify};
 use tracewire_tracefile::check::Place;
 use tracewire_tracefile::{
     Action, Address, Block, Frame, StatusFields, StopReason, TraceFile, TracepointDefinition,
     TracepointNumber, VariableNumber,
 };
 
-use crate::expression::{Outcome, Rerun};
+use crate::expression::{Budget, Outcome, Program, Rerun};
 use crate::fault::{Fault, Finding};
-use crate::memory::Coverage;
-
-/// Of a tracepoint whose expressions loop or are long, so many frames are looked at: a file must not cost hours.
-const COSTLY_FRAMES: u64 = 1000;
-
-/// From how many bytes of expressions on a tracepoint is costly.
-const COSTLY_BYTES: usize = 1 << 12;
 
 /// In a frame of more memory than this, in bytes of blocks, expressions are not run.
 const MAX_FRAME: usize = 1 << 20;
 
 /// How many variables without a definition are told apart.
 const MAX_UNDEFINED: usize = 1000;
-
-/// An expression that can be run.
-struct Program {
-    verified: Verified,
-    /// No jump in it.
-    straight: bool,
-}
-
-impl Program {
-    /// None where no target can run it.
-    fn new(code: &[u8]) -> Option<Self> {
-        let jumps = |opcode| matches!(opcode, Opcode::Goto | Opcode::IfGoto);
-        let verified = verify(code).ok()?;
-        Some(Self {
-            straight: !instructions(verified.code())
-                .flatten()
-                .any(|instruction| jumps(instruction.opcode)),
-            verified,
-        })
-    }
-}
 
 /// What was run when a frame was made.
 struct Programs {
@@ -70,10 +42,8 @@ struct Plan {
     same_steps: bool,
     /// Hits and steps alike collect registers.
     always_registers: bool,
-    costly: bool,
     hits: u64,
     steps: u64,
-    frames: u64,
 }
 
 /// Looks at every frame, in the file's order.
@@ -81,7 +51,8 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     let mut plans = plans(file);
     let changing = changing_variables(file);
     let is_set = |number: u16| changing.contains(&number);
-    let mask = address_mask(file);
+    let mut budget = Budget::new(file.as_bytes().len() as u64);
+    let mut within_budget = true;
     let status = file.description().status().map(|status| &status.fields);
     let mut undefined = HashSet::new();
     let defined: HashSet<_> = file
@@ -91,9 +62,7 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
         .map(|variable| variable.number)
         .collect();
     let last = file.frame_count().saturating_sub(1);
-    let mut coverage = Coverage::default();
     let mut evaluation = Evaluation::new();
-    let mut set = Vec::new();
     for frame in file.frames() {
         let mut report = |place: usize, fault| {
             let offset = frame.offset() + 6 + place as u64;
@@ -109,42 +78,32 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
         let Some(plan) = plans.get_mut(&frame.tracepoint()) else {
             continue;
         };
-        plan.frames += 1;
         let Some(programs) = plan.place(&frame, &mut |fault| report(0, fault)) else {
             continue;
         };
         let ended_by_error = frame.number().0 == last
             && status.is_some_and(|status| status.stop_reason == Some(StopReason::Error));
         let nothing = programs.condition.is_none() && programs.actions.is_empty();
-        if nothing || frame.data().len() > MAX_FRAME || ended_by_error {
+        if nothing || frame.data().len() > MAX_FRAME || ended_by_error || !within_budget {
             continue;
         }
-        coverage.fill(&frame, mask);
-        set.clear();
-        let mut rerun = Rerun {
-            frame: &frame,
-            coverage: &coverage,
-            mask,
-            is_set: &is_set,
-            set: std::mem::take(&mut set),
-        };
+        let mut rerun = Rerun::new(&frame, &is_set, &mut budget);
         let mut run = |program: &Program| {
-            let Program { verified, straight } = program;
-            rerun.run(&mut evaluation, verified, *straight, &mut |wanted| {
+            rerun.run(&mut evaluation, program, &mut |wanted| {
                 report(0, Fault::NotCollected(wanted));
             })
         };
         let condition = programs.condition.as_ref().map(&mut run);
-        for action in &programs.actions {
-            // The target ends a frame there.
-            if matches!(run(action), Outcome::Failed) {
-                break;
-            }
-        }
+        // The target ends a frame at one that fails.
+        let ends = |outcome: &Outcome| matches!(outcome, Outcome::Failed | Outcome::TooLong);
+        let last = programs.actions.iter().map(run).find(ends);
         if matches!(condition, Some(Outcome::Done(Some(0)))) {
             report(0, Fault::ConditionFalse(frame.tracepoint()));
         }
-        set = rerun.set;
+        if [condition, last].contains(&Some(Outcome::TooLong)) {
+            within_budget = false;
+            report(0, Fault::NotRun);
+        }
     }
     check_counts(&plans, status, report);
 }
@@ -166,7 +125,6 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
         plan.same_steps &= first == definition.step_actions;
         plan.always_registers &=
             asks_for_registers(&definition.actions) && asks_for_registers(&definition.step_actions);
-        plan.costly |= is_costly(definition);
         plan.locations.push(Location {
             address: definition.address,
             hits_told: tracepoint.usage.map(|usage| usage.hits),
@@ -206,12 +164,6 @@ fn every_expression(definition: &TracepointDefinition) -> impl Iterator<Item = &
         .chain(&definition.condition)
 }
 
-fn is_costly(definition: &TracepointDefinition) -> bool {
-    every_expression(definition).map(Vec::len).sum::<usize>() > COSTLY_BYTES
-        || every_expression(definition)
-            .any(|code| verify(code).is_ok_and(|verified| verified.has_loops()))
-}
-
 /// Those that can be run. If one cannot, the target would have stopped there, and nothing is known of the rest.
 fn programs(actions: &[Action]) -> Vec<Program> {
     expressions(actions)
@@ -239,15 +191,6 @@ fn changing_variables(file: &TraceFile) -> HashSet<u16> {
     builtin.chain(set).collect()
 }
 
-/// Which bits of an address count: as many as the program counter has.
-fn address_mask(file: &TraceFile) -> u64 {
-    let counter = file.layout().and_then(|layout| layout.program_counter());
-    match counter.map(|register| register.bits) {
-        Some(bits @ 1..64) => (1 << bits) - 1,
-        _ => u64::MAX,
-    }
-}
-
 impl Plan {
     /// Which expressions were run for this frame; none where that cannot be told.
     fn place(&mut self, frame: &Frame<'_>, report: &mut dyn FnMut(Fault)) -> Option<&Programs> {
@@ -265,13 +208,9 @@ impl Plan {
         let location = self
             .locations
             .binary_search_by_key(&at, |location| location.address);
-        let too_many = self.costly && self.frames > COSTLY_FRAMES;
         if step {
             self.steps += 1;
-            let location = self
-                .locations
-                .first()
-                .filter(|_| self.same_steps && !too_many)?;
+            let location = self.locations.first().filter(|_| self.same_steps)?;
             return Some(&location.at_step);
         }
         self.hits += 1;
@@ -286,7 +225,7 @@ impl Plan {
             return None;
         };
         location.hits += 1;
-        (!too_many).then_some(&location.at_hit)
+        Some(&location.at_hit)
     }
 }
 

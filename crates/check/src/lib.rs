@@ -17,8 +17,8 @@
 //! should know: a value that could not be read at the time, a clock that was set back, what GDB will refuse.
 //!
 //! One pass for structure and one for meaning, one frame in memory at a time, at most [`LISTED`] findings of a kind kept. A
-//! file cannot make it take hours: expressions that loop, or many of them, are run on the first thousand frames of
-//! their tracepoint only.
+//! file cannot make it take hours: when running expressions has taken as many steps as a file of its size may cost, no more
+//! are run, and a warning says from which frame on.
 //!
 //! ```
 //! use tracewire_check::{Severity, check};
@@ -44,7 +44,6 @@ mod description;
 mod expression;
 mod fault;
 mod frames;
-mod memory;
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
