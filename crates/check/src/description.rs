@@ -5,13 +5,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tracewire_agent_expr::verify;
 use tracewire_tracefile::check::Place;
 use tracewire_tracefile::{
-    Action, Piece, PieceContent, RegisterNumber, StatusFields, TraceFile, TracepointNumber,
+    Action, Piece, PieceContent, RegisterNumber, Status, StatusFields, TraceFile, TracepointNumber,
     VariableDefinition, VariableNumber,
 };
 
 use crate::fault::{ExpressionRole, Fault, Finding};
 
-/// Reports in the order of the lines.
+/// Reports what each line says, then what the status line says.
 pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     let defined: HashSet<_> = file
         .description()
@@ -20,6 +20,8 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
         .map(|variable| variable.number)
         .collect();
     let mut names: HashMap<String, VariableNumber> = HashMap::new();
+    // Of several status lines the last counts.
+    let mut status_line = None;
     for line in file.description().lines() {
         let mut report = |fault| {
             report(Finding {
@@ -50,13 +52,15 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
                     });
                 }
             }
-            b"status" => {
-                if let Some(status) = file.description().status() {
-                    check_status(file, &status.fields, &mut report);
-                }
-            }
+            b"status" if Status::parse(rest).is_ok() => status_line = Some(line.number),
             _ => {}
         }
+    }
+    if let (Some(line), Some(status)) = (status_line, file.description().status()) {
+        let place = Place::Line(line);
+        check_status(file, &status.fields, &mut |fault| {
+            report(Finding { place, fault });
+        });
     }
 }
 

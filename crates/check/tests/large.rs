@@ -99,3 +99,21 @@ fn an_expression_that_asks_for_much_looks_for_it_once() {
         assert_eq!(findings(&report(&lines, &bytes)), [""; 0]);
     }
 }
+
+#[test]
+fn the_last_status_line_counts_and_is_held_against_the_frames_once() {
+    let mut lines = String::from("R 4\ntp T1:10:E:0:0\n");
+    lines += &"status 0;tfree:1;tsize:1000\n".repeat(20_000);
+    lines += "status 9\n";
+    let frames = frame(1, |_| {}).repeat(20_000);
+    let found = findings(&report(&lines, &frames));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert_eq!(
+        found[0],
+        "line 20003: the status line tells 4095 bytes of the buffer used; the frames take 120000"
+    );
+    assert!(
+        found[1].starts_with("line 20004: expected 1 (running)"),
+        "{found:#?}"
+    );
+}
