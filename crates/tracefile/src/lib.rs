@@ -109,8 +109,8 @@ mod piece;
 pub mod registers;
 pub mod repair;
 mod seal;
-#[cfg(target_os = "linux")]
 mod served;
+#[cfg(target_os = "linux")]
 mod spool;
 mod status;
 mod table;
@@ -144,8 +144,8 @@ pub use registers::{
     X86Registers,
 };
 pub use seal::SealError;
-#[cfg(target_os = "linux")]
 pub use served::Served;
+#[cfg(target_os = "linux")]
 pub use spool::Spool;
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Tracepoint};

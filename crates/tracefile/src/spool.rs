@@ -14,7 +14,7 @@
 //! - What follows the last frame is zero, which is the end marker. A frame's number is stored last: until
 //!   then the frame reads as the end.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -24,7 +24,7 @@ use std::sync::atomic::{Ordering, fence};
 use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, posix_fallocate, renameat2};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, posix_fallocate};
 use nix::unistd::linkat;
 
 use crate::checksum::Checksum;
@@ -298,7 +298,7 @@ impl Spool {
                 )
                 .map_err(io::Error::from)
             })
-            .and_then(|()| replace(path, &temporary));
+            .and_then(|()| put_in_place(&temporary, path));
         if named.is_err() {
             // It is there only if the renaming has failed.
             let _ = fs::remove_file(&temporary);
@@ -340,27 +340,6 @@ impl Spool {
         self.file
             .write_all_at(line.as_bytes(), self.end + END_MARKER.len() as u64)
     }
-}
-
-/// Gives a file the name of another, which goes.
-///
-/// The two are exchanged, for a file system may first write all of one that is renamed over another (ext4 does). And a large
-/// file takes long to be removed, which happens when nobody holds it any more: not before the caller goes on.
-fn replace(path: &Path, by: &Path) -> io::Result<()> {
-    let is_file = fs::symlink_metadata(path).is_ok_and(|known| known.is_file());
-    if !is_file || renameat2(AT_FDCWD, by, AT_FDCWD, path, RenameFlags::RENAME_EXCHANGE).is_err() {
-        return fs::rename(by, path);
-    }
-    let replaced = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlag::O_PATH.bits())
-        .open(by);
-    fs::remove_file(by)?;
-    if let Ok(replaced) = replaced {
-        // Without a thread it is removed here.
-        let _ = std::thread::Builder::new().spawn(move || drop(replaced));
-    }
-    Ok(())
 }
 
 /// A spool that is not finished stays where it is, as a good file.

@@ -168,20 +168,37 @@ fn place(written: io::Result<()>, temporary: &Path, path: &Path) -> Result<(), W
 /// two files change places where they can, and the old one is removed then.
 pub(crate) fn put_in_place(new: &Path, path: &Path) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    if fs::symlink_metadata(path).is_ok_and(|old| old.is_file())
-        && nix::fcntl::renameat2(
-            nix::fcntl::AT_FDCWD,
-            new,
-            nix::fcntl::AT_FDCWD,
-            path,
-            nix::fcntl::RenameFlags::RENAME_EXCHANGE,
-        )
-        .is_ok()
-    {
-        remove(new);
+    if fs::symlink_metadata(path).is_ok_and(|old| old.is_file()) && exchange(new, path).is_ok() {
+        remove_in_the_background(new);
         return Ok(());
     }
     fs::rename(new, path)
+}
+
+/// Gives each of two files the other's name.
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+    renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)?;
+    Ok(())
+}
+
+/// Removes a file. A large one takes long to be freed, which happens when nobody holds it any more: not before the caller goes
+/// on.
+#[cfg(target_os = "linux")]
+fn remove_in_the_background(path: &Path) {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let held = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_PATH.bits())
+        .open(path);
+    remove(path);
+    if let Ok(held) = held {
+        // Without a thread it is freed here.
+        let _ = std::thread::Builder::new().spawn(move || drop(held));
+    }
 }
 
 /// Nothing more can be done about a file that cannot be removed.

@@ -441,3 +441,31 @@ fn a_writer_leaves_what_was_there_until_it_is_done() {
     let error = TraceFileWriter::create(folder.path().join("no/a.tf"), &description).unwrap_err();
     assert!(error.to_string().starts_with("cannot create "), "{error}");
 }
+
+/// Whoever has the older file open goes on reading that.
+#[test]
+fn a_writer_that_is_done_takes_the_place_of_what_was_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tf");
+    let description = description(X86Registers::Core, 1);
+    let number = |number| {
+        let value = |f: &mut FrameEncoder<'_>| f.variable(VariableNumber(1), number);
+        let mut writer = TraceFileWriter::create(&path, &description).unwrap();
+        writer
+            .append(&frame(ByteOrder::Little, value, 276))
+            .unwrap();
+        writer.finish().unwrap();
+        TraceFile::open(&path).unwrap()
+    };
+    let told = |file: &TraceFile| {
+        file.frames()
+            .find_map(|frame| frame.variable(VariableNumber(1)))
+    };
+    let (older, newer) = (number(1), number(2));
+    assert_eq!((told(&older), told(&newer)), (Some(1), Some(2)));
+    let names = std::fs::read_dir(folder.path()).unwrap();
+    assert_eq!(
+        names.map(|entry| entry.unwrap().path()).collect::<Vec<_>>(),
+        [path]
+    );
+}
