@@ -145,10 +145,7 @@ fn check_register(
 
 fn check_status(file: &TraceFile, fields: &StatusFields, report: &mut dyn FnMut(Fault)) {
     if let (Some(free), Some(size)) = (fields.buffer_free, fields.buffer_size) {
-        let frames: u64 = file
-            .frames()
-            .map(|frame| frame.data().len() as u64 + 6)
-            .sum();
+        let frames: u64 = file.frames().map(|frame| frame.bytes().len() as u64).sum();
         match size.checked_sub(free) {
             None => report(Fault::BufferFree { free, size }),
             Some(used) if used < frames && !fields.running => {

@@ -65,7 +65,7 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     let mut evaluation = Evaluation::new();
     for frame in file.frames() {
         let mut report = |place: usize, fault| {
-            let offset = frame.offset() + 6 + place as u64;
+            let offset = frame.data_offset() + place as u64;
             report(Finding {
                 place: Place::Frame(frame.number(), offset),
                 fault,

@@ -97,7 +97,7 @@ fn every_value_that_is_lost_is_named_with_its_address() {
                 Block::Registers(_) => "the registers should have been collected".to_owned(),
                 Block::Variable { number, .. } => {
                     format!("warning: frame {}", frame.number())
-                        + &format!(", offset {}: variable {number} should", frame.offset() + 6)
+                        + &format!(", offset {}: variable {number} should", frame.data_offset())
                 }
                 Block::Memory { address, bytes } => {
                     let others = frame
@@ -465,7 +465,7 @@ fn a_frame_that_its_condition_rules_out_is_told() {
         }));
         let told = format!(
             "warning: frame {hit}, offset {}: the condition of tracepoint 2 is false of what the frame holds: a value changed during the hit, or is damaged",
-            frame.offset() + 6
+            frame.data_offset()
         );
         assert_eq!(found, [told]);
     }

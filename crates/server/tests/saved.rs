@@ -227,10 +227,7 @@ fn modules_that_the_file_tells_of_are_where_they_were() {
         let mut writer =
             TraceFileWriter::create(&path, &Description::build(&parts).unwrap()).unwrap();
         for frame in original.frames() {
-            let from = usize::try_from(frame.offset()).unwrap();
-            writer
-                .append(&original.as_bytes()[from..][..6 + frame.data().len()])
-                .unwrap();
+            writer.append(frame.bytes()).unwrap();
         }
         writer.finish().unwrap();
         SavedTrace::new(TraceFile::open(&path).unwrap())

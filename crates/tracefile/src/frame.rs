@@ -1,6 +1,7 @@
 //! One trace frame: what one hit, or one step of `while-stepping`, saw.
 
 use crate::architecture::ByteOrder;
+use crate::encode::FRAME_HEADER;
 use crate::file::{Locations, TraceFile};
 use crate::memory::CollectedMemory;
 use crate::number::{
@@ -162,6 +163,22 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub const fn data(&self) -> &'a [u8] {
         self.data
+    }
+
+    /// Where in the file its blocks start.
+    #[must_use]
+    pub const fn data_offset(&self) -> u64 {
+        self.offset + FRAME_HEADER as u64
+    }
+
+    /// The frame as it stands in the file: its tracepoint number, its size and its blocks.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let bytes = self.file.as_bytes().get(start..);
+        bytes
+            .and_then(|bytes| bytes.get(..FRAME_HEADER + self.data.len()))
+            .unwrap_or_default()
     }
 
     /// The byte order of registers and memory.

@@ -97,7 +97,7 @@ fn verify(original: &TraceFile, damaged: &[u8], touched: &dyn Fn(u64, u64) -> bo
     assert_eq!(file.frame_count(), repair.frames);
     let mut saved = file.frames().map(|frame| frame.data().to_vec());
     for frame in original.frames() {
-        let end = frame.offset() + 6 + frame.data().len() as u64;
+        let end = frame.offset() + frame.bytes().len() as u64;
         if !touched(frame.offset(), end) {
             let found = saved.any(|data| data == frame.data());
             assert!(

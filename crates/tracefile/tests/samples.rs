@@ -45,7 +45,11 @@ fn reading_and_writing_gives_the_same_bytes() {
         let copy = folder.path().join(name);
         let mut writer = TraceFileWriter::create(&copy, file.description()).unwrap();
         for frame in file.frames() {
-            writer.append(&encode(&frame, format)).unwrap();
+            let again = encode(&frame, format);
+            assert_eq!(frame.bytes(), again);
+            let start = frame.data_offset() as usize;
+            assert_eq!(&original[start..start + frame.data().len()], frame.data());
+            writer.append(&again).unwrap();
         }
         writer.finish_unsealed().unwrap();
         let Ending::Marker {

@@ -145,7 +145,7 @@ impl<'a> SavedSession<'a> {
                     .filter(|frame| frame.program_counter().is_none_or(|pc| pc == address))
                     .fold(TracepointUsage::default(), |usage, frame| TracepointUsage {
                         hits: usage.hits + 1,
-                        bytes: usage.bytes.saturating_add(6 + frame.data().len() as u64),
+                        bytes: usage.bytes.saturating_add(frame.bytes().len() as u64),
                     })
             })),
             None => Reply::Error(Failure::text("There is no such tracepoint in this trace")),

@@ -85,7 +85,7 @@ pub fn check(
     let mut time = None;
     for frame in file.frames() {
         let mut report = |offset: usize, fault| {
-            let offset = frame.offset() + 6 + offset as u64;
+            let offset = frame.data_offset() + offset as u64;
             report(Finding {
                 place: Place::Frame(frame.number(), offset),
                 fault,

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::architecture::{Architecture, ByteOrder};
 use crate::checksum::Checksum;
 use crate::description::Description;
+use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex};
 use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
@@ -128,7 +129,7 @@ impl TraceFile {
         let size = self.shape.order.u32_at(&self.bytes, header + 2)?;
         let data = self
             .bytes
-            .get(header + 6..)?
+            .get(header + FRAME_HEADER..)?
             .get(..usize::try_from(size).ok()?)?;
         Some(Frame::new(self, number, tracepoint, offset, data))
     }
