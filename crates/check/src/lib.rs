@@ -120,8 +120,7 @@ pub fn check(file: &TraceFile) -> Report {
             report.findings.push(finding);
         }
     };
-    // Expressions are checked here, where the line is known.
-    tracewire_tracefile::check::check(file, &|_| Ok(()), &mut |finding| {
+    tracewire_tracefile::check::check(file, &mut |finding| {
         take(Finding {
             place: finding.place,
             fault: Fault::File(finding.fault),

@@ -50,7 +50,7 @@ fn seed() -> u64 {
 fn whole_frames(file: &Path, tracepoints: i32) -> Vec<usize> {
     let file = TraceFile::open(file).unwrap();
     let mut errors = Vec::new();
-    check(&file, &|_| Ok(()), &mut |finding| {
+    check(&file, &mut |finding| {
         if finding.fault.severity() == Severity::Error {
             errors.push(finding);
         }

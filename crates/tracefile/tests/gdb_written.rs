@@ -287,7 +287,7 @@ fn what_gdb_saves_is_read_and_written_byte_for_byte() {
             "{name}"
         );
         let mut errors = Vec::new();
-        check(&file, &|_| Ok(()), &mut |finding| {
+        check(&file, &mut |finding| {
             if finding.fault.severity() == Severity::Error {
                 errors.push(finding);
             }

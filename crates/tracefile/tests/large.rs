@@ -18,7 +18,7 @@ fn read(description: &str, frames: &[u8]) -> TraceFile {
 
 fn faults(file: &TraceFile) -> Vec<Fault> {
     let mut faults = Vec::new();
-    check::check(file, &|_| Ok(()), &mut |finding| faults.push(finding.fault));
+    check::check(file, &mut |finding| faults.push(finding.fault));
     faults
 }
 

@@ -18,7 +18,7 @@ fn copy(name: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn findings(file: &TraceFile) -> Vec<check::Finding> {
     let mut findings = Vec::new();
-    check::check(file, &|_| Ok(()), &mut |finding| findings.push(finding));
+    check::check(file, &mut |finding| findings.push(finding));
     findings
 }
 

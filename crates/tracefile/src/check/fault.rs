@@ -79,16 +79,6 @@ pub enum Fault {
         "tracepoint {0} can have no frames: the format's numbers go to {MAX_TRACEPOINT_NUMBER}"
     )]
     TracepointNumber(TracepointNumber),
-    /// A tracepoint's bytecode is not good.
-    #[error("{what} of tracepoint {number}: {reason}")]
-    Expression {
-        /// Which tracepoint.
-        number: TracepointNumber,
-        /// The condition or an action.
-        what: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
     /// The file is cut inside its description.
     #[error("the file ends inside the description: expected an empty line, then frames")]
     CutInDescription,
@@ -185,7 +175,6 @@ impl Fault {
             | Self::StatusField(_)
             | Self::Layout(_)
             | Self::FrameCount { .. }
-            | Self::Expression { .. }
             | Self::CutInDescription
             | Self::NoEndMarker
             | Self::Cut { .. }

@@ -66,22 +66,19 @@ pub struct Finding {
     pub fault: Fault,
 }
 
-/// Looks for everything that is wrong with a file, and reports it in the file's order.
-///
-/// `verify` says what is wrong with the bytecode of an agent expression, which this crate does not know;
-/// `&|_| Ok(())` lets everything pass.
-pub fn check(
-    file: &TraceFile,
-    verify: &dyn Fn(&[u8]) -> Result<(), String>,
-    report: &mut dyn FnMut(Finding),
-) {
+/// Looks for everything that is wrong with a file, and reports first what its lines and counts say, one kind after the
+/// other, then what is wrong with each frame, in their order, and last how the file ends.
+pub fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     check_description(file, &mut |place, fault| report(Finding { place, fault }));
-    check_expressions(file, verify, &mut |fault| {
-        report(Finding {
-            place: Place::File,
-            fault,
-        })
-    });
+    for tracepoint in file.description().tracepoints() {
+        let number = tracepoint.definition.number;
+        if number.0 > MAX_TRACEPOINT_NUMBER {
+            report(Finding {
+                place: Place::File,
+                fault: Fault::TracepointNumber(number),
+            });
+        }
+    }
     let mut time = None;
     for frame in file.frames() {
         let mut report = |offset: usize, fault| {
@@ -231,38 +228,6 @@ fn shown(word: &[u8]) -> String {
     let text = word.get(..LONGEST).unwrap_or(word).escape_ascii();
     let rest = if word.len() > LONGEST { "…" } else { "" };
     format!("{text}{rest}")
-}
-
-fn check_expressions(
-    file: &TraceFile,
-    verify: &dyn Fn(&[u8]) -> Result<(), String>,
-    report: &mut dyn FnMut(Fault),
-) {
-    for tracepoint in file.description().tracepoints() {
-        let definition = &tracepoint.definition;
-        let number = definition.number;
-        if number.0 > MAX_TRACEPOINT_NUMBER {
-            report(Fault::TracepointNumber(number));
-        }
-        let condition = definition
-            .condition
-            .iter()
-            .map(|code| ("the condition", code));
-        let actions = definition.actions.iter().chain(&definition.step_actions);
-        let actions = actions.filter_map(|action| match action {
-            Action::Expression(code) => Some(("an action", code)),
-            _ => None,
-        });
-        for (what, code) in condition.chain(actions) {
-            if let Err(reason) = verify(code) {
-                report(Fault::Expression {
-                    number,
-                    what,
-                    reason,
-                });
-            }
-        }
-    }
 }
 
 fn check_frame(file: &TraceFile, frame: &Frame<'_>, report: &mut dyn FnMut(usize, Fault)) {
