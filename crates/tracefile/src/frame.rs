@@ -275,12 +275,6 @@ impl<'a> Frame<'a> {
         self.bytes_of(self.file.layout()?.by_number(number)?)
     }
 
-    /// The bytes of a register, in the target's order; none when it was not collected or is not known.
-    #[must_use]
-    pub fn register_named(&self, name: &str) -> Option<&'a [u8]> {
-        self.bytes_of(self.file.layout()?.by_name(name)?)
-    }
-
     /// A register as a number, zero-extended; none also for one wider than 64 bits.
     #[must_use]
     pub fn register_value(&self, number: RegisterNumber) -> Option<u64> {
@@ -290,7 +284,8 @@ impl<'a> Frame<'a> {
     /// A register as a number, zero-extended; none also for one wider than 64 bits.
     #[must_use]
     pub fn register_value_named(&self, name: &str) -> Option<u64> {
-        self.byte_order().unsigned(self.register_named(name)?)
+        let register = self.file.layout()?.by_name(name)?;
+        self.byte_order().unsigned(self.bytes_of(register)?)
     }
 
     /// Where the thread stood: the program counter in the register block where the layout is known, else the
@@ -364,7 +359,7 @@ impl<'a> Frame<'a> {
     /// becomes `None`. Where blocks overlap, the first one that holds the address serves as far as it
     /// reaches, as for GDB.
     ///
-    /// Addresses count as far as [`TraceFile::address_mask`] goes.
+    /// On a machine of 32 bits that many of an address count: GDB extends MIPS's with their sign.
     pub fn read_memory(&self, address: Address, bytes: &mut [Option<u8>]) {
         bytes.fill(None);
         let mask = self.file.address_mask();

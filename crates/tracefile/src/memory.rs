@@ -12,14 +12,14 @@ pub struct CollectedMemory<'a> {
     /// Which bits of an address count.
     mask: u64,
     /// Rising and apart.
-    pieces: Vec<Piece<'a>>,
-    /// The first and the last address of pieces that touch.
+    stretches: Vec<Stretch<'a>>,
+    /// The first and the last address of stretches that touch.
     ranges: Vec<(u64, u64)>,
 }
 
 /// Addresses of which the same block is the first that holds them.
 #[derive(Clone, Copy, Debug)]
-struct Piece<'a> {
+struct Stretch<'a> {
     first: u64,
     last: u64,
     /// The block's bytes from `first` on, those behind `last` among them.
@@ -36,27 +36,29 @@ impl<'a> CollectedMemory<'a> {
             };
             let number = whole.len();
             let last = first.saturating_add(behind).min(mask);
-            whole.push((first, number, Piece { first, last, bytes }));
+            whole.push((first, number, Stretch { first, last, bytes }));
             // What goes on at address 0.
             let skipped = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
             if let Some(bytes) = bytes.get(skipped..).filter(|bytes| !bytes.is_empty()) {
                 let last = bytes.len() as u64 - 1;
                 let first = 0;
-                whole.push((first, number, Piece { first, last, bytes }));
+                whole.push((first, number, Stretch { first, last, bytes }));
             }
         }
         whole.sort_unstable_by_key(|(first, number, _)| (*first, *number));
-        let pieces = apart(&whole);
+        let stretches = apart(&whole);
         let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for piece in &pieces {
+        for stretch in &stretches {
             match ranges.last_mut() {
-                Some((_, last)) if last.checked_add(1) == Some(piece.first) => *last = piece.last,
-                _ => ranges.push((piece.first, piece.last)),
+                Some((_, last)) if last.checked_add(1) == Some(stretch.first) => {
+                    *last = stretch.last
+                }
+                _ => ranges.push((stretch.first, stretch.last)),
             }
         }
         Self {
             mask,
-            pieces,
+            stretches,
             ranges,
         }
     }
@@ -67,22 +69,24 @@ impl<'a> CollectedMemory<'a> {
         let mut done = 0usize;
         while done < bytes.len() {
             let at = address.0.wrapping_add(done as u64) & self.mask;
-            let after = self.pieces.partition_point(|piece| piece.first <= at);
-            let piece = after
+            let after = self
+                .stretches
+                .partition_point(|stretch| stretch.first <= at);
+            let stretch = after
                 .checked_sub(1)
-                .and_then(|index| self.pieces.get(index))
-                .filter(|piece| at <= piece.last);
-            let passed = match piece {
-                Some(piece) => {
-                    let skipped = usize::try_from(at - piece.first).unwrap_or(usize::MAX);
-                    let found = piece.bytes.get(skipped..).unwrap_or_default();
+                .and_then(|index| self.stretches.get(index))
+                .filter(|stretch| at <= stretch.last);
+            let passed = match stretch {
+                Some(stretch) => {
+                    let skipped = usize::try_from(at - stretch.first).unwrap_or(usize::MAX);
+                    let found = stretch.bytes.get(skipped..).unwrap_or_default();
                     for (to, from) in bytes[done..].iter_mut().zip(found) {
                         *to = Some(*from);
                     }
                     found.len() as u64
                 }
                 None => {
-                    let next = self.pieces.get(after).or(self.pieces.first());
+                    let next = self.stretches.get(after).or(self.stretches.first());
                     let Some(next) = next else { return };
                     next.first.wrapping_sub(at) & self.mask
                 }
@@ -91,7 +95,7 @@ impl<'a> CollectedMemory<'a> {
         }
     }
 
-    /// The first address of a piece of memory, with the mask, that is not there.
+    /// The first of so many addresses, as far as they count on the machine, that is not there.
     #[must_use]
     pub fn missing(&self, address: Address, length: u64) -> Option<Address> {
         let address = address.0 & self.mask;
@@ -119,10 +123,9 @@ impl<'a> CollectedMemory<'a> {
     }
 }
 
-/// Of blocks in the order of their addresses, each with its number in the frame, the pieces of which each is the first in
-/// the frame.
-fn apart<'a>(blocks: &[(u64, usize, Piece<'a>)]) -> Vec<Piece<'a>> {
-    let mut pieces: Vec<Piece<'a>> = Vec::with_capacity(blocks.len());
+/// The stretches of blocks, which come in the order of their addresses, each with its number in the frame.
+fn apart<'a>(blocks: &[(u64, usize, Stretch<'a>)]) -> Vec<Stretch<'a>> {
+    let mut stretches: Vec<Stretch<'a>> = Vec::with_capacity(blocks.len());
     // Blocks that start before `at` or there, by their numbers; those that end before are dropped when they come up.
     let mut open = BinaryHeap::new();
     let mut blocks = blocks.iter().peekable();
@@ -135,7 +138,7 @@ fn apart<'a>(blocks: &[(u64, usize, Piece<'a>)]) -> Vec<Piece<'a>> {
         let Some((_, first, last, bytes)) = open.peek().copied() else {
             match next {
                 Some(next) => at = next,
-                None => return pieces,
+                None => return stretches,
             }
             continue;
         };
@@ -147,15 +150,15 @@ fn apart<'a>(blocks: &[(u64, usize, Piece<'a>)]) -> Vec<Piece<'a>> {
         let end = next.map_or(last, |next| last.min(next - 1));
         let skipped = usize::try_from(at - first).unwrap_or(usize::MAX);
         let bytes = bytes.get(skipped..).unwrap_or_default();
-        match pieces.last_mut() {
+        match stretches.last_mut() {
             // The same block goes on.
-            Some(piece)
-                if piece.last.checked_add(1) == Some(at)
-                    && piece.bytes.as_ptr_range().end == bytes.as_ptr_range().end =>
+            Some(stretch)
+                if stretch.last.checked_add(1) == Some(at)
+                    && stretch.bytes.as_ptr_range().end == bytes.as_ptr_range().end =>
             {
-                piece.last = end;
+                stretch.last = end;
             }
-            _ => pieces.push(Piece {
+            _ => stretches.push(Stretch {
                 first: at,
                 last: end,
                 bytes,
@@ -163,7 +166,7 @@ fn apart<'a>(blocks: &[(u64, usize, Piece<'a>)]) -> Vec<Piece<'a>> {
         }
         match end.checked_add(1) {
             Some(after) => at = after,
-            None => return pieces,
+            None => return stretches,
         }
     }
 }

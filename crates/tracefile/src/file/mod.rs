@@ -203,8 +203,7 @@ impl TraceFile {
 
     /// Which bits of an address count: all 64, but 32 on a machine whose program counter has that many. GDB extends
     /// MIPS's with their sign, and what an expression computes may have more.
-    #[must_use]
-    pub fn address_mask(&self) -> u64 {
+    pub(crate) fn address_mask(&self) -> u64 {
         let counter = self.layout().and_then(RegisterLayout::program_counter);
         match counter {
             Some(counter) if counter.bits == 32 => u64::from(u32::MAX),

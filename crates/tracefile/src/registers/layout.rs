@@ -258,16 +258,6 @@ impl RegisterLayout {
         self.registers.get(index)
     }
 
-    /// The register that holds the byte at this offset of the block.
-    #[must_use]
-    pub fn at_offset(&self, offset: u32) -> Option<&Register> {
-        let after = self
-            .registers
-            .partition_point(|register| register.offset <= offset);
-        let register = self.registers.get(after.checked_sub(1)?)?;
-        (offset - register.offset < register.size()).then_some(register)
-    }
-
     /// The program counter: `rip`, `eip` or `pc`, else the first register that points to code.
     #[must_use]
     pub fn program_counter(&self) -> Option<&Register> {

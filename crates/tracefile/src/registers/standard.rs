@@ -282,7 +282,7 @@ fn riscv(bits: u32) -> Vec<Vec<Feature>> {
             counted("ft", "", 8..12, bits, float),
         ];
         let mut fpu = feature("riscv.fpu", 33, names.concat());
-        // Control registers are numbered from 65 on; these are the first three but one.
+        // The control and status register N has the number 65 + N; these have N from 1 to 3.
         let control = ["fflags", "frm", "fcsr"]
             .map(|name| row(name, 32, "int"))
             .to_vec();
