@@ -5,7 +5,7 @@ use std::io::Write;
 use std::ops::{Range, RangeInclusive};
 
 use tracewire_tracefile::{
-    Frame, FrameNumber, HEADER, SealingWriter, Status, ThreadId, TraceFile, TracepointNumber,
+    FrameNumber, HEADER, SealingWriter, Status, ThreadId, TraceFile, TracepointNumber,
 };
 
 use crate::error::ConvertError;
@@ -27,7 +27,7 @@ pub fn write(
 ) -> Result<u64, ConvertError> {
     let wanted = || frames.clone().filter_map(|number| file.frame(number));
     let (count, size) = wanted().fold((0, 0), |(count, size), frame| {
-        (count + 1, size + frame_bytes(&frame, file).len() as u64)
+        (count + 1, size + frame.bytes().len() as u64)
     });
     let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
@@ -54,7 +54,7 @@ pub fn write(
     }
     put(b"\n")?;
     for frame in wanted() {
-        put(frame_bytes(&frame, file))?;
+        put(frame.bytes())?;
     }
     out.finish().map_err(ConvertError::Write)?;
     Ok(count)
@@ -65,19 +65,9 @@ fn frames_size(file: &TraceFile) -> u64 {
     let ends = || {
         let first = file.frame(FrameNumber(0))?;
         let last = file.frame(FrameNumber(file.frame_count().checked_sub(1)?))?;
-        let size = frame_bytes(&last, file).len() as u64;
-        (last.offset() + size).checked_sub(first.offset())
+        (last.offset() + last.bytes().len() as u64).checked_sub(first.offset())
     };
     ends().unwrap_or(0)
-}
-
-/// The frame as it stands in the file, header and blocks.
-pub(crate) fn frame_bytes<'a>(frame: &Frame<'a>, file: &'a TraceFile) -> &'a [u8] {
-    let bytes = || {
-        let start = usize::try_from(frame.offset()).ok()?;
-        file.as_bytes().get(start..)?.get(..6 + frame.data().len())
-    };
-    bytes().unwrap_or_default()
 }
 
 /// The frames of a range of numbers that are there.

@@ -58,11 +58,7 @@ fn a_range_is_cut_out_and_gdb_opens_it() {
             .zip(fields.buffer_free)
             .map(|(size, free)| size - free)
     };
-    let bytes = |file: &TraceFile| {
-        file.frames()
-            .map(|frame| frame.data().len() as u64 + 6)
-            .sum()
-    };
+    let bytes = |file: &TraceFile| file.frames().map(|frame| frame.bytes().len() as u64).sum();
     assert_eq!(
         (used(&file), used(&part)),
         (Some(bytes(&file)), Some(bytes(&part)))

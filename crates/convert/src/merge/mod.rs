@@ -25,7 +25,6 @@ use tracewire_tracefile::{
 };
 
 use crate::error::ConvertError;
-use crate::part::frame_bytes;
 use crate::time::frame_times;
 use number::Numbering;
 
@@ -65,7 +64,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertErr
         };
         if let Some(frame) = file.frame(FrameNumber(number)) {
             bytes.clear();
-            bytes.extend_from_slice(frame_bytes(&frame, file));
+            bytes.extend_from_slice(frame.bytes());
             renumber(&mut numbering, index, &frame, &mut bytes)?;
             put(&bytes)?;
         }
@@ -170,6 +169,7 @@ fn renumber(
         // The numbers given fit the field.
         field.copy_from_slice(&order.u16_bytes(tracepoint.0 as u16));
     }
+    let header = bytes.len().saturating_sub(frame.data().len());
     let mut blocks = frame.blocks();
     loop {
         let at = blocks.position();
@@ -178,7 +178,7 @@ fn renumber(
         };
         if let Block::Variable { number, .. } = block {
             let variable = numbering.variable(file, number)?;
-            if let Some(field) = bytes.get_mut(6 + at + 1..6 + at + 5) {
+            if let Some(field) = bytes.get_mut(header + at + 1..header + at + 5) {
                 field.copy_from_slice(&order.u32_bytes(variable.0.cast_unsigned()));
             }
         }
