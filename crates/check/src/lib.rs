@@ -17,8 +17,8 @@
 //! should know: a value that could not be read at the time, a clock that was set back, what GDB will refuse.
 //!
 //! One pass for structure and one for meaning, one frame in memory at a time, at most [`LISTED`] findings of a kind kept. A
-//! file cannot make it take hours: when running expressions has taken as many steps as a file of its size may cost, no more
-//! are run, and a warning says from which frame on.
+//! file cannot make it take hours: when running expressions, or holding other actions against frames, has taken as many steps
+//! as a file of its size may cost, that is given up, and a warning says from which frame on.
 //!
 //! ```
 //! use tracewire_check::{Severity, check};

@@ -123,6 +123,30 @@ fn memory_in_many_pieces_is_read_in_one() {
     assert_eq!(frame.memory(Address(0x1000), MANY), Some(memory));
 }
 
+/// A thousand actions, each of which looks for a register in a frame of 60,000 bytes.
+#[test]
+fn many_actions_are_not_held_against_many_frames() {
+    let mut description = String::from("R 8\nstatus 0;tstop::0\ntp T1:10:E:0:0\n");
+    description += &format!("tp A1:10:{}\n", "M1,10,4".repeat(100)).repeat(10);
+    let one = one_frame(|f| f.memory(Address(0x10), &[1; 60_000]), 8);
+    let told = |frames| {
+        let mut found = Vec::new();
+        let file = read(&description, &one.repeat(frames));
+        check::check(&file, &mut |finding| found.push(finding));
+        found
+    };
+    assert_eq!(told(10), []);
+    let found = told(100);
+    let [told] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(told.fault, Fault::NotLookedFor);
+    let check::Place::Frame(frame, _) = told.place else {
+        panic!("{told:?}")
+    };
+    assert!((20..40).contains(&frame.0), "{frame}");
+}
+
 #[test]
 fn registers_that_are_not_known_are_told_by_all_masks_together() {
     const REGISTERS: u32 = 6_000;

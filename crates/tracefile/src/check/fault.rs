@@ -139,6 +139,11 @@ pub enum Fault {
     /// Something its actions ask for is not there.
     #[error("{0} should have been collected, and is not there")]
     NotCollected(Wanted),
+    /// So many actions were held against frames that no more are.
+    #[error(
+        "holding all actions against all frames takes too long: from here on nobody has looked for what they should have collected"
+    )]
+    NotLookedFor,
     /// Time runs backwards.
     #[error("made {0} microseconds before the frame before it")]
     TimeBackwards(u64),

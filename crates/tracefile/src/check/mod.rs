@@ -24,6 +24,11 @@ use crate::status::Status;
 /// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
 const MOST_ZEROS: u64 = 8;
 
+/// How many blocks may be gone over for what actions ask for, in a file of few frames, and how many more for each byte of
+/// the file: every frame is held against all actions of its tracepoint, and there may be millions of either.
+const SEARCHES: u64 = 1 << 26;
+const SEARCHES_PER_BYTE: u64 = 8;
+
 /// How bad a [`Finding`] is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
@@ -79,6 +84,8 @@ pub fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
             });
         }
     }
+    let size = file.as_bytes().len() as u64;
+    let mut searches = Some(SEARCHES.saturating_add(size.saturating_mul(SEARCHES_PER_BYTE)));
     let mut time = None;
     for frame in file.frames() {
         let mut report = |offset: usize, fault| {
@@ -88,7 +95,7 @@ pub fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
                 fault,
             });
         };
-        check_frame(file, &frame, &mut report);
+        check_frame(file, &frame, &mut searches, &mut report);
         if let Some(now) = frame.timestamp() {
             if let Some(back) = time
                 .and_then(|before: u64| before.checked_sub(now))
@@ -230,7 +237,12 @@ fn shown(word: &[u8]) -> String {
     format!("{text}{rest}")
 }
 
-fn check_frame(file: &TraceFile, frame: &Frame<'_>, report: &mut dyn FnMut(usize, Fault)) {
+fn check_frame(
+    file: &TraceFile,
+    frame: &Frame<'_>,
+    searches: &mut Option<u64>,
+    report: &mut dyn FnMut(usize, Fault),
+) {
     let number = frame.tracepoint();
     let mut blocks = frame.blocks();
     let mut registers = 0;
@@ -283,6 +295,11 @@ fn check_frame(file: &TraceFile, frame: &Frame<'_>, report: &mut dyn FnMut(usize
     };
     let memory = OnceCell::new();
     for action in actions {
+        let Some(left) = *searches else { return };
+        *searches = left.checked_sub(cost(frame, action));
+        if searches.is_none() {
+            return report(0, Fault::NotLookedFor);
+        }
         if let Some(wanted) = missing(frame, &memory, action) {
             report(0, Fault::NotCollected(wanted));
         }
@@ -309,6 +326,15 @@ fn disagreement(frame: &Frame<'_>) -> Option<Address> {
         farthest = Some((address, bytes));
     }
     None
+}
+
+/// How many blocks are gone over for an action at most. Those of memory are in order.
+const fn cost(frame: &Frame<'_>, action: &Action) -> u64 {
+    match action {
+        Action::Memory { base: None, .. } | Action::Expression(_) => 1,
+        // Most blocks are longer.
+        _ => 1 + frame.data().len() as u64 / 16,
+    }
 }
 
 /// What of an action is not in the frame. An expression may collect anything or nothing.
