@@ -7,16 +7,23 @@ use std::io::BufWriter;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tracewire_convert::ctf;
 use tracewire_tracefile::{Address, Block, ByteOrder, Frame, TraceFile, VariableNumber};
 
-/// Every message of the trace, as babeltrace2's Python bindings give it.
-fn through_babeltrace(file: &TraceFile) -> Vec<Value> {
+/// A folder with the trace.
+fn written(file: &TraceFile) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     ctf::write(file, |name| {
         File::create(folder.path().join(name)).map(BufWriter::new)
     })
     .expect("written");
+    folder
+}
+
+/// Every message of the trace, as babeltrace2's Python bindings give it.
+fn through_babeltrace(file: &TraceFile) -> Vec<Value> {
+    let folder = written(file);
     let metadata = fs::read_to_string(folder.path().join("metadata")).expect("metadata");
     // The system's own python has the bindings, another one on the path need not.
     let text = files::run(
@@ -295,4 +302,41 @@ fn values_that_are_no_times_do_no_harm() {
         .map(|event| event["nanoseconds"].clone())
         .collect();
     assert_eq!(times, [10_000, 10_000, 10_000]);
+}
+
+#[test]
+fn printed_times_are_those_of_the_file_to_the_microsecond() {
+    let parts = files::parts(
+        ByteOrder::Little,
+        vec![files::definition(1, 0x1000, "f")],
+        files::clock(),
+        "0;tstop::0",
+    );
+    // Of today, and the latest that readers of event streams can hold.
+    let times = [
+        1_795_321_751_025_787,
+        1_795_321_751_025_788,
+        1_795_321_751_999_999,
+        i64::MAX / 1000,
+    ];
+    let fills = times.map(|time| {
+        move |frame: &mut tracewire_tracefile::FrameEncoder<'_>| {
+            frame.variable(VariableNumber(1), time)
+        }
+    });
+    let frames: Vec<(i32, &files::Fill<'_>)> = fills.iter().map(|fill| (1, fill as _)).collect();
+    let file = files::read(&files::build(&parts, ByteOrder::Little, &frames));
+    let folder = written(&file);
+    let text = files::run(
+        Command::new("babeltrace2")
+            .arg("--clock-seconds")
+            .arg(folder.path()),
+    );
+    let printed: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('[')?.split_once(']'))
+        .map(|(time, _)| time.to_owned())
+        .collect();
+    let expected = times.map(|time| format!("{}.{:06}000", time / 1_000_000, time % 1_000_000));
+    assert_eq!(printed, expected, "{text}");
 }

@@ -42,8 +42,8 @@ fn push(
     push_environment(text, file)?;
     writeln!(
         text,
-        "clock {{\n\tname = trace;\n\tdescription = \"microseconds of $trace_timestamp\";\n\
-         \tfreq = 1000000;\n\toffset_s = 0;\n\toffset = 0;\n}};\n\n\
+        "clock {{\n\tname = trace;\n\tdescription = \"$trace_timestamp in nanoseconds\";\n\
+         \tfreq = 1000000000;\n\toffset_s = 0;\n\toffset = 0;\n}};\n\n\
          typealias integer {{\n\tsize = 64; align = 8; signed = false;\n\tmap = clock.trace.value;\n\
          }} := timestamp_t;\n"
     )?;

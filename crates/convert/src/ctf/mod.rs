@@ -12,8 +12,9 @@
 //!   is copied as it is. A register of more than 64 bits is an array of bytes.
 //! - Names that are no identifiers have `_` in place of other characters; every field name starts with an underscore
 //!   in the metadata, which both readers take off (so that no name is a TSDL keyword).
-//! - The clock counts microseconds of `$trace_timestamp` from 0. A frame that does not tell its time has that of the
-//!   last frame before that did. Events are sorted by time within a stream.
+//! - The clock counts nanoseconds of `$trace_timestamp`, which are whole microseconds, from 0: babeltrace2 takes a clock
+//!   of any other frequency through a floating-point number, and its times are then wrong by up to 128 ns. A frame that
+//!   does not tell its time has that of the last frame before that did. Events are sorted by time within a stream.
 //! - What a circular buffer let go is told as discarded events before the first one.
 
 mod metadata;
@@ -82,7 +83,7 @@ impl StreamClass {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Placed {
     cpu: Option<u32>,
-    time: u64,
+    nanoseconds: u64,
     frame: u64,
 }
 
@@ -108,7 +109,7 @@ pub fn write<W: Write>(
     // What a circular buffer let go cannot be told apart by cpu: it is all in the stream that starts first.
     let earliest = streams()
         .filter_map(<[Placed]>::first)
-        .min_by_key(|place| place.time)
+        .min_by_key(|place| place.nanoseconds)
         .copied();
     if earliest.is_none() {
         let out = create("stream").map_err(ConvertError::Write)?;
@@ -127,14 +128,15 @@ pub fn write<W: Write>(
         } else {
             0
         };
-        let mut packets = PacketWriter::new(out, file.byte_order(), first.cpu, first.time, lost);
+        let mut packets =
+            PacketWriter::new(out, file.byte_order(), first.cpu, first.nanoseconds, lost);
         for place in stream {
             let Some(frame) = file.frame(FrameNumber(place.frame)) else {
                 continue;
             };
             payload.clear();
             let id = shapes.id(encode(&frame, place.cpu, &mut payload))?;
-            packets.event(id, place.time, &payload)?;
+            packets.event(id, place.nanoseconds, &payload)?;
         }
         packets.finish()?;
     }
@@ -160,7 +162,8 @@ fn place(file: &TraceFile) -> Vec<Placed> {
         .zip(frame_times(file))
         .map(|(frame, time)| Placed {
             cpu: frame.cpu(),
-            time,
+            // Times that this would be too much for are not told.
+            nanoseconds: time.saturating_mul(1000),
             frame: frame.number().0,
         })
         .collect();

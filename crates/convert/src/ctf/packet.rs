@@ -48,7 +48,7 @@ impl<W: Write> PacketWriter<W> {
         }
     }
 
-    /// Adds an event.
+    /// Adds an event, its time in nanoseconds.
     pub(super) fn event(&mut self, id: u16, time: u64, payload: &[u8]) -> Result<(), ConvertError> {
         if self.sequence == 0 && self.discarded > 0 {
             let discarded = std::mem::take(&mut self.discarded);
