@@ -38,13 +38,15 @@ pub enum ConvertError {
     /// Frames of more kinds than an event stream should declare.
     #[error(
         "the frames are too different to be declared as events: at most {shapes} different shapes, of at most {fields} \
-         register blocks and variables, are"
+         register blocks and variables each and {all_fields} together, are"
     )]
     TooManyShapes {
         /// How many shapes there may be.
         shapes: usize,
         /// How many fields one may have.
         fields: usize,
+        /// How many fields all may have together.
+        all_fields: usize,
     },
     /// A column that is none.
     #[error("`{text}` is no column: {problem}")]

@@ -340,3 +340,30 @@ fn printed_times_are_those_of_the_file_to_the_microsecond() {
     let expected = times.map(|time| format!("{}.{:06}000", time / 1_000_000, time % 1_000_000));
     assert_eq!(printed, expected, "{text}");
 }
+
+#[test]
+fn as_many_tracepoints_as_a_script_can_have_are_events() {
+    let numbers = 1..=5000;
+    let parts = files::parts(
+        ByteOrder::Little,
+        numbers
+            .clone()
+            .map(|number| files::definition(number, 0x1000 + number as u64, "f"))
+            .collect(),
+        files::clock(),
+        "0;tstop::0",
+    );
+    let fill = |frame: &mut tracewire_tracefile::FrameEncoder<'_>| {
+        frame.variable(VariableNumber(1), 1_795_321_751_025_787)
+    };
+    let frames: Vec<(i32, &files::Fill<'_>)> = numbers.map(|number| (number, &fill as _)).collect();
+    let file = files::read(&files::build(&parts, ByteOrder::Little, &frames));
+    let folder = written(&file);
+    let text = files::run(Command::new("babeltrace2").arg(folder.path()));
+    let printed: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_once("tracepoint_")?.1.split_once(':'))
+        .filter_map(|(number, _)| number.parse::<i32>().ok())
+        .collect();
+    assert_eq!(printed, (1..=5000).collect::<Vec<_>>());
+}

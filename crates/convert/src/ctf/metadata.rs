@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use tracewire_tracefile::{ByteOrder, RegisterLayout, TraceFile};
+use tracewire_tracefile::{ByteOrder, RegisterLayout, TraceFile, VariableNumber};
 
 use super::{Field, Shape, StreamClass};
 
@@ -56,8 +56,9 @@ fn push(
     {
         push_registers(text, file)?;
     }
+    let variables = variable_names(file);
     for (id, shape) in shapes.iter().enumerate() {
-        push_event(text, file, id, shape)?;
+        push_event(text, &variables, id, shape)?;
     }
     Ok(())
 }
@@ -148,7 +149,23 @@ fn push_registers(text: &mut String, file: &TraceFile) -> std::fmt::Result {
     Ok(())
 }
 
-fn push_event(text: &mut String, file: &TraceFile, id: usize, shape: &Shape) -> std::fmt::Result {
+/// What each variable is called: of several of one number the first counts.
+fn variable_names(file: &TraceFile) -> HashMap<VariableNumber, &str> {
+    let mut names = HashMap::new();
+    for variable in file.description().variables() {
+        names
+            .entry(variable.number)
+            .or_insert(variable.name.as_str());
+    }
+    names
+}
+
+fn push_event(
+    text: &mut String,
+    variables: &HashMap<VariableNumber, &str>,
+    id: usize,
+    shape: &Shape,
+) -> std::fmt::Result {
     writeln!(
         text,
         "event {{\n\tname = \"tracepoint_{}\";\n\tid = {id};\n\tstream_id = {};\n\tfields := struct {{",
@@ -178,10 +195,8 @@ fn push_event(text: &mut String, file: &TraceFile, id: usize, shape: &Shape) -> 
                 writeln!(text, "\t\tstruct registers {};", field("registers"))?;
             }
             Field::Variable(number) => {
-                let variables = file.description().variables();
-                let found = variables.iter().find(|variable| variable.number == *number);
-                let name = match found {
-                    Some(variable) => field(&variable.name),
+                let name = match variables.get(number) {
+                    Some(name) => field(name),
                     None => field(&format!("variable_{number}")),
                 };
                 writeln!(text, "\t\tint64_t {name};")?;

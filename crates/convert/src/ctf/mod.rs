@@ -29,14 +29,14 @@ use crate::error::ConvertError;
 use crate::time::frame_times;
 use packet::PacketWriter;
 
-/// How many event declarations there may be.
-const MAX_SHAPES: usize = 4096;
+/// How many event declarations there may be: as many as an event's number tells apart.
+const MAX_SHAPES: usize = 1 << 16;
 
 /// How many blocks of one frame may be fields of their own.
 const MAX_FIELDS: usize = 1024;
 
 /// How many fields all declarations may have together: each is a line of metadata.
-const MAX_ALL_FIELDS: usize = 1 << 16;
+const MAX_ALL_FIELDS: usize = 1 << 19;
 
 /// From how many cpus on the numbers are believed to be none, and all frames go into one stream.
 const MAX_CPUS: usize = 1024;
@@ -91,8 +91,8 @@ struct Placed {
 /// packet are in memory.
 ///
 /// # Errors
-/// When a file cannot be made or written, or the frames are too different to be declared: of more than 4096 shapes, or
-/// with more than 1024 register blocks and variables.
+/// When a file cannot be made or written, or the frames are too different to be declared: of more than 65536 shapes,
+/// with more than 1024 register blocks and variables, or with more than 524288 of them in all shapes together.
 pub fn write<W: Write>(
     file: &TraceFile,
     mut create: impl FnMut(&str) -> io::Result<W>,
@@ -206,6 +206,7 @@ impl Shapes {
             return Err(ConvertError::TooManyShapes {
                 shapes: MAX_SHAPES,
                 fields: MAX_FIELDS,
+                all_fields: MAX_ALL_FIELDS,
             });
         }
         let id = self.list.len() as u16;
