@@ -47,6 +47,7 @@ mod experiment;
 pub mod fake;
 mod fetched;
 mod hit;
+mod in_file;
 mod install;
 mod marker;
 mod mechanism;
@@ -62,6 +63,7 @@ mod variables;
 
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Tracepoint, Unreadable};
+pub use in_file::tell_as_gdb_takes;
 pub use marker::{Marked, MarkedHandler, MarkerValue};
 pub use mechanism::{Mechanism, PadCode, PadMaker, PadMemory, PadNews, Served};
 pub use pads::Losses;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
+use tracewire_experiment::tell_as_gdb_takes;
 use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
 use tracewire_symbols::Symbols;
 use tracewire_target_replay::{
@@ -189,18 +190,20 @@ impl CollectedFile<'_> {
             })
         };
         let tracepoints = self.request.definitions.iter().enumerate();
+        let mut tracepoints: Vec<_> = tracepoints
+            .map(|(at, definition)| Tracepoint {
+                definition: definition.clone(),
+                usage: usage(at),
+                served: None,
+            })
+            .collect();
+        tell_as_gdb_takes(&mut tracepoints, &self.registers.layout);
         let description = Description::build(&DescriptionParts {
             register_block_size: self.registers.size,
             target_xml: Some(self.registers.target_xml.clone()),
             status: Some(Status::from(status)),
             variables: self.request.variables.clone(),
-            tracepoints: tracepoints
-                .map(|(at, definition)| Tracepoint {
-                    definition: definition.clone(),
-                    usage: usage(at),
-                    served: None,
-                })
-                .collect(),
+            tracepoints,
             modules: self.modules.clone(),
         })?;
         Ok(description)

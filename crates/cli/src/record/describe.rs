@@ -1,6 +1,6 @@
 //! What the trace file says beside its frames.
 
-use tracewire_experiment::{Experiment, FrameStore, Missing};
+use tracewire_experiment::{Experiment, FrameStore, Missing, tell_as_gdb_takes};
 use tracewire_tracefile::{
     Description, DescriptionParts, LineError, Served, Status, StatusFields, StopReason, Tracepoint,
     TracepointDefinition,
@@ -67,12 +67,13 @@ pub fn first_description(
 }
 
 fn build(
-    tracepoints: Vec<Tracepoint>,
+    mut tracepoints: Vec<Tracepoint>,
     variables: Vec<tracewire_tracefile::VariableDefinition>,
     status: StatusFields,
     modules: &Modules,
     registers: Room,
 ) -> Result<Description, LineError> {
+    tell_as_gdb_takes(&mut tracepoints, &registers.layout());
     Description::build(&DescriptionParts {
         register_block_size: registers.layout().size(),
         target_xml: Some(registers.target_xml()),

@@ -9,6 +9,7 @@ mod jumps;
 mod killed;
 mod look;
 mod machine;
+mod opened;
 mod progress;
 mod record;
 mod registers;

@@ -5,6 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use tracewire_experiment::tell_as_gdb_takes;
 use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_tracefile::{
     Description, DescriptionParts, Spool, Status, TraceFileWriter, WriteError,
@@ -30,12 +31,14 @@ impl SaveFolder {
 impl Trace {
     /// What a file of this run says of itself.
     pub(super) fn parts(&self) -> DescriptionParts {
+        let mut tracepoints = self.tracepoints();
+        tell_as_gdb_takes(&mut tracepoints, &self.machine.layout);
         DescriptionParts {
             register_block_size: self.machine.layout.size(),
             target_xml: Some(self.machine.xml.clone()),
             status: Some(Status::from(self.status())),
             variables: self.told_variables(),
-            tracepoints: self.tracepoints(),
+            tracepoints,
             modules: Vec::new(),
         }
     }

@@ -1,0 +1,69 @@
+//! GDB opens a file by the commands that `show --gdb` prints, and shows what was collected.
+
+use std::process::{Command, Stdio};
+
+use crate::support::Built;
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+__attribute__ ((noinline)) long leaf (long a, long b)
+{
+  long product = a * b;
+  return product + 1;
+}
+__attribute__ ((noinline)) long twice (long a) { return a * 2; }
+int main (void)
+{
+  long sum = 0;
+  for (int i = 0; i < 3; i++)
+    sum += leaf (i, i - 30) + twice (i);
+  printf ("%ld\n", sum);
+  return 0;
+}
+"#;
+
+/// What GDB says, and what it complains of, after it has opened `out.tf` by our commands.
+fn in_gdb(built: &Built, arguments: &[&str], commands: &[&str]) -> String {
+    let show = [&["show", "--gdb", "out.tf"], arguments].concat();
+    let shown = built.run(&show).code(0).stdout;
+    std::fs::write(built.path("open.gdb"), &shown).expect("written");
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "-q", "-batch", "-x", "open.gdb"]);
+    for command in commands {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb
+        .current_dir(built.folder.path())
+        .env("DEBUGINFOD_URLS", "")
+        .stdin(Stdio::null())
+        .output()
+        .expect("gdb runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    format!("{shown}{said}{complaints}")
+}
+
+/// Where an instruction is shorter than a jump GDB would refuse a fast tracepoint, and all that follow it.
+#[test]
+fn a_jump_over_a_short_instruction_is_no_obstacle() {
+    let built = Built::new(PROGRAM, &["-O0"]);
+    let script = "ftrace leaf\nactions\ncollect a, b\nend\n\
+                  trace twice\nactions\ncollect a\nend\n";
+    built.record(script, &[]).code(0);
+    let said = in_gdb(
+        &built,
+        &[],
+        &["tfind 2", "tdump", "tfind 3", "tdump", "info tracepoints"],
+    );
+    assert!(!said.contains("May not have"), "{said}");
+    assert!(said.contains("\na = 1\nb = -29\n"), "{said}");
+    assert!(
+        said.contains("tracepoint 2, trace frame 3:\na = 1\n"),
+        "{said}"
+    );
+    // That it was a jump all the same is told.
+    let info = built.run(&["info", "out.tf"]).code(0).stdout;
+    let (_, leaf) = info.split_once(" leaf\n").expect("the tracepoint");
+    let (leaf, _) = leaf.split_once(" twice\n").expect("the other");
+    assert!(leaf.contains("jump"), "{info}");
+}
