@@ -119,7 +119,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if arguments.gdb {
         let path = std::path::absolute(&arguments.file)?;
         let named: Result<Vec<_>, _> = arguments.elf.iter().map(std::path::absolute).collect();
-        write!(output, "{}", gdb_commands(&file, &path, &named?))?;
+        write!(output, "{}", gdb_commands(&file, &path, &named?)?)?;
         output.flush()?;
         return Ok(Answer::Yes);
     }

@@ -3,25 +3,29 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use tracewire_symbols::ModuleFile;
 use tracewire_tracefile::TraceFile;
 
-use crate::program::module_path;
+use crate::program::{ProgramError, module_path, named_bias};
 use crate::words::printable;
 
 /// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for
-/// each library that has a file, then `target tfile`. `named` takes the program's place where the file does not
-/// name it.
+/// each library that has a file, then `target tfile`. `named` takes the program's place; where the file does not tell
+/// its modules they are all that is named, where [`Program`](crate::Program) finds them to have been.
 ///
 /// Beside a trace file GDB 13 reads constants that were not collected at the addresses in the program's file, moved
 /// or not. Where sections are trusted to be read-only it takes them from the moved sections instead, which it knows
 /// of by `add-symbol-file`, and not by `symbol-file`.
-#[must_use]
-pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
+///
+/// # Errors
+/// When the file does not tell its modules and one that was named cannot be used.
+pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<String, ProgramError> {
     let mut text = String::from("set confirm off\nset trust-readonly-sections on\n");
     let modules = file.description().modules();
     if modules.is_empty() {
         for path in named {
-            let _ = writeln!(text, "file {}", quoted(path));
+            let program = ModuleFile::read(path)?;
+            text.push_str(&load_program(path, named_bias(file, &program)?));
         }
     }
     for (index, module) in modules.iter().enumerate() {
@@ -32,16 +36,10 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
         if !path.is_absolute() && index > 0 {
             continue;
         }
-        // A line's end in a name would begin another command.
-        let name = path.display().to_string();
-        if name.contains(char::is_control) {
-            let _ = writeln!(text, "# GDB cannot be told of {}", printable(&name));
-            continue;
-        }
-        let _ = match (index, module.bias) {
-            (0, 0) => writeln!(text, "file {}", quoted(&path)),
-            (_, bias) => writeln!(text, "add-symbol-file -o {bias:#x} {}", quoted(&path)),
-        };
+        text.push_str(&match index {
+            0 => load_program(&path, module.bias),
+            _ => load_moved(&path, module.bias),
+        });
     }
     let strings = file.description().tracepoints().iter().any(|tracepoint| {
         let commands = &tracepoint.definition.source.commands;
@@ -57,7 +55,28 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> String {
         );
     }
     let _ = writeln!(text, "target tfile {}", quoted(path));
-    text
+    Ok(text)
+}
+
+/// The command for a program, which may be at its own addresses.
+fn load_program(path: &Path, bias: u64) -> String {
+    match bias {
+        0 => load("file", path),
+        bias => load_moved(path, bias),
+    }
+}
+
+fn load_moved(path: &Path, bias: u64) -> String {
+    load(&format!("add-symbol-file -o {bias:#x}"), path)
+}
+
+fn load(command: &str, path: &Path) -> String {
+    // A line's end in a name would begin another command.
+    let name = path.display().to_string();
+    if name.contains(char::is_control) {
+        return format!("# GDB cannot be told of {}\n", printable(&name));
+    }
+    format!("{command} {}\n", quoted(path))
 }
 
 /// A file name as GDB's command line takes it.

@@ -82,11 +82,7 @@ impl Program {
         for path in named {
             let named = ModuleFile::read(path)?;
             if modules.is_empty() {
-                let bias = if named.is_relocatable() {
-                    infer_bias(file, &named)?
-                } else {
-                    0
-                };
+                let bias = named_bias(file, &named)?;
                 if let Some(epoch) = program.epochs.first_mut() {
                     epoch.symbols.add_file(&named, bias)?;
                 }
@@ -261,6 +257,15 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
         text.push(digit(byte & 15));
     }
     text
+}
+
+/// Where a file was loaded that the user named for a trace file which does not say.
+pub(crate) fn named_bias(file: &TraceFile, program: &ModuleFile) -> Result<u64, ProgramError> {
+    if program.is_relocatable() {
+        infer_bias(file, program)
+    } else {
+        Ok(0)
+    }
 }
 
 /// Where a position-independent program was loaded, for a file that does not say: the tracepoints' locations,

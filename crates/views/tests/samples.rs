@@ -129,9 +129,16 @@ fn frames_are_found() {
 #[test]
 fn gdb_opens_it() {
     let file = open("sample.tf");
-    let commands = gdb_commands(&file, "/x/my file.tf".as_ref(), &["/x/sample".into()]);
+    let program = fixture("sample");
+    let commands = gdb_commands(
+        &file,
+        "/x/my file.tf".as_ref(),
+        std::slice::from_ref(&program),
+    );
+    let commands = commands.expect("the program can be used");
     let mut lines = commands.lines().filter(|line| !line.starts_with('#'));
-    assert!(lines.any(|line| line == "file /x/sample"), "{commands}");
+    let moved = format!("add-symbol-file -o 0x555555554000 {}", program.display());
+    assert!(lines.any(|line| line == moved), "{commands}");
     assert_eq!(lines.next_back(), Some("target tfile \"/x/my file.tf\""));
 }
 

@@ -243,16 +243,6 @@ fn a_reader_that_has_heard_enough_ends_it_quietly() {
 }
 
 #[test]
-fn show_tells_gdb_where_everything_is() {
-    let commands = run("show --gdb sample.tf --elf sample").code(0).stdout;
-    assert!(
-        commands.contains("file /") && commands.contains("/sample\n"),
-        "{commands}"
-    );
-    assert!(commands.contains("target tfile /"), "{commands}");
-}
-
-#[test]
 fn shells_and_man_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&format!("completions {shell}")).code(0).stdout;

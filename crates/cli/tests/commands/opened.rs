@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::Built;
+use crate::support::{Built, fixtures};
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -66,4 +66,23 @@ fn a_jump_over_a_short_instruction_is_no_obstacle() {
     let (_, leaf) = info.split_once(" leaf\n").expect("the tracepoint");
     let (leaf, _) = leaf.split_once(" twice\n").expect("the other");
     assert!(leaf.contains("jump"), "{info}");
+}
+
+/// A file of GDB's does not tell where its program was loaded.
+#[test]
+fn a_program_that_was_moved_is_where_the_tracepoints_are() {
+    let folder = Built::at(tempfile::tempdir().expect("a folder"));
+    std::fs::copy(fixtures().join("sample.tf"), folder.path("out.tf")).expect("copied");
+    let program = fixtures().join("sample");
+    let program = program.to_str().expect("a name");
+    let said = in_gdb(
+        &folder,
+        &["--elf", program],
+        &["tfind 0", "print depth", "print j->id", "info symbol $pc"],
+    );
+    assert!(said.contains("\n$1 = 0\n$2 = 1\nhandle + "), "{said}");
+    folder
+        .run(&["show", "--gdb", "out.tf", "--elf", "nosuch"])
+        .code(2)
+        .says(&["nosuch"]);
 }
