@@ -7,7 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueHint};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, ValueHint};
 use tempfile::NamedTempFile;
 use tracewire_convert::csv::{self, Column};
 use tracewire_convert::part::{self, SplitBy};
@@ -16,6 +17,7 @@ use tracewire_tracefile::{FrameNumber, TraceFile};
 use tracewire_views::{Program, Viewer};
 
 use crate::Answer;
+use crate::arguments::Arguments;
 use crate::execution::{self, Kind};
 use crate::frames::{FrameRange, parse_time};
 use crate::progress::Progress;
@@ -56,9 +58,10 @@ Examples:
   tracewire convert cpu.trace - --to tarmac";
 
 #[derive(Args, Debug)]
+#[command(override_usage = "tracewire convert [OPTIONS] <IN>... <OUT>")]
 pub struct ConvertArguments {
-    /// The files to read, then the one to write (- for standard output)
-    #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
+    /// The files to read (IN), then the one to write (OUT; - for standard output)
+    #[arg(value_name = "FILE", num_args = 1.., required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     /// The format to write: tf, jsonl, csv, ctf or chrome; of an execution trace twx, text, qemu4v, microtesk, tarmac,
     /// jsonl, vcd, chrome or tf
@@ -99,8 +102,17 @@ fn parse_split(text: &str) -> Result<SplitBy, String> {
 
 /// `convert`.
 pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
-    let Some((out, sources)) = arguments.files.split_last() else {
-        bail!("expected IN and OUT");
+    let (out, sources) = match arguments.files.split_last() {
+        Some((out, sources @ [_, ..])) => (out, sources),
+        // The files may stand on both sides of an option, and clap counts those of each side.
+        _ => Arguments::command()
+            .find_subcommand_mut("convert")
+            .context("there is such a command")?
+            .error(
+                ErrorKind::WrongNumberOfValues,
+                "both a file to read and one to write are required",
+            )
+            .exit(),
     };
     // What came through a pipe is read from where it is kept.
     let (kept, replaced);

@@ -138,6 +138,34 @@ fn cut_split_and_merged() {
 }
 
 #[test]
+fn options_stand_anywhere_among_the_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sample = &sample();
+    for arguments in [
+        ["convert", sample, "part.tf", "--frame", "2..5"],
+        ["convert", sample, "--frame", "2..5", "part.tf"],
+        ["convert", "--frame", "2..5", sample, "part.tf"],
+    ] {
+        done(folder.path(), &arguments);
+        let text = done(folder.path(), &["show", "part.tf", "--json"]);
+        assert_eq!(text.lines().count(), 3, "{arguments:?}");
+        fs::remove_file(folder.path().join("part.tf")).expect("removed");
+    }
+    let both = [
+        "convert", sample, sample, "--to", "jsonl", "--frame", "..2", "-",
+    ];
+    assert!(done(folder.path(), &both).contains("\"frame\":1"));
+    let output = tracewire(folder.path(), &["convert", sample, "--frame", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.starts_with("error: both a file to read and one to write are required")
+            && text.contains("Usage: tracewire convert [OPTIONS] <IN>... <OUT>"),
+        "{text}"
+    );
+}
+
+#[test]
 fn check_says_where_and_ends_with_1() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = fs::read(sample()).expect("the sample is there");
