@@ -1,12 +1,13 @@
 //! `convert`: trace files to other formats and back; merging, cutting, splitting.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, ValueHint};
 use tempfile::NamedTempFile;
@@ -336,6 +337,7 @@ fn write_table(
     sink: &mut impl Write,
 ) -> anyhow::Result<()> {
     let standard;
+    let asked = !columns.is_empty();
     let columns = if columns.is_empty() {
         standard = Column::standard(file);
         &standard
@@ -352,8 +354,39 @@ fn write_table(
     };
     // What the frame does not tell is an empty cell, which counts as nothing in a table.
     let viewer = Viewer::new(file, &program);
-    let _progress = progress();
-    csv::write(file, columns, |frame, text| viewer.print(frame, text), sink)?;
+    for column in columns {
+        if let Column::Expression(text) = column {
+            viewer
+                .check_expression(text)
+                .map_err(|error| anyhow!("--column: {error}\n{}", error.underlined()))?;
+        }
+    }
+    let mut reasons = HashMap::new();
+    let progress = progress();
+    let evaluate = |frame, text: &str| match viewer.print(frame, text) {
+        Ok(value) => value,
+        Err(error) => {
+            if !reasons.contains_key(text) {
+                reasons.insert(text.to_owned(), error);
+            }
+            None
+        }
+    };
+    let told = csv::write(file, columns, evaluate, sink)?;
+    drop(progress);
+    if asked && file.frame_count() > 0 {
+        for (column, _) in columns.iter().zip(told).filter(|(_, told)| !told) {
+            let title = column.title();
+            let reason = match reasons.get(&title) {
+                Some(error) => error.to_string(),
+                None if column.is_in(file) => "no frame holds it".to_owned(),
+                None => "the file has no variable and no register of this name".to_owned(),
+            };
+            anstream::eprintln!(
+                "tracewire: --column {title} could be worked out for no frame: {reason}"
+            );
+        }
+    }
     Ok(())
 }
 

@@ -165,6 +165,41 @@ fn options_stand_anywhere_among_the_files() {
     );
 }
 
+/// A column that stays empty has a reason, which is told as `find --where` tells it.
+#[test]
+fn a_column_of_nothing_is_not_silent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sample = sample();
+    let program = sample.strip_suffix(".tf").expect("the program beside it");
+    let table = |columns: &[&str]| {
+        let mut arguments = vec!["convert", &sample, "x.csv", "--elf", program];
+        for column in columns {
+            arguments.extend(["--column", column]);
+        }
+        let output = tracewire(folder.path(), &arguments);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), text)
+    };
+    let (code, text) = table(&["depth", "("]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("A syntax error in expression"), "{text}");
+    assert!(!folder.path().join("x.csv").exists());
+    let (code, text) = table(&["depth", "nosuch", "$nosuch", "0x10@4", "$hits"]);
+    assert_eq!(code, Some(0), "{text}");
+    let told: Vec<_> = text.lines().collect();
+    let none =
+        |column: &str| format!("tracewire: --column {column} could be worked out for no frame: ");
+    assert_eq!(
+        told,
+        [
+            none("nosuch") + "No symbol \"nosuch\" in current context.",
+            none("$nosuch") + "the file has no variable and no register of this name",
+            none("0x10@4") + "no frame holds it",
+        ]
+    );
+    assert!(folder.path().join("x.csv").exists());
+}
+
 #[test]
 fn check_says_where_and_ends_with_1() {
     let folder = tempfile::tempdir().expect("a folder");

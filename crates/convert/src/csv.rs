@@ -110,6 +110,12 @@ impl Column {
         }
     }
 
+    /// Whether the file has what the column shows: a variable or a register of its name.
+    #[must_use]
+    pub fn is_in(&self, file: &TraceFile) -> bool {
+        !matches!(source(file, self), Source::Missing)
+    }
+
     /// The columns for someone who asked for none: what every frame may have, and each variable of the program's.
     #[must_use]
     pub fn standard(file: &TraceFile) -> Vec<Self> {
@@ -143,7 +149,7 @@ enum Source<'a> {
 }
 
 /// Writes a line of titles and a line for each frame. `evaluate` gives the value of an expression in a frame, as it is
-/// to be shown, or `None` where it has none.
+/// to be shown, or `None` where it has none. The result tells of each column whether a frame had a value for it.
 ///
 /// # Errors
 /// When the sink refuses.
@@ -152,8 +158,9 @@ pub fn write<'a>(
     columns: &[Column],
     mut evaluate: impl FnMut(Frame<'a>, &str) -> Option<String>,
     out: &mut impl Write,
-) -> Result<(), ConvertError> {
+) -> Result<Vec<bool>, ConvertError> {
     let mut line = String::new();
+    let mut told = vec![false; columns.len()];
     for (index, column) in columns.iter().enumerate() {
         push_cell(&mut line, index, &column.title());
     }
@@ -163,7 +170,7 @@ pub fn write<'a>(
         .map_err(ConvertError::Write)?;
     for frame in file.frames() {
         line.clear();
-        for (index, source) in sources.iter().enumerate() {
+        for ((index, source), told) in sources.iter().enumerate().zip(&mut told) {
             let cell = match source {
                 Source::Plain(Column::Expression(text)) => evaluate(frame, text),
                 Source::Plain(column) => plain(&frame, column),
@@ -178,13 +185,15 @@ pub fn write<'a>(
                 }),
                 Source::Missing => None,
             };
+            *told |= cell.is_some();
             push_cell(&mut line, index, &cell.unwrap_or_default());
         }
         line.push('\n');
         out.write_all(line.as_bytes())
             .map_err(ConvertError::Write)?;
     }
-    out.flush().map_err(ConvertError::Write)
+    out.flush().map_err(ConvertError::Write)?;
+    Ok(told)
 }
 
 fn source<'a>(file: &'a TraceFile, column: &'a Column) -> Source<'a> {

@@ -1,6 +1,6 @@
 //! Expressions of the user's, evaluated on frames.
 
-use tracewire_symbols::{ExpressionError, State as _, Value};
+use tracewire_symbols::{ExpressionError, ExpressionErrorKind, State as _, Value};
 use tracewire_tracefile::Frame;
 
 use crate::frame::Viewer;
@@ -23,12 +23,41 @@ impl<'a> Viewer<'a> {
     }
 
     /// Evaluates an expression on a frame and shows its value as GDB's `print` does; none where the frame does not tell it.
-    #[must_use]
-    pub fn print(&self, frame: Frame<'a>, expression: &str) -> Option<String> {
-        let state = FrameState::new(self.file(), frame)?;
-        let value = self.evaluate(frame, &state, expression).ok()?;
+    ///
+    /// # Errors
+    /// When the frame lacks a value it needs, or it is no expression there.
+    pub fn print(
+        &self,
+        frame: Frame<'a>,
+        expression: &str,
+    ) -> Result<Option<String>, ExpressionError> {
+        let Some(state) = FrameState::new(self.file(), frame) else {
+            return Ok(None);
+        };
+        let value = self.evaluate(frame, &state, expression)?;
         let printed = value.print(self.symbols(frame), &state, &self.options);
-        (printed != "<unavailable>").then_some(printed)
+        Ok((printed != "<unavailable>").then_some(printed))
+    }
+
+    /// Makes sure that an expression is one, in the language of one of the frames.
+    ///
+    /// # Errors
+    /// What is wrong with it, when it is none in any frame.
+    pub fn check_expression(&self, expression: &str) -> Result<(), ExpressionError> {
+        let mut wrong = None;
+        for frame in self.file().frames() {
+            let Some(state) = FrameState::new(self.file(), frame) else {
+                continue;
+            };
+            let prepared = self.here(frame, state.pc()).expression(expression);
+            match prepared.as_ref() {
+                Err(error) if matches!(error.kind(), ExpressionErrorKind::Syntax(_)) => {
+                    wrong.get_or_insert_with(|| error.clone());
+                }
+                _ => return Ok(()),
+            }
+        }
+        wrong.map_or(Ok(()), Err)
     }
 
     fn evaluate(
