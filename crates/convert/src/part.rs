@@ -61,7 +61,7 @@ pub fn write(
 }
 
 /// What all frames of a file take, from where the first begins to where the last ends.
-fn frames_size(file: &TraceFile) -> u64 {
+pub(crate) fn frames_size(file: &TraceFile) -> u64 {
     let ends = || {
         let first = file.frame(FrameNumber(0))?;
         let last = file.frame(FrameNumber(file.frame_count().checked_sub(1)?))?;

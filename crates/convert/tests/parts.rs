@@ -8,8 +8,8 @@ use std::process::Command;
 use tracewire_convert::part::{self, SplitBy};
 use tracewire_convert::{ConvertError, merge};
 use tracewire_tracefile::{
-    Action, Address, ByteOrder, Checksum, FrameEncoder, FrameNumber, TraceFile, TracepointNumber,
-    VariableNumber,
+    Action, Address, ByteOrder, Checksum, Description, FrameEncoder, FrameNumber, TraceFile,
+    TracepointNumber, TracepointUsage, VariableNumber,
 };
 
 fn cut(file: &TraceFile, frames: impl Iterator<Item = FrameNumber> + Clone) -> TraceFile {
@@ -296,6 +296,75 @@ fn tracepoints_defined_alike_are_one() {
             (TracepointNumber(1), Some(1))
         ]
     );
+}
+
+/// The parts of a file, merged in any order, are the file again: what they count of the run is not added up.
+#[test]
+fn the_parts_of_a_file_make_the_file() {
+    let definitions = [1, 2, 3].map(|number| files::definition(number, 0x1000, "f"));
+    let mut parts = files::parts(
+        ByteOrder::Little,
+        definitions.to_vec(),
+        files::clock(),
+        "0;tpasscount:2;tframes:6;tcreated:8;tfree:200;tsize:1000;circular:1;starttime:64;stoptime:c8",
+    );
+    for (tracepoint, hits) in parts.tracepoints.iter_mut().zip([4, 3, 1]) {
+        tracepoint.usage = Some(TracepointUsage { hits, bytes: 100 });
+    }
+    type Fill = Box<dyn Fn(&mut FrameEncoder<'_>)>;
+    let fills: Vec<Fill> = (0..6)
+        .map(|time| -> Fill { Box::new(move |frame| frame.variable(VariableNumber(1), time)) })
+        .collect();
+    let frames: Vec<_> = fills.iter().zip([1, 2, 1, 3, 2, 1]).collect();
+    let frames: Vec<_> = frames
+        .iter()
+        .map(|(fill, number)| (*number, &***fill))
+        .collect();
+    let whole = files::read(&files::build(&parts, ByteOrder::Little, &frames));
+    let split = part::split(&whole, SplitBy::Tracepoint).expect("three parts");
+    let mut split: Vec<_> = split
+        .into_iter()
+        .map(|part| cut(&whole, part.frames.into_iter()))
+        .collect();
+    let described = |file: &TraceFile| {
+        let mut parts = file.description().parts();
+        // The parts have a checksum, which the file has not.
+        if let Some(status) = &mut parts.status {
+            status.fields.sealed = false;
+        }
+        Description::build(&parts)
+            .expect("short lines")
+            .as_bytes()
+            .to_vec()
+    };
+    let all = merged(&split);
+    assert_eq!(data(&all), data(&whole));
+    assert_eq!(described(&all), described(&whole));
+    let last = split.pop().expect("a part");
+    let all = merged(&[last, merged(&split)]);
+    assert_eq!(data(&all), data(&whole));
+    assert_eq!(described(&all), described(&whole));
+    // Another run of the same script is counted beside it, and its tracepoint stopped it.
+    let mut again = parts.clone();
+    if let Some(status) = &mut again.status {
+        status.fields.start_time = Some(300);
+        status.fields.stop_time = Some(400);
+        status.fields.stopping_tracepoint = Some(TracepointNumber(3));
+    }
+    let again = files::read(&files::build(&again, ByteOrder::Little, &frames));
+    let both = merged(&[all, again]);
+    let fields = &both.description().status().expect("a status").fields;
+    assert_eq!(fields.frames_created, Some(16));
+    assert_eq!(fields.buffer_size, Some(0x2000));
+    assert_eq!(fields.stopping_tracepoint, Some(TracepointNumber(3)));
+    let hits: Vec<_> = both
+        .description()
+        .tracepoints()
+        .iter()
+        .map(|tracepoint| (tracepoint.definition.number.0, tracepoint.usage))
+        .map(|(number, usage)| (number, usage.expect("told").hits))
+        .collect();
+    assert_eq!(hits, [(3, 2), (2, 6), (1, 8)]);
 }
 
 #[test]

@@ -3,16 +3,20 @@
 //! The files must be of one machine: the same byte order, the same register blocks. Tracepoints and trace state variables
 //! keep their numbers where they can:
 //!
-//! - A tracepoint that is defined alike in several files, at all its addresses, is one tracepoint; its hits are added
-//!   up. One whose number another has already gets the next number that no file uses.
+//! - A tracepoint that is defined alike in several files, at all its addresses, is one tracepoint; its hits in different
+//!   runs are added up. One whose number another has already gets the next number that no file uses.
 //! - A variable is known by its name, so one of the same name is the same variable, with the initial value of the first
 //!   file that has it. One whose number another name has already gets another number, in the definitions, in
 //!   every expression and in the frames.
 //!
 //! Frames come in the order of time, each file's own in their order. A frame that does not tell its time goes with the
 //! last one before it in its file that did; files that tell no time at all come one behind the other.
+//!
+//! Files that tell the same start and the same stop, and the same of every tracepoint, are parts of one run: what they count
+//! of it is not added up.
 
 mod number;
+mod run;
 mod status;
 
 use std::cmp::Reverse;
@@ -43,8 +47,9 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertErr
             });
         }
     }
-    let mut numbering = Numbering::new(files)?;
-    let description = describe(files, &numbering)?;
+    let runs = run::runs(files);
+    let mut numbering = Numbering::new(files, &runs)?;
+    let description = describe(files, &runs, &numbering)?;
     let mut out = SealingWriter::new(out);
     let mut put = |bytes: &[u8]| out.write_all(bytes).map_err(ConvertError::Write);
     put(HEADER)?;
@@ -119,7 +124,11 @@ fn difference(one: &TraceFile, other: &TraceFile) -> Option<String> {
 }
 
 /// The lines of the merged description.
-fn describe(files: &[TraceFile], numbering: &Numbering) -> Result<Vec<u8>, ConvertError> {
+fn describe(
+    files: &[TraceFile],
+    runs: &[Vec<usize>],
+    numbering: &Numbering,
+) -> Result<Vec<u8>, ConvertError> {
     let descriptions = || files.iter().map(TraceFile::description);
     let mut told = HashSet::new();
     let mut modules: Vec<Module> = Vec::new();
@@ -137,7 +146,7 @@ fn describe(files: &[TraceFile], numbering: &Numbering) -> Result<Vec<u8>, Conve
         target_xml: descriptions()
             .find_map(Description::target_xml)
             .map(str::to_owned),
-        status: status::merge(files),
+        status: status::merge(files, runs, numbering),
         variables: numbering.variables().to_vec(),
         tracepoints: numbering.tracepoints().to_vec(),
         modules,

@@ -28,8 +28,8 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// Gives every definition of every file its number.
-    pub(super) fn new(files: &[TraceFile]) -> Result<Self, ConvertError> {
+    /// Gives every definition of every file its number. The first file of each run tells what its tracepoints did.
+    pub(super) fn new(files: &[TraceFile], runs: &[Vec<usize>]) -> Result<Self, ConvertError> {
         let mut numbering = Self::default();
         for (index, file) in files.iter().enumerate() {
             for variable in file.description().variables() {
@@ -42,8 +42,10 @@ impl Numbering {
             .flat_map(|file| file.description().tracepoints())
             .map(|tracepoint| tracepoint.definition.number)
             .collect();
+        let firsts: BTreeSet<usize> = runs.iter().filter_map(|run| run.first().copied()).collect();
         for (index, file) in files.iter().enumerate() {
-            numbering.add_tracepoints(index, file.description().tracepoints(), &defined)?;
+            let tracepoints = file.description().tracepoints();
+            numbering.add_tracepoints(index, tracepoints, &defined, firsts.contains(&index))?;
         }
         Ok(numbering)
     }
@@ -54,6 +56,15 @@ impl Numbering {
 
     pub(super) fn variables(&self) -> &[VariableDefinition] {
         &self.variables
+    }
+
+    /// The number of a tracepoint that a file defines.
+    pub(super) fn defined_tracepoint(
+        &self,
+        file: usize,
+        number: TracepointNumber,
+    ) -> Option<TracepointNumber> {
+        self.new_tracepoints.get(&(file, number)).copied()
     }
 
     /// The number of a file's tracepoint, defined or not.
@@ -157,12 +168,14 @@ impl Numbering {
         Ok(())
     }
 
-    /// Adds the tracepoints of one file. All places of one number are one tracepoint.
+    /// Adds the tracepoints of one file. All places of one number are one tracepoint. Without `counts` their usage is
+    /// known already.
     fn add_tracepoints(
         &mut self,
         file: usize,
         tracepoints: &[Tracepoint],
         defined: &BTreeSet<TracepointNumber>,
+        counts: bool,
     ) -> Result<(), ConvertError> {
         let mut order = Vec::new();
         let mut places: HashMap<TracepointNumber, Vec<Tracepoint>> = HashMap::new();
@@ -179,7 +192,7 @@ impl Numbering {
             }
             same.push(Tracepoint {
                 definition,
-                usage: *usage,
+                usage: usage.filter(|_| counts),
                 served: served.clone(),
             });
         }

@@ -4,19 +4,30 @@ use std::collections::HashSet;
 
 use tracewire_tracefile::{Status, StatusFields, TraceFile};
 
-/// Frames are counted anew; created ones and the buffers are added up; it is running or circular if one is; the
-/// start is the first, the stop the last, with the reason of the run that stopped last; texts that differ stand beside each
-/// other. None when no file has a status.
-pub(super) fn merge(files: &[TraceFile]) -> Option<Status> {
-    let all: Vec<&StatusFields> = files
-        .iter()
-        .filter_map(|file| file.description().status())
-        .map(|status| &status.fields)
-        .collect();
+use super::number::Numbering;
+use crate::part::frames_size;
+
+/// Frames are counted anew; the created ones and the buffers of different runs are added up; it is running or circular if
+/// one is; the start is the first, the stop the last, with the reason of the run that stopped last; texts that differ stand
+/// beside each other. None when no file has a status.
+pub(super) fn merge(
+    files: &[TraceFile],
+    runs: &[Vec<usize>],
+    numbering: &Numbering,
+) -> Option<Status> {
+    let all: Vec<&StatusFields> = files.iter().filter_map(told).collect();
     // Without times, the last of the files.
-    let last = all.iter().max_by_key(|fields| fields.stop_time)?;
-    let sum = |of: fn(&StatusFields) -> Option<u64>| {
-        let told = all.iter().filter_map(|fields| of(fields));
+    let (last_file, last) = files
+        .iter()
+        .enumerate()
+        .filter_map(|(place, file)| Some((place, told(file)?)))
+        .max_by_key(|(_, fields)| fields.stop_time)?;
+    let counts: Vec<Counts> = runs
+        .iter()
+        .map(|run| Counts::of(run.iter().filter_map(|place| files.get(*place))))
+        .collect();
+    let sum = |of: fn(&Counts) -> Option<u64>| {
+        let told = counts.iter().filter_map(of);
         told.reduce(u64::saturating_add)
     };
     let any = |of: fn(&StatusFields) -> Option<bool>| {
@@ -40,11 +51,13 @@ pub(super) fn merge(files: &[TraceFile]) -> Option<Status> {
         running: all.iter().any(|fields| fields.running),
         stop_reason: last.stop_reason,
         stop_text: last.stop_text.clone(),
-        stopping_tracepoint: None,
+        stopping_tracepoint: last
+            .stopping_tracepoint
+            .and_then(|number| numbering.defined_tracepoint(last_file, number)),
         frames: Some(files.iter().map(TraceFile::frame_count).sum()),
-        frames_created: sum(|fields| fields.frames_created),
-        buffer_size: sum(|fields| fields.buffer_size),
-        buffer_free: sum(|fields| fields.buffer_free),
+        frames_created: sum(|run| run.created),
+        buffer_size: sum(|run| run.size),
+        buffer_free: sum(|run| run.free),
         circular: any(|fields| fields.circular),
         disconnected: any(|fields| fields.disconnected),
         start_time: all.iter().filter_map(|fields| fields.start_time).min(),
@@ -54,4 +67,39 @@ pub(super) fn merge(files: &[TraceFile]) -> Option<Status> {
         sealed: true,
         other,
     }))
+}
+
+fn told(file: &TraceFile) -> Option<&StatusFields> {
+    Some(&file.description().status()?.fields)
+}
+
+/// What one run is told to have made and taken, in all its parts together.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    created: Option<u64>,
+    size: Option<u64>,
+    free: Option<u64>,
+}
+
+impl Counts {
+    fn of<'f>(parts: impl Iterator<Item = &'f TraceFile>) -> Self {
+        let mut counts = Self::default();
+        let mut frames = 0;
+        for part in parts {
+            frames += part.frame_count();
+            let Some(fields) = told(part) else {
+                continue;
+            };
+            counts.created = counts.created.max(fields.frames_created);
+            // What the other parts hold is free in a part's own count.
+            counts.free = match counts.free {
+                Some(free) => Some(free.saturating_sub(frames_size(part))),
+                None => fields.buffer_free,
+            };
+            counts.size = counts.size.max(fields.buffer_size);
+        }
+        // More than the run made only where parts have frames in common.
+        counts.created = counts.created.map(|created| created.max(frames));
+        counts
+    }
 }
