@@ -1,10 +1,12 @@
 //! The commands with which GDB opens a trace file, symbols included.
 
-use std::fmt::Write;
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use tracewire_symbols::ModuleFile;
-use tracewire_tracefile::TraceFile;
+use tracewire_tracefile::{Address, TraceFile, Tracepoint, TracepointNumber};
 
 use crate::program::{ProgramError, module_path, named_bias};
 use crate::words::printable;
@@ -54,8 +56,71 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<Stri
              # The frames are all there nevertheless: tfind, print, info locals.\n",
         );
     }
+    // GDB makes the tracepoints from the last line of the file on.
+    let tracepoints = file.description().tracepoints().iter().rev();
+    for taken in taken_for_another(tracepoints) {
+        let _ = writeln!(text, "echo {taken}\\n");
+    }
     let _ = writeln!(text, "target tfile {}", quoted(path));
     Ok(text)
+}
+
+/// A tracepoint that GDB takes for another one when it opens a file: its frames are shown as those of the other, and
+/// `tdump` looks in them for what the other collects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TakenForAnother {
+    /// Which tracepoint.
+    pub number: TracepointNumber,
+    /// For which it is taken.
+    pub other: TracepointNumber,
+    /// Where both are.
+    pub address: Address,
+}
+
+/// What to expect, in a line.
+impl fmt::Display for TakenForAnother {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            number,
+            other,
+            address,
+        } = self;
+        write!(
+            f,
+            "GDB takes tracepoint {number} for tracepoint {other}, since both are at {address} under the same condition: \
+             tdump is of no use in its frames, but print is."
+        )
+    }
+}
+
+/// The tracepoints that GDB takes for others, told in the order in which it makes them: it knows one by its kind, address,
+/// condition and counts, and not by its number or actions.
+pub fn taken_for_another<'t>(
+    tracepoints: impl IntoIterator<Item = &'t Tracepoint>,
+) -> Vec<TakenForAnother> {
+    let mut known = HashMap::new();
+    let mut taken: Vec<TakenForAnother> = Vec::new();
+    for tracepoint in tracepoints {
+        let definition = &tracepoint.definition;
+        let key = (
+            mem::discriminant(&definition.kind),
+            definition.address,
+            &definition.source.condition,
+            definition.step_count,
+            definition.pass_count,
+        );
+        let number = definition.number;
+        let other = *known.entry(key).or_insert(number);
+        let last = taken.last().map(|last| (last.number, last.other));
+        if other != number && last != Some((number, other)) {
+            taken.push(TakenForAnother {
+                number,
+                other,
+                address: definition.address,
+            });
+        }
+    }
+    taken
 }
 
 /// The command for a program, which may be at its own addresses.

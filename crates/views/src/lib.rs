@@ -58,7 +58,7 @@ pub mod words;
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use find::{Criteria, FindError, LineCriterion, Matches};
 pub use frame::{Bytes, FrameView, Map, MemoryView, ValueView, Viewer};
-pub use gdb::commands as gdb_commands;
+pub use gdb::{TakenForAnother, commands as gdb_commands, taken_for_another};
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };

@@ -7,7 +7,7 @@ use tracewire_experiment::{Experiment, FrameStore, Missing, Served};
 use tracewire_script::{Pending, Placed, Script};
 use tracewire_target_linux::Event;
 use tracewire_tracefile::{Address, ThreadId, Tracepoint};
-use tracewire_views::words;
+use tracewire_views::{taken_for_another, words};
 
 /// How many locations of one tracepoint are told one by one.
 const LOCATIONS_TOLD: usize = 8;
@@ -231,6 +231,9 @@ impl Report {
         say(format_args!(
             "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
         ));
+        for taken in taken_for_another(&self.tracepoints) {
+            say(taken);
+        }
     }
 
     /// Waits for a program that was started and goes on.

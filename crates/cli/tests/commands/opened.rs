@@ -86,3 +86,23 @@ fn a_program_that_was_moved_is_where_the_tracepoints_are() {
         .code(2)
         .says(&["nosuch"]);
 }
+
+/// What GDB knows a tracepoint by is not its number.
+#[test]
+fn a_tracepoint_that_gdb_takes_for_another_is_named() {
+    let built = Built::new(PROGRAM, &["-O0"]);
+    let script = "trace leaf\nactions\ncollect a\nend\n\
+                  trace leaf if b < 0\nactions\ncollect a\nend\n\
+                  trace leaf\nactions\ncollect b\nend\n";
+    let words = "GDB takes tracepoint 3 for tracepoint 1, since both are at 0x";
+    built.record(script, &[]).code(0).says(&[words]);
+    let said = in_gdb(&built, &[], &["tfind 2", "print b", "tdump"]);
+    assert_eq!(said.matches(&format!("\n{words}")).count(), 1, "{said}");
+    // So it is, and what was collected is there all the same.
+    assert!(
+        said.contains("Assuming tracepoint 1 is same as target's tracepoint 3 "),
+        "{said}"
+    );
+    assert!(!said.contains("same as target's tracepoint 2 "), "{said}");
+    assert!(said.contains("\n$1 = -30\n"), "{said}");
+}
