@@ -49,8 +49,9 @@ impl ElfSymbols {
                     .filter_map(|symbol| read(image, &symbol)),
             );
         }
-        // Stable: of several names at one address the order of the tables is kept, as GDB keeps it.
-        symbols.sort_by_key(|symbol| (symbol.kind == ElfSymbolKind::ThreadLocal, symbol.address));
+        // GDB orders several names at one address by their bytes, and takes the last.
+        let key = |symbol: &ElfSymbol| (symbol.kind == ElfSymbolKind::ThreadLocal, symbol.address);
+        symbols.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
         let mut seen = std::collections::HashSet::new();
         symbols.retain(|symbol: &ElfSymbol| seen.insert((symbol.name.clone(), symbol.address)));
         let mut by_name: Vec<u32> = (0..u32::try_from(symbols.len()).unwrap_or(u32::MAX)).collect();
@@ -78,8 +79,8 @@ impl ElfSymbols {
     }
 
     /// The symbol that covers a link-time address, as GDB's `lookup_minimal_symbol_by_pc_section` prefers: the
-    /// last that starts at or before it; one that has a size before one that has none; none if the address is
-    /// past the end of a symbol with a size.
+    /// last that starts at or before it, but a global function before the local one that follows it at its address; one that
+    /// has a size before one that has none; none if the address is past the end of a symbol with a size.
     pub(crate) fn covering(&self, image: &Image, address: u64) -> Option<&ElfSymbol> {
         let section = image
             .sections
@@ -114,11 +115,20 @@ impl ElfSymbols {
             {
                 continue;
             }
-            return if covers(symbol) {
-                Some(symbol)
-            } else {
-                without_size
+            if !covers(symbol) {
+                return without_size;
+            }
+            let is_global = |previous: &&&ElfSymbol| {
+                symbol.local
+                    && !previous.local
+                    && [symbol.kind, previous.kind] == [ElfSymbolKind::Function; 2]
+                    && (previous.address, previous.size) == (symbol.address, symbol.size)
             };
+            return candidates
+                .peek()
+                .filter(is_global)
+                .copied()
+                .or(Some(symbol));
         }
         without_size
     }
