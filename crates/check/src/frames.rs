@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tracewire_agent_expr::{Evaluation, verify};
-use tracewire_tracefile::check::Place;
+use tracewire_tracefile::check::{Place, led_back};
 use tracewire_tracefile::{
     Action, Address, Block, Frame, StatusFields, StopReason, TraceFile, TracepointDefinition,
     TracepointNumber, VariableNumber,
@@ -28,6 +28,8 @@ struct Programs {
 struct Location {
     address: Address,
     hits_told: Option<u64>,
+    /// Steps have led back here, and which frames are theirs is not told.
+    led_back: bool,
     hits: u64,
     at_hit: Programs,
     at_step: Programs,
@@ -111,6 +113,7 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
 fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
     let mut plans: HashMap<TracepointNumber, Plan> = HashMap::new();
     let mut steps: HashMap<TracepointNumber, &[Action]> = HashMap::new();
+    let led_back = led_back(file);
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
         let plan = plans.entry(definition.number).or_insert_with(|| Plan {
@@ -128,6 +131,7 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
         plan.locations.push(Location {
             address: definition.address,
             hits_told: tracepoint.usage.map(|usage| usage.hits),
+            led_back: led_back.contains(&definition.key()),
             hits: 0,
             at_hit: Programs {
                 condition: definition.condition.as_deref().and_then(Program::new),
@@ -204,16 +208,16 @@ impl Plan {
             }
             return None;
         };
-        let at = frame.program_counter()?;
-        let location = self
-            .locations
-            .binary_search_by_key(&at, |location| location.address);
         if step {
             self.steps += 1;
             let location = self.locations.first().filter(|_| self.same_steps)?;
             return Some(&location.at_step);
         }
         self.hits += 1;
+        let at = frame.program_counter()?;
+        let location = self
+            .locations
+            .binary_search_by_key(&at, |location| location.address);
         let Some(location) = location
             .ok()
             .and_then(|index| self.locations.get_mut(index))
@@ -225,7 +229,7 @@ impl Plan {
             return None;
         };
         location.hits += 1;
-        Some(&location.at_hit)
+        (!location.led_back).then_some(&location.at_hit)
     }
 }
 
@@ -243,7 +247,7 @@ fn check_variables(
         };
         if let Block::Variable { number, .. } = block
             && !defined.contains(&number)
-            && !number.tells_unknown_registers()
+            && !number.tells_of_frame()
             && undefined.len() < MAX_UNDEFINED
             && undefined.insert(number)
         {
@@ -278,10 +282,12 @@ fn check_counts(
     status: Option<&StatusFields>,
     report: &mut dyn FnMut(Finding),
 ) {
-    // A run that goes on has counted on since its frames were saved, and the first hits of a circular buffer may be
-    // gone while their steps are there.
+    // A run that goes on has counted on since its frames were saved, and the first hits of a circular buffer, or of a part
+    // of a file, may be gone while their steps are there.
     let running = status.is_some_and(|status| status.running);
-    let circular = status.is_some_and(|status| status.circular == Some(true));
+    let some_are_gone = status.is_some_and(|status| {
+        status.circular == Some(true) || status.frames_created > status.frames
+    });
     let mut report = |fault| {
         report(Finding {
             place: Place::File,
@@ -297,7 +303,10 @@ fn check_counts(
         let (hits, steps) = (plan.hits, plan.steps);
         for location in &plan.locations {
             let (address, found) = (location.address, location.hits);
-            if let Some(told) = location.hits_told.filter(|told| *told < found && !running) {
+            // Steps may have led back here.
+            let most = |told: u64| told.saturating_mul(plan.step_count.saturating_add(1));
+            let told = location.hits_told.filter(|told| most(*told) < found);
+            if let Some(told) = told.filter(|_| !running) {
                 report(Fault::Hits {
                     number,
                     address,
@@ -306,7 +315,7 @@ fn check_counts(
                 });
             }
         }
-        if steps > hits.saturating_mul(plan.step_count) && !circular {
+        if steps > hits.saturating_mul(plan.step_count) && !some_are_gone {
             report(Fault::Steps {
                 number,
                 steps,

@@ -470,3 +470,52 @@ fn a_frame_that_its_condition_rules_out_is_told() {
         assert_eq!(found, [told]);
     }
 }
+
+/// `trace *0x1000`, `while-stepping 2`, with a loop that leads back, in a file that does not say which frames are steps.
+#[test]
+fn steps_that_came_back_are_no_finding() {
+    let head = |hits: u8, frames: usize| {
+        format!(
+            "\x7fTRACE0\nR 114\nstatus 0;tstop::0;tframes:{frames:x};tcreated:{frames:x}\n\
+             tp T1:1000:E:2:0\ntp A1:1000:M-1,2000,4\ntp S1:1000:R3\ntp V1:1000:{hits}:100\n\n"
+        )
+    };
+    let format = FrameFormat {
+        byte_order: ByteOrder::Little,
+        register_block_size: 0x114,
+    };
+    // A hit without registers, a step elsewhere, a step that came back.
+    let frames = |hit_registers: bool| {
+        let mut bytes = Vec::new();
+        for frame in 0..3 {
+            let mut encoder =
+                FrameEncoder::begin(&mut bytes, format, TracepointNumber(1)).expect("good");
+            if frame > 0 || hit_registers {
+                let mut block = vec![0; 0x114];
+                let counter = if frame == 1 { 0x1003_u64 } else { 0x1000 };
+                block[16 * 8..17 * 8].copy_from_slice(&counter.to_le_bytes());
+                encoder.registers(&block).expect("a block");
+            }
+            if frame == 0 {
+                encoder.memory(Address(0x2000), &[1, 2, 3, 4]);
+            }
+            encoder.finish().expect("small");
+        }
+        bytes.extend([0; 4]);
+        bytes
+    };
+    let file = |hits, registers| {
+        let bytes = [head(hits, 3).into_bytes(), frames(registers)].concat();
+        let mut file = read(bytes);
+        assert!(file.set_architecture("x86_64".parse().expect("a machine")));
+        lines(&check(&file))
+    };
+    assert_eq!(file(1, false), [""; 0]);
+    assert_eq!(file(1, true), [""; 0]);
+    // Two steps a hit may come back, and no hit was made.
+    let found = file(0, true);
+    assert!(
+        found.iter().any(|line| line.contains("tells 0 hits")),
+        "{found:?}"
+    );
+}

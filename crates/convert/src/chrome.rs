@@ -158,7 +158,7 @@ fn push_event(
     let mut variables = BTreeMap::new();
     for block in frame.blocks() {
         if let Block::Variable { number, value } = block
-            && !number.tells_unknown_registers()
+            && !number.tells_of_frame()
         {
             variables.insert(number, value);
         }

@@ -164,7 +164,7 @@ impl FakeTarget {
         let step = self.stepping.contains(&moment.thread);
         let tracepoint = self.inserted.contains(&moment.pc);
         let hits = [
-            step.then_some(Hit::Step),
+            step.then_some(Hit::Step(moment.pc)),
             tracepoint.then_some(Hit::Tracepoint(moment.pc)),
         ];
         for hit in hits.into_iter().flatten() {

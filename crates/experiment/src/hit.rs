@@ -35,7 +35,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
             self.collector.pieces.fetched.clear();
             match hit {
                 Hit::Tracepoint(address) => self.reach_address(address, thread),
-                Hit::Step => self.step(thread),
+                Hit::Step(address) => self.step(address, thread),
             }
         }
         Outcome {
@@ -96,7 +96,7 @@ impl<S: FrameStore> Experiment<S> {
                 Err(error) => return self.fail(index, HitError::Condition(error), thread),
             }
         }
-        let reached = self.make_frame(index, false, thread);
+        let reached = self.make_frame(index, None, thread);
         if reached != Reached::Frame {
             return reached;
         }
@@ -113,7 +113,7 @@ impl<S: FrameStore> Experiment<S> {
     }
 
     /// One more instruction of a thread that is being stepped.
-    fn step(&mut self, thread: &mut dyn StoppedThread) {
+    fn step(&mut self, at: Address, thread: &mut dyn StoppedThread) {
         for place in 0..self.stepping.len() {
             let Some((key, last)) = self.stepping.step(place, thread.id()) else {
                 continue;
@@ -121,7 +121,7 @@ impl<S: FrameStore> Experiment<S> {
             let Some(index) = self.index(key) else {
                 continue;
             };
-            let mut reached = self.make_frame(index, true, thread);
+            let mut reached = self.make_frame(index, Some(at), thread);
             if reached == Reached::Frame && last {
                 // Only now, so that the steps of the last hit are in the buffer too.
                 reached = self.check_pass_count(index, thread);
@@ -166,8 +166,13 @@ impl<S: FrameStore> Experiment<S> {
         Reached::Ended
     }
 
-    /// Makes the frame of a hit, or of a step, and keeps it.
-    fn make_frame(&mut self, index: usize, step: bool, thread: &mut dyn StoppedThread) -> Reached {
+    /// Makes the frame of a hit, or of a step to an address, and keeps it.
+    fn make_frame(
+        &mut self,
+        index: usize,
+        step: Option<Address>,
+        thread: &mut dyn StoppedThread,
+    ) -> Reached {
         let collected = match self.fill_frame(index, step, thread) {
             Ok(collected) => collected,
             Err(Incomplete::Gone) => return Reached::Gone,
@@ -194,7 +199,7 @@ impl<S: FrameStore> Experiment<S> {
         self.created += 1;
         if let Some(tracepoint) = self.tracepoints.get_mut(index) {
             tracepoint.usage.bytes += self.frame.len() as u64;
-            tracepoint.usage.hits += u64::from(!step);
+            tracepoint.usage.hits += u64::from(step.is_none());
             tracepoint.missing.add(missing);
         }
         match error {
@@ -203,29 +208,38 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Makes the frame of a hit, or of a step.
+    /// Makes the frame of a hit, or of a step to an address.
     fn fill_frame(
         &mut self,
         index: usize,
-        step: bool,
+        step: Option<Address>,
         thread: &mut dyn StoppedThread,
     ) -> Result<Collected, Incomplete> {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Err(Incomplete::Gone);
         };
-        let actions = if step {
-            &tracepoint.plan.step_actions
-        } else {
-            &tracepoint.plan.actions
+        let actions = match step {
+            Some(_) => &tracepoint.plan.step_actions,
+            None => &tracepoint.plan.actions,
         };
         self.frame.clear();
         let number = tracepoint.definition.number;
+        let is_same = |index: &usize| {
+            let there = self.tracepoints.get(*index);
+            there.is_some_and(|there| there.definition.number == number)
+        };
+        let led_back = step
+            .and_then(|at| self.places.get(&at))
+            .is_some_and(|indices| indices.iter().any(is_same));
         let mut frame = FrameEncoder::begin(&mut self.frame, self.options.format, number)?;
         self.has_registers = actions.registers || self.options.registers == Registers::Always;
         if self.has_registers {
             let block = thread.register_block().map_err(|_| Incomplete::Gone)?;
             frame.registers(block)?;
             frame.unknown_registers(thread.unknown_registers());
+        }
+        if led_back {
+            frame.step();
         }
         if self.options.stamp {
             for (number, value) in self.variables.stamps(thread) {

@@ -85,8 +85,8 @@ pub enum Hit {
     /// A tracepoint's own address.
     Tracepoint(Address),
     /// One more instruction done by a thread that is stepping for a `while-stepping`. Where that led it to the address
-    /// of a tracepoint, the step is told first and the tracepoint then, in a call of its own.
-    Step,
+    /// of a tracepoint, the step is told first and the tracepoint then, in a call of its own. Where the thread stands now.
+    Step(Address),
 }
 
 /// What the target does with the thread after a hit.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use tracewire_experiment::{Hit, HitHandler};
+use tracewire_tracefile::Address;
 
 use crate::debug::{StopCause, stopped};
 use crate::event::Event;
@@ -161,7 +162,7 @@ impl Process {
                 .stopped(id)
                 .and_then(|stopped| stopped.registers().ok())
         {
-            let outcome = self.tell(id, Hit::Step, registers, handler)?;
+            let outcome = self.tell(id, Hit::Step(Address(registers.rip)), registers, handler)?;
             if let Some(thread) = self.threads.get_mut(&id) {
                 thread.stepping = outcome.step && !outcome.run_ended;
             }

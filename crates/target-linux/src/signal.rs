@@ -3,6 +3,7 @@
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::{Hit, HitHandler};
 use tracewire_jump_pad::relocate::Place;
+use tracewire_tracefile::Address;
 
 use crate::debug::{StopCause, stopped};
 use crate::error::Error;
@@ -192,7 +193,9 @@ impl Process {
         self.clear_pushed_trap_flag(id, &registers);
         let mut event = None;
         if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
-            let Some(outcome) = self.tell(id, Hit::Step, registers, handler) else {
+            let Some(outcome) =
+                self.tell(id, Hit::Step(Address(registers.rip)), registers, handler)
+            else {
                 return Ok(None);
             };
             if let Some(thread) = self.threads.get_mut(&id) {

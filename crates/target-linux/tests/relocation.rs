@@ -281,7 +281,7 @@ impl HitHandler for Visits {
                 assert_eq!(address.0, rip);
                 *self.at_breakpoints.entry(rip).or_default() += 1;
             }
-            Hit::Step => *self.at_steps.entry(rip).or_default() += 1,
+            Hit::Step(_) => *self.at_steps.entry(rip).or_default() += 1,
         }
         Outcome {
             step: self.step,

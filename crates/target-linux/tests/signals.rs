@@ -159,7 +159,7 @@ fn faults_are_the_same_while_stepping() {
     struct Stepper(u64);
     impl HitHandler for Stepper {
         fn hit(&mut self, hit: Hit, _: &mut dyn StoppedThread) -> Outcome {
-            self.0 += u64::from(hit == Hit::Step);
+            self.0 += u64::from(matches!(hit, Hit::Step(_)));
             Outcome {
                 step: self.0 < 3000,
                 run_ended: false,

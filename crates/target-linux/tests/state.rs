@@ -404,7 +404,7 @@ fn steps_follow_the_program_and_only_its_thread() {
                         assert_eq!(paths.last().unwrap().last(), Some(&rip));
                     }
                 }
-                Hit::Step => {
+                Hit::Step(_) => {
                     let left = left.get_mut(&id).unwrap();
                     *left -= 1;
                     paths.last_mut().unwrap().push(rip);

@@ -270,7 +270,7 @@ impl<E: Execution> Replay<E> {
             let is_step = self.stepping.contains(&executed.cpu);
             let is_visit = self.tracepoints.contains(&executed.address);
             let hits = [
-                is_step.then_some(Hit::Step),
+                is_step.then_some(Hit::Step(executed.address)),
                 is_visit.then_some(Hit::Tracepoint(executed.address)),
             ];
             for hit in hits.into_iter().flatten() {

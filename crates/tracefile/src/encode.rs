@@ -131,6 +131,12 @@ impl<'a> FrameEncoder<'a> {
         }
     }
 
+    /// Says that the frame is of a step of `while-stepping`, where that led back to an address of its tracepoint: it
+    /// would be taken for one of a hit.
+    pub fn step(&mut self) {
+        self.variable(VariableNumber::STEP, 1);
+    }
+
     /// Adds data of a static tracepoint. (GDB 13's reader of files stops at such a frame.)
     ///
     /// # Errors

@@ -23,7 +23,7 @@ pub enum Block<'a> {
         bytes: &'a [u8],
     },
     /// `V`: the value of a trace state variable; or which registers are not known
-    /// ([`VariableNumber::tells_unknown_registers`]).
+    /// ([`VariableNumber::tells_of_frame`]).
     Variable {
         /// Which variable.
         number: VariableNumber,
@@ -289,13 +289,13 @@ impl<'a> Frame<'a> {
     }
 
     /// Where the thread stood: the program counter in the register block where the layout is known, else the
-    /// tracepoint's address where it has only one and does not step. (GDB's own reader takes the tracepoint's
+    /// tracepoint's address where it has only one and the frame is of no step. (GDB's own reader takes the tracepoint's
     /// address always, which is wrong for the frames of steps.)
     #[must_use]
     pub fn program_counter(&self) -> Option<Address> {
         self.collected_program_counter().or_else(|| {
             let address = self.file.tracepoint_address(self.tracepoint)?;
-            (!self.tracepoint_steps()).then_some(address)
+            (self.is_step() == Some(false)).then_some(address)
         })
     }
 
@@ -307,19 +307,18 @@ impl<'a> Frame<'a> {
             .map(Address)
     }
 
-    fn tracepoint_steps(&self) -> bool {
-        let locations = self.file.locations(self.tracepoint);
-        locations.is_some_and(Locations::steps)
-    }
-
     /// Whether it was made by a step of `while-stepping` and not by a hit; none when that cannot be told. The
-    /// format does not say; a frame whose program counter is none of its tracepoint's addresses is a step.
+    /// format does not say: a frame whose program counter is none of its tracepoint's addresses is of a step, and so is one
+    /// that says it ([`crate::FrameEncoder::step`]). A frame without registers is what none are collected for. In files of
+    /// others, a step that came back to its tracepoint's address is taken for a hit.
     #[must_use]
     pub fn is_step(&self) -> Option<bool> {
         match self.file.locations(self.tracepoint) {
-            Some(locations) if locations.steps() => {
-                Some(locations.at(self.collected_program_counter()?).is_none())
-            }
+            Some(locations) if locations.steps() => match self.collected_program_counter() {
+                Some(at) if locations.at(at).is_none() => Some(true),
+                Some(_) => Some(self.variable(VariableNumber::STEP).is_some()),
+                None => locations.is_step_without_registers(),
+            },
             _ => Some(false),
         }
     }

@@ -113,6 +113,7 @@ mod served;
 #[cfg(target_os = "linux")]
 mod spool;
 mod status;
+mod step;
 mod table;
 mod text;
 mod unknown;

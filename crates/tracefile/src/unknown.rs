@@ -51,10 +51,8 @@ impl VariableNumber {
         }
     }
 
-    /// Whether the variable says which registers are not known ([`crate::FrameEncoder::unknown_registers`]), and is
-    /// no variable of the experiment's.
-    #[must_use]
-    pub const fn tells_unknown_registers(self) -> bool {
+    /// Whether the variable says which registers are not known.
+    pub(crate) const fn tells_unknown_registers(self) -> bool {
         self.0 < FIRST + MASKS
     }
 }

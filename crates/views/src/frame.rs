@@ -207,7 +207,7 @@ impl<'a> Viewer<'a> {
         for block in frame.blocks() {
             match block {
                 Block::Registers(_) => {}
-                Block::Variable { number, .. } if number.tells_unknown_registers() => {}
+                Block::Variable { number, .. } if number.tells_of_frame() => {}
                 Block::Memory { address, bytes } => view.memory.push(MemoryView {
                     address: address.to_string(),
                     bytes: Bytes(bytes.to_vec()),

@@ -478,3 +478,31 @@ fn frames_are_kept_where_the_queue_for_signals_is_full() {
     assert_eq!(done.stdout, busy_total(20_000));
     assert_eq!(built.info()["frames"], 80_000, "{}", done.stderr);
 }
+
+/// In a loop of two instructions every second step comes back to the tracepoint.
+#[test]
+fn a_step_that_comes_back_is_a_step() {
+    let built = Built::new(
+        "__attribute__((noinline)) long spin (long n) { long left = n;\n\
+         asm volatile (\"top: dec %0\\n jnz top\\n nop\\n nop\" : \"+a\" (left) : : \"cc\"); return left; }\n\
+         int main (void) { for (int turn = 0; turn < 3; turn++) if (spin (3)) return 1; return 0; }\n",
+        &["-O1"],
+    );
+    let script = "trace *&top if $rax == 3\nactions\n  collect n\n  while-stepping 4\n    collect $rip\n  end\nend\n";
+    built.record(script, &["./program"]).code(0);
+    let frames = built.frames();
+    let stepping: Vec<_> = frames
+        .iter()
+        .map(|frame| frame["stepping"] == true)
+        .collect();
+    let one = [false, true, true, true, true];
+    assert_eq!(stepping, one.repeat(3));
+    for (frame, stepping) in frames.iter().zip(stepping) {
+        assert_eq!(value(frame, "$rip").is_some(), stepping, "{frame}");
+        assert_eq!(value(frame, "n"), (!stepping).then_some("3"), "{frame}");
+    }
+    built
+        .run(&["check", "out.tf"])
+        .code(0)
+        .says(&["15 frames, 0 errors, 0 warnings"]);
+}

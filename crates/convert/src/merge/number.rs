@@ -88,7 +88,7 @@ impl Numbering {
         file: usize,
         number: VariableNumber,
     ) -> Result<VariableNumber, ConvertError> {
-        if number.tells_unknown_registers() {
+        if number.tells_of_frame() {
             return Ok(number);
         }
         if let Some(new) = self.new_variables.get(&(file, number)) {

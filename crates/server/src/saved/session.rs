@@ -389,7 +389,7 @@ fn info(frame: &Frame<'_>) -> FrameInfo {
             start: address,
             length: bytes.len() as u64,
         }),
-        Block::Variable { number, .. } if !number.tells_unknown_registers() => {
+        Block::Variable { number, .. } if !number.tells_of_frame() => {
             Some(FramePart::Variable(number))
         }
         _ => None,

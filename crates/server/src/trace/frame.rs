@@ -93,7 +93,7 @@ impl Trace {
                     start: address,
                     length: bytes.len() as u64,
                 }),
-                Block::Variable { number, .. } if !number.tells_unknown_registers() => {
+                Block::Variable { number, .. } if !number.tells_of_frame() => {
                     Some(FramePart::Variable(number))
                 }
                 _ => None,

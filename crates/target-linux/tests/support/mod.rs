@@ -157,7 +157,7 @@ impl HitHandler for Counter {
                 *self.hits.entry(address).or_default() += 1;
                 *self.by_thread.entry(thread.id().0).or_default() += 1;
             }
-            Hit::Step => self.steps += 1,
+            Hit::Step(_) => self.steps += 1,
         }
         Outcome {
             step: false,

@@ -275,7 +275,7 @@ impl Run<'_> {
             let is_step = stepping.contains(&here.cpu);
             let is_visit = self.addresses.contains(&here.address);
             let hits = [
-                is_step.then_some(Hit::Step),
+                is_step.then_some(Hit::Step(here.address)),
                 is_visit.then_some(Hit::Tracepoint(here.address)),
             ];
             let mut over = false;

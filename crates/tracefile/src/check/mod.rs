@@ -4,11 +4,14 @@
 //! warning is what a reader should know: values that were not collected, what GDB will not read.
 
 mod fault;
+mod steps;
 
 use std::cell::OnceCell;
+use std::collections::HashSet;
 use std::fmt;
 
 pub use fault::{Fault, Wanted};
+pub use steps::led_back;
 
 use crate::definition::Action;
 use crate::description::MAX_LINE;
@@ -17,7 +20,7 @@ use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
 use crate::index::Ending;
 use crate::memory::CollectedMemory;
-use crate::number::{Address, FrameNumber};
+use crate::number::{Address, FrameNumber, TracepointNumber};
 use crate::registers::RegisterLayout;
 use crate::status::Status;
 
@@ -86,6 +89,7 @@ pub fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     }
     let size = file.as_bytes().len() as u64;
     let mut searches = Some(SEARCHES.saturating_add(size.saturating_mul(SEARCHES_PER_BYTE)));
+    let led_back = led_back(file);
     let mut time = None;
     for frame in file.frames() {
         let mut report = |offset: usize, fault| {
@@ -95,7 +99,7 @@ pub fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
                 fault,
             });
         };
-        check_frame(file, &frame, &mut searches, &mut report);
+        check_frame(file, &frame, &led_back, &mut searches, &mut report);
         if let Some(now) = frame.timestamp() {
             if let Some(back) = time
                 .and_then(|before: u64| before.checked_sub(now))
@@ -240,6 +244,7 @@ fn shown(word: &[u8]) -> String {
 fn check_frame(
     file: &TraceFile,
     frame: &Frame<'_>,
+    led_back: &HashSet<(TracepointNumber, Address)>,
     searches: &mut Option<u64>,
     report: &mut dyn FnMut(usize, Fault),
 ) {
@@ -289,6 +294,9 @@ fn check_frame(
         return;
     };
     let definition = &tracepoint.definition;
+    if !step && led_back.contains(&definition.key()) {
+        return;
+    }
     let actions = match step {
         true => &definition.step_actions,
         false => &definition.actions,

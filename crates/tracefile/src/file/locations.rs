@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::definition::Action;
 use crate::number::{Address, TracepointNumber};
 use crate::table::Tracepoint;
 
@@ -13,6 +14,8 @@ pub(crate) struct Locations {
     /// The place of the one that the description tells first.
     first: usize,
     steps: bool,
+    /// Whether a frame without registers is of a step, where hits collect some and steps none, or the other way round.
+    is_step_without_registers: Option<bool>,
 }
 
 impl Locations {
@@ -21,10 +24,16 @@ impl Locations {
         let mut all: HashMap<TracepointNumber, Self> = HashMap::new();
         for (place, tracepoint) in tracepoints.iter().enumerate() {
             let definition = &tracepoint.definition;
+            let hits = asks_for_registers(&definition.actions);
+            let is_step = (hits != asks_for_registers(&definition.step_actions)).then_some(hits);
             let locations = all.entry(definition.number).or_insert_with(|| Self {
                 first: place,
+                is_step_without_registers: is_step,
                 ..Self::default()
             });
+            if locations.is_step_without_registers != is_step {
+                locations.is_step_without_registers = None;
+            }
             locations.by_address.push((definition.address, place));
             locations.steps |= definition.step_count > 0;
         }
@@ -37,6 +46,11 @@ impl Locations {
     /// Whether any of them has `while-stepping`.
     pub(crate) const fn steps(&self) -> bool {
         self.steps
+    }
+
+    /// Whether a frame without registers is of a step; none where that cannot be told.
+    pub(crate) const fn is_step_without_registers(&self) -> Option<bool> {
+        self.is_step_without_registers
     }
 
     /// The address, when there is just one.
@@ -59,4 +73,9 @@ impl Locations {
     pub(crate) const fn first(&self) -> usize {
         self.first
     }
+}
+
+fn asks_for_registers(actions: &[Action]) -> bool {
+    let asks = |action: &Action| matches!(action, Action::Registers(mask) if !mask.is_empty());
+    actions.iter().any(asks)
 }

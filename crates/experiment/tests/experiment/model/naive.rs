@@ -270,7 +270,12 @@ impl Model {
         } else {
             &definition.actions
         };
-        let done = self.collect(actions, moment);
+        let led_back = step
+            && self.tracepoints.iter().any(|tracepoint| {
+                let other = &tracepoint.definition;
+                other.number == definition.number && other.address == moment.pc
+            });
+        let done = self.collect(actions, led_back, moment);
         if done.gone {
             if step {
                 self.stepping
@@ -305,7 +310,7 @@ impl Model {
         self.running
     }
 
-    fn collect(&mut self, actions: &[Action], moment: &Moment) -> Done {
+    fn collect(&mut self, actions: &[Action], led_back: bool, moment: &Moment) -> Done {
         let options = self.options;
         let asked = actions
             .iter()
@@ -318,6 +323,11 @@ impl Model {
             }
             view.done.blocks.push(b'R');
             view.done.blocks.extend(block(moment));
+        }
+        if led_back {
+            view.done.blocks.push(b'V');
+            view.done.blocks.extend((i32::MIN + 256).to_le_bytes());
+            view.done.blocks.extend(1i64.to_le_bytes());
         }
         if options.stamp {
             (1..=3).for_each(|number| view.collect_variable(number));

@@ -1,0 +1,27 @@
+//! Steps that come back to their tracepoint: a variable of our own in a frame.
+//!
+//! The format does not say whether a frame is of a hit or of a step of `while-stepping`. What stands elsewhere than
+//! its tracepoint is a step; a loop, though, leads steps back to the very instruction. Our frames of such steps say
+//! so, in the block of a trace state variable whose number no one has:
+//!
+//! ```text
+//! V -2147483392 1
+//! ```
+//!
+//! GDB passes over it.
+
+use crate::number::VariableNumber;
+
+impl VariableNumber {
+    /// The variable that says that a frame at its tracepoint's address is of a step; behind those that say which
+    /// registers are not known.
+    pub(crate) const STEP: Self = Self(i32::MIN + 256);
+
+    /// Whether the variable is no variable of the experiment's, and says something of the frame instead: which registers
+    /// are not known ([`crate::FrameEncoder::unknown_registers`]), or that it is of a step
+    /// ([`crate::FrameEncoder::step`]).
+    #[must_use]
+    pub const fn tells_of_frame(self) -> bool {
+        self.tells_unknown_registers() || self.0 == Self::STEP.0
+    }
+}
