@@ -116,7 +116,7 @@ fn originals(folder: &Path) -> Vec<Original> {
     built
         .record(include_str!("../gdb_agreement/workers.script"), &[])
         .code(0);
-    let of_gdb = [fixture("sample.tf"), fixture("tfile-basic.tf")];
+    let of_gdb = ["sample.tf", "tfile-basic.tf", "without_actions.tf"].map(fixture);
     let of_ours = [
         rewritten("sample.tf"),
         rewritten("tfile-basic.tf"),

@@ -123,5 +123,5 @@ fn faults_and_differences() {
     run(&path, "diff @ /nonexistent").code(2);
     run(&path, "calls /dev/null")
         .code(2)
-        .says(&["no execution trace"]);
+        .says(&["it is a device"]);
 }
