@@ -2,7 +2,7 @@
 
 use crate::architecture::ByteOrder;
 use crate::encode::FRAME_HEADER;
-use crate::file::{Locations, TraceFile};
+use crate::file::TraceFile;
 use crate::memory::CollectedMemory;
 use crate::number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,

@@ -448,6 +448,34 @@ fn a_frame_that_lost_bytes_costs_only_itself() {
     }
 }
 
+/// By chance the size of a frame that was moved leads to its tracepoint's number.
+#[test]
+fn a_number_alone_leads_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = |value: u8| {
+        frame(
+            ByteOrder::Little,
+            |f| {
+                f.memory(
+                    Address(0x1000),
+                    &[value, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0x7f],
+                )
+            },
+            4,
+        )
+    };
+    let head = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0;tframes:4;tcreated:4\ntp T1:10:E:0:0\n\n";
+    let frames: Vec<_> = (1..5).map(frame).collect();
+    let mut bytes = [&head[..], &frames.concat(), &[0; 4]].concat();
+    // The second frame begins with other bytes and has fewer, so that it ends before the number in the third.
+    let second = head.len() + frames[0].len();
+    let lost = frames[0].len() - 21;
+    bytes.splice(second + 6..second + 6 + lost, [b'x'; 3]);
+    let Repaired { repair, file } = repaired(&bytes, &folder.path().join("moved.tf"));
+    assert_eq!(repair.frames, 3, "{:?}", repair.changes);
+    assert_eq!(file.frames().next_back().unwrap().bytes(), frames[3]);
+}
+
 /// A tracepoint without actions has frames without blocks.
 #[test]
 fn frames_without_blocks_are_frames() {

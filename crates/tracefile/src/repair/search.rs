@@ -182,7 +182,27 @@ impl<'a> Search<'a> {
         let end = at + FRAME_HEADER;
         self.end_by_size(at) == Some(end)
             && self.is_of(&self.numbers, at)
-            && (self.is_of(&self.known.bare, at) || !self.blocks_may_start(end))
+            && (self.is_of(&self.known.bare, at) || !self.blocks_lead_on(end))
+    }
+
+    /// Whether blocks stand here, and another frame or the end behind them.
+    fn blocks_lead_on(&self, at: usize) -> bool {
+        if !self.blocks_may_start(at) {
+            return false;
+        }
+        let mut blocks = Blocks::new(self.bytes.get(at..).unwrap_or_default(), self.shape);
+        while let Some(block) = blocks.next() {
+            let patience = self.patience.get();
+            if matches!(block, Block::Unknown(_)) || patience == 0 {
+                return false;
+            }
+            self.patience.set(patience - 1);
+            let next = at + blocks.position();
+            if self.is_end(next) || self.is_of(&self.numbers, next) && self.goes_on(next) {
+                return true;
+            }
+        }
+        false
     }
 
     fn blocks_may_start(&self, at: usize) -> bool {
@@ -213,16 +233,10 @@ impl<'a> Search<'a> {
                 Some(end) if !self.may_be_of(at) || !self.fits(at, end) => return false,
                 Some(end) if end > at + FRAME_HEADER => return true,
                 Some(end) => at = end,
-                None => return self.is_cut(at),
+                None => return false,
             }
         }
         true
-    }
-
-    /// Whether the file may have been cut in a frame that started here.
-    fn is_cut(&self, at: usize) -> bool {
-        let number_is_cut = self.bytes.len() - at < 2;
-        !self.numbers.is_empty() && number_is_cut || self.is_of(&self.numbers, at)
     }
 
     fn fits(&self, at: usize, end: usize) -> bool {
