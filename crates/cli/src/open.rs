@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tracewire_tracefile::{Architecture, IndexCache, OpenError, StandardRegisters, TraceFile};
-use tracewire_views::{Program, settle_architecture, words};
+use tracewire_views::{Program, architecture_of, settle_architecture, words};
 
 use crate::progress::Progress;
 
@@ -35,8 +35,9 @@ impl Machine {
     pub fn settle(self, file: &mut TraceFile, path: &Path, elf: &[PathBuf]) -> anyhow::Result<()> {
         let shown = path.display();
         settle_architecture(file, self.architecture, elf).with_context(|| shown.to_string())?;
+        let machine = self.architecture.or_else(|| architecture_of(file));
         if let (Some(machine), None, Some(size)) =
-            (self.architecture, file.layout(), file.register_block_size())
+            (machine, file.layout(), file.register_block_size())
         {
             let sets = StandardRegisters::all(machine);
             let sizes: Vec<_> = sets.iter().map(|set| set.size().to_string()).collect();

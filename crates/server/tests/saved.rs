@@ -206,6 +206,32 @@ fn a_file_that_does_not_tell_its_machine_is_served_when_it_is_told() {
     }
 }
 
+/// As gdbserver tells it to a GDB that reads no XML. GDB's standard registers of the machine are fewer than the blocks have.
+#[test]
+fn a_file_that_names_its_machine_is_served_with_its_registers() {
+    let original = sample();
+    let name = "<target><architecture>i386:x86-64</architecture></target>";
+    let parts = DescriptionParts {
+        target_xml: Some(name.to_owned()),
+        ..original.file().description().parts()
+    };
+    let description = Description::build(&parts).unwrap();
+    let frames: Vec<_> = original
+        .file()
+        .frames()
+        .map(|frame| frame.bytes().to_vec())
+        .collect();
+    let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    let named = TraceFile::in_memory(&description, &frames).unwrap();
+    let mut named = SavedTrace::new(named);
+    named.set_program(&data("sample"), None).unwrap();
+    let commands = "tfind 1\ninfo registers\nprint $xmm0\nprint $k1";
+    let [expected, said] = [original, named].map(|trace| gdb(&trace, &tcp(), commands));
+    assert!(expected.contains("rip "), "{expected}");
+    let told = |text: &str| text.split("Found trace frame").nth(1).map(str::to_owned);
+    assert_eq!(told(&said), told(&expected));
+}
+
 #[test]
 fn modules_that_the_file_tells_of_are_where_they_were() {
     let original = TraceFile::open(data("sample.tf")).unwrap();

@@ -33,7 +33,7 @@ pub fn settle_architecture(
         file.set_architecture(named);
         return Ok(());
     }
-    if file.layout().is_some() {
+    if file.layout().is_some() || file.named_architecture().is_some() {
         return Ok(());
     }
     let modules = file.description().modules().iter().map(module_path);
@@ -57,12 +57,18 @@ pub fn settle_architecture(
 /// # Errors
 /// When the file tells that it is of another machine.
 pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), OtherMachine> {
-    let Some(layout) = file.layout() else {
-        return Ok(());
+    let orders = [ByteOrder::Little, ByteOrder::Big];
+    let told: Vec<_> = match (file.named_architecture(), file.layout()) {
+        // A name alone may leave open how wide the registers are.
+        (Some(name), _) => [false, true]
+            .into_iter()
+            .flat_map(|wide| orders.map(|order| Architecture::of_bfd_name(name, wide, order)))
+            .collect(),
+        (None, Some(layout)) => orders.map(|order| architecture(layout, order)).to_vec(),
+        (None, None) => return Ok(()),
     };
-    let told = [ByteOrder::Little, ByteOrder::Big].map(|order| architecture(layout, order));
-    match told[0] {
-        Some(one) if !told.contains(&Some(named)) => Err(OtherMachine { told: one, named }),
+    match told.first() {
+        Some(Some(one)) if !told.contains(&Some(named)) => Err(OtherMachine { told: *one, named }),
         _ => Ok(()),
     }
 }
@@ -70,12 +76,16 @@ pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), O
 /// The machine, where the file or the layout set for it tells one of those that have a name.
 #[must_use]
 pub fn architecture_of(file: &TraceFile) -> Option<Architecture> {
-    architecture(file.layout()?, file.byte_order())
+    match file.layout() {
+        Some(layout) => architecture(layout, file.byte_order()),
+        None => Architecture::of_bfd_name(file.named_architecture()?, false, file.byte_order()),
+    }
 }
 
 /// The machine's name: from the target description, which has BFD's names.
 pub(crate) fn architecture_name(file: &TraceFile) -> Option<String> {
-    let bfd = file.layout()?.architecture()?;
+    let layout = file.layout().and_then(RegisterLayout::architecture);
+    let bfd = file.named_architecture().or(layout)?;
     let known = architecture_of(file);
     Some(known.map_or_else(|| bfd.to_owned(), |known| known.name().to_owned()))
 }
@@ -84,64 +94,12 @@ pub(crate) fn architecture_name(file: &TraceFile) -> Option<String> {
 fn architecture(layout: &RegisterLayout, order: ByteOrder) -> Option<Architecture> {
     let counter = layout.program_counter();
     let wide = counter.is_some_and(|register| register.bits == 64);
-    of_name(layout.architecture()?, wide, order)
-}
-
-/// The machine of one of BFD's names. That of MIPS may leave open how `wide` the registers are.
-fn of_name(bfd: &str, wide: bool, order: ByteOrder) -> Option<Architecture> {
-    use Architecture as A;
-    let (family, variant) = bfd.split_once(':').unwrap_or((bfd, ""));
-    let little = order == ByteOrder::Little;
-    Some(match (family, variant) {
-        ("i386", variant) if variant.starts_with("x86-64") => A::X86_64,
-        ("i386", _) => A::I386,
-        ("aarch64", _) => A::Aarch64,
-        (family, _) if family.starts_with("arm") || family == "iwmmxt" => match little {
-            true => A::Arm,
-            false => A::ArmBig,
-        },
-        ("mips", variant) => {
-            let wide = wide
-                || matches!(variant, "4000" | "4300" | "5000" | "8000" | "10000")
-                || variant.starts_with("isa64")
-                || variant.starts_with("octeon");
-            match (wide, little) {
-                (false, false) => A::Mips,
-                (false, true) => A::MipsLittle,
-                (true, false) => A::Mips64,
-                (true, true) => A::Mips64Little,
-            }
-        }
-        ("riscv", "rv32") => A::Riscv32,
-        ("riscv", _) => A::Riscv64,
-        ("powerpc", "common64") => match little {
-            true => A::PowerPc64Little,
-            false => A::PowerPc64,
-        },
-        ("powerpc" | "rs6000", _) => A::PowerPc,
-        ("nios2", _) => A::Nios2,
-        _ => return None,
-    })
+    Architecture::of_bfd_name(layout.architecture()?, wide, order)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bfd_names() {
-        let named = |bfd, order| of_name(bfd, false, order).map(Architecture::name);
-        assert_eq!(named("i386:x86-64", ByteOrder::Little), Some("x86_64"));
-        assert_eq!(named("i386", ByteOrder::Little), Some("i386"));
-        assert_eq!(named("arm", ByteOrder::Big), Some("armeb"));
-        assert_eq!(named("mips:isa64r2", ByteOrder::Little), Some("mips64el"));
-        assert_eq!(named("powerpc:common", ByteOrder::Big), Some("ppc"));
-        assert_eq!(named("z80", ByteOrder::Little), None);
-        assert_eq!(
-            of_name("mips", true, ByteOrder::Big),
-            Some(Architecture::Mips64)
-        );
-    }
 
     /// Every machine's own registers tell which it is.
     #[test]

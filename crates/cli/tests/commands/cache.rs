@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tracewire_tracefile::{Architecture, FrameNumber, TraceFile};
 
-use crate::generated::{smallest, write};
+use crate::generated::{Told, smallest, write};
 use crate::support::{Built, Ran, ran, tracewire};
 
 /// Enough frames for a file whose index is worth keeping.
@@ -29,7 +29,7 @@ fn the_index_is_kept_found_stale_and_done_without() {
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::Nios2),
-        true,
+        Told::Registers,
         FRAMES,
     );
     let cache = folder.path("cache");
@@ -73,7 +73,7 @@ fn the_index_is_kept_found_stale_and_done_without() {
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::MipsLittle),
-        true,
+        Told::Registers,
         FRAMES / 2,
     );
     let info = run(&folder, &cache, commands[0]).code(0).json().remove(0);
@@ -92,7 +92,12 @@ fn the_index_is_kept_found_stale_and_done_without() {
 fn damage_since_the_index_was_made_is_found() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
     let (cache, path) = (folder.path("cache"), folder.path("big.tf"));
-    write(&path, &smallest(Architecture::Nios2), true, FRAMES);
+    write(
+        &path,
+        &smallest(Architecture::Nios2),
+        Told::Registers,
+        FRAMES,
+    );
     run(&folder, &cache, &["info", "big.tf"]).code(0);
     let frame = TraceFile::open(&path)
         .expect("a trace file")
@@ -117,7 +122,7 @@ fn a_machine_that_is_said_holds_for_a_kept_index() {
     write(
         &folder.path("big.tf"),
         &smallest(Architecture::Mips),
-        false,
+        Told::Nothing,
         FRAMES,
     );
     for _ in 0..2 {

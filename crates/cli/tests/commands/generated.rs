@@ -62,9 +62,20 @@ fn variable(number: i32, name: &str) -> VariableDefinition {
     }
 }
 
+/// What the target description of a file tells.
+#[derive(Clone, Copy)]
+pub enum Told {
+    /// There is none.
+    Nothing,
+    /// The machine's name.
+    Machine,
+    /// The machine's name and its registers.
+    Registers,
+}
+
 /// Writes a file of so many frames, made at 1000 microseconds and every 10 after that, by threads 100, 101 and 102 in
 /// turn, on cpus 0 and 1.
-pub fn write(path: &Path, set: &StandardRegisters, with_xml: bool, frames: u64) {
+pub fn write(path: &Path, set: &StandardRegisters, told: Told, frames: u64) {
     let order = set.architecture().byte_order();
     let layout = set.layout();
     let status = StatusFields {
@@ -73,9 +84,17 @@ pub fn write(path: &Path, set: &StandardRegisters, with_xml: bool, frames: u64) 
         frames_created: Some(frames),
         ..StatusFields::default()
     };
+    let name = layout.architecture().expect("a name");
+    let target_xml = match told {
+        Told::Nothing => None,
+        Told::Machine => Some(format!(
+            "<target><architecture>{name}</architecture></target>"
+        )),
+        Told::Registers => Some(set.target_xml()),
+    };
     let description = Description::build(&DescriptionParts {
         register_block_size: set.size(),
-        target_xml: with_xml.then(|| set.target_xml()),
+        target_xml,
         status: Some(Status::from(status)),
         tracepoints: vec![tracepoint(1, SITES[0]), tracepoint(2, SITES[1])],
         variables: vec![

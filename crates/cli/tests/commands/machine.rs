@@ -4,14 +4,16 @@ use std::path::Path;
 
 use tracewire_tracefile::{Architecture, ByteOrder, StandardRegisters};
 
-use crate::generated::{COUNTER, SITES, smallest, value, write};
+use crate::generated::{COUNTER, SITES, Told, smallest, value, write};
 use crate::support::{Built, Ran, run};
 
-/// A folder with `bare.tf` and `told.tf`: without and with a target description, 12 frames.
+/// A folder with `bare.tf`, `told.tf` and `named.tf`: without a target description, with one, and with one that names the
+/// machine and no more, 12 frames.
 fn files(set: &StandardRegisters) -> Built {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
-    write(&folder.path("bare.tf"), set, false, 12);
-    write(&folder.path("told.tf"), set, true, 12);
+    write(&folder.path("bare.tf"), set, Told::Nothing, 12);
+    write(&folder.path("told.tf"), set, Told::Registers, 12);
+    write(&folder.path("named.tf"), set, Told::Machine, 12);
     folder
 }
 
@@ -22,7 +24,12 @@ fn every_machine_shows_its_registers_and_memory() {
         let layout = set.layout();
         let folder = files(&set);
         let order = machine.byte_order();
-        for (name, said) in [("told.tf", None), ("bare.tf", Some(machine.name()))] {
+        let files = [
+            ("told.tf", None),
+            ("named.tf", None),
+            ("bare.tf", Some(machine.name())),
+        ];
+        for (name, said) in files {
             let with = |arguments: &[&str]| {
                 let mut arguments = arguments.to_vec();
                 arguments.extend(said.iter().flat_map(|name| ["--architecture", name]));
@@ -196,10 +203,36 @@ fn a_machine_that_cannot_be_is_refused() {
         .code(2)
         .says(&["possible values", "nios2"]);
     run("info sample.tf --architecture x86_64").code(0);
+    let folder = files(&smallest(Architecture::Riscv64));
+    folder
+        .run(&["info", "named.tf", "--architecture", "mips"])
+        .code(2)
+        .says(&["named.tf", "riscv64", "mips"]);
     // A file that does not tell, and whose registers are of no such machine.
     run("show --json tfile-basic.tf --architecture nios2 --frame 0")
         .code(0)
         .says(&["no registers are shown", "nios2"]);
+}
+
+/// As GDB shows them: a block may end before the last registers.
+#[test]
+fn a_named_machine_s_block_may_be_short() {
+    let name = "<target><architecture>i386</architecture></target>";
+    let mut bytes = format!(
+        "\x7fTRACE0\nR 40\ntdesc {name}\nstatus 0;tstop::0;tframes:1\ntp T1:20202020:E:0:0\n\n"
+    )
+    .into_bytes();
+    bytes.extend(b"\x01\0\x41\0\0\0R");
+    bytes.extend([b' '; 64]);
+    bytes.extend([0; 4]);
+    let folder = Built::at(tempfile::tempdir().expect("a folder"));
+    std::fs::write(folder.path("short.tf"), bytes).expect("a file");
+    let frame = folder.run(&["show", "short.tf", "--json"]).code(0).json();
+    assert_eq!(frame[0]["registers"]["eip"], "0x20202020");
+    assert_eq!(frame[0]["registers"]["gs"], "0x20202020");
+    assert_eq!(frame[0]["registers"]["st0"], serde_json::Value::Null);
+    let check = folder.run(&["check", "short.tf"]).code(0);
+    assert_eq!(check.stdout, "");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use tracewire_tracefile::check::Severity;
 use tracewire_tracefile::{Architecture, Ending, TraceFile};
 use tracewire_views::{Info, Program, Viewer};
 
-use crate::generated::{smallest, write};
+use crate::generated::{Told, smallest, write};
 use crate::support::{Built, fixtures};
 
 /// How many of the repaired files GDB opens.
@@ -96,7 +96,7 @@ fn originals(folder: &Path) -> Vec<Original> {
     };
     let generated = |machine: Architecture, said| {
         let path = folder.join(format!("{machine}.tf"));
-        write(&path, &smallest(machine), true, 40);
+        write(&path, &smallest(machine), Told::Registers, 40);
         Original::open(&path, said)
     };
     let sealed = |original: &Original| {

@@ -74,12 +74,9 @@ impl SavedTrace {
         self.file.set_architecture(architecture);
         self.registers = told_registers(&self.file).or_else(|| {
             let size = self.file.register_block_size();
-            size.and_then(|size| StandardRegisters::of_size(architecture, size))
-                .or_else(|| StandardRegisters::all(architecture).into_iter().next())
-                .map(|set| Registers {
-                    xml: set.target_xml(),
-                    layout: Some(set.layout()),
-                })
+            size.and_then(|size| StandardRegisters::fitting(architecture, size))
+                .or_else(|| smallest(architecture))
+                .map(Registers::from)
         });
     }
 
@@ -207,19 +204,37 @@ struct Registers {
     layout: Option<RegisterLayout>,
 }
 
-/// As the file's own target description has them, or the one register set of the size of the file's blocks.
-fn told_registers(file: &TraceFile) -> Option<Registers> {
-    if let Some(xml) = file.description().target_xml() {
-        return Some(Registers {
-            xml: xml.to_owned(),
-            layout: file.layout().cloned(),
-        });
+impl From<StandardRegisters> for Registers {
+    fn from(set: StandardRegisters) -> Self {
+        Self {
+            xml: set.target_xml(),
+            layout: Some(set.layout()),
+        }
     }
-    let set = StandardRegisters::only_of_size(file.byte_order(), file.register_block_size()?)?;
-    Some(Registers {
-        xml: set.target_xml(),
-        layout: Some(set.layout()),
-    })
+}
+
+/// As the file's own target description has them, else those of the machine that it names, or the one register set of the
+/// size of the file's blocks.
+fn told_registers(file: &TraceFile) -> Option<Registers> {
+    let (order, size) = (file.byte_order(), file.register_block_size());
+    let told = || {
+        Some(Registers {
+            xml: file.description().target_xml()?.to_owned(),
+            layout: file.layout().cloned(),
+        })
+    };
+    match file.named_architecture() {
+        // GDB must not take other registers for the machine's standard ones than the blocks have.
+        Some(name) => size
+            .and_then(|size| StandardRegisters::named(name, order, size))
+            .or_else(|| smallest(Architecture::of_bfd_name(name, false, order)?))
+            .map_or_else(told, |set| Some(set.into())),
+        None => told().or_else(|| Some(StandardRegisters::only_of_size(order, size?)?.into())),
+    }
+}
+
+fn smallest(architecture: Architecture) -> Option<StandardRegisters> {
+    StandardRegisters::all(architecture).into_iter().next()
 }
 
 /// How the run stood when the file was written. It is over, whatever the file says.

@@ -28,6 +28,7 @@ pub struct TraceFile {
     path: Option<PathBuf>,
     description: Description,
     layout: Option<RegisterLayout>,
+    named_architecture: Option<String>,
     layout_error: Option<crate::registers::LayoutError>,
     shape: FrameShape,
     index: FrameIndex,
@@ -71,10 +72,18 @@ impl TraceFile {
         self.shape.register_block
     }
 
-    /// Which register stands where in a register block; none without a (good) target description.
+    /// Which register stands where in a register block: as the target description tells, or, where that only names a
+    /// machine, as the standard register set of this size has them. None without a (good) target description.
     #[must_use]
     pub const fn layout(&self) -> Option<&RegisterLayout> {
         self.layout.as_ref()
+    }
+
+    /// BFD's name of the machine, where the target description names it and does not tell its registers. GDB takes the
+    /// machine's standard ones.
+    #[must_use]
+    pub fn named_architecture(&self) -> Option<&str> {
+        self.named_architecture.as_deref()
     }
 
     /// Why the target description gives no layout, when there is one but it cannot be used.
@@ -92,7 +101,7 @@ impl TraceFile {
     }
 
     /// Says which machine the file is of. The machine settles the byte order; the layout is that of its
-    /// standard register set whose size the register blocks have, where the description does not tell one.
+    /// standard register set that fits the size of the register blocks, where the description does not tell one.
     /// Gives whether there is a layout now.
     pub fn set_architecture(&mut self, architecture: Architecture) -> bool {
         let order = architecture.byte_order();
@@ -106,7 +115,7 @@ impl TraceFile {
         self.shape.register_block = self.settle_register_block();
         if self.layout.is_none() {
             let size = self.register_block_size();
-            let standard = size.and_then(|size| StandardRegisters::of_size(architecture, size));
+            let standard = size.and_then(|size| StandardRegisters::fitting(architecture, size));
             standard
                 .into_iter()
                 .for_each(|set| self.set_layout(set.layout()));

@@ -11,7 +11,7 @@ use super::{Locations, StandardVariables, TraceFile};
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
-use crate::registers::RegisterLayout;
+use crate::registers::{RegisterLayout, StandardRegisters, TargetDescription};
 use crate::write::END_MARKER;
 
 /// The longest description that is read, in bytes.
@@ -171,11 +171,16 @@ impl TraceFile {
         let description = Description::parse(body[..length].to_vec());
         let frames_start = HEADER.len() + length + usize::from(closed.is_some());
 
-        let (layout, layout_error) = match description.target_xml().map(RegisterLayout::parse) {
-            None => (None, None),
-            Some(Ok(layout)) => (Some(layout), None),
-            Some(Err(error)) => (None, Some(error)),
-        };
+        let (mut layout, mut named_architecture, mut layout_error) = (None, None, None);
+        match description.target_xml().map(TargetDescription::parse) {
+            None => {}
+            Some(Ok(TargetDescription::Registers(told))) => layout = Some(told),
+            Some(Ok(TargetDescription::Architecture(name))) => named_architecture = Some(name),
+            Some(Err(error)) => layout_error = Some(error),
+        }
+        let architecture = named_architecture
+            .as_deref()
+            .or_else(|| layout.as_ref()?.architecture());
         let locations = Locations::of(description.tracepoints());
         let cached = cache.and_then(|(cache, key)| {
             let unindexed = Unindexed {
@@ -191,13 +196,13 @@ impl TraceFile {
             ending,
         } = match cached {
             Some(frames) => frames,
-            None if closed.is_none() => WalkedFrames::none(layout.as_ref()),
+            None if closed.is_none() => WalkedFrames::none(architecture),
             None => {
                 let known = locations
                     .iter()
                     .map(|(number, locations)| (*number, locations.only_address()))
                     .collect();
-                FrameIndex::build(&bytes, frames_start, layout.as_ref(), &known)
+                FrameIndex::build(&bytes, frames_start, architecture, &known)
             }
         };
         let variable = |name: &str| {
@@ -221,6 +226,7 @@ impl TraceFile {
             path: path.map(Path::to_owned),
             description,
             layout,
+            named_architecture,
             layout_error,
             index,
             frames_start: frames_start as u64,
@@ -230,6 +236,10 @@ impl TraceFile {
             latest: Arc::default(),
         };
         file.shape.register_block = file.settle_register_block();
+        if let (Some(name), Some(size)) = (&file.named_architecture, file.shape.register_block) {
+            let set = StandardRegisters::named(name, file.shape.order, size);
+            file.layout = set.map(|set| set.layout());
+        }
         Ok(file)
     }
 

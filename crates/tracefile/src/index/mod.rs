@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::architecture::ByteOrder;
 use crate::checksum::Checksum;
 use crate::number::{Address, FrameNumber, TracepointNumber};
-use crate::registers::RegisterLayout;
+use crate::registers::{byte_order, likely_byte_order};
 
 pub use cache::IndexCache;
 pub(crate) use cache::{CachedIndex, Key, Unindexed};
@@ -59,17 +59,17 @@ pub(crate) struct WalkedFrames {
 }
 
 impl WalkedFrames {
-    pub(crate) fn none(layout: Option<&RegisterLayout>) -> Self {
+    pub(crate) fn none(architecture: Option<&str>) -> Self {
         Self {
-            order: likely_order(layout),
+            order: likely_order(architecture),
             index: FrameIndex::Built(Vec::new()),
             ending: Ending::CutInDescription,
         }
     }
 }
 
-fn likely_order(layout: Option<&RegisterLayout>) -> ByteOrder {
-    layout.map_or(ByteOrder::Little, RegisterLayout::likely_byte_order)
+fn likely_order(architecture: Option<&str>) -> ByteOrder {
+    architecture.map_or(ByteOrder::Little, likely_byte_order)
 }
 
 impl FrameIndex {
@@ -78,21 +78,21 @@ impl FrameIndex {
         walk(bytes, start, order)
     }
 
-    /// Finds the frames, in the byte order that the target description settles, else in the one with which
+    /// Finds the frames, in the byte order that the target description settles by its `architecture`, else in the one with which
     /// the chain of frames ends at an end marker, else in the one whose first frame is of a tracepoint that
     /// the description defines (the first whose number is another one in the other order), else in the one in which
     /// more of the first frames are of such tracepoints, else in the one that gives more frames.
     pub(crate) fn build(
         bytes: &[u8],
         start: usize,
-        layout: Option<&RegisterLayout>,
+        architecture: Option<&str>,
         known: &HashMap<TracepointNumber, Option<Address>>,
     ) -> WalkedFrames {
-        let settled = layout.and_then(RegisterLayout::byte_order);
+        let settled = architecture.and_then(byte_order);
         let first = walk(
             bytes,
             start,
-            settled.unwrap_or_else(|| likely_order(layout)),
+            settled.unwrap_or_else(|| likely_order(architecture)),
         );
         let is_known = |number: &TracepointNumber| known.is_empty() || known.contains_key(number);
         let score = |frames: &WalkedFrames| {

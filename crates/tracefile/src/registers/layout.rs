@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::bfd;
 use super::types::{FeatureTypes, RegisterType};
 use crate::architecture::ByteOrder;
 use crate::number::RegisterNumber;
@@ -100,18 +101,28 @@ pub enum LayoutError {
         /// Their number.
         number: RegisterNumber,
     },
-    /// It tells no registers at all.
+    /// It tells neither registers nor a machine.
     #[error("the target description has no registers")]
     Empty,
 }
 
-impl RegisterLayout {
+/// What a target description tells.
+pub(crate) enum TargetDescription {
+    /// Which register stands where.
+    Registers(RegisterLayout),
+    /// BFD's name of a machine, and no registers: they are its standard ones. So does gdbserver for a GDB that did not say
+    /// that it reads registers in XML.
+    Architecture(String),
+}
+
+impl TargetDescription {
     /// Reads a target description (the manual's Target Description Format). A register's width is its own attribute,
     /// whatever its type.
     ///
     /// # Errors
-    /// When it is no good XML, has parts in other files, or registers that cannot be laid out.
-    pub fn parse(xml: &str) -> Result<Self, LayoutError> {
+    /// When it is no good XML, has parts in other files, registers that cannot be laid out, or neither registers nor the
+    /// name of a machine.
+    pub(crate) fn parse(xml: &str) -> Result<Self, LayoutError> {
         let xml = xml.trim();
         if xml.len() > MAX_XML {
             return Err(LayoutError::TooLong(xml.len()));
@@ -178,7 +189,26 @@ impl RegisterLayout {
                 _ => {}
             }
         }
-        Self::new(architecture, registers)
+        match architecture
+            .clone()
+            .filter(|name| registers.is_empty() && !name.is_empty())
+        {
+            Some(name) => Ok(Self::Architecture(name)),
+            None => RegisterLayout::new(architecture, registers).map(Self::Registers),
+        }
+    }
+}
+
+impl RegisterLayout {
+    /// Reads a target description that tells the registers.
+    ///
+    /// # Errors
+    /// When it is no good XML, has parts in other files, or no registers that can be laid out.
+    pub fn parse(xml: &str) -> Result<Self, LayoutError> {
+        match TargetDescription::parse(xml)? {
+            TargetDescription::Registers(layout) => Ok(layout),
+            TargetDescription::Architecture(_) => Err(LayoutError::Empty),
+        }
     }
 
     /// Lays registers out in the order of their numbers; their offsets are set here.
@@ -273,24 +303,7 @@ impl RegisterLayout {
     /// The byte order, where the machine has only one.
     #[must_use]
     pub fn byte_order(&self) -> Option<ByteOrder> {
-        let name = self.architecture()?;
-        ["i386", "riscv", "s390", "m68k", "sparc:v9", "hppa"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-            .then(|| self.likely_byte_order())
-    }
-
-    /// The byte order that is most likely, for files whose frames do not tell.
-    pub(crate) fn likely_byte_order(&self) -> ByteOrder {
-        let name = self.architecture().unwrap_or_default();
-        let little = ["powerpc:common64le", "powerpc64le"];
-        let big = ["mips", "powerpc", "rs6000", "s390", "m68k", "sparc", "hppa"];
-        let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
-        if starts(&big) && !starts(&little) {
-            ByteOrder::Big
-        } else {
-            ByteOrder::Little
-        }
+        bfd::byte_order(self.architecture()?)
     }
 }
 

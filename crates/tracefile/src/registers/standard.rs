@@ -3,6 +3,7 @@
 //! Names, numbers and order are those of GDB 13's own target descriptions. A file without one is read with the
 //! set whose size is that of its register blocks.
 
+use super::bfd::bfd_name;
 use super::feature::{self, Feature, Row, counted, numbered, row, vector_union};
 use super::layout::RegisterLayout;
 use super::x86::{Width, X86Registers};
@@ -47,6 +48,22 @@ impl StandardRegisters {
             .find(|set| set.size() == size)
     }
 
+    /// The set of a machine for register blocks of this many bytes: that of just this size, else the smallest one of which a
+    /// register ends there. A block may end before the last registers, which are then unavailable.
+    #[must_use]
+    pub fn fitting(architecture: Architecture, size: u32) -> Option<Self> {
+        let ends_there = |set: &Self| {
+            let mut end = 0;
+            let mut registers = set.features.iter().flat_map(|feature| &feature.registers);
+            registers.any(|register| {
+                end += register.bits.div_ceil(8);
+                end == size
+            })
+        };
+        let smallest = || Self::all(architecture).into_iter().find(ends_there);
+        Self::of_size(architecture, size).or_else(smallest)
+    }
+
     /// The set of any machine of this byte order whose register block has this many bytes, where there is just
     /// one.
     #[must_use]
@@ -82,23 +99,6 @@ impl StandardRegisters {
     #[must_use]
     pub fn target_xml(&self) -> String {
         feature::target_xml(bfd_name(self.architecture), None, &self.features)
-    }
-}
-
-/// BFD's name for a machine, which the `architecture` element of a target description has.
-const fn bfd_name(architecture: Architecture) -> &'static str {
-    match architecture {
-        Architecture::X86_64 => Width::Bits64.architecture(),
-        Architecture::I386 => Width::Bits32.architecture(),
-        Architecture::Arm | Architecture::ArmBig => "arm",
-        Architecture::Aarch64 => "aarch64",
-        Architecture::Mips | Architecture::MipsLittle => "mips",
-        Architecture::Mips64 | Architecture::Mips64Little => "mips:isa64",
-        Architecture::Riscv32 => "riscv:rv32",
-        Architecture::Riscv64 => "riscv:rv64",
-        Architecture::PowerPc => "powerpc:common",
-        Architecture::PowerPc64 | Architecture::PowerPc64Little => "powerpc:common64",
-        Architecture::Nios2 => "nios2",
     }
 }
 

@@ -19,7 +19,7 @@ use crate::checksum::Checksum;
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::file::{Bytes, OpenError, map};
 use crate::number::TracepointNumber;
-use crate::registers::RegisterLayout;
+use crate::registers::{RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order};
 use crate::status::{Status, StatusFields, StopReason};
 use crate::write::{TraceFileWriter, WriteError, write_as_it_is};
 use search::WholeFrames;
@@ -310,10 +310,21 @@ fn is_kind(line: &[u8], kind: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(b" "))
 }
 
-/// The layout that the target description gives; a description that gives none is taken out.
+/// The layout that the target description gives, or the machine that it names; a description that gives neither is taken
+/// out.
 fn usable_layout(lines: &mut Vec<Vec<u8>>, changes: &mut Vec<Change>) -> Option<RegisterLayout> {
-    match RegisterLayout::parse(parse(lines).target_xml()?) {
-        Ok(layout) => Some(layout),
+    let description = parse(lines);
+    match TargetDescription::parse(description.target_xml()?) {
+        Ok(TargetDescription::Registers(layout)) => Some(layout),
+        Ok(TargetDescription::Architecture(name)) => {
+            let line = description.register_block()?;
+            let sizes = [Some(line.hexadecimal), line.decimal];
+            let order = likely_byte_order(&name);
+            let mut sets = sizes
+                .into_iter()
+                .filter_map(|size| StandardRegisters::named(&name, order, size?));
+            sets.next().map(|set| set.layout())
+        }
         Err(error) => {
             lines.retain(|line| !is_kind(line, "tdesc"));
             changes.push(Change::TargetXmlLost(error.to_string()));
