@@ -424,12 +424,12 @@ fn words_that_nobody_knows_are_told() {
         (
             "tcreated:",
             "tcpM)ted:",
-            "warning: file: the status line has the field `tcpM)ted`, which is not known",
+            "warning: line 243: the status line has the field `tcpM)ted`, which is not known",
         ),
         (
             "tcreated:18",
             "tcreated:~8",
-            "warning: file: the value of the field `tcreated` of the status line cannot be understood",
+            "warning: line 243: the value of the field `tcreated` of the status line cannot be understood",
         ),
         (
             "tdesc   <osabi>",

@@ -232,6 +232,29 @@ fn a_file_that_names_its_machine_is_served_with_its_registers() {
     assert_eq!(told(&said), told(&expected));
 }
 
+/// GDB gives up the connection for a status that it cannot read.
+#[test]
+fn a_damaged_status_line_is_served_as_far_as_it_is_understood() {
+    for (told, shown) in [
+        ("0;terror:0", "Trace stopped by an error ()"),
+        ("0;tstop:zz:0;username:zz;notes:6f6b", "Trace notes: ok"),
+        (
+            "0;tpasscount:1;starttime:zz",
+            "Trace stopped by tracepoint 1",
+        ),
+        (
+            "1;tnotrun:0;tsize:100;tfree:80;disconn:x;foo",
+            "128 bytes of 256 bytes free",
+        ),
+    ] {
+        let text = format!("\x7fTRACE0\nR 230\nstatus {told}\ntp T1:401000:E:0:0\n\n\0\0\0\0");
+        let mut trace = SavedTrace::new(TraceFile::from_bytes(text.into_bytes()).unwrap());
+        trace.set_architecture(Architecture::X86_64);
+        let said = gdb(&trace, &tcp(), "tstatus");
+        assert!(said.contains(shown), "{told}: {said}");
+    }
+}
+
 #[test]
 fn modules_that_the_file_tells_of_are_where_they_were() {
     let original = TraceFile::open(data("sample.tf")).unwrap();

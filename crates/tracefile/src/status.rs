@@ -1,5 +1,7 @@
 //! How a trace run stands: a qTStatus reply, and the `status` line of a trace file.
 
+mod refused;
+
 use std::fmt;
 
 use crate::number::TracepointNumber;
@@ -183,11 +185,24 @@ impl Status {
         names.contains(&name) || StopReason::ALL.iter().any(|reason| reason.name() == name)
     }
 
-    /// A field without a colon, which GDB refuses the whole file for.
-    pub(crate) fn field_without_value(&self) -> Option<&str> {
-        let (text, fields) = self.read.as_ref()?;
-        let mut read = text.split(';').skip(1);
-        read.find(|field| *fields == self.fields && !field.contains(':'))
+    /// The fields that were read, with their values, for which GDB refuses the whole file. What is printed of changed fields
+    /// has none.
+    pub(crate) fn refused_fields(&self) -> Vec<&str> {
+        let read = self.read.as_ref().filter(|(_, read)| *read == self.fields);
+        read.map_or_else(Vec::new, |(text, _)| refused::refused_fields(text))
+    }
+
+    /// What a reader can rely on, in a form that GDB takes: the same without the fields that are not known, and those whose
+    /// value could not be understood.
+    #[must_use]
+    pub fn understood(self) -> Self {
+        if self.fields.other.is_empty() && self.refused_fields().is_empty() {
+            return self;
+        }
+        Self::from(StatusFields {
+            other: Vec::new(),
+            ..self.fields
+        })
     }
 }
 

@@ -10,8 +10,8 @@ use support::{data, description, frame, gdb};
 use tracewire_tracefile::check::{Fault, Finding, Severity, check};
 use tracewire_tracefile::repair::{Change, Repair, repair};
 use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, Ending, FrameEncoder, FrameFormat,
-    TraceFile, TracepointNumber, VariableNumber, X86Registers,
+    Address, ByteOrder, Ending, FrameEncoder, FrameFormat, TraceFile, TracepointNumber,
+    VariableNumber, X86Registers,
 };
 
 fn findings(file: &TraceFile) -> Vec<Finding> {
@@ -303,7 +303,7 @@ fn gdb_opens_what_was_repaired() {
     );
 }
 
-/// A file without an `R` line is one that GDB refuses; one with long lines too.
+/// A file without an `R` line, or with one that says 0, is one that GDB refuses; one with long lines too.
 #[test]
 fn what_gdb_refuses_is_found() {
     let file = TraceFile::from_bytes(b"\x7fTRACE0\n\n\0\0\0\0".to_vec()).unwrap();
@@ -312,6 +312,9 @@ fn what_gdb_refuses_is_found() {
         .map(|finding| finding.fault)
         .collect();
     assert_eq!(found, [Fault::NoRegisterBlockSize, Fault::NoStatus]);
+    let none = TraceFile::from_bytes(b"\x7fTRACE0\nR 0\nstatus 0\n\n\0\0\0\0".to_vec()).unwrap();
+    assert_eq!(errors(&none).len(), 1);
+    assert_eq!(errors(&none)[0].fault, Fault::NoRegisterBlockSize);
     let long = Description::build(&DescriptionParts::default()).unwrap();
     let text = [long.as_bytes(), &[b'x'; 1000], b"\n\n\0\0\0\0"].concat();
     let file = TraceFile::from_bytes([b"\x7fTRACE0\n", &text[..]].concat()).unwrap();

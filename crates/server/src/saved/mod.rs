@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use tracewire_packets::Reply;
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_tracefile::{
-    Address, Architecture, Ending, Piece, RegisterLayout, StandardRegisters, Status, StatusFields,
-    StopReason, TraceFile, VariableDefinition,
+    Address, Architecture, Ending, Piece, RegisterLayout, StandardRegisters, Status, StopReason,
+    TraceFile, VariableDefinition,
 };
 
 pub use image::ImageError;
@@ -237,22 +237,16 @@ fn smallest(architecture: Architecture) -> Option<StandardRegisters> {
     StandardRegisters::all(architecture).into_iter().next()
 }
 
-/// How the run stood when the file was written. It is over, whatever the file says.
+/// How the run stood when the file was written. It is over, whatever the file says. GDB gives up the connection for a value
+/// that it cannot read.
 fn status(file: &TraceFile) -> Status {
-    let told = file.description().status();
-    let mut fields = told
-        .map(|status| status.fields.clone())
-        .unwrap_or_else(|| StatusFields {
-            stop_reason: Some(StopReason::Unknown),
-            ..StatusFields::default()
-        });
-    if !fields.running && fields.frames == Some(file.frame_count()) {
-        return told.cloned().unwrap_or_else(|| fields.into());
-    }
+    let told = file.description().status().cloned();
+    let mut status = told.map(Status::understood).unwrap_or_default();
+    let fields = &mut status.fields;
     fields.running = false;
     fields.stop_reason.get_or_insert(StopReason::Unknown);
     fields.frames = Some(file.frame_count());
-    fields.into()
+    status
 }
 
 /// Why a request that would change something is refused.

@@ -19,7 +19,7 @@ pub enum Fault {
     /// A line that GDB refuses the whole file for.
     #[error("a line of {0} bytes: GDB reads lines of at most {MAX_LINE}, and refuses the file")]
     LongLine(usize),
-    /// No `R` line.
+    /// No `R` line, or one that says 0.
     #[error("no `R` line tells the size of a register block: GDB refuses the file")]
     NoRegisterBlockSize,
     /// The `R` line is decimal.
@@ -36,6 +36,11 @@ pub enum Fault {
     /// A field of the status line without a value.
     #[error("the field `{0}` of the status line has no value: GDB refuses the file")]
     StatusField(String),
+    /// A field of the status line that GDB gives up at.
+    #[error(
+        "the value of the field `{0}` of the status line is none that GDB reads: it refuses the file"
+    )]
+    StatusRefused(String),
     /// A field of the status line that has no known name.
     #[error("the status line has the field `{0}`, which is not known")]
     UnknownStatusField(String),
@@ -178,6 +183,7 @@ impl Fault {
             Self::Line(_)
             | Self::NoRegisterBlockSize
             | Self::StatusField(_)
+            | Self::StatusRefused(_)
             | Self::Layout(_)
             | Self::FrameCount { .. }
             | Self::CutInDescription

@@ -14,7 +14,7 @@ pub use fault::{Fault, Wanted};
 pub use steps::led_back;
 
 use crate::definition::Action;
-use crate::description::MAX_LINE;
+use crate::description::{MAX_LINE, RegisterBlockLine};
 use crate::encode::MAX_TRACEPOINT_NUMBER;
 use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
@@ -175,7 +175,9 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
         );
     }
     match (description.register_block(), file.register_block_size()) {
-        (None, _) => report(Place::File, Fault::NoRegisterBlockSize),
+        (None, _) | (Some(RegisterBlockLine { hexadecimal: 0, .. }), _) => {
+            report(Place::File, Fault::NoRegisterBlockSize)
+        }
         (Some(line), Some(decimal)) if line.hexadecimal != decimal => {
             let hexadecimal = line.hexadecimal;
             report(
@@ -207,21 +209,17 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
             },
         );
     }
+    for line in description.lines() {
+        if let Some(Ok(status)) = line.text.strip_prefix(b"status ").map(Status::parse) {
+            check_status_fields(&status, &mut |fault| {
+                report(Place::Line(line.number), fault)
+            });
+        }
+    }
     let Some(status) = description.status().map(|status| &status.fields) else {
         report(Place::File, Fault::NoStatus);
         return;
     };
-    let whole = description.status();
-    if let Some(field) = whole.and_then(|status| status.field_without_value()) {
-        report(Place::File, Fault::StatusField(field.to_owned()));
-    }
-    for (name, _) in &status.other {
-        let fault = match Status::is_known(name) {
-            true => Fault::StatusValue,
-            false => Fault::UnknownStatusField,
-        };
-        report(Place::File, fault(shown(name.as_bytes())));
-    }
     let found = file.frame_count();
     if let Some(told) = status.frames.filter(|told| *told != found) {
         report(Place::File, Fault::FrameCount { told, found });
@@ -230,6 +228,29 @@ fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
         && frames > created
     {
         report(Place::File, Fault::FramesCreated { frames, created });
+    }
+}
+
+fn check_status_fields(status: &Status, report: &mut dyn FnMut(Fault)) {
+    let refused = status.refused_fields();
+    for field in &refused {
+        match field.split_once(':') {
+            Some((name, _)) => report(Fault::StatusRefused(shown(name.as_bytes()))),
+            None => report(Fault::StatusField(shown(field.as_bytes()))),
+        }
+    }
+    for (name, value) in &status.fields.other {
+        if refused
+            .iter()
+            .any(|field| **field == *name || **field == format!("{name}:{value}"))
+        {
+            continue;
+        }
+        let fault = match Status::is_known(name) {
+            true => Fault::StatusValue,
+            false => Fault::UnknownStatusField,
+        };
+        report(fault(shown(name.as_bytes())));
     }
 }
 

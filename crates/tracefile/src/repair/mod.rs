@@ -391,10 +391,14 @@ fn set_status(
     let good = |status: &Status| {
         told(&status.fields)
             && !overfull(&status.fields)
-            && status.field_without_value().is_none()
             && !status.fields.other.iter().any(is_damaged)
     };
-    if old.is_some_and(good) {
+    // GDB reads all status lines.
+    let is_refused = |line: &Vec<u8>| {
+        let read = line.strip_prefix(b"status ").map(Status::parse);
+        read.is_some_and(|read| read.is_ok_and(|status| !status.refused_fields().is_empty()))
+    };
+    if old.is_some_and(good) && !lines.iter().any(is_refused) {
         return;
     }
     let unknown = || StatusFields {

@@ -1,0 +1,118 @@
+//! Status lines that no writer makes: which of them GDB refuses the file for, and what is left of them.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use support::gdb;
+use tracewire_tracefile::TraceFile;
+use tracewire_tracefile::check::{Fault, Place, Severity, check};
+use tracewire_tracefile::repair::repair;
+
+const NAMES: [&str; 16] = [
+    "tfull",
+    "tnotrun",
+    "tpasscount",
+    "tstop",
+    "terror",
+    "tframes",
+    "tcreated",
+    "tfree",
+    "disconn",
+    "circular",
+    "starttime",
+    "notes",
+    "username",
+    "tdisconnected",
+    "tunknown",
+    "foo",
+];
+
+const VALUES: [&str; 13] = [
+    "", "0", "z", "zz", "zzz", "6", "616", ":0", "61:0", "zz:0", "6:0", "61:zz", "61:",
+];
+
+fn file(status: &str) -> Vec<u8> {
+    let lines = format!("\x7fTRACE0\nR 8\nstatus {status}\ntp T1:401000:E:0:0\n\n");
+    [lines.as_bytes(), b"\x01\0\0\0\0\0\0\0\0\0"].concat()
+}
+
+/// Whether a user is told that GDB refuses the file.
+fn is_found(path: &Path) -> bool {
+    let mut found = false;
+    check(&TraceFile::open(path).unwrap(), &mut |finding| {
+        if matches!(
+            finding.fault,
+            Fault::StatusRefused(_) | Fault::StatusField(_)
+        ) {
+            assert_eq!(finding.fault.severity(), Severity::Error);
+            assert_eq!(finding.place, Place::Line(3));
+            found = true;
+        }
+    });
+    found
+}
+
+/// Which of the files GDB opens; none where there is no GDB.
+fn opened(paths: &[PathBuf]) -> Option<Vec<bool>> {
+    let mut commands = vec![
+        // What it does where a text is missing.
+        "maint set internal-error quit no".to_owned(),
+        "maint set internal-error corefile no".to_owned(),
+    ];
+    for path in paths {
+        commands.push(format!("target tfile {}", path.display()));
+        commands.push("delete".to_owned());
+        commands.push("echo next\\n".to_owned());
+    }
+    let said = gdb("gdb", &commands)?;
+    let mut parts = said.split("next\n");
+    Some(
+        paths
+            .iter()
+            .map(|_| parts.next().unwrap().contains("target's tracepoint 1"))
+            .collect(),
+    )
+}
+
+/// Every field with every value, as the last one and before another: GDB's own answer, and that it opens what was repaired.
+#[test]
+fn what_gdb_refuses_is_told_and_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cases = vec![
+        "0".to_owned(),
+        "0;".to_owned(),
+        "0;foo".to_owned(),
+        "0;;tframes:1".to_owned(),
+    ];
+    for name in NAMES {
+        for value in VALUES {
+            for rest in ["", ";tframes:1", ";username:zz", ";foo"] {
+                // There GDB reads behind the end of the line.
+                if (name, value, rest) != ("tstop", "", "") {
+                    cases.push(format!("0;{name}:{value}{rest}"));
+                }
+            }
+        }
+    }
+    let path = |kind: &str, number: usize| folder.path().join(format!("{kind}{number}.tf"));
+    let (mut damaged, mut whole) = (Vec::new(), Vec::new());
+    for (number, case) in cases.iter().enumerate() {
+        std::fs::write(path("damaged", number), file(case)).unwrap();
+        repair(&file(case), path("whole", number)).unwrap();
+        damaged.push(path("damaged", number));
+        whole.push(path("whole", number));
+    }
+    let Some(opened_damaged) = opened(&damaged) else {
+        return;
+    };
+    let mut refused = 0;
+    for ((case, path), opened) in cases.iter().zip(&damaged).zip(opened_damaged) {
+        assert_eq!(is_found(path), !opened, "{case}");
+        refused += usize::from(!opened);
+    }
+    assert!(refused.min(cases.len() - refused) > 100, "{refused}");
+    for ((case, path), opened) in cases.iter().zip(&whole).zip(opened(&whole).unwrap()) {
+        assert!(opened && !is_found(path), "{case}");
+    }
+}
