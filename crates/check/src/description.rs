@@ -5,11 +5,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tracewire_agent_expr::verify;
 use tracewire_tracefile::check::Place;
 use tracewire_tracefile::{
-    Action, Piece, PieceContent, RegisterNumber, Status, StatusFields, TraceFile, TracepointNumber,
-    VariableDefinition, VariableNumber,
+    Action, Piece, PieceContent, RegisterNumber, Status, StatusFields, StopReason, TraceFile,
+    TracepointNumber, VariableDefinition, VariableNumber,
 };
 
+use crate::again::Definitions;
 use crate::fault::{ExpressionRole, Fault, Finding};
+use crate::source::OpenString;
 
 /// Reports what each line says, then what the status line says.
 pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
@@ -22,21 +24,30 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
     let mut names: HashMap<String, VariableNumber> = HashMap::new();
     // Of several status lines the last counts.
     let mut status_line = None;
+    let mut definitions = Definitions::default();
+    let mut string = OpenString::default();
+    let mut report_at = |line, fault| {
+        report(Finding {
+            place: Place::Line(line),
+            fault,
+        });
+    };
     for line in file.description().lines() {
-        let mut report = |fault| {
-            report(Finding {
-                place: Place::Line(line.number),
-                fault,
-            })
-        };
         let Some(space) = line.text.iter().position(|byte| *byte == b' ') else {
             continue;
         };
         let (word, rest) = line.text.split_at(space);
         let rest = rest.get(1..).unwrap_or_default();
+        if let Some(fault) = definitions.take(line.number, word, rest) {
+            report_at(line.number, fault);
+        }
         match word {
             b"tp" => {
                 if let Ok(piece) = Piece::parse(rest) {
+                    if let Some((line, fault)) = string.take(line.number, &piece) {
+                        report_at(line, fault);
+                    }
+                    let mut report = |fault| report_at(line.number, fault);
                     check_piece(file, &defined, &piece, &mut report);
                 }
             }
@@ -45,22 +56,24 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
                     && let Some(first) = names.insert(name.clone(), number)
                     && first != number
                 {
-                    report(Fault::SameName {
+                    let second = number;
+                    let fault = Fault::SameName {
                         first,
-                        second: number,
+                        second,
                         name,
-                    });
+                    };
+                    report_at(line.number, fault);
                 }
             }
             b"status" if Status::parse(rest).is_ok() => status_line = Some(line.number),
             _ => {}
         }
     }
+    if let Some((line, fault)) = string.end() {
+        report_at(line, fault);
+    }
     if let (Some(line), Some(status)) = (status_line, file.description().status()) {
-        let place = Place::Line(line);
-        check_status(file, &status.fields, &mut |fault| {
-            report(Finding { place, fault });
-        });
+        check_status(file, &status.fields, &mut |fault| report_at(line, fault));
     }
 }
 
@@ -144,6 +157,19 @@ fn check_register(
 }
 
 fn check_status(file: &TraceFile, fields: &StatusFields, report: &mut dyn FnMut(Fault)) {
+    if let Some(number) = fields.stopping_tracepoint {
+        let all = file.description().tracepoints().iter();
+        let mut locations = all
+            .map(|tracepoint| &tracepoint.definition)
+            .filter(|definition| definition.number == number)
+            .peekable();
+        let passed = fields.stop_reason == Some(StopReason::PassCount);
+        if locations.peek().is_none() {
+            report(Fault::StoppedByUndefined(number));
+        } else if passed && locations.all(|definition| definition.pass_count == 0) {
+            report(Fault::NoPassCount(number));
+        }
+    }
     if let (Some(free), Some(size)) = (fields.buffer_free, fields.buffer_size) {
         let frames: u64 = file.frames().map(|frame| frame.bytes().len() as u64).sum();
         match size.checked_sub(free) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::again::Defined;
 use tracewire_agent_expr::VerifyError;
 use tracewire_tracefile::check::{self, Place, Severity};
 use tracewire_tracefile::{Address, RegisterNumber, TracepointNumber, VariableNumber};
@@ -77,6 +78,30 @@ pub enum Fault {
         /// Their name.
         name: String,
     },
+    /// What a line defines has been defined before.
+    #[error("{what} is defined again, after line {first}: the last line counts")]
+    DefinedAgain {
+        /// What is.
+        what: Defined,
+        /// The line before.
+        first: usize,
+    },
+    /// A string of the user's is longer or shorter than its lines tell.
+    #[error("{what} has {found} bytes; its line tells {told}")]
+    StringLength {
+        /// Which string, in words.
+        what: String,
+        /// How many bytes its first line tells.
+        told: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// The tracepoint that ended the run is not there.
+    #[error("the status line tells that tracepoint {0} ended the run, which is not defined")]
+    StoppedByUndefined(TracepointNumber),
+    /// The tracepoint that ended the run by its pass count has none.
+    #[error("the status line tells that tracepoint {0} reached its pass count, and it has none")]
+    NoPassCount(TracepointNumber),
     /// More of the buffer is free than it has.
     #[error("the status line tells {free} bytes free of a buffer of {size}")]
     BufferFree {

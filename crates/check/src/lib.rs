@@ -40,10 +40,12 @@
 //! ```
 #![deny(missing_docs)]
 
+mod again;
 mod description;
 mod expression;
 mod fault;
 mod frames;
+mod source;
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -53,6 +55,7 @@ use tracewire_tracefile::TraceFile;
 pub use tracewire_tracefile::check::{Place, Severity};
 use tracewire_tracefile::repair::{Expression, Salvage};
 
+pub use again::Defined;
 pub use fault::{ExpressionRole, Fault, Finding, Wanted};
 
 /// How many findings of one kind are listed; the others are counted.

@@ -106,7 +106,10 @@ fn the_last_status_line_counts_and_is_held_against_the_frames_once() {
     lines += &"status 0;tfree:1;tsize:1000\n".repeat(20_000);
     lines += "status 9\n";
     let frames = frame(1, |_| {}).repeat(20_000);
-    let found = findings(&report(&lines, &frames));
+    let report = report(&lines, &frames);
+    assert_eq!(report.warnings, 20_000, "each but the first is told");
+    let mut found = findings(&report);
+    found.retain(|line| !line.contains("is defined again"));
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_eq!(
         found[0],

@@ -79,8 +79,9 @@ pub enum SourceKind {
 }
 
 impl PieceContent {
-    /// What this is, for someone who must shorten it.
-    pub(crate) fn what(&self, number: TracepointNumber) -> String {
+    /// What this is, in words, such as `the location of tracepoint 1`.
+    #[must_use]
+    pub fn what(&self, number: TracepointNumber) -> String {
         let what = match self {
             Self::Definition { .. } => "the condition, compiled,",
             Self::Actions(_) | Self::StepActions(_) => "a collected expression, compiled,",

@@ -19,7 +19,7 @@ use crate::text::{Hex, Scanner, TextError};
 const LONGEST_TEXT: usize = MAX_LINE / 8;
 
 /// What served a tracepoint at an address.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Served {
     /// `jump`, say, or `trap`.
     pub mechanism: String,

@@ -303,28 +303,6 @@ fn gdb_opens_what_was_repaired() {
     );
 }
 
-/// A file without an `R` line, or with one that says 0, is one that GDB refuses; one with long lines too.
-#[test]
-fn what_gdb_refuses_is_found() {
-    let file = TraceFile::from_bytes(b"\x7fTRACE0\n\n\0\0\0\0".to_vec()).unwrap();
-    let found: Vec<_> = findings(&file)
-        .into_iter()
-        .map(|finding| finding.fault)
-        .collect();
-    assert_eq!(found, [Fault::NoRegisterBlockSize, Fault::NoStatus]);
-    let none = TraceFile::from_bytes(b"\x7fTRACE0\nR 0\nstatus 0\n\n\0\0\0\0".to_vec()).unwrap();
-    assert_eq!(errors(&none).len(), 1);
-    assert_eq!(errors(&none)[0].fault, Fault::NoRegisterBlockSize);
-    let long = Description::build(&DescriptionParts::default()).unwrap();
-    let text = [long.as_bytes(), &[b'x'; 1000], b"\n\n\0\0\0\0"].concat();
-    let file = TraceFile::from_bytes([b"\x7fTRACE0\n", &text[..]].concat()).unwrap();
-    assert!(
-        findings(&file)
-            .iter()
-            .any(|finding| finding.fault == Fault::LongLine(1000))
-    );
-}
-
 /// Blocks of a kind that is not known are kept where several frames have them. One alone is damage, and GDB would stop at it.
 #[test]
 fn a_stubs_own_blocks_are_kept() {

@@ -47,6 +47,22 @@ pub enum Fault {
     /// A field of the status line whose value cannot be understood.
     #[error("the value of the field `{0}` of the status line cannot be understood")]
     StatusValue(String),
+    /// A line tells what served a tracepoint that no line defines.
+    #[error("tells what served tracepoint {number} at {address}, which is not defined")]
+    ServedUndefined {
+        /// Which tracepoint.
+        number: TracepointNumber,
+        /// Which of its addresses.
+        address: Address,
+    },
+    /// A module that ends before it starts.
+    #[error("the module starts at {start} and ends at {end}, before that")]
+    ModuleEnd {
+        /// The first address of its mappings.
+        start: Address,
+        /// The first address after them.
+        end: Address,
+    },
     /// A line of no known kind.
     #[error("a line of the unknown kind `{0}`: GDB skips it")]
     UnknownLine(String),

@@ -3,6 +3,7 @@
 //! An error is what makes a reader show wrong things or nothing: damage, a cut, counts that cannot be. A
 //! warning is what a reader should know: values that were not collected, what GDB will not read.
 
+mod description;
 mod fault;
 mod steps;
 
@@ -14,15 +15,12 @@ pub use fault::{Fault, Wanted};
 pub use steps::led_back;
 
 use crate::definition::Action;
-use crate::description::{MAX_LINE, RegisterBlockLine};
 use crate::encode::MAX_TRACEPOINT_NUMBER;
 use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
 use crate::index::Ending;
 use crate::memory::CollectedMemory;
 use crate::number::{Address, FrameNumber, TracepointNumber};
-use crate::registers::RegisterLayout;
-use crate::status::Status;
 
 /// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
 const MOST_ZEROS: u64 = 8;
@@ -77,7 +75,7 @@ pub struct Finding {
 /// Looks for everything that is wrong with a file, and reports first what its lines and counts say, one kind after the
 /// other, then what is wrong with each frame, in their order, and last how the file ends.
 pub fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
-    check_description(file, &mut |place, fault| report(Finding { place, fault }));
+    description::check(file, &mut |place, fault| report(Finding { place, fault }));
     for tracepoint in file.description().tracepoints() {
         let number = tracepoint.definition.number;
         if number.0 > MAX_TRACEPOINT_NUMBER {
@@ -154,112 +152,6 @@ fn check_sum(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
             fault: Fault::Checksum { told, found },
         });
     }
-}
-
-fn check_description(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
-    let description = file.description();
-    for problem in description.problems() {
-        report(Place::Line(problem.line), Fault::Line(problem.kind.clone()));
-    }
-    for line in description
-        .lines()
-        .filter(|line| line.text.len() > MAX_LINE)
-    {
-        report(Place::Line(line.number), Fault::LongLine(line.text.len()));
-    }
-    for line in description.unknown_lines() {
-        let word = line.text.split(|byte| *byte == b' ').next();
-        report(
-            Place::Line(line.number),
-            Fault::UnknownLine(shown(word.unwrap_or_default())),
-        );
-    }
-    match (description.register_block(), file.register_block_size()) {
-        (None, _) | (Some(RegisterBlockLine { hexadecimal: 0, .. }), _) => {
-            report(Place::File, Fault::NoRegisterBlockSize)
-        }
-        (Some(line), Some(decimal)) if line.hexadecimal != decimal => {
-            let hexadecimal = line.hexadecimal;
-            report(
-                Place::File,
-                Fault::DecimalSize {
-                    decimal,
-                    hexadecimal,
-                },
-            );
-        }
-        _ => {}
-    }
-    if let Some(error) = file.layout_error() {
-        report(Place::File, Fault::Layout(error.clone()));
-    }
-    // A block may end before the last registers: those are unavailable.
-    let is_end = |layout: &RegisterLayout, block: u32| {
-        let mut registers = layout.registers().iter();
-        layout.size() == block || registers.any(|register| register.offset == block)
-    };
-    if let (Some(layout), Some(block)) = (file.layout(), file.register_block_size())
-        && !is_end(layout, block)
-    {
-        report(
-            Place::File,
-            Fault::LayoutSize {
-                layout: layout.size(),
-                block,
-            },
-        );
-    }
-    for line in description.lines() {
-        if let Some(Ok(status)) = line.text.strip_prefix(b"status ").map(Status::parse) {
-            check_status_fields(&status, &mut |fault| {
-                report(Place::Line(line.number), fault)
-            });
-        }
-    }
-    let Some(status) = description.status().map(|status| &status.fields) else {
-        report(Place::File, Fault::NoStatus);
-        return;
-    };
-    let found = file.frame_count();
-    if let Some(told) = status.frames.filter(|told| *told != found) {
-        report(Place::File, Fault::FrameCount { told, found });
-    }
-    if let (Some(frames), Some(created)) = (status.frames, status.frames_created)
-        && frames > created
-    {
-        report(Place::File, Fault::FramesCreated { frames, created });
-    }
-}
-
-fn check_status_fields(status: &Status, report: &mut dyn FnMut(Fault)) {
-    let refused = status.refused_fields();
-    for field in &refused {
-        match field.split_once(':') {
-            Some((name, _)) => report(Fault::StatusRefused(shown(name.as_bytes()))),
-            None => report(Fault::StatusField(shown(field.as_bytes()))),
-        }
-    }
-    for (name, value) in &status.fields.other {
-        if refused
-            .iter()
-            .any(|field| **field == *name || **field == format!("{name}:{value}"))
-        {
-            continue;
-        }
-        let fault = match Status::is_known(name) {
-            true => Fault::StatusValue,
-            false => Fault::UnknownStatusField,
-        };
-        report(fault(shown(name.as_bytes())));
-    }
-}
-
-/// A word of the file as it can be printed, cut where it is long.
-fn shown(word: &[u8]) -> String {
-    const LONGEST: usize = 40;
-    let text = word.get(..LONGEST).unwrap_or(word).escape_ascii();
-    let rest = if word.len() > LONGEST { "…" } else { "" };
-    format!("{text}{rest}")
 }
 
 fn check_frame(

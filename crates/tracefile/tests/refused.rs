@@ -1,4 +1,4 @@
-//! Status lines that no writer makes: which of them GDB refuses the file for, and what is left of them.
+//! Files that GDB refuses: they are told, and what is repaired is none.
 
 mod support;
 
@@ -115,4 +115,20 @@ fn what_gdb_refuses_is_told_and_repaired() {
     for ((case, path), opened) in cases.iter().zip(&whole).zip(opened(&whole).unwrap()) {
         assert!(opened && !is_found(path), "{case}");
     }
+}
+
+/// A file without an `R` line, or with one that says 0, is one that GDB refuses; one with long lines too.
+#[test]
+fn what_gdb_refuses_is_found() {
+    let found = |lines: &str| {
+        let text = format!("\x7fTRACE0\n{lines}\n\0\0\0\0");
+        let file = TraceFile::from_bytes(text.into_bytes()).unwrap();
+        let mut found = Vec::new();
+        check(&file, &mut |finding| found.push(finding.fault));
+        found
+    };
+    assert_eq!(found(""), [Fault::NoRegisterBlockSize, Fault::NoStatus]);
+    assert_eq!(found("R 0\nstatus 0\n"), [Fault::NoRegisterBlockSize]);
+    let long = format!("R 8\nstatus 0\n{}\n", "x".repeat(1000));
+    assert!(found(&long).contains(&Fault::LongLine(1000)));
 }
