@@ -38,7 +38,7 @@ const MOST: u64 = 2 << 30;
 /// How many frames share one offset.
 const GROUP: usize = 32;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"TWindex1");
+const MAGIC: u64 = u64::from_le_bytes(*b"TWindex2");
 
 /// How many numbers the header has.
 const FIELDS: usize = 11;
