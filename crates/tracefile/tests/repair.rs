@@ -497,6 +497,23 @@ fn what_nothing_is_wrong_with_stays_as_it_is() {
     }
 }
 
+/// What is left of a checksum's line is no end of a good file, and zeros without end are none either.
+#[test]
+fn what_is_left_of_a_checksum_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sealed.tf");
+    let bytes = fs::read(data("tfile-basic.tf")).unwrap();
+    let left = [&bytes[..], b"checksum crc32 0"].concat();
+    let Repaired { repair, file } = repaired(&left, &path);
+    assert_eq!(repair.changes, [Change::Checksum]);
+    assert_eq!(errors(&file), []);
+    assert!(file.checksum().is_some());
+    let zeros = [&bytes[..], &[0; 100]].concat();
+    let Repaired { repair, file } = repaired(&zeros, &path);
+    assert_eq!(repair.changes, []);
+    assert_eq!(findings(&file), []);
+}
+
 /// Each byte of it may start a frame that reaches to the end.
 #[test]
 fn what_looks_like_frames_everywhere_has_an_end() {

@@ -23,7 +23,7 @@ use crate::memory::CollectedMemory;
 use crate::number::{Address, FrameNumber, TracepointNumber};
 
 /// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
-const MOST_ZEROS: u64 = 8;
+pub(crate) const MOST_ZEROS: u64 = 8;
 
 /// How many blocks may be gone over for what actions ask for, in a file of few frames, and how many more for each byte of
 /// the file: every frame is held against all actions of its tracepoint, and there may be millions of either.
