@@ -58,8 +58,9 @@ def toggle():
     try:
         gdb.execute(("enable " if enabled[number] else "disable ") + str(number))
     except gdb.error as error:
-        # GDB enables a place in a library that has just come before it defines it, with gdbserver too.
-        if "is not at" not in str(error):
+        # GDB enables a place in a library that has just come before it defines it, with gdbserver too; and one in a
+        # library that has just gone before it hears of that.
+        if not any(words in str(error) for words in ("is not at", "no tracepoint can be put at")):
             give_up(error)
             return
         enabled[number] = not enabled[number]
