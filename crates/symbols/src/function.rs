@@ -70,6 +70,7 @@ impl Symbols {
                     .elf_symbols()
                     .iter()
                     .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
+                    .filter(|symbol| !demangle::is_part(&symbol.name))
                     .filter(|symbol| !known.contains(&symbol.address))
                     .map(|symbol| symbol_function(module, symbol)),
             );

@@ -95,6 +95,23 @@ const NAMES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "cold.cpp",
+        &[
+            "shop::Cart::total",
+            "shop::Cart::total(int)",
+            "total",
+            "checked",
+            "risky",
+            "choose",
+            "choose(int)",
+            "nested",
+            "guarded",
+            "main",
+            "_Z6choosei",
+            "_ZN4shop4Cart5totalEi",
+        ],
+    ),
+    (
         "modules.rs",
         &[
             "main",
@@ -212,6 +229,13 @@ builds! {
     cpp_type_units: "g++" "classes.cpp" &["-g", "-O1", "-fdebug-types-section"];
     cpp_link_time: "g++" "classes.cpp" &["-g", "-O2", "-flto"];
     cpp_dwarf_4: "g++" "classes.cpp" &["-g", "-gdwarf-4", "-O0"];
+    cold_parts: "g++" "cold.cpp" &["-O2"];
+    cold_parts_with_debug_information: "g++" "cold.cpp" &["-g", "-O2"];
+    cold_parts_dwarf_4: "g++" "cold.cpp" &["-gdwarf-4", "-O3", "-freorder-blocks-and-partition"];
+    cold_parts_in_sections: "g++" "cold.cpp" &["-g", "-O2", "-ffunction-sections"];
+    cold_parts_link_time: "g++" "cold.cpp" &["-O2", "-flto"];
+    cold_parts_clang: "clang++" "cold.cpp" &["-O2", "-mllvm", "-hot-cold-split"];
+    cold_parts_clang_with_debug_information: "clang++" "cold.cpp" &["-g", "-O2", "-mllvm", "-hot-cold-split"];
     rust_debug: "rustc" "modules.rs" &["-g", "--edition=2021"];
     rust_o1: "rustc" "modules.rs" &["-g", "-Copt-level=1", "--edition=2021"];
     rust_lines_only: "rustc" "modules.rs" &["-Cdebuginfo=line-tables-only", "--edition=2021"];

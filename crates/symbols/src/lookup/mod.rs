@@ -192,7 +192,8 @@ fn file_prefix(name: &str) -> Option<(&str, &str)> {
     Some((file, rest.trim_start().strip_prefix("::")?))
 }
 
-/// The ELF symbols that a pattern names, by the linker's name or by the readable one.
+/// The ELF symbols that a pattern names, by the linker's name or by the readable one. A part of a function (`f.cold`)
+/// has the function's readable name and is not meant by it; its linker's name names it.
 pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Vec<&'a ElfSymbol> {
     let base = pattern.base().to_owned();
     let symbols = module.elf_symbols();
@@ -208,6 +209,7 @@ pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Ve
         .filter(|symbol| {
             (symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
                 && symbol.name.contains(&base)
+                && !demangle::is_part(&symbol.name)
         })
         .filter(|symbol| {
             demangle::demangle(&symbol.name).is_some_and(|name| {

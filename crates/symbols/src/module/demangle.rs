@@ -64,6 +64,16 @@ pub(crate) fn is_rust(name: &str) -> bool {
         })
 }
 
+/// Whether a linker's name is that of a part of a function that is entered by jumps from within the function alone, and
+/// so is no entry of it: what GCC and LLVM move out of the way (`f.cold`, `f.part.0.cold`, `f.cold.1`), and LLVM's
+/// sections of single blocks (`f.__part.1`, `f.eh`), which GDB 13 takes for entries. A clone (`f.part.0`, `f.isra.0`,
+/// `f.constprop.0`) is a function and is called.
+pub(crate) fn is_part(name: &str) -> bool {
+    name.split('.')
+        .skip(1)
+        .any(|suffix| matches!(suffix, "cold" | "__part" | "eh"))
+}
+
 /// As [`demangle`], or the name itself.
 pub(crate) fn readable(name: &str) -> String {
     demangle(name).unwrap_or_else(|| name.to_owned())

@@ -1,0 +1,7 @@
+//! What a location means: hits against the counts that programs keep themselves, values against GDB's.
+
+mod cold;
+mod programs;
+#[path = "../commands/support.rs"]
+#[allow(dead_code)]
+mod support;

@@ -1,0 +1,79 @@
+//! Programs that are built from a source text or file, in any language, and that print counts of their own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::{Ran, ran, tracewire};
+
+/// A program of `crates/symbols/tests/programs`.
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../symbols/tests/programs")
+        .join(name)
+}
+
+/// Compiles sources into a program in a directory. The tests need all these compilers: one that is missing fails them.
+#[track_caller]
+pub fn build(directory: &Path, compiler: &str, options: &[&str], sources: &[&Path]) -> PathBuf {
+    let program = directory.join("program");
+    let built = Command::new(compiler)
+        .current_dir(directory)
+        .args(options.iter().filter(|option| !option.starts_with("-l")))
+        .arg("-o")
+        .arg(&program)
+        .args(sources)
+        .args(options.iter().filter(|option| option.starts_with("-l")))
+        .output()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{compiler} {options:?}: {said}");
+    program
+}
+
+/// The lines `NAME COUNT` of a program's output.
+pub fn counts(output: &str) -> BTreeMap<String, u64> {
+    output
+        .lines()
+        .filter_map(|line| {
+            let (name, count) = line.rsplit_once(' ')?;
+            Some((name.to_owned(), count.parse().ok()?))
+        })
+        .collect()
+}
+
+/// Records a program into `out.tf`, with one `-t` for each of the specifications.
+pub fn record(program: &Path, specifications: &[&str], arguments: &[&str]) -> Ran {
+    let directory = program.parent().expect("a directory");
+    let mut command = tracewire();
+    command
+        .current_dir(directory)
+        .args(["record", "-o", "out.tf"]);
+    for specification in specifications {
+        command.args(["-t", specification]);
+    }
+    command.arg("--").arg(program).args(arguments);
+    ran(command
+        .stderr(Stdio::piped())
+        .output()
+        .expect("tracewire runs"))
+}
+
+/// The hits that `out.tf` has of each tracepoint, in the order of the tracepoints.
+pub fn hits(directory: &Path) -> Vec<u64> {
+    let info = ran(tracewire()
+        .current_dir(directory)
+        .args(["info", "--json", "out.tf"])
+        .output()
+        .expect("tracewire runs"))
+    .code(0);
+    let mut hits = BTreeMap::new();
+    for tracepoint in info.json()[0]["tracepoints"]
+        .as_array()
+        .expect("tracepoints")
+    {
+        let number = tracepoint["number"].as_u64().expect("a number");
+        *hits.entry(number).or_insert(0) += tracepoint["hits"].as_u64().unwrap_or(0);
+    }
+    hits.into_values().collect()
+}
