@@ -28,6 +28,17 @@ fn scale_json(object: &mut Map<String, Value>, time: Option<Time>) {
     }
 }
 
+/// The time of a line, where it is not its instruction's.
+fn put_other_time(object: &mut Map<String, Value>, time: Time, of_instruction: Time) {
+    if time == of_instruction {
+        return;
+    }
+    object.insert("time".into(), time_json(time));
+    if time.scale != of_instruction.scale {
+        scale_json(object, Some(time));
+    }
+}
+
 /// The summary of a recording.
 #[must_use]
 pub fn info_json(recording: &Recording) -> Value {
@@ -200,6 +211,7 @@ impl<'a> Viewer<'a> {
                 object.insert("low".into(), part.low.into());
             }
             object.insert("value".into(), format!("0x{}", write.value).into());
+            put_other_time(&mut object, write.time, executed.time);
             Value::Object(object)
         });
         put("register_writes", writes.collect());
@@ -216,6 +228,7 @@ impl<'a> Viewer<'a> {
                 object.insert("attribute".into(), attribute.name().into());
             }
             object.insert("data".into(), access.number.to_string().into());
+            put_other_time(&mut object, access.time, executed.time);
             Value::Object(object)
         });
         put("accesses", accesses.collect());
@@ -338,19 +351,24 @@ impl<'a> Viewer<'a> {
 
     fn effects(&self, executed: &Executed) -> Vec<String> {
         let names = self.recording.register_names();
+        let at = |time: Time| match time == executed.time {
+            true => String::new(),
+            false => format!(" at {time}"),
+        };
         let accesses = executed.accesses.iter().map(|access| {
             let arrow = match access.kind {
                 AccessKind::Read => "->",
                 AccessKind::Write => "<-",
             };
-            format!("[{}] {arrow} {}", access.address, access.number)
+            let at = at(access.time);
+            format!("[{}] {arrow} {}{at}", access.address, access.number)
         });
         let writes = executed.register_writes.iter().map(|write| {
             let name = names.get(write.register.0 as usize).map_or("", |name| name);
             let part = write.part.map_or(String::new(), |part| {
                 format!("<{}:{}>", part.high, part.low)
             });
-            format!("{name}{part}={}", write.value)
+            format!("{name}{part}={}{}", write.value, at(write.time))
         });
         accesses.chain(writes).collect()
     }

@@ -135,6 +135,53 @@ impl Time {
         }
     }
 
+    /// Reads a time: a decimal number, perhaps with a fraction, and perhaps a scale behind it.
+    ///
+    /// ```
+    /// use tracewire_exec_trace::record::{Scale, Time};
+    ///
+    /// let time = Time::parse("12.50 ns").expect("a time");
+    /// assert_eq!((time.ticks, time.decimals, time.scale), (1250, 2, Scale::Nanoseconds));
+    /// assert!(Time::parse("12.").is_none());
+    /// ```
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let end = text.find(|of: char| !of.is_ascii_digit() && of != '.');
+        let (number, scale) = text.split_at(end.unwrap_or(text.len()));
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let is_number = |digits: &str| digits.bytes().all(|of| of.is_ascii_digit());
+        if whole.is_empty() || fraction.is_empty() || !is_number(fraction) {
+            return None;
+        }
+        let fraction = match number.contains('.') {
+            true => fraction,
+            false => "",
+        };
+        let scale = match scale.trim() {
+            "" => Scale::None,
+            name => Scale::of_name(name.as_bytes())?,
+        };
+        Some(Self {
+            ticks: format!("{whole}{fraction}").parse().ok()?,
+            decimals: u8::try_from(fraction.len()).ok().filter(|of| *of <= 18)?,
+            scale,
+        })
+    }
+
+    /// The ticks of this time, or the next after it, where so many of their digits stand behind the decimal point; none
+    /// where these are too many for a number.
+    #[must_use]
+    pub fn ticks_with(self, decimals: u8) -> Option<u64> {
+        match decimals.checked_sub(self.decimals) {
+            Some(more) => self.ticks.checked_mul(10u64.checked_pow(more.into())?),
+            None => {
+                let fewer = u32::from(self.decimals - decimals);
+                Some(self.ticks.div_ceil(10u64.checked_pow(fewer)?))
+            }
+        }
+    }
+
     /// The order of two times of one trace; scales are taken to be the same.
     #[must_use]
     pub fn compare(self, other: Self) -> std::cmp::Ordering {

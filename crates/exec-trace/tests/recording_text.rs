@@ -58,13 +58,21 @@ impl Sink for Told {
             .map(|byte| (byte.known == 0xff).then_some(byte.bits))
             .collect();
         bytes.resize(of.size as usize, Some(0));
-        if self.is_big && of.order == DataOrder::Number {
+        let is_big = match of.order {
+            DataOrder::Number => self.is_big,
+            DataOrder::HighestAddressFirst => false,
+            DataOrder::LowestAddressFirst => true,
+        };
+        if is_big {
             bytes.reverse();
         }
         let kind = of.kind == AccessKind::Write;
         self.deeds.push((
             self.owner(owner),
-            format!("{kind} {:?} {} {bytes:?}", of.attribute, of.address),
+            format!(
+                "{kind} {:?} {} {bytes:?} at {}",
+                of.attribute, of.address, of.time
+            ),
         ));
     }
 
@@ -72,7 +80,7 @@ impl Sink for Told {
         let name = String::from_utf8_lossy(of.register).into_owned();
         self.deeds.push((
             self.owner(owner),
-            format!("{name} {:?} {}", of.part, of.value),
+            format!("{name} {:?} {} at {}", of.part, of.value, of.time),
         ));
     }
 }
@@ -99,12 +107,15 @@ fn told(recording: &Recording) -> (Vec<String>, Vec<Vec<String>>) {
             let accesses = of.accesses.iter().map(|of| {
                 let kind = of.kind == AccessKind::Write;
                 assert_eq!(of.data.len(), of.size as usize);
-                format!("{kind} {:?} {} {:?}", of.attribute, of.address, of.data)
+                format!(
+                    "{kind} {:?} {} {:?} at {}",
+                    of.attribute, of.address, of.data, of.time
+                )
             });
             let names = recording.register_names();
             let writes = of.register_writes.iter().map(|of| {
                 let name = &names[of.register.0 as usize];
-                format!("{name} {:?} {}", of.part, of.value)
+                format!("{name} {:?} {} at {}", of.part, of.value, of.time)
             });
             deeds.push(accesses.chain(writes).collect());
             ControlFlow::Continue(())
@@ -201,6 +212,7 @@ fn tarmac_line() -> impl Strategy<Value = String> {
         2 => (0..16u32, any::<u32>()).prop_map(|(at, data)| format!("MR4 0000{:04x} {data:08x}", at * 4)),
         2 => (0..16u32, any::<u64>()).prop_map(|(at, data)| format!("MW8X 0000{:04x}:00008000{:04x}_NS {:08x}_{:08x}", at * 4, at, data >> 32, data as u32)),
         1 => (0..16u32, any::<[u64; 2]>()).prop_map(|(at, [a, b])| format!("MW16 0000{:04x} {a:016X}{b:016X}", at * 4)),
+        1 => (0..16u32, any::<u32>()).prop_map(|(at, data)| format!("MNW4___D 0000{:04x} {data:08x}", at * 4)),
         1 => (0..16u32, any::<u16>()).prop_map(|(at, data)| format!("R02 0000{:04x} {data:04x}", at * 2)),
         1 => (0..4u32, any::<u32>()).prop_map(|(at, data)| format!("ST 0000{:04x} .. .. .. ........ #### {data:08x} ........", at * 16)),
         1 => Just("MR4 00001000 (ABORTED)".to_owned()),
@@ -246,8 +258,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn tarmac_comes_back(lines in prop::collection::vec(tarmac_line(), 1..200), is_cut: bool) {
-        let mut text = "1 clk IT (1) 00008000 e1a00000 A svc : NOP\n".to_owned() + &lines.concat();
+    fn tarmac_comes_back(lines in prop::collection::vec(tarmac_line(), 1..200), is_cut: bool, has_mark: bool) {
+        let mark = if has_mark { "\u{feff}" } else { "" };
+        let mut text = format!("{mark}1 clk IT (1) 00008000 e1a00000 A svc : NOP\n{}", lines.concat());
         if is_cut {
             text.truncate(text.trim_end().len());
         }

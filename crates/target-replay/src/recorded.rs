@@ -313,17 +313,13 @@ impl Execution for Recorded {
     }
 
     fn at_time(&self, text: &str) -> Option<u64> {
-        let digits: &str = text.trim();
-        let end = digits
-            .find(|letter: char| !letter.is_ascii_digit())
-            .unwrap_or(digits.len());
-        let ticks: u64 = digits.get(..end)?.parse().ok()?;
+        let time = Time::parse(text)?;
         // A unit, where one is given, must be the recording's: times of another are not converted.
-        let unit = digits.get(end..)?.trim();
-        let scale = self.recording.summary().first_time?.scale;
-        if !unit.is_empty() && unit != scale.name() {
+        let first = self.recording.summary().first_time?;
+        if time.scale != Scale::None && time.scale != first.scale {
             return None;
         }
+        let ticks = time.ticks_with(first.decimals)?;
         let found = self.recording.at_time(ticks, None);
         self.answer(found)?.map(|number| number.0)
     }

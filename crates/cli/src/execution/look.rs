@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use tracewire_exec_analysis::functions::entered;
 use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_analysis::view::{MemoryPart, Viewer, info_json, info_text};
-use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
+use tracewire_exec_trace::record::{CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{RegisterId, Search, What};
 use tracewire_tracefile::Address;
 use tracewire_views::words;
@@ -58,9 +58,10 @@ pub fn info(source: Source, arguments: &InfoArguments) -> anyhow::Result<Answer>
 }
 
 /// A time as a number of the trace's own unit.
-pub fn parse_ticks(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "expected a time of the trace, a decimal number".to_owned())
+pub fn parse_time(text: &str) -> Result<Time, String> {
+    Time::parse(text)
+        .filter(|time| time.scale == Scale::None)
+        .ok_or_else(|| "expected a time of the trace, a decimal number".to_owned())
 }
 
 /// `show`.
@@ -143,10 +144,12 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
 /// The instructions that `show` is asked for.
 fn chosen(opened: &Opened, arguments: &ShowArguments) -> anyhow::Result<FrameRange> {
     let recording = &opened.recording;
-    if let Some(ticks) = arguments.time {
+    if let Some(time) = arguments.time {
+        let decimals = recording.summary().first_time.map_or(0, |of| of.decimals);
+        let ticks = time.ticks_with(decimals).unwrap_or(u64::MAX);
         let found = recording.at_time(ticks, arguments.cpu.map(CpuNumber))?;
         let Some(InstructionNumber(number)) = found else {
-            bail!("no instruction is at time {ticks} or later");
+            bail!("no instruction is at time {time} or later, and none did anything then");
         };
         return Ok(FrameRange {
             start: number,

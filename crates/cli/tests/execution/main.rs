@@ -9,6 +9,7 @@ mod conversions;
 mod fields;
 mod searches;
 mod state;
+mod times;
 
 use std::path::{Path, PathBuf};
 

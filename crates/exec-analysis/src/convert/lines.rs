@@ -135,7 +135,7 @@ impl<'a> Lines<'a> {
                 continue;
             };
             let write = RegisterWrite {
-                time: executed.time,
+                time: write.time,
                 cpu: Some(write.cpu),
                 register: name.as_bytes(),
                 part: write.part,
@@ -168,7 +168,7 @@ impl<'a> Lines<'a> {
             let address = access.address.offset(at as i64);
             if let Some(data) = Value::parse(digits.as_bytes(), Notation::Plain) {
                 let record = Record::Access(Access {
-                    time: executed.time,
+                    time: access.time,
                     cpu: Some(executed.cpu),
                     kind: access.kind,
                     size: known as u32,

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::BLOCK;
 use super::bytes::{Damaged, Reader};
 use super::column::{Steps, get_row, skip_row};
-use super::effect::{Effect, Offset, ValueForm};
+use super::effect::{Effect, Offset, OtherTime, ValueForm};
 use super::form::{Class, Form};
 use super::frame::unpack;
 use super::segment::{GroupNumbers, Segment, render};
@@ -36,6 +36,8 @@ pub(crate) struct Block {
     runs: Vec<(u16, u16)>,
     times: Steps,
     ids: Steps,
+    /// Whether any of its lines has a time that is not its group's.
+    pub(crate) has_other_times: bool,
     columns: [OnceLock<Column>; 3],
 }
 
@@ -137,6 +139,9 @@ impl Block {
         let times = Steps::read(&mut reader, before, groups)?;
         let before = reader.number()?;
         let ids = Steps::read(&mut reader, before, groups)?;
+        let has_other_times = locals
+            .iter()
+            .any(|form| segment.forms[*form as usize].has_other_times());
         Ok(Self {
             segment,
             locals,
@@ -144,6 +149,7 @@ impl Block {
             runs,
             times,
             ids,
+            has_other_times,
             columns: Default::default(),
         })
     }
@@ -298,6 +304,16 @@ impl Block {
             ticks: self.ticks(place.index),
             decimals: form.decimals,
             scale: form.scale,
+        }
+    }
+
+    /// The time of a record of the group that is not the group's; `column` is that of the text.
+    pub(crate) fn other_time(&self, column: &Column, place: GroupPlace, time: &OtherTime) -> Time {
+        let difference = self.number(column, place, time.row);
+        Time {
+            ticks: self.ticks(place.index).wrapping_add(difference),
+            decimals: time.decimals,
+            scale: time.scale,
         }
     }
 

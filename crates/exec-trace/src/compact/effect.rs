@@ -1,8 +1,14 @@
 //! What an instruction did, as a form tells it: which register or memory, and where its numbers are.
 
 use super::bytes::{Damaged, Reader, put, put_signed};
-use super::form::{Class, MOST_IN_GROUP};
-use crate::record::{AccessAttribute, AccessKind, BitRange, DataOrder};
+use super::form::{Class, MOST_IN_GROUP, scale};
+use crate::record::{AccessAttribute, AccessKind, BitRange, DataOrder, Scale};
+
+/// In the place of an attribute: it follows, and a time with it.
+const HAS_TIME: u8 = 3;
+
+/// The most decimals that a time has.
+const MOST_DECIMALS: u8 = 18;
 
 /// Digits of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,12 +49,23 @@ impl Offset {
     }
 }
 
+/// The time of a record that is not that of its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OtherTime {
+    /// The row, among those of the text, of the difference to the group's ticks.
+    pub(crate) row: u16,
+    pub(crate) scale: Scale,
+    pub(crate) decimals: u8,
+}
+
 /// What an instruction did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Effect {
     pub(crate) offset: Offset,
     pub(crate) cpu: u32,
     pub(crate) value: ValueForm,
+    /// None where it has the group's time, as nearly all have.
+    pub(crate) time: Option<OtherTime>,
     pub(crate) kind: EffectKind,
 }
 
@@ -99,13 +116,33 @@ impl Effect {
             Some(AccessAttribute::X) => 1,
             Some(AccessAttribute::T) => 2,
         };
+        // A time of its own is rare: the attribute then follows with it.
+        let in_flags = match self.time {
+            None => attribute,
+            Some(_) => HAS_TIME,
+        };
+        // Registers have no order, and accesses no part: they share a bit.
+        let order = match order {
+            DataOrder::Number => 0,
+            DataOrder::HighestAddressFirst => 1,
+            DataOrder::LowestAddressFirst => 2,
+        };
         out.push(
-            kind | attribute << 2
-                | u8::from(order == DataOrder::HighestAddressFirst) << 4
+            kind | in_flags << 2
+                | order << 4
                 | u8::from(part) << 5
                 | u8::from(whole) << 6
                 | u8::from(own) << 7,
         );
+        if let Some(OtherTime {
+            row,
+            scale,
+            decimals,
+        }) = self.time
+        {
+            out.extend([attribute, scale as u8, decimals]);
+            put(out, u64::from(row));
+        }
         if !own {
             put_signed(out, i64::from(self.offset.0));
         }
@@ -154,23 +191,30 @@ impl Effect {
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Damaged> {
         let flags = reader.byte()?;
+        let (attribute, time) = match flags >> 2 & 3 {
+            HAS_TIME => (
+                reader.byte()?,
+                Some(OtherTime {
+                    scale: scale(reader.byte()?)?,
+                    decimals: reader.byte()?,
+                    row: reader.small()?,
+                }),
+            ),
+            attribute => (attribute, None),
+        };
         let offset = if flags & 0x80 != 0 {
             Offset::OWN
         } else {
             Offset(i32::try_from(reader.signed()?).map_err(|_| Damaged)?)
         };
         let cpu = reader.small()?;
-        let attribute = match flags >> 2 & 3 {
+        let attribute = match attribute {
             0 => None,
             1 => Some(AccessAttribute::X),
             2 => Some(AccessAttribute::T),
             _ => return Err(Damaged),
         };
-        let order = if flags & 0x10 != 0 {
-            DataOrder::HighestAddressFirst
-        } else {
-            DataOrder::Number
-        };
+        let order = flags >> 4 & 3;
         let kind = match flags & 3 {
             0 => EffectKind::Register {
                 register: reader.small()?,
@@ -188,7 +232,12 @@ impl Effect {
                     AccessKind::Write
                 },
                 attribute,
-                order,
+                order: match order {
+                    0 => DataOrder::Number,
+                    1 => DataOrder::HighestAddressFirst,
+                    2 => DataOrder::LowestAddressFirst,
+                    _ => return Err(Damaged),
+                },
                 size: reader.small()?,
                 address: reader.small()?,
                 address_digits: reader.byte()?,
@@ -218,6 +267,7 @@ impl Effect {
             offset,
             cpu,
             value,
+            time,
             kind,
         })
     }
@@ -225,6 +275,9 @@ impl Effect {
     /// Whether every row that is named is there and every width is one that a record can have.
     pub(crate) fn check(&self, rows: [u16; 3]) -> Result<(), Damaged> {
         let most = crate::value::MAX_DIGITS;
+        let time = self.time.is_none_or(|time| {
+            time.row < rows[Class::Text as usize] && time.decimals <= MOST_DECIMALS
+        });
         let rows = rows[self.class() as usize];
         let is_good = |row: u16, digits: u8| row < rows && (1..=16).contains(&digits);
         let value = match &self.value {
@@ -247,6 +300,10 @@ impl Effect {
             EffectKind::Register { .. } => true,
             EffectKind::Access { size, address, .. } => size <= most / 2 && address < rows,
         };
-        if value && kind { Ok(()) } else { Err(Damaged) }
+        if value && kind && time {
+            Ok(())
+        } else {
+            Err(Damaged)
+        }
     }
 }

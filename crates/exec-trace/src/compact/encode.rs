@@ -43,7 +43,7 @@ pub(crate) struct EncodedBlock {
     pub(crate) groups: u32,
     pub(crate) lines: u64,
     pub(crate) unparsed: u32,
-    /// The times of its instructions.
+    /// The least and the greatest time of its instructions and of what they did.
     pub(crate) times: Option<(u64, u64)>,
     /// Whether effects stand elsewhere than around their instructions, or not in order.
     pub(crate) is_unordered: bool,
@@ -62,7 +62,7 @@ pub(crate) struct EncodedSegment {
     /// Every access, in pieces of at most a granule, in the order in which they happened.
     pub(crate) parts: Vec<Part>,
     pub(crate) cpus: Vec<u32>,
-    /// Of the first and the last instruction.
+    /// Of the first and the last instruction; what the last one did may be later.
     pub(crate) first_time: Option<Time>,
     pub(crate) last_time: Option<Time>,
     pub(crate) accesses: u64,
@@ -336,6 +336,10 @@ impl SegmentEncoder {
                 block.is_unordered |= slot < last_slot || slot < before || slot > before + 1;
                 last_slot = slot;
                 let values = &self.values[logged.values as usize..];
+                if let Some(time) = &effect.time {
+                    let difference = row_value(form, Class::Text, time.row, values);
+                    note_time(&mut block.times, logged.time.wrapping_add(difference));
+                }
                 match &effect.kind {
                     EffectKind::Register { .. } => {
                         self.out.register_writes += 1;
@@ -351,9 +355,7 @@ impl SegmentEncoder {
             if let Some(instruction) = &form.instruction {
                 before += 1;
                 block.instructions += 1;
-                let (first, last) = block.times.get_or_insert((logged.time, logged.time));
-                *first = (*first).min(logged.time);
-                *last = (*last).max(logged.time);
+                note_time(&mut block.times, logged.time);
                 if !self.out.cpus.contains(&instruction.cpu) {
                     self.out.cpus.push(instruction.cpu);
                 }
@@ -409,6 +411,12 @@ impl SegmentEncoder {
     }
 }
 
+fn note_time(times: &mut Option<(u64, u64)>, time: u64) {
+    let (first, last) = times.get_or_insert((time, time));
+    *first = (*first).min(time);
+    *last = (*last).max(time);
+}
+
 /// The value in a row of a class, given a group's variables in their order.
 fn row_value(form: &Form, class: Class, row: u16, values: &[u64]) -> u64 {
     form.variables
@@ -437,6 +445,12 @@ impl Groups for &mut SegmentEncoder {
         if group.instruction.is_some() {
             self.out.first_time = self.out.first_time.or(group.time);
             self.out.last_time = group.time;
+        }
+        if let Some(other) = group.latest_other
+            && let Some(last) = self.out.last_time
+            && last.compare(other).is_lt()
+        {
+            self.out.last_time = Some(other);
         }
         let id = match group.id {
             Some(id) => {

@@ -93,6 +93,12 @@ pub(crate) struct Form {
 }
 
 impl Form {
+    /// Whether any line has a time that is not its group's: then it has a row of differences.
+    pub(crate) fn has_other_times(&self) -> bool {
+        self.rows[Class::Text as usize] > 0
+            && self.effects.iter().any(|effect| effect.time.is_some())
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let flags = u8::from(self.instruction.is_some())
             | u8::from(self.instruction.is_some_and(|of| of.taken)) << 1
@@ -211,7 +217,7 @@ pub(crate) fn put_forms(out: &mut Vec<u8>, forms: &[(Form, Box<[u8]>)], register
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::effect::{Digits, EffectKind, Offset, ValueForm};
+    use crate::compact::effect::{Digits, EffectKind, Offset, OtherTime, ValueForm};
     use crate::record::{AccessAttribute, AccessKind, BitRange, DataOrder};
 
     #[test]
@@ -233,12 +239,13 @@ mod tests {
                 (Class::Register, 16),
                 (Class::Memory, 8),
                 (Class::Memory, 3),
+                (Class::Text, 16),
             ]
             .into_iter()
-            .zip([0, 0, 1])
+            .zip([0, 0, 1, 0])
             .map(|((class, digits), row)| Variable { class, digits, row })
             .collect(),
-            rows: [1, 2, 0],
+            rows: [1, 2, 1],
             effects: [
                 Effect {
                     offset: Offset::START,
@@ -246,6 +253,7 @@ mod tests {
                     value: ValueForm::Pieces(
                         [Digits::Unknown(3), Digits::Variable { row: 0, digits: 16 }].into(),
                     ),
+                    time: None,
                     kind: EffectKind::Register {
                         register: 300,
                         part: Some(BitRange { high: 9, low: 9 }),
@@ -255,6 +263,11 @@ mod tests {
                     offset: Offset::OWN,
                     cpu: 3,
                     value: ValueForm::One { row: 1, digits: 3 },
+                    time: Some(OtherTime {
+                        row: 0,
+                        scale: Scale::Nanoseconds,
+                        decimals: 3,
+                    }),
                     kind: EffectKind::Access {
                         kind: AccessKind::Write,
                         size: 8,

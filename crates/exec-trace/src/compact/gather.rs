@@ -1,7 +1,7 @@
 //! From records to groups: lines are taken in one by one, and their numbers found.
 
 use super::bytes::put_slice;
-use super::effect::{Effect, EffectKind, Offset};
+use super::effect::{Effect, EffectKind, Offset, OtherTime};
 use super::form::{Class, FormInstruction, MOST_IN_GROUP, mark};
 use super::group::{Group, Groups};
 use super::numbers::nios2_numbers;
@@ -36,6 +36,8 @@ pub(super) struct Current {
     pub(super) apart: Option<u8>,
     /// Where the next number is looked for.
     pub(super) at: usize,
+    /// The time of the line's records that is not the group's, its variable's place, and its form.
+    pub(super) other_time: Option<(Time, u16, OtherTime)>,
 }
 
 /// Gathers records into groups.
@@ -46,6 +48,8 @@ pub(crate) struct Gatherer<'t, G> {
     pub(super) group: Group,
     /// How much of the text is in groups.
     pub(super) done: usize,
+    /// Where the first line begins.
+    first_line: usize,
     pub(super) line: Option<Current>,
     pub(super) spare: Vec<Token>,
     /// Instructions before the group.
@@ -74,6 +78,7 @@ impl<'t, G: Groups> Gatherer<'t, G> {
             groups,
             group: Group::default(),
             done: start,
+            first_line: start,
             line: None,
             spare: Vec::new(),
             before: 0,
@@ -85,12 +90,31 @@ impl<'t, G: Groups> Gatherer<'t, G> {
         }
     }
 
+    /// Takes in the text down to `end`, the rest of a line whose front is in the segment before. It is a group of its
+    /// own, and no line.
+    pub(crate) fn rest_of_line(&mut self, end: usize) {
+        if self.done < end {
+            self.group.skeleton.push(mark::ODD);
+            self.group.apart += 1;
+            put_slice(&mut self.group.apart_text, &self.text[self.done..end]);
+            self.done = end;
+            self.first_line = end;
+            self.end_group();
+        }
+    }
+
     /// Ends at this place of the text.
     pub(crate) fn finish(mut self, end: usize) -> G {
         self.end_line(end);
         if self.done < end {
             // Blank lines at the front of a text without records.
             self.copy(end);
+        }
+        let last = memchr::memrchr(b'\n', &self.text[..end]).map_or(0, |at| at + 1);
+        let is_blank = |line: &[u8]| line.iter().all(u8::is_ascii_whitespace);
+        if (self.first_line..end).contains(&last) && is_blank(&self.text[last..end]) {
+            // A line without a record is counted at its end, and this one has none.
+            self.group.lines += 1;
         }
         self.end_group();
         self.groups
@@ -141,6 +165,7 @@ impl<'t, G: Groups> Gatherer<'t, G> {
             tokens,
             apart: is_odd.then_some(mark::ODD),
             at: 0,
+            other_time: None,
         });
         self.group.lines += 1;
     }
@@ -236,28 +261,28 @@ impl<'t, G: Groups> Gatherer<'t, G> {
         self.group.clear();
     }
 
-    /// The line's time.
+    /// The time of a record of the line; gives it where it is not the group's.
     #[inline]
-    fn time(&mut self, time: Time) {
+    fn time(&mut self, time: Time) -> Option<OtherTime> {
         let group_time = *self.group.time.get_or_insert(time);
-        let Some(line) = self.line.as_mut().filter(|line| line.tokens.is_empty()) else {
-            return;
-        };
+        let line = self.line.as_mut()?;
+        let other = (time != group_time).then(|| self.group.other_time(line, time, group_time));
+        if !line.tokens.is_empty() {
+            return other.map(|(_, other)| other);
+        }
         let content = &self.text[line.start..line.end];
         let Some(found) = token::time(content, time) else {
-            return;
+            return other.map(|(_, other)| other);
         };
         line.at = found.end;
-        let (mark, variable) = if time == group_time && time.decimals == 0 {
-            (mark::TIME, 0)
-        } else if time == group_time {
-            (mark::POINT_TIME, u16::from(time.decimals))
-        } else if time.decimals == 0 && group_time.decimals == 0 {
-            let difference = time.ticks.wrapping_sub(group_time.ticks);
-            let (place, _) = self.group.variable(Class::Text, 16, difference);
-            (mark::OTHER_TIME, place)
-        } else {
-            return;
+        let (mark, variable) = match other {
+            None if time.decimals == 0 => (mark::TIME, 0),
+            None => (mark::POINT_TIME, u16::from(time.decimals)),
+            Some((place, _)) if time.decimals == 0 && group_time.decimals == 0 => {
+                (mark::OTHER_TIME, place)
+            }
+            // The text stays as it is.
+            Some((_, other)) => return Some(other),
         };
         line.tokens.push(Token {
             start: found.start,
@@ -265,6 +290,7 @@ impl<'t, G: Groups> Gatherer<'t, G> {
             mark,
             variable,
         });
+        other.map(|(_, other)| other)
     }
 
     /// The slot's offset and the cpu of an effect.
@@ -358,7 +384,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
     fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
         self.begin_line(line, self.opens(owner, access.time));
         self.group.records += 1;
-        self.time(access.time);
+        let time = self.time(access.time);
         let (offset, cpu) = self.owner(owner, access.cpu.map(|cpu| cpu.0));
         let digits = access.address_digits.clamp(1, 16);
         let address = access.address.0;
@@ -395,6 +421,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
             offset,
             cpu,
             value,
+            time,
             kind: EffectKind::Access {
                 kind: access.kind,
                 size: access.size,
@@ -410,7 +437,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
     fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
         self.begin_line(line, self.opens(owner, write.time));
         self.group.records += 1;
-        self.time(write.time);
+        let time = self.time(write.time);
         let (offset, cpu) = self.owner(owner, write.cpu.map(|cpu| cpu.0));
         let register = self.groups.register(write.register);
         let value = self.value(Class::Register, &write.value);
@@ -418,6 +445,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
             offset,
             cpu,
             value,
+            time,
             kind: EffectKind::Register {
                 register,
                 part: write.part,

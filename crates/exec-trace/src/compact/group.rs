@@ -1,8 +1,9 @@
 //! Groups: an instruction's lines together, the changing numbers taken out of their text.
 
 use super::bytes::put;
-use super::effect::Effect;
+use super::effect::{Effect, OtherTime};
 use super::form::{Class, Form, FormInstruction, Variable};
+use super::gather::Current;
 use crate::record::Time;
 
 /// Where groups go.
@@ -31,6 +32,8 @@ pub(crate) struct Group {
     pub(crate) effects: Vec<Effect>,
     /// The effects whose cpu is the next instruction's.
     pub(super) of_next: Vec<u16>,
+    /// The latest time of a record that has another time than the group.
+    pub(crate) latest_other: Option<Time>,
     /// How many records it has.
     pub(super) records: u32,
 }
@@ -91,7 +94,37 @@ impl Group {
         self.rows = [0; 3];
         self.effects.clear();
         self.of_next.clear();
+        self.latest_other = None;
         self.records = 0;
+    }
+
+    /// The variable of a time that is not the group's: its place, and its form. Records of one line share it.
+    pub(super) fn other_time(
+        &mut self,
+        line: &mut Current,
+        time: Time,
+        group_time: Time,
+    ) -> (u16, OtherTime) {
+        if let Some((of, place, form)) = line.other_time
+            && of == time
+        {
+            return (place, form);
+        }
+        let difference = time.ticks.wrapping_sub(group_time.ticks);
+        let (place, row) = self.variable(Class::Text, 16, difference);
+        let form = OtherTime {
+            row,
+            scale: time.scale,
+            decimals: time.decimals,
+        };
+        line.other_time = Some((time, place, form));
+        if self
+            .latest_other
+            .is_none_or(|latest| latest.compare(time).is_lt())
+        {
+            self.latest_other = Some(time);
+        }
+        (place, form)
     }
 
     /// A new variable: its place among the variables, and its row in its class.

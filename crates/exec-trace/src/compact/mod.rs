@@ -22,7 +22,8 @@
 //!
 //! # Segments
 //!
-//! A segment is some 16 MiB of text that is encoded by itself, side by side with others. A *group* is an
+//! A segment is some 16 MiB of text that is encoded by itself, side by side with others. It begins inside a line only
+//! where that line is longer than a segment: the rest of the line is then a group of its own. A *group* is an
 //! instruction's line with the lines of what it did. Groups that differ only in numbers have the same *form*
 //! ([`form`]): a loop's body is one form an instruction, however often it runs. A form has what its instructions
 //! have in common (cpu, address, whether it was taken, which registers and how much memory they touch) and a
@@ -40,7 +41,7 @@
 //!    step where they go on evenly;
 //! 2. what was written to registers;
 //! 3. addresses and data of accesses;
-//! 4. other numbers of the text, and lines kept apart.
+//! 4. other numbers of the text, times of lines that are not their group's (as differences to it), and lines kept apart.
 //!
 //! Within a frame, numbers that the same place of the same form had stand one behind the other as a row
 //! ([`mod@column`]): constant, going on by a step, near each other, or a copy of another row, such as a loaded register

@@ -52,7 +52,11 @@ impl ValueForm {
 
 /// Whether the least significant byte of a number stands at the lowest address.
 const fn is_little(order: DataOrder, target: ByteOrder) -> bool {
-    matches!(order, DataOrder::HighestAddressFirst) || matches!(target, ByteOrder::Little)
+    match order {
+        DataOrder::Number => matches!(target, ByteOrder::Little),
+        DataOrder::HighestAddressFirst => true,
+        DataOrder::LowestAddressFirst => false,
+    }
 }
 
 /// The bytes of an access as they stand in memory.
@@ -192,6 +196,7 @@ mod tests {
                 row: 1,
                 digits: (size * 2) as u8,
             },
+            time: None,
             kind: EffectKind::Access {
                 kind: AccessKind::Write,
                 size,

@@ -159,8 +159,10 @@ struct Encoded {
 
 fn encode(chunk: &Chunk, format: Format, first_cpu: u32, order: ByteOrder, level: i32) -> Encoded {
     let mut encoder = SegmentEncoder::new(order, level);
-    let piece = format.piece_at(&chunk.text, chunk.start, chunk.end);
+    let first_line = chunk.first_line();
+    let piece = format.piece_at(&chunk.text, first_line, chunk.end);
     let mut gatherer = Gatherer::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
+    gatherer.rest_of_line(first_line);
     read(format, &chunk.text, &piece, &mut gatherer);
     gatherer.finish(chunk.end);
     let mut segment = encoder.finish();

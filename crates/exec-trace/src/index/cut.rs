@@ -21,6 +21,19 @@ pub(crate) struct Chunk {
     /// The chunk's own text.
     pub(crate) start: usize,
     pub(crate) end: usize,
+    /// Whether it begins inside a line: only a line that is longer than a chunk is cut.
+    pub(crate) begins_in_line: bool,
+}
+
+impl Chunk {
+    /// Where its first line begins.
+    pub(crate) fn first_line(&self) -> usize {
+        if !self.begins_in_line {
+            return self.start;
+        }
+        let own = self.text.get(self.start..self.end).unwrap_or_default();
+        memchr::memchr(b'\n', own).map_or(self.end, |at| self.start + at + 1)
+    }
 }
 
 /// Reads text and cuts it.
@@ -29,6 +42,7 @@ pub(crate) struct Cutter<R> {
     size: usize,
     text: Vec<u8>,
     start: usize,
+    begins_in_line: bool,
     is_at_end: bool,
 }
 
@@ -39,6 +53,7 @@ impl<R: Read> Cutter<R> {
             size,
             text: Vec::new(),
             start: 0,
+            begins_in_line: false,
             is_at_end: false,
         }
     }
@@ -80,21 +95,31 @@ impl<R: Read> Cutter<R> {
         } else {
             boundary(format, &self.text, self.start + self.size)
         };
-        let context = end.saturating_sub(CONTEXT);
-        // Whole lines.
-        let context = context
-            + memchr::memchr(b'\n', &self.text[context..end]).map_or(end - context, |at| at + 1);
+        // Whole lines, without the front of one that is cut.
+        let context_end = memchr::memrchr(b'\n', &self.text[..end]).map_or(0, |at| at + 1);
+        let context = context_end.saturating_sub(CONTEXT);
+        let context = match context {
+            0 => 0,
+            _ => {
+                context
+                    + memchr::memchr(b'\n', &self.text[context..context_end])
+                        .map_or(context_end - context, |at| at + 1)
+            }
+        };
         let mut next = Vec::new();
         if end < self.text.len() || !self.is_at_end {
             next.reserve_exact(CONTEXT + self.size + 2 * WINDOW);
         }
-        next.extend_from_slice(&self.text[context..]);
+        next.extend_from_slice(&self.text[context..context_end]);
+        next.extend_from_slice(&self.text[end..]);
         let chunk = Chunk {
             text: std::mem::replace(&mut self.text, next),
             start: self.start,
             end,
+            begins_in_line: self.begins_in_line,
         };
-        self.start = end - context;
+        self.start = context_end - context;
+        self.begins_in_line = context_end < end;
         Ok(Some(chunk))
     }
 }

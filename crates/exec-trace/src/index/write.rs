@@ -10,7 +10,7 @@ use crate::record::Time;
 /// The first bytes of every file, and the last ones.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// What stands at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
@@ -40,7 +40,7 @@ pub(crate) struct BlockRow {
     pub(crate) first: u64,
     /// Lines of the trace before it.
     pub(crate) lines: u64,
-    /// The least and the greatest time of its instructions; all ones and zero where it has none.
+    /// The least and the greatest time of its instructions and of what they did; all ones and zero where it has none.
     pub(crate) min_time: u64,
     pub(crate) max_time: u64,
     /// Where its frames start.

@@ -44,6 +44,8 @@ pub struct Written {
     pub register: RegisterId,
     /// The part of it that was written, where it is not all.
     pub part: Option<BitRange>,
+    /// When: the time of its line, which may differ from the instruction's.
+    pub time: Time,
     /// What was written.
     pub value: RegisterValue,
 }
@@ -59,6 +61,8 @@ pub struct Accessed {
     pub address: Address,
     /// How many bytes.
     pub size: u32,
+    /// When: the time of its line, which may differ from the instruction's.
+    pub time: Time,
     /// The bytes as they stand in memory, `None` for one that is not known.
     pub data: Vec<Option<u8>>,
     /// The number as the trace writes it, `?` for unknown digits.
@@ -140,11 +144,13 @@ impl Recording {
             register_writes: Vec::new(),
             accesses: Vec::new(),
         };
+        let texts = step.texts_of_times()?;
         step.effects(|effect| match effect {
             Effect::Register(write) => executed.register_writes.push(Written {
                 cpu: write.cpu,
                 register: write.register,
                 part: write.part,
+                time: write.time(texts),
                 value: write.value(),
             }),
             Effect::Access(access) => executed.accesses.push(Accessed {
@@ -152,6 +158,7 @@ impl Recording {
                 attribute: access.attribute,
                 address: access.address,
                 size: access.size,
+                time: access.time(texts),
                 data: access.bytes(),
                 number: access.form().value.register_value(|row| access.row(row)),
             }),

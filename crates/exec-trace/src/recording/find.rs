@@ -9,8 +9,8 @@ use tracewire_tracefile::Address;
 use super::memory::{each_entry, page_before};
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::bytes::Damaged;
-use crate::compact::effect::{Effect, EffectKind};
-use crate::compact::form::Form;
+use crate::compact::effect::{Effect, EffectKind, Offset};
+use crate::compact::form::{Class, Form};
 use crate::compact::part::GRANULE;
 use crate::index::{BlockAt, Item, Store, Table};
 use crate::record::{CpuNumber, InstructionNumber};
@@ -261,7 +261,8 @@ impl Recording {
         Ok(())
     }
 
-    /// The first instruction at or after a time, of a cpu or of any.
+    /// The instruction at a time, of a cpu or of any: the first that has the time, else the first that did something
+    /// at it, else the first that is later or did something later.
     ///
     /// # Errors
     ///
@@ -271,27 +272,35 @@ impl Recording {
         ticks: u64,
         cpu: Option<CpuNumber>,
     ) -> Result<Option<InstructionNumber>, ReadError> {
-        self.ask(|store| {
-            for number in 0..store.rows(Table::Blocks) {
-                // Times may go backwards, so that no block is left out by those before it.
-                if store.number(Table::Blocks, number, 3)? < ticks {
-                    continue;
-                }
+        let found = self.ask(|store| {
+            let mut doing = None;
+            for number in blocks_at(store, ticks..=ticks) {
+                let number = number?;
                 let at = store.block(number)?;
-                let found = at.places().iter().find(|place| {
-                    at.block.ticks(place.index) >= ticks
-                        && at
-                            .form(**place)
-                            .instruction
-                            .is_some_and(|of| cpu.is_none_or(|cpu| cpu.0 == of.cpu))
-                });
-                if let Some(place) = found {
-                    let number = at.row.first + u64::from(place.before);
-                    return Ok(Some(InstructionNumber(number)));
+                if let Some(found) = executed_at(&at, ticks..=ticks, cpu) {
+                    return Ok(Some(found));
+                }
+                if doing.is_none() {
+                    doing = doing_at(store, &at, ticks..=ticks, cpu)?;
                 }
             }
-            Ok(None)
-        })
+            if doing.is_some() {
+                return Ok(doing);
+            }
+            let later = ticks..=u64::MAX;
+            for number in blocks_at(store, later.clone()) {
+                let at = store.block(number?)?;
+                let found = executed_at(&at, later.clone(), cpu);
+                if found.is_some() {
+                    return Ok(found);
+                }
+                if doing.is_none() {
+                    doing = doing_at(store, &at, later.clone(), cpu)?;
+                }
+            }
+            Ok(doing)
+        })?;
+        Ok(found.map(InstructionNumber))
     }
 
     /// The addresses of all instructions, skipped ones too, in order. Takes a look at what instructions have in common, not at
@@ -343,6 +352,68 @@ impl Recording {
             Ok(instruction.is_some_and(|of| of.cpu == cpu.0))
         })
     }
+}
+
+/// The blocks that have a time of a range. Times may go backwards, so that no block is left out by those before it.
+fn blocks_at(
+    store: &Store,
+    times: RangeInclusive<u64>,
+) -> impl Iterator<Item = Result<usize, Damaged>> + '_ {
+    (0..store.rows(Table::Blocks)).filter_map(move |number| {
+        let overlaps = || {
+            let first = store.number(Table::Blocks, number, 2)?;
+            let last = store.number(Table::Blocks, number, 3)?;
+            Ok(first <= *times.end() && last >= *times.start())
+        };
+        match overlaps() {
+            Ok(true) => Some(Ok(number)),
+            Ok(false) => None,
+            Err(damaged) => Some(Err(damaged)),
+        }
+    })
+}
+
+/// The first instruction of a block, of a cpu or of any, whose time is in a range.
+fn executed_at(at: &BlockAt, times: RangeInclusive<u64>, cpu: Option<CpuNumber>) -> Option<u64> {
+    let place = at.places().iter().find(|place| {
+        times.contains(&at.block.ticks(place.index))
+            && at
+                .form(**place)
+                .instruction
+                .is_some_and(|of| cpu.is_none_or(|cpu| cpu.0 == of.cpu))
+    })?;
+    Some(at.row.first + u64::from(place.before))
+}
+
+/// The first instruction, of a cpu or of any, of which a line in a block has a time in a range that is not its group's.
+fn doing_at(
+    store: &Store,
+    at: &BlockAt,
+    times: RangeInclusive<u64>,
+    cpu: Option<CpuNumber>,
+) -> Result<Option<u64>, Damaged> {
+    let has_other = |effect: &Effect| effect.time.is_some() && effect.offset != Offset::START;
+    if !at.block.has_other_times {
+        return Ok(None);
+    }
+    let column = store.column(at, Class::Text)?;
+    let mut first: Option<u64> = None;
+    for place in at.places() {
+        for effect in &at.form(*place).effects {
+            let Some(time) = effect.time.filter(|_| has_other(effect)) else {
+                continue;
+            };
+            let ticks = at.block.other_time(column, *place, &time).ticks;
+            let slot = u64::from(at.block.slot(effect, place.before));
+            if times.contains(&ticks)
+                && cpu.is_none_or(|cpu| cpu.0 == effect.cpu)
+                && let Some(number) = (at.row.first + slot).checked_sub(1)
+            {
+                first = Some(first.map_or(number, |first| first.min(number)));
+            }
+        }
+    }
+    Ok(first)
 }
 
 /// The first access that is meant, of the instructions from `from` on.

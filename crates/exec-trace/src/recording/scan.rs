@@ -10,7 +10,7 @@ use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
 use crate::compact::bytes::Damaged;
-use crate::compact::effect::{self, EffectKind, ValueForm};
+use crate::compact::effect::{self, EffectKind, OtherTime, ValueForm};
 use crate::compact::form::{Class, FormInstruction};
 use crate::compact::part::{memory_bytes, memory_word};
 use crate::index::{BlockAt, Store, Table};
@@ -64,6 +64,7 @@ pub struct RegisterEffect<'a> {
     column: &'a Column,
     place: GroupPlace,
     form: &'a ValueForm,
+    other_time: &'a Option<OtherTime>,
     /// The cpu whose register it is.
     pub cpu: CpuNumber,
     /// Which register.
@@ -91,6 +92,11 @@ pub struct AccessEffect<'a> {
 }
 
 impl RegisterEffect<'_> {
+    /// When its line was written, given the text's numbers where [`Step::texts_of_times`] gives them.
+    pub(super) fn time(&self, texts: Option<&Column>) -> Time {
+        line_time(self.at, self.place, self.other_time.as_ref().zip(texts))
+    }
+
     /// What was written; the bits of [`Self::part`] where there is one.
     #[must_use]
     pub fn value(&self) -> RegisterValue {
@@ -108,7 +114,20 @@ impl RegisterEffect<'_> {
     }
 }
 
+/// The time of a line that a group has.
+fn line_time(at: &BlockAt, place: GroupPlace, other: Option<(&OtherTime, &Column)>) -> Time {
+    match other {
+        None => at.block.time(place),
+        Some((other, column)) => at.block.other_time(column, place, other),
+    }
+}
+
 impl AccessEffect<'_> {
+    /// When its line was written, given the text's numbers where [`Step::texts_of_times`] gives them.
+    pub(super) fn time(&self, texts: Option<&Column>) -> Time {
+        line_time(self.at, self.place, self.form.time.as_ref().zip(texts))
+    }
+
     fn kind_order(&self) -> crate::record::DataOrder {
         match self.form.kind {
             EffectKind::Access { order, .. } => order,
@@ -197,6 +216,7 @@ impl OpenBlock {
                     column: registers,
                     place,
                     form: &effect.value,
+                    other_time: &effect.time,
                     cpu: CpuNumber(effect.cpu),
                     register: RegisterId(register),
                     part,
@@ -286,6 +306,20 @@ impl<'a> Step<'a> {
                 self.recording
                     .ask(|store| code(store, at, self.place, format))
             })
+    }
+
+    /// The numbers of the text, if any line of the block has a time that is not its group's.
+    pub(super) fn texts_of_times(&self) -> Result<Option<&'a Column>, ReadError> {
+        let (at, store) = (&self.block.at, &self.block.store);
+        if !at.block.has_other_times {
+            return Ok(None);
+        }
+        if store.column(at, Class::Text).is_err() {
+            // It stays with the block once it was read.
+            self.recording
+                .ask(|store| store.column(at, Class::Text).map(drop))?;
+        }
+        Ok(at.block.known_column(Class::Text))
     }
 
     /// What it did, in order.

@@ -108,6 +108,64 @@ proptest! {
     }
 }
 
+/// The numbers of the lines that a recording could not read.
+fn unparsed(recording: &Recording) -> Vec<u64> {
+    let mut lines = Vec::new();
+    recording
+        .unparsed_lines(&mut |line, _| {
+            lines.push(line.line.number);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    lines
+}
+
+/// Lines longer than any segment, of letters or of zeros as a crash leaves them: each is one line that could not be
+/// read, and nothing else is lost.
+#[test]
+fn lines_longer_than_segments() {
+    for (place, filler, length) in [
+        (0, b'A', 300_000),
+        (40, 0, 700_000),
+        (40, b' ', 400_000),
+        (200, 0, 300_000),
+    ] {
+        let mut text = Vec::new();
+        for at in 1..200u32 {
+            if at == place {
+                text.extend(std::iter::repeat_n(filler, length));
+                text.push(b'\n');
+            }
+            text.extend(
+                format!("{at} clk 0 IT ({at}) {:08x} e1a00000 A svc : nop\n", at * 4).into_bytes(),
+            );
+            text.extend(format!("{at} clk R r1 {at:08x}\nbad\n").into_bytes());
+        }
+        if place == 200 {
+            text.extend(std::iter::repeat_n(filler, length));
+        }
+        let options = OpenOptions::default();
+        let one = open_text(&text, CHUNK, &options).unwrap();
+        let many = open_text(&text, 20_000, &options).unwrap();
+        for recording in [&one, &many] {
+            let mut back = Vec::new();
+            recording.write_text(&mut back).unwrap();
+            assert!(back == text, "line {place}");
+            assert_eq!(recording.summary().lines, one.summary().lines, "{place}");
+            assert_eq!(recording.len(), 199);
+            assert_eq!(unparsed(recording), unparsed(&one), "line {place}");
+        }
+        let r1 = one.register("r1").unwrap();
+        for number in 0..199 {
+            let number = InstructionNumber(number);
+            let [a, b] = [&one, &many].map(|of| of.instruction(number).unwrap());
+            assert_eq!(a, b, "line {place}");
+            let [a, b] = [&one, &many].map(|of| of.register_at(CpuNumber(0), r1, number).unwrap());
+            assert_eq!(a, b, "line {place}");
+        }
+    }
+}
+
 /// A small trace with lines of every kind.
 fn small() -> Vec<u8> {
     let mut text = String::from("garbage\n1 clk cpu0 R r2 00000001\n");

@@ -44,6 +44,18 @@ impl Recording {
         })
     }
 
+    /// Whether a block begins inside a line: only segments of a line that is longer than they are do.
+    fn begins_in_line(&self, number: usize) -> Result<bool, ReadError> {
+        let Some(before) = number.checked_sub(1) else {
+            return Ok(false);
+        };
+        let segment = |number| self.ask(|store| Ok(store.block_row(number)?.segment));
+        if segment(number)? == segment(before)? {
+            return Ok(false);
+        }
+        Ok(!self.block_text(before)?.ends_with(b"\n"))
+    }
+
     /// Writes the trace's text, byte for byte as it was.
     ///
     /// # Errors
@@ -110,7 +122,11 @@ impl Recording {
             if row.unparsed == 0 {
                 continue;
             }
-            let text = self.block_text(number)?;
+            let mut text = self.block_text(number)?;
+            if self.begins_in_line(number)? {
+                let rest = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
+                text.drain(..rest);
+            }
             let mut piece = Piece::whole(&text);
             piece.first_line = row.lines + 1;
             read(self.format, &text, &piece, &mut sink);

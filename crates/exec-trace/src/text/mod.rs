@@ -230,7 +230,11 @@ pub(crate) trait Dialect {
     ) -> Result<(), LineError>;
 }
 
-/// The lines of a text from `start` to `end`: offset and content, blank ones too.
+/// What editors of other systems put at the front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The lines of a text from `start` to `end`: offset and content, blank ones too. A line that `end` cuts is as long as
+/// that.
 struct Lines<'a> {
     text: &'a [u8],
     at: usize,
@@ -255,8 +259,12 @@ impl<'a> Iterator for Lines<'a> {
         if self.at >= self.end {
             return None;
         }
+        if self.at == 0 && self.text.starts_with(BYTE_ORDER_MARK) {
+            // It is no part of the first line.
+            self.at = BYTE_ORDER_MARK.len();
+        }
         let start = self.at;
-        let rest = self.text.get(start..)?;
+        let rest = self.text.get(start..self.end)?;
         let length = memchr(b'\n', rest).unwrap_or(rest.len());
         self.at = start + length + 1;
         let line = rest.get(..length)?;
