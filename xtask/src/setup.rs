@@ -47,7 +47,7 @@ pub const FOR_TESTS: &[Need] = &[
     },
     Need {
         what: "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
-        package: "gcc-multilib",
+        package: "gcc-12-multilib",
     },
     Need {
         what: "babeltrace2",
@@ -121,7 +121,7 @@ pub const FOR_CONFORMANCE: &[Need] = &[
     },
     Need {
         what: "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
-        package: "gcc-multilib",
+        package: "gcc-12-multilib",
     },
 ];
 
@@ -152,7 +152,13 @@ pub fn provide(needs: &[Need]) -> Result<()> {
         )
     };
     apt_get(&["update", "-qq"])?;
-    let mut install = vec!["install", "-qq", "--yes", "--no-install-recommends"];
+    let mut install = vec![
+        "install",
+        "-qq",
+        "--yes",
+        "--no-remove",
+        "--no-install-recommends",
+    ];
     install.extend(&packages);
     apt_get(&install)?;
     match needs.iter().find(|need| !is_there(need.what)) {
