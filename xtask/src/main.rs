@@ -4,6 +4,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod gdb;
+mod real;
 mod setup;
 mod torture;
 mod workspace;
@@ -36,6 +37,8 @@ enum Chore {
     Conformance(conformance::Arguments),
     /// Build a GDB for a machine that Debian's does not know, from Debian's source package, and print where it is
     Gdb(gdb::Arguments),
+    /// Trace real programs from packages, and hold what is recorded against their own logs
+    Real(real::Arguments),
     /// Run fuzz targets
     Fuzz(fuzz::Arguments),
     /// Do many times what the tests do some times
@@ -58,6 +61,7 @@ fn main() -> Result<()> {
         Chore::Bench { what } => bench::run(&what),
         Chore::Conformance(arguments) => conformance::run(&arguments),
         Chore::Gdb(arguments) => gdb::run(&arguments),
+        Chore::Real(arguments) => real::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Torture { what } => torture::run(&what),
     }

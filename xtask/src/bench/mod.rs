@@ -29,7 +29,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
 }
 
 /// The middle value.
-fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

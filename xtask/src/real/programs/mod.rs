@@ -1,0 +1,36 @@
+//! The programs, a file for each way in which they are given work.
+
+mod batch;
+mod openssl;
+mod postgresql;
+mod redis;
+mod sqlite;
+mod web;
+
+use anyhow::{Context, Result};
+
+use super::subject::Subject;
+
+/// All programs.
+pub fn all() -> Vec<Box<dyn Subject>> {
+    let mut all: Vec<Box<dyn Subject>> = vec![
+        Box::new(redis::Redis::default()),
+        Box::new(web::Web::nginx()),
+        Box::new(postgresql::PostgreSql::default()),
+        Box::new(sqlite::Sqlite::default()),
+        Box::new(web::Web::node()),
+        Box::new(openssl::OpenSsl::default()),
+    ];
+    all.extend(
+        batch::programs()
+            .into_iter()
+            .map(|program| Box::new(program) as Box<dyn Subject>),
+    );
+    all
+}
+
+/// A TCP port of the loopback interface that is free at this moment.
+fn free_port() -> Result<u16> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).context("no free port")?;
+    Ok(listener.local_addr()?.port())
+}
