@@ -38,6 +38,14 @@ pub const FOR_TESTS: &[Need] = &[
         package: "gdb-multiarch",
     },
     Need {
+        what: "clang",
+        package: "clang",
+    },
+    Need {
+        what: "ld.lld",
+        package: "lld",
+    },
+    Need {
         what: "musl-gcc",
         package: "musl-tools",
     },

@@ -7,8 +7,6 @@ use tracewire_exec_trace::record::{Address, InstructionNumber};
 use tracewire_exec_trace::recording::{CodeId, ReadError, Recording};
 use tracewire_symbols::Symbols;
 
-use crate::functions;
-
 /// An instruction of the program that the trace has.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Executed {
@@ -103,7 +101,7 @@ impl Coverage {
             functions: BTreeMap<(u64, String), u64>,
         }
         let mut files: BTreeMap<String, File> = BTreeMap::new();
-        for function in functions::named(Some(symbols)) {
+        for function in symbols.functions() {
             for (start, end) in &function.ranges {
                 let mut address = start.0;
                 let end = end.0.min(start.0.saturating_add(LARGEST));
@@ -159,7 +157,10 @@ impl Coverage {
         symbols: Option<&Symbols>,
         out: &mut impl io::Write,
     ) -> io::Result<()> {
-        let mut spans: Vec<(u64, u64, String)> = functions::named(symbols)
+        let mut spans: Vec<(u64, u64, String)> = symbols
+            .map(Symbols::functions)
+            .unwrap_or_default()
+            .into_iter()
             .flat_map(|function| {
                 let name = function.name;
                 function

@@ -1,6 +1,6 @@
 //! The functions of a program, by address.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tracewire_exec_trace::record::Address;
 use tracewire_exec_trace::recording::{ReadError, Recording};
@@ -14,18 +14,6 @@ pub struct FunctionId(u32);
 struct Function {
     name: String,
     entry: u64,
-}
-
-/// The functions of a program, without the marks that Arm's and RISC-V's tools put where code begins (`$x`, `$d`).
-pub(crate) fn named(
-    symbols: Option<&Symbols>,
-) -> impl Iterator<Item = tracewire_symbols::Function> {
-    let all = symbols.map(Symbols::functions).unwrap_or_default();
-    all.into_iter().filter(|function| {
-        !["$x", "$d", "$a", "$t"]
-            .iter()
-            .any(|mark| function.name.starts_with(mark))
-    })
 }
 
 /// How many functions of a program were entered.
@@ -42,7 +30,11 @@ pub struct Entered {
 /// # Errors
 /// When the recording's file is damaged.
 pub fn entered(recording: &Recording, symbols: &Symbols) -> Result<Entered, ReadError> {
-    let entries: BTreeSet<Address> = named(Some(symbols)).map(|one| one.entry).collect();
+    let entries: BTreeSet<Address> = symbols
+        .functions()
+        .into_iter()
+        .map(|one| one.entry)
+        .collect();
     let seen = recording.addresses()?;
     Ok(Entered {
         all: entries.len(),
@@ -57,6 +49,8 @@ pub struct Functions {
     /// First address, address behind the last, function; in order, none in two.
     spans: Vec<(u64, u64, FunctionId)>,
     by_entry: HashMap<u64, FunctionId>,
+    /// Names without type and size, by address. Assembler code has them where functions begin, and at loops.
+    labels: BTreeMap<u64, String>,
 }
 
 impl Functions {
@@ -64,7 +58,14 @@ impl Functions {
     #[must_use]
     pub fn new(symbols: Option<&Symbols>) -> Self {
         let mut functions = Self::default();
-        for function in named(symbols) {
+        for function in symbols.map(Symbols::functions).unwrap_or_default() {
+            if function.is_label {
+                functions
+                    .labels
+                    .entry(function.entry.0)
+                    .or_insert(function.name);
+                continue;
+            }
             // Two names for one place: the first is as good as the other.
             if functions.by_entry.contains_key(&function.entry.0) {
                 continue;
@@ -95,18 +96,36 @@ impl Functions {
         (address.0 < *end).then_some(*id)
     }
 
-    /// The function that is entered at an address: the one of symbols there, or one named by the address.
+    /// The function that is entered at an address: the one of symbols there, one that a label names, or one named by
+    /// the address.
     pub fn entered(&mut self, address: Address) -> FunctionId {
         if let Some(id) = self.by_entry.get(&address.0) {
             return *id;
         }
-        match self.at(address) {
-            Some(id) => id,
-            None => self.add(address.to_string(), address.0),
+        if let Some(id) = self.at(address) {
+            return id;
         }
+        let name = self.labels.get(&address.0).cloned();
+        self.add(name.unwrap_or_else(|| address.to_string()), address.0)
     }
 
-    /// Whether a function starts at an address, by symbols or because it was called.
+    /// The function that an address is in, where it was not seen to be entered there: code behind a label is taken for
+    /// the label's.
+    pub fn around(&mut self, address: Address) -> FunctionId {
+        if self.at(address).is_none() && !self.is_entry(address) {
+            let after = self
+                .spans
+                .partition_point(|(start, ..)| *start <= address.0);
+            let before = after.checked_sub(1).map_or(0, |at| self.spans[at].1);
+            let label = self.labels.range(before..=address.0).next_back();
+            if let Some((entry, _)) = label {
+                return self.entered(Address(*entry));
+            }
+        }
+        self.entered(address)
+    }
+
+    /// Whether a function starts at an address, by symbols or because it was called. A label alone does not say so.
     #[must_use]
     pub fn is_entry(&self, address: Address) -> bool {
         self.by_entry.contains_key(&address.0)

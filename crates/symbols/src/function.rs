@@ -72,6 +72,7 @@ impl Symbols {
                     .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
                     .filter(|symbol| !demangle::is_part(&symbol.name))
                     .filter(|symbol| !known.contains(&symbol.address))
+                    .filter(|symbol| !is_inside(module, symbol))
                     .map(|symbol| symbol_function(module, symbol)),
             );
         }
@@ -97,6 +98,7 @@ impl Symbols {
             line,
             module: module.info.id,
             returns: Some(self.type_id_of(module, die.unit, &entry)),
+            is_label: false,
         })
     }
 }
@@ -114,7 +116,16 @@ fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol) -> Functi
         line: 0,
         module: module.info.id,
         returns: None,
+        is_label: symbol.label,
     }
+}
+
+/// Whether a symbol is a label within a function that has a size.
+fn is_inside(module: &Module, symbol: &crate::module::ElfSymbol) -> bool {
+    symbol.label
+        && module
+            .elf_symbol_at(symbol.address)
+            .is_some_and(|around| around.kind == ElfSymbolKind::Function && around.size > 0)
 }
 
 /// A readable name without its parameters.

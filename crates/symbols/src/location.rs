@@ -124,4 +124,7 @@ pub struct Function {
     pub module: ModuleId,
     /// What it returns; `None` when there is no debug information.
     pub returns: Option<crate::TypeId>,
+    /// Whether all that is known is a name in the code without type and size: assembler code may name a function so,
+    /// or a place inside of one.
+    pub is_label: bool,
 }

@@ -13,7 +13,9 @@ use crate::function;
 use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
-use crate::module::{ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo};
+use crate::module::{
+    ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo, code_address,
+};
 use crate::scope::{ScopeVariables, Variable};
 use crate::types::table::TypeTable;
 use crate::types::{Language, TypeId};
@@ -294,9 +296,12 @@ impl Symbols {
         let module = self.module_with(address)?;
         let address = module.unbiased(address);
         let symbol = module.elf_symbol_at(address)?;
-        let name = match symbol.kind {
-            ElfSymbolKind::Data => demangle::readable_with_hash(&symbol.name),
-            _ => demangle::readable(&symbol.name),
+        let (name, address) = match symbol.kind {
+            ElfSymbolKind::Data => (demangle::readable_with_hash(&symbol.name), address),
+            _ => (
+                demangle::readable(&symbol.name),
+                code_address(module.info.architecture, address),
+            ),
         };
         Some((name, address.wrapping_sub(symbol.address)))
     }

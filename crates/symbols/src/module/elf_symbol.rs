@@ -2,6 +2,7 @@
 
 use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS};
 use object::{Object, ObjectSymbol, SymbolFlags};
+use tracewire_tracefile::Architecture;
 
 use super::image::Image;
 
@@ -24,6 +25,8 @@ pub(crate) struct ElfSymbol {
     pub(crate) size: u64,
     pub(crate) kind: ElfSymbolKind,
     pub(crate) local: bool,
+    /// A name in the code without type and size: the start of a function in assembler code, or a label in one.
+    pub(crate) label: bool,
     section: u16,
 }
 
@@ -160,8 +163,12 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
     let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
         return None;
     };
-    let address = symbol.address();
-    let thread_local = st_info.st_type() == STT_TLS;
+    let symbol_type = st_info.st_type();
+    let address = match symbol_type {
+        STT_FUNC | STT_GNU_IFUNC => code_address(image.architecture, symbol.address()),
+        _ => symbol.address(),
+    };
+    let thread_local = symbol_type == STT_TLS;
     let section = image.sections.iter().position(|section| {
         section.allocated
             && !thread_local
@@ -173,7 +180,7 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
     let executable = section
         .and_then(|index| image.sections.get(index))
         .is_some_and(|section| section.executable);
-    let kind = match st_info.st_type() {
+    let kind = match symbol_type {
         STT_FUNC => ElfSymbolKind::Function,
         STT_GNU_IFUNC => ElfSymbolKind::IndirectFunction,
         STT_NOTYPE if executable => ElfSymbolKind::Function,
@@ -184,14 +191,56 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
     let name = symbol.name().ok()?;
     // `name@VERSION` and `name@@VERSION`.
     let name = name.split('@').next().filter(|name| !name.is_empty())?;
+    if is_special(image.architecture, name) {
+        return None;
+    }
     Some(ElfSymbol {
         name: name.into(),
         address,
         size: symbol.size(),
         kind,
         local: st_info.st_bind() == STB_LOCAL,
+        label: symbol_type == STT_NOTYPE && executable && symbol.size() == 0,
         section: section
             .and_then(|index| u16::try_from(index).ok())
             .unwrap_or(u16::MAX),
     })
+}
+
+/// Where the code of a function is that a symbol or a pointer has the address of: on Arm and MIPS bit 0 says which
+/// instruction set the code is of (Thumb, MIPS16 or microMIPS), and is not part of the address.
+pub(crate) const fn code_address(architecture: Architecture, address: u64) -> u64 {
+    match architecture {
+        Architecture::Arm
+        | Architecture::ArmBig
+        | Architecture::Mips
+        | Architecture::MipsLittle
+        | Architecture::Mips64
+        | Architecture::Mips64Little => address & !1,
+        _ => address,
+    }
+}
+
+/// Whether a name is none of the program's: the mapping symbols of the Arm and RISC-V ELF specifications, which say
+/// where code and data begin, and the labels that RISC-V's assembler leaves for the linker's relaxation.
+fn is_special(architecture: Architecture, name: &str) -> bool {
+    match architecture {
+        Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64 => {
+            let mut rest = name.bytes();
+            rest.next() == Some(b'$')
+                && rest
+                    .next()
+                    .is_some_and(|letter| letter.is_ascii_lowercase())
+                && matches!(rest.next(), None | Some(b'.'))
+        }
+        Architecture::Riscv32 | Architecture::Riscv64 => {
+            let mapping = |name: &str| name.is_empty() || name.starts_with('.');
+            name.starts_with(".L")
+                || name.strip_prefix("$d").is_some_and(mapping)
+                || name
+                    .strip_prefix("$x")
+                    .is_some_and(|rest| mapping(rest) || rest.starts_with("rv"))
+        }
+        _ => false,
+    }
 }

@@ -11,6 +11,7 @@ use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
 use tracewire_tracefile::{Address, Architecture};
 
 use super::Segment;
+use super::elf_symbol::code_address;
 use crate::error::SymbolError;
 
 /// The reader of everything: a slice of the file, or of a section that was compressed in it.
@@ -120,7 +121,7 @@ impl Image {
             },
             architecture,
             relocatable,
-            entry: file.entry(),
+            entry: code_address(architecture, file.entry()),
             interpreter: programs.interpreter,
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             segments: programs.segments,

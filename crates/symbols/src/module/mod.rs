@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use tracewire_tracefile::{Address, Architecture};
 
-pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols};
+pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
 pub(crate) use image::{Image, Reader};
 pub(crate) use marker::MarkerNote;
 
