@@ -1,4 +1,4 @@
-//! The tree of calls: who called whom, how often, and how many instructions that took.
+//! The tree of calls: who called whom, how often, and how many instructions that took; and the calls one by one.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
 use tracewire_exec_trace::machine::Machine;
-use tracewire_exec_trace::record::CpuNumber;
+use tracewire_exec_trace::record::{Address, CpuNumber, InstructionNumber, Time};
 use tracewire_exec_trace::recording::{ReadError, Recording};
 use tracewire_symbols::Symbols;
 
@@ -40,7 +40,7 @@ pub struct Profile {
     /// Its name.
     pub function: String,
     /// Its first address.
-    pub address: tracewire_exec_trace::record::Address,
+    pub address: Address,
     /// How often it was entered.
     pub calls: u64,
     /// Instructions of its own.
@@ -73,7 +73,7 @@ struct Stacks {
 impl Stacks {
     fn apply(&mut self, cpu: CpuNumber, change: Move) {
         let stack = self.stacks.entry(cpu).or_default();
-        let Move::Enter(function) = change else {
+        let Move::Enter { function, .. } = change else {
             stack.pop();
             return;
         };
@@ -118,7 +118,7 @@ impl CallTree {
         symbols: Option<&Symbols>,
         range: std::ops::Range<u64>,
     ) -> Result<Self, ReadError> {
-        let mut follower = Follower::new(machine, Functions::new(symbols));
+        let mut follower = Follower::new(recording, machine, Functions::new(symbols));
         let mut stacks = Stacks::default();
         let mut instructions = 0;
         let mut failed = Ok(());
@@ -248,17 +248,25 @@ impl CallTree {
     /// # Errors
     /// When they cannot be written.
     pub fn write_folded(&self, out: &mut impl io::Write) -> io::Result<()> {
-        for node in self.in_order().filter(|node| node.own > 0) {
-            let mut names = vec![self.name(node)];
-            let mut at = node.parent;
-            while let Some(parent) = at {
-                names.push(self.name(&self.nodes[parent]));
-                at = self.nodes[parent].parent;
+        // The names above a node, and where in them each one ends.
+        let mut path = String::new();
+        let mut ends: Vec<usize> = Vec::new();
+        for node in self.in_order() {
+            ends.truncate(node.depth);
+            path.truncate(ends.last().copied().unwrap_or(0));
+            if !path.is_empty() {
+                path.push(';');
             }
-            names.reverse();
             // A semicolon separates.
-            let names: Vec<String> = names.iter().map(|name| name.replace(';', ":")).collect();
-            writeln!(out, "{} {}", names.join(";"), node.own)?;
+            path.extend(
+                self.name(node)
+                    .chars()
+                    .map(|c| if c == ';' { ':' } else { c }),
+            );
+            ends.push(path.len());
+            if node.own > 0 {
+                writeln!(out, "{path} {}", node.own)?;
+            }
         }
         Ok(())
     }
@@ -295,4 +303,107 @@ impl CallTree {
         profiles.sort_by(|a, b| b.own.cmp(&a.own).then(a.address.cmp(&b.address)));
         profiles
     }
+}
+
+/// A call, or the start of the trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// The first instruction of the function.
+    pub instruction: InstructionNumber,
+    /// When that was.
+    pub time: Time,
+    /// The cpu.
+    pub cpu: CpuNumber,
+    /// How deep the function is below those in which the trace begins, which have 0.
+    pub depth: usize,
+    /// The function.
+    pub function: String,
+    /// The address of its first instruction.
+    pub address: Address,
+    /// The function below it on the stack; none at the bottom.
+    pub caller: Option<String>,
+    /// The instruction that called it, jumped to it or was interrupted; none at the start of the trace.
+    pub from: Option<Address>,
+}
+
+impl Call {
+    /// Source file and line of the call, with debug information.
+    #[must_use]
+    pub fn line(&self, symbols: Option<&Symbols>) -> Option<(String, u64)> {
+        let place = symbols?.place(self.from?)?;
+        let file = place.file.filter(|_| place.line > 0)?;
+        Some((file, place.line))
+    }
+
+    /// As an object.
+    #[must_use]
+    pub fn json(&self, symbols: Option<&Symbols>) -> Value {
+        let mut object = json!({
+            "instruction": self.instruction.0,
+            "time": self.time.to_string(),
+            "cpu": self.cpu.0,
+            "depth": self.depth,
+            "function": self.function,
+            "address": self.address.to_string(),
+        });
+        let mut put = |name: &str, value: Option<Value>| {
+            if let (Some(object), Some(value)) = (object.as_object_mut(), value) {
+                object.insert(name.to_owned(), value);
+            }
+        };
+        let line = self.line(symbols);
+        put("caller", self.caller.clone().map(Value::from));
+        put("from", self.from.map(|from| from.to_string().into()));
+        put("file", line.clone().map(|(file, _)| file.into()));
+        put("line", line.map(|(_, line)| line.into()));
+        object
+    }
+}
+
+/// Visits the calls of a range of instructions in order, until the visitor breaks.
+///
+/// # Errors
+/// When the recording's file is damaged.
+pub fn for_each_call(
+    recording: &Recording,
+    machine: &'static Machine,
+    symbols: Option<&Symbols>,
+    range: std::ops::Range<u64>,
+    visit: &mut dyn FnMut(Call) -> ControlFlow<()>,
+) -> Result<(), ReadError> {
+    let mut follower = Follower::new(recording, machine, Functions::new(symbols));
+    let mut stacks: HashMap<CpuNumber, Vec<FunctionId>> = HashMap::new();
+    let mut moves = Vec::new();
+    let mut failed = Ok(());
+    recording.for_each_instruction(range, &mut |step| {
+        if let Err(error) = follower.step(step, &mut |change| moves.push(change)) {
+            failed = Err(error);
+            return ControlFlow::Break(());
+        }
+        let stack = match moves.is_empty() {
+            true => return ControlFlow::Continue(()),
+            false => stacks.entry(step.cpu()).or_default(),
+        };
+        let name = |function: FunctionId| follower.functions().name(function).to_owned();
+        for change in moves.drain(..) {
+            let Move::Enter { function, from } = change else {
+                stack.pop();
+                continue;
+            };
+            let call = Call {
+                instruction: step.number(),
+                time: step.time(),
+                cpu: step.cpu(),
+                depth: stack.len(),
+                function: name(function),
+                address: step.address(),
+                caller: stack.last().copied().map(name),
+                from,
+            };
+            stack.push(function);
+            visit(call)?;
+        }
+        ControlFlow::Continue(())
+    })?;
+    failed
 }

@@ -1,27 +1,38 @@
 //! Following calls and returns: which function an instruction is in, and who called it.
 //!
-//! A call puts its return address on a stack; whoever comes to that address by a return has come back, from as many
-//! calls as lie above. So recursion, `longjmp` and functions that never return are all followed without knowing
-//! anything of the program. A jump to the start of another function is a tail call: it takes its caller's place. An
-//! instruction that stands where the one before could not go is the start of an interrupt, which returns as a call
-//! does.
+//! A call puts its return address into the link register or on the stack, and goes elsewhere: an instruction that
+//! does both, or a jump that finds the address behind itself there already (`mov lr, pc; bx r3`). What comes to a
+//! return address with the stack pointer of its call has come back, from as many calls as lie above. So recursion,
+//! `longjmp` and functions that never return are all followed without knowing anything of the program. A jump to the
+//! start of another function is a tail call: it takes its caller's place. An instruction that stands where the one
+//! before could not go is the start of an interrupt, which returns as a call does.
+//!
+//! Where the trace reports no stack pointer, the return address alone decides.
 
 use std::collections::HashMap;
 
 use tracewire_exec_trace::machine::{DelaySlot, Flow, FlowKind, Machine};
-use tracewire_exec_trace::record::{Address, CpuNumber, Instruction};
-use tracewire_exec_trace::recording::{Code, CodeId, ReadError, Step};
+use tracewire_exec_trace::record::{AccessKind, Address, CpuNumber, Instruction};
+use tracewire_exec_trace::recording::{Code, CodeId, Effect, ReadError, Recording, Step};
 
 use crate::functions::{FunctionId, Functions};
 
 /// The deepest stack that is followed; calls beyond it count for the function on top.
 const DEEPEST: usize = 1 << 16;
 
+/// The bits of an address that AArch64's pointer authentication leaves as they are.
+const UNSIGNED: u64 = (1 << 48) - 1;
+
 /// What happens on a cpu's stack of calls before an instruction executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Move {
     /// A function is entered.
-    Enter(FunctionId),
+    Enter {
+        /// The function.
+        function: FunctionId,
+        /// The instruction that called it, jumped to it or was interrupted; none at the start of the trace.
+        from: Option<Address>,
+    },
     /// The function on top is left.
     Leave,
 }
@@ -34,28 +45,78 @@ struct Known {
     next: Option<u64>,
 }
 
-struct Frame {
-    function: FunctionId,
+/// What a register is for, by calling convention.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Stack,
+    Link,
+    Other,
+}
+
+/// How a call began.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// The trace began, or the program did.
+    Start,
+    /// A call.
+    Call,
+    /// An exception or an interrupt, with the stack pointer of what it interrupted.
+    Exception(Option<u64>),
+}
+
+/// An exception or an interrupt that begins.
+struct Exception {
+    /// Where it comes back to, where that is known.
     return_to: Option<u64>,
 }
 
-#[derive(Default)]
+struct Frame {
+    function: FunctionId,
+    /// Its first instruction that was seen.
+    entry: u64,
+    return_to: Option<u64>,
+    /// The stack pointer at its first instruction.
+    stack: Option<u64>,
+    origin: Origin,
+}
+
+/// A branch that comes into effect with the next instruction.
+struct Branch {
+    flow: Flow,
+    /// Where the execution goes on if it is not taken, and comes back to if it is a call.
+    behind: Option<u64>,
+}
+
 struct Cpu {
     number: CpuNumber,
     frames: Vec<Frame>,
-    /// The branch that is to come into effect, and where the execution goes if it does not.
-    branch: Option<(Flow, Option<u64>)>,
+    branch: Option<Branch>,
     /// The delay slot that comes before that.
     slot: Option<u64>,
     /// Where the next instruction stands if no branch is.
     next: Option<u64>,
+    /// The instruction before, delay slots left out.
+    last: Option<Address>,
+    /// The stack pointer.
+    stack: Option<u64>,
+    /// The return address, where the machine's calls put it.
+    link: Option<u64>,
+    /// Whether that was neither put there by a call nor loaded from memory: it leads somewhere in this function.
+    link_is_computed: bool,
+    /// Whether calls put the return address into a register.
+    has_link_register: bool,
 }
 
 /// Follows the calls of all cpus.
-pub struct Follower {
+pub struct Follower<'a> {
+    recording: &'a Recording,
     machine: &'static Machine,
     functions: Functions,
     known: HashMap<CodeId, Known>,
+    /// By the recording's numbers of registers.
+    roles: Vec<Role>,
+    /// Whether the trace reports accesses to memory.
+    has_memory: bool,
     cpus: Vec<Cpu>,
 }
 
@@ -77,14 +138,37 @@ pub fn flow_of(machine: &Machine, address: Address, code: &Code) -> Option<Flow>
     })
 }
 
-impl Follower {
-    /// From the start of a trace.
+/// What a machine uses the registers of a recording for.
+fn roles(recording: &Recording, machine: &Machine) -> Vec<Role> {
+    let (stack, link) = (machine.stack_pointer(), machine.return_address());
+    let role = |name: &str| match machine.locate(name.as_bytes()) {
+        Some([part]) if part.register_bit == 0 && part.value_bit == 0 => {
+            if part.register == stack {
+                Role::Stack
+            } else if Some(part.register) == link {
+                Role::Link
+            } else {
+                Role::Other
+            }
+        }
+        _ => Role::Other,
+    };
+    (recording.register_names().iter())
+        .map(|name| role(name))
+        .collect()
+}
+
+impl<'a> Follower<'a> {
+    /// From the start of a trace, or from any instruction of it.
     #[must_use]
-    pub fn new(machine: &'static Machine, functions: Functions) -> Self {
+    pub fn new(recording: &'a Recording, machine: &'static Machine, functions: Functions) -> Self {
         Self {
+            recording,
             machine,
             functions,
             known: HashMap::new(),
+            roles: roles(recording, machine),
+            has_memory: recording.summary().memory_accesses > 0,
             cpus: Vec::new(),
         }
     }
@@ -117,6 +201,33 @@ impl Follower {
         Ok(known)
     }
 
+    /// The cpu of a step, with the registers that it has before its first one.
+    fn cpu(&mut self, step: &Step<'_>) -> Result<usize, ReadError> {
+        let number = step.cpu();
+        if let Some(at) = self.cpus.iter().position(|cpu| cpu.number == number) {
+            return Ok(at);
+        }
+        let registers = self.recording.registers_at(number, step.number())?;
+        let value = |wanted: Role| {
+            (self.roles.iter().zip(&registers))
+                .filter(|(role, _)| **role == wanted)
+                .find_map(|(_, value)| value.known())
+        };
+        self.cpus.push(Cpu {
+            number,
+            frames: Vec::new(),
+            branch: None,
+            slot: None,
+            next: None,
+            last: None,
+            stack: value(Role::Stack),
+            link: value(Role::Link),
+            link_is_computed: false,
+            has_link_register: self.machine.return_address().is_some(),
+        });
+        Ok(self.cpus.len() - 1)
+    }
+
     /// Takes the next instruction, and tells what happened on the stack of its cpu before it. The first instruction of
     /// a cpu enters the function that it is in.
     ///
@@ -124,114 +235,231 @@ impl Follower {
     /// When the recording's file is damaged.
     pub fn step(&mut self, step: &Step<'_>, tell: &mut impl FnMut(Move)) -> Result<(), ReadError> {
         let known = self.known(step)?;
-        let number = step.cpu();
-        let at = match self.cpus.iter().position(|cpu| cpu.number == number) {
-            Some(at) => at,
-            None => {
-                self.cpus.push(Cpu {
-                    number,
-                    ..Cpu::default()
-                });
-                self.cpus.len() - 1
-            }
-        };
+        let at = self.cpu(step)?;
         let cpu = &mut self.cpus[at];
         let pc = step.address();
-        if cpu.frames.is_empty() {
-            cpu.push(&mut self.functions, pc, None, tell);
-        } else if cpu.slot == Some(pc.0) {
-            // The delay slot is the caller's.
-            cpu.slot = None;
-            return Ok(());
-        } else {
-            cpu.come(&mut self.functions, pc, tell);
-        }
-        cpu.slot = None;
-        cpu.branch = None;
-        cpu.next = known.next;
-        if !known.flow.is_next() {
-            let has_slot = known.flow.delay_slot != DelaySlot::None;
-            cpu.slot = known.next.filter(|_| has_slot);
-            // All delay slots are four bytes long.
-            let behind = if has_slot {
-                known.next.map(|next| next.wrapping_add(4))
+        // A delay slot is the caller's.
+        if cpu.slot.take() != Some(pc.0) || cpu.frames.is_empty() {
+            if cpu.frames.is_empty() {
+                let function = self.functions.around(pc);
+                cpu.enter(function, pc, None, Origin::Start, tell);
             } else {
-                known.next
-            };
-            cpu.branch = Some((known.flow, behind));
+                cpu.come(&mut self.functions, pc, tell);
+            }
+            cpu.last = Some(pc);
+            cpu.branch = None;
+            cpu.next = known.next;
+            if !known.flow.is_next() {
+                let has_slot = known.flow.delay_slot != DelaySlot::None;
+                cpu.slot = known.next.filter(|_| has_slot);
+                // All delay slots are four bytes long.
+                let behind = if has_slot {
+                    known.next.map(|next| next.wrapping_add(4))
+                } else {
+                    known.next
+                };
+                cpu.branch = Some(Branch {
+                    flow: known.flow,
+                    behind,
+                });
+            }
         }
+        self.take_effects(step, known.flow.kind);
         Ok(())
+    }
+
+    /// Keeps what an instruction did to the registers that calls use.
+    fn take_effects(&mut self, step: &Step<'_>, kind: FlowKind) {
+        let mut has_read = !self.has_memory;
+        let mut linked = None;
+        let (roles, cpus) = (&self.roles, &mut self.cpus);
+        let of = |cpus: &mut Vec<Cpu>, number: CpuNumber| {
+            cpus.iter().position(|cpu| cpu.number == number)
+        };
+        step.effects(|effect| match effect {
+            Effect::Register(write) => {
+                let role = roles.get(write.register.0 as usize);
+                let role = role.copied().unwrap_or(Role::Other);
+                if role == Role::Other {
+                    return;
+                }
+                let Some(at) = of(cpus, write.cpu) else {
+                    return;
+                };
+                let value = write.number().filter(|_| write.part.is_none());
+                let cpu = &mut cpus[at];
+                if role == Role::Stack {
+                    cpu.stack = value;
+                    if let [root] = &mut cpu.frames[..] {
+                        root.stack = root.stack.or(value);
+                    }
+                } else {
+                    let is_signed = |(old, new): (u64, u64)| (old ^ new) & UNSIGNED == 0;
+                    if !cpu.link.zip(value).is_some_and(is_signed) {
+                        linked = Some(at);
+                    }
+                    cpu.link = value;
+                }
+            }
+            Effect::Access(access) => {
+                has_read |= access.kind == AccessKind::Read;
+                // Without a link register, the return address is what was last put on the stack.
+                if access.kind == AccessKind::Write
+                    && let Some(at) = of(cpus, step.cpu())
+                    && !cpus[at].has_link_register
+                    && cpus[at].stack == Some(access.address.0)
+                {
+                    cpus[at].link = access.word();
+                }
+            }
+        });
+        if let Some(at) = linked {
+            self.cpus[at].link_is_computed = !has_read && kind != FlowKind::Call;
+        }
     }
 }
 
 impl Cpu {
-    fn push(
+    /// Puts a function on the stack.
+    fn enter(
+        &mut self,
+        function: FunctionId,
+        pc: Address,
+        return_to: Option<u64>,
+        origin: Origin,
+        tell: &mut impl FnMut(Move),
+    ) {
+        if self.frames.len() >= DEEPEST {
+            return;
+        }
+        if let Origin::Exception(_) = origin {
+            // The machine may have another stack for it.
+            self.stack = None;
+        }
+        self.frames.push(Frame {
+            function,
+            entry: pc.0,
+            return_to,
+            stack: self.stack,
+            origin,
+        });
+        tell(Move::Enter {
+            function,
+            from: self.last,
+        });
+    }
+
+    /// Takes frames off the stack until so many are left.
+    fn leave(&mut self, left: usize, tell: &mut impl FnMut(Move)) {
+        for _ in self.frames.drain(left..) {
+            tell(Move::Leave);
+        }
+    }
+
+    fn call(
         &mut self,
         functions: &mut Functions,
         pc: Address,
         return_to: Option<u64>,
         tell: &mut impl FnMut(Move),
     ) {
-        if self.frames.len() >= DEEPEST {
-            return;
-        }
         let function = functions.entered(pc);
-        self.frames.push(Frame {
-            function,
-            return_to,
-        });
-        tell(Move::Enter(function));
+        self.enter(function, pc, return_to, Origin::Call, tell);
     }
 
     /// Comes to an instruction that is no delay slot.
     fn come(&mut self, functions: &mut Functions, pc: Address, tell: &mut impl FnMut(Move)) {
-        let Some((flow, behind)) = self.branch else {
+        let Some(Branch { flow, behind }) = self.branch.take() else {
             if self.next.is_none_or(|next| next == pc.0) {
                 self.fall_into(functions, pc, tell);
             } else if !self.come_back(pc, tell) {
-                self.push(functions, pc, self.next, tell);
+                self.interrupt(functions, pc, self.next, tell);
             }
             return;
         };
         let goes_on = behind == Some(pc.0);
         match flow.kind {
             FlowKind::Call if goes_on && flow.target != Some(pc) => {}
-            FlowKind::Call => self.push(functions, pc, behind, tell),
+            FlowKind::Call => self.call(functions, pc, behind, tell),
             FlowKind::Next => self.fall_into(functions, pc, tell),
-            FlowKind::Jump if goes_on && flow.is_conditional => {}
-            FlowKind::Jump => {
-                // Some returns look like any jump through a register; a jump whose target is in its code is none.
-                let to_caller = self.frames.last().and_then(|frame| frame.return_to);
-                if flow.target.is_none() && to_caller == Some(pc.0) {
-                    self.come_back(pc, tell);
-                } else {
+            FlowKind::Jump | FlowKind::Return if goes_on && flow.is_conditional => {}
+            FlowKind::Jump if self.is_linked(behind, goes_on) => {
+                self.call(functions, pc, behind, tell);
+            }
+            FlowKind::Jump if flow.target.is_some() => {
+                if !self.restart(functions, pc, None, tell) {
                     self.fall_into(functions, pc, tell);
                 }
             }
-            FlowKind::Return if goes_on && flow.is_conditional => {}
+            FlowKind::Jump => {
+                // Some returns look like any jump through a register.
+                let top = self.frames.len().saturating_sub(1);
+                let returns = self.frames.get(top).map(|frame| frame.return_to);
+                if returns == Some(Some(pc.0)) && self.is_over(top) {
+                    self.leave(top, tell);
+                } else {
+                    self.go(functions, pc, false, tell);
+                }
+            }
             FlowKind::Return => {
-                if !self.come_back(pc, tell) {
-                    self.leave_start(functions, pc, tell);
+                if self.come_back(pc, tell) {
+                } else if self.is_linked(behind, goes_on) {
+                    self.call(functions, pc, behind, tell);
+                } else {
+                    self.go(functions, pc, !self.link_is_computed, tell);
                 }
             }
             FlowKind::Anywhere => {
                 if !self.come_back(pc, tell) && !goes_on {
-                    self.push(functions, pc, behind, tell);
+                    self.interrupt(functions, pc, behind, tell);
                 }
             }
         }
     }
 
+    /// Whether a jump leaves its own return address where calls put it.
+    fn is_linked(&self, behind: Option<u64>, goes_on: bool) -> bool {
+        // Bit 0 says which instruction set to come back to.
+        let mask = if self.has_link_register { !1 } else { !0 };
+        let link = self.link.map(|link| link & mask);
+        !goes_on && behind.is_some() && link == behind
+    }
+
+    /// Whether a call is over by the stack pointer, as far as that is known: what it had on the stack is gone, and its
+    /// caller's is not.
+    fn is_over(&self, at: usize) -> bool {
+        let Some(frame) = self.frames.get(at) else {
+            return false;
+        };
+        let Some(stack) = self.stack else { return true };
+        if let Origin::Exception(_) = frame.origin {
+            return true;
+        }
+        let caller = at.checked_sub(1).and_then(|at| self.frames.get(at));
+        frame.stack.is_none_or(|entry| entry <= stack)
+            && caller
+                .and_then(|caller| caller.stack)
+                .is_none_or(|entry| entry >= stack)
+    }
+
     /// Comes back to where a call was, if there is one.
     fn come_back(&mut self, pc: Address, tell: &mut impl FnMut(Move)) -> bool {
-        let place = self
-            .frames
-            .iter()
-            .rposition(|frame| frame.return_to == Some(pc.0));
-        let Some(place) = place else { return false };
-        for _ in self.frames.drain(place..) {
-            tell(Move::Leave);
+        let mut places = (0..self.frames.len())
+            .rev()
+            .filter(|at| self.frames[*at].return_to == Some(pc.0));
+        // Of several, as recursion has, the one that the stack pointer fits. It fits none where a function changes
+        // the stack.
+        let Some(first) = places.next() else {
+            return false;
+        };
+        let place = std::iter::once(first)
+            .chain(places)
+            .find(|at| self.is_over(*at));
+        let place = place.unwrap_or(first);
+        if let Origin::Exception(stack) = self.frames[place].origin {
+            self.stack = stack;
         }
+        self.leave(place, tell);
         true
     }
 
@@ -248,15 +476,116 @@ impl Cpu {
         if function != frame.function {
             frame.function = function;
             tell(Move::Leave);
-            tell(Move::Enter(function));
+            tell(Move::Enter {
+                function,
+                from: self.last,
+            });
         }
     }
 
-    /// Returns from the function in which the trace began, to one that called it before.
-    fn leave_start(&mut self, functions: &mut Functions, pc: Address, tell: &mut impl FnMut(Move)) {
-        for _ in self.frames.drain(..) {
-            tell(Move::Leave);
+    /// Comes by an address that is not in the code to where no call was: within the function, to another one, out of
+    /// several (`longjmp`), or from the function in which the trace began to its caller.
+    fn go(
+        &mut self,
+        functions: &mut Functions,
+        pc: Address,
+        is_return: bool,
+        tell: &mut impl FnMut(Move),
+    ) {
+        if self.restart(functions, pc, None, tell) {
+            return;
         }
-        self.push(functions, pc, None, tell);
+        let here = functions.at(pc);
+        let executing = self.frames.len() - 1;
+        let left = match self.stack {
+            Some(stack) => {
+                let is_gone = |frame: &Frame| frame.stack.is_some_and(|entry| entry < stack);
+                let mut left = executing + 1;
+                while left > 0 && is_gone(&self.frames[left - 1]) {
+                    left -= 1;
+                }
+                // With a link register, a function that called others has put that on the stack: its stack
+                // pointer is not that of its start any more.
+                while self.has_link_register
+                    && left > usize::from(executing > 0)
+                    && (left <= executing || is_return)
+                    && let frame = &self.frames[left - 1]
+                    && frame.stack == Some(stack)
+                    && (here.is_none() || here != Some(frame.function))
+                {
+                    left -= 1;
+                }
+                // Where none is left, this is another stack.
+                if left == 0 && !is_return {
+                    executing + 1
+                } else {
+                    left
+                }
+            }
+            None if !is_return => executing + 1,
+            None if executing > 0 && here == Some(self.frames[executing].function) => executing + 1,
+            None => 0,
+        };
+        self.leave(left, tell);
+        if self.frames.is_empty() {
+            let function = functions.entered(pc);
+            self.enter(function, pc, None, Origin::Start, tell);
+        } else {
+            self.fall_into(functions, pc, tell);
+        }
+    }
+
+    /// Begins an exception or an interrupt, which comes back to an address.
+    fn interrupt(
+        &mut self,
+        functions: &mut Functions,
+        pc: Address,
+        return_to: Option<u64>,
+        tell: &mut impl FnMut(Move),
+    ) {
+        let exception = Exception { return_to };
+        if !self.restart(functions, pc, Some(exception), tell) {
+            let function = functions.entered(pc);
+            let origin = Origin::Exception(self.stack);
+            self.enter(function, pc, return_to, origin, tell);
+        }
+    }
+
+    /// Begins again what began at this address, if this is not a call within it: the program, after its end or a
+    /// reset, or an exception whose handler never came back.
+    fn restart(
+        &mut self,
+        functions: &mut Functions,
+        pc: Address,
+        exception: Option<Exception>,
+        tell: &mut impl FnMut(Move),
+    ) -> bool {
+        let began = self.frames.iter().position(|frame| {
+            let then = match (frame.origin, &exception) {
+                (Origin::Call, _) | (Origin::Exception(_), None) => return false,
+                (Origin::Start, _) => frame.stack,
+                (Origin::Exception(stack), Some(_)) => stack,
+            };
+            frame.entry == pc.0
+                && match (then, self.stack) {
+                    (Some(then), Some(now)) => now >= then,
+                    // A jump to the first instruction may be that of a loop.
+                    _ => exception.is_some() && matches!(frame.origin, Origin::Start),
+                }
+        });
+        let Some(began) = began else { return false };
+        if exception.is_none() && began + 1 == self.frames.len() {
+            return false;
+        }
+        let (return_to, origin) = match (self.frames[began].origin, exception) {
+            (Origin::Exception(_), Some(Exception { return_to })) => {
+                (return_to, Origin::Exception(self.stack))
+            }
+            _ => (None, Origin::Start),
+        };
+        self.leave(began, tell);
+        let function = functions.entered(pc);
+        self.enter(function, pc, return_to, origin, tell);
+        true
     }
 }

@@ -171,3 +171,67 @@ fn coverage_counts_every_address() {
     // The endless loop behind the call of `main` is never reached.
     assert!(text.contains("  … 8 bytes"), "{text}");
 }
+
+/// A label is no function, but where it is called; a function needs no size.
+#[test]
+fn labels_are_no_functions() {
+    let source = "\
+        .text\n\
+        .globl _start\n.type _start, %function\n\
+        _start: nop\n\
+        loopstart: nop\n\
+        nop\n\
+        b.ne loopstart\n\
+        loopend: bl called\n\
+        bl sizeless\n\
+        0: b 0b\n\
+        .size _start, . - _start\n\
+        called: nop\n\
+        again: nop\n\
+        cbnz x0, again\n\
+        ret\n\
+        .globl sizeless\n.type sizeless, %function\n\
+        sizeless: nop\n\
+        ret\n";
+    let folder = tempfile::tempdir().unwrap();
+    let (assembler, elf) = (folder.path().join("x.s"), folder.path().join("x"));
+    std::fs::write(&assembler, source).unwrap();
+    let built = std::process::Command::new("clang")
+        .args(["--target=aarch64-none-elf", "-nostdlib", "-static"])
+        .args(["-fuse-ld=lld", "-Wl,--image-base=0x10000"])
+        .arg("-o")
+        .args([&elf, &assembler])
+        .status();
+    assert!(built.expect("clang is installed").success());
+    let mut symbols = Symbols::new();
+    symbols.add_module(&elf, 0).unwrap();
+    let start = symbols.resolve("_start", None).unwrap()[0].address.0;
+
+    // Instructions by their offsets, with their codes.
+    let codes = [
+        "d503201f", "d503201f", "d503201f", "54ffffc1", "94000003", "94000006", "14000000",
+        "d503201f", "d503201f", "b5ffffe0", "d65f03c0", "d503201f", "d65f03c0",
+    ];
+    let row = [
+        0, 1, 2, 3, 1, 2, 3, 1, 2, 3, 4, 7, 8, 9, 8, 9, 10, 5, 11, 12, 6,
+    ];
+    let mut text = String::new();
+    for (time, at) in (1..).zip(row) {
+        let (address, code) = (start + at * 4, codes[at as usize]);
+        text += &format!("{time} clk 0 IT ({time}) {address:016x} {code} O EL1h_n : x\n");
+    }
+    let trace = folder.path().join("x.trace");
+    std::fs::write(&trace, text).unwrap();
+    let recording = Recording::open(&trace, &OpenOptions::default()).unwrap();
+    assert_eq!(recording.len(), row.len() as u64);
+    let machine = Machine::of(Architecture::Aarch64);
+    let tree = CallTree::of(&recording, machine, Some(&symbols), 0..u64::MAX).unwrap();
+    let mut folded = Vec::new();
+    tree.write_folded(&mut folded).unwrap();
+    let mut folded: Vec<&str> = std::str::from_utf8(&folded).unwrap().lines().collect();
+    folded.sort_unstable();
+    assert_eq!(
+        folded,
+        ["_start 13", "_start;called 6", "_start;sizeless 2"]
+    );
+}

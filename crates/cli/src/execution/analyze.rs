@@ -1,12 +1,13 @@
 //! `calls`, `profile` and `coverage`: what an execution trace tells of a program's functions and lines.
 
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::{Args, ValueHint};
 use serde_json::json;
-use tracewire_exec_analysis::calls::CallTree;
+use tracewire_exec_analysis::calls::{Call, CallTree, for_each_call};
 use tracewire_exec_analysis::coverage::Coverage;
 use tracewire_views::words;
 
@@ -22,7 +23,8 @@ symbols, else by their addresses.
 Examples:
   tracewire calls cpu.trace --elf firmware.elf
   tracewire calls cpu.trace --elf firmware.elf --depth 3 --least 1000
-  tracewire calls cpu.trace --elf firmware.elf --folded | flamegraph.pl > flame.svg";
+  tracewire calls cpu.trace --elf firmware.elf --folded | flamegraph.pl > flame.svg
+  tracewire calls cpu.trace --elf firmware.elf --list handle_request";
 
 pub const PROFILE_HELP: &str = "\
 A function that calls itself counts once for the time it is on the stack.
@@ -90,8 +92,11 @@ pub struct CallsArguments {
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub least: u64,
     /// Stacks for flame graph tools: main;work;leaf 42
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "list"])]
     pub folded: bool,
+    /// Every single call, of this function only where one is named: its first instruction, time, cpu, depth, and where it was called
+    #[arg(long, value_name = "FUNCTION", num_args = 0..=1, conflicts_with = "least")]
+    pub list: Option<Option<String>>,
     /// One JSON object a line, callers before callees
     #[arg(long)]
     pub json: bool,
@@ -99,6 +104,9 @@ pub struct CallsArguments {
 
 /// `calls`.
 pub fn calls(arguments: &CallsArguments) -> anyhow::Result<Answer> {
+    if let Some(function) = &arguments.list {
+        return list(arguments, function.as_deref());
+    }
     let tree = arguments.part.tree()?;
     let mut output = output();
     if arguments.folded {
@@ -114,6 +122,69 @@ pub fn calls(arguments: &CallsArguments) -> anyhow::Result<Answer> {
         tree.write_text(&mut Shown(&mut output), arguments.depth, arguments.least)?;
     }
     output.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// `calls --list`.
+fn list(arguments: &CallsArguments, function: Option<&str>) -> anyhow::Result<Answer> {
+    let opened = arguments.part.open()?;
+    let (machine, symbols) = (opened.machine()?, opened.symbols.as_ref());
+    let mut output = output();
+    if !arguments.json {
+        writeln!(
+            output,
+            "{:>10}  {:>12}  {:>3}  {:>5}  call",
+            "instruction", "time", "cpu", "depth"
+        )?;
+    }
+    let mut found = 0u64;
+    let mut failed: Option<std::io::Error> = None;
+    let is_wanted = |call: &Call| {
+        call.depth <= arguments.depth && function.is_none_or(|wanted| call.function == wanted)
+    };
+    let range = arguments.part.range();
+    for_each_call(&opened.recording, machine, symbols, range, &mut |call| {
+        if !is_wanted(&call) {
+            return ControlFlow::Continue(());
+        }
+        found += 1;
+        let written = if arguments.json {
+            writeln!(output, "{}", call.json(symbols))
+        } else {
+            let line = call
+                .line(symbols)
+                .map_or(String::new(), |(file, line)| format!(" at {file}:{line}"));
+            let from = match (&call.caller, call.from) {
+                (Some(caller), Some(from)) => format!(" from {caller} ({from}){line}"),
+                (None, Some(from)) => format!(" from {from}{line}"),
+                _ => String::new(),
+            };
+            writeln!(
+                output,
+                "{:>10}  {:>12}  {:>3}  {:>5}  {}",
+                call.instruction,
+                call.time.to_string(),
+                call.cpu,
+                call.depth,
+                words::printable(&format!("{}{from}", call.function))
+            )
+        };
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    output.flush()?;
+    if let (0, Some(function)) = (found, function) {
+        anstream::eprintln!("tracewire: the trace has no call of {function}");
+        return Ok(Answer::No);
+    }
     Ok(Answer::Yes)
 }
 

@@ -125,3 +125,104 @@ fn faults_and_differences() {
         .code(2)
         .says(&["it is a device"]);
 }
+
+/// Addresses of Thumb code are even, its symbols are not.
+#[test]
+fn thumb() {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("thumb.trace.zst");
+    std::fs::copy(fixtures.join("thumb.trace.zst"), &path).unwrap();
+    let elf = fixtures.join("thumb.elf");
+    let elf = elf.display();
+
+    let shown = run(&path, &format!("show @ --elf {elf} --instruction 0..8"));
+    let places: Vec<String> = (shown.code(0).stdout.lines())
+        .filter_map(|line| Some(line.split_once('<')?.1.split_once('>')?.0.to_owned()))
+        .collect();
+    let wanted = [
+        "_start+0", "main+0", "main+2", "main+4", "main+6", "main+8", "sort+0", "sort+4",
+    ];
+    assert_eq!(places, wanted);
+
+    let coverage = run(&path, &format!("coverage @ --elf {elf}")).code(0);
+    let executed: Vec<&str> = (coverage.stdout.lines())
+        .filter(|line| line.contains("bytes executed"))
+        .collect();
+    let wanted = [
+        "_start: 6 of 8 bytes executed (75 %)",
+        "cmp: 8 of 8 bytes executed (100 %)",
+        "sort: 158 of 164 bytes executed (96 %)",
+        "fact: 24 of 24 bytes executed (100 %)",
+        "memcpy: 0 of 22 bytes executed (0 %)",
+        "main: 80 of 102 bytes executed (78 %)",
+    ];
+    assert_eq!(executed, wanted);
+
+    let out = folder.path().join("out.tf");
+    let collected = run(
+        &path,
+        &format!("collect @ -t fact --elf {elf} -o {}", out.display()),
+    );
+    let said = collected.code(0).stderr;
+    assert!(said.contains("tracepoint 1 at 0x100b4 in fact"), "{said}");
+    assert!(said.contains("15 hits, 15 frames"), "{said}");
+    assert_eq!(said.matches("tracepoint").count(), 1, "{said}");
+
+    let profile = run(&path, &format!("profile @ --json --elf {elf}")).code(0);
+    let calls: Vec<(String, u64)> = (profile.json().iter())
+        .map(|one| {
+            let name = one["function"].as_str().unwrap().to_owned();
+            (name, one["calls"].as_u64().unwrap())
+        })
+        .collect();
+    let wanted = [
+        ("sort", 1),
+        ("fact", 15),
+        ("main", 1),
+        ("cmp", 10),
+        ("_start", 1),
+    ];
+    let wanted = wanted.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(calls, wanted);
+}
+
+#[test]
+fn single_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elf, count, _) = sample(&folder, 2, 600_000);
+    let elf = elf.display();
+    let listed = run(&path, &format!("calls @ --elf {elf} --list --json"))
+        .code(0)
+        .json();
+    let profile = run(&path, &format!("profile @ --elf {elf} --json"))
+        .code(0)
+        .json();
+    for one in &profile {
+        let of = listed
+            .iter()
+            .filter(|call| call["function"] == one["function"]);
+        assert_eq!(of.count() as u64, one["calls"].as_u64().unwrap(), "{one}");
+    }
+    // What is listed is what `show` has there.
+    for call in listed.iter().step_by(97) {
+        let number = &call["instruction"];
+        let shown = run(&path, &format!("show @ --json --instruction {number}"));
+        let shown = &shown.code(0).json()[0];
+        assert_eq!(shown["pc"], call["address"]);
+        assert_eq!(shown["cpu"], call["cpu"]);
+        assert!(number.as_u64().unwrap() < count);
+        assert_eq!(call["depth"] == 0, call.get("caller").is_none(), "{call}");
+    }
+    let mix = run(&path, &format!("calls @ --elf {elf} --list mix"))
+        .code(0)
+        .stdout;
+    assert!(mix.lines().count() > 60, "{mix}");
+    assert!(
+        mix.lines().skip(1).all(|line| line.contains("  mix from ")),
+        "{mix}"
+    );
+    run(&path, &format!("calls @ --elf {elf} --list nothing"))
+        .code(1)
+        .says(&["no call of nothing"]);
+}

@@ -45,7 +45,7 @@ pub fn write(
         });
         write!(out, "{comma}{name}")?;
     }
-    let mut follower = Follower::new(machine, Functions::new(symbols));
+    let mut follower = Follower::new(recording, machine, Functions::new(symbols));
     let mut open: HashMap<CpuNumber, (usize, f64)> = HashMap::new();
     let mut moves: Vec<Move> = Vec::new();
     // Names as JSON strings: few functions, many calls.
@@ -60,7 +60,7 @@ pub fn write(
             *latest = latest.max(at);
             for change in moves.drain(..) {
                 match change {
-                    Move::Enter(function) => {
+                    Move::Enter { function, .. } => {
                         *depth += 1;
                         let name = names.entry(function).or_insert_with(|| {
                             json!(follower.functions().name(function)).to_string()

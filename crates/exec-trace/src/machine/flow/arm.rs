@@ -32,6 +32,8 @@ pub(super) const fn flow_64(word: u32, address: u64) -> Flow {
     if word & 0xfe00_0000 == 0xd600_0000 {
         // The forms with pointer authentication have another bit set.
         return match word >> 21 & 7 {
+            // `br x30` comes back too: setjmp's and longjmp's code is written so.
+            0 if word >> 5 & 31 == 30 => Flow::RETURN,
             0 => Flow::JUMP,
             1 => Flow::CALL,
             2 => Flow::RETURN,
