@@ -139,10 +139,13 @@ THE LANGUAGE
   A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER:NAME for a marker (with strace in a script). One that is not there yet waits \
 for the library that has it.
 
-  A SPEC is LOCATION [if COND] [: collect LIST]. The colon has a blank behind it, so that ns::function and file.c:12 \
-stay whole; the word collect may be left out, and /s before the list collects strings. Quote the whole for the shell.
+  A SPEC is LOCATION [if COND] [: LIST]. The colon has a blank after it, so that ns::function and file.c:12 stay whole. LIST has \
+expressions and commas between them: whatever a name begins with, it is a variable, and no action. /s before an expression \
+collects the string that it points to, /s80 at most 80 characters of it; before the whole LIST, it does so for all of it. For \
+those used to scripts, the word collect may be put before the LIST (collect x, collect/s x); anywhere else (collect, x; \
+collect->x; collect * x) it is a variable of that name. Quote the whole for the shell.
 
-  In both, LIST is $regs, $args, $locals, $_ret, $rax, or any C expression: j->name, *j, table[2].x, *p@n. At a \
+  In both, an expression is $regs, $args, $locals, $_ret, $rax, or one of C: j->name, *j, table[2].x, *p@n. At a \
 marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text; without \
 a list, each is collected.
 
@@ -155,6 +158,7 @@ Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
   tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
   tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
+  tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
 
@@ -164,7 +168,7 @@ pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: 'LOCATION [if COND] [: collect LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
+    /// A tracepoint: 'LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
     #[arg(
         short = 't',
         long = "tracepoint",

@@ -1,5 +1,7 @@
 //! The lines between `actions` and `end`.
 
+use std::sync::Arc;
+
 use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepointKind};
@@ -108,44 +110,72 @@ impl Line {
 
 /// Reads what follows `collect`.
 pub(crate) fn collect(line: &Located, rest: &Located) -> Result<ScriptAction, ScriptError> {
-    let (string_limit, list) = if let Some(format) = rest.text().strip_prefix('/') {
-        let Some(digits) = format.strip_prefix('s') else {
-            return Err(ScriptError::new(&rest.word().0, Problem::CollectFormat));
-        };
-        let length = digits
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(digits.len());
-        let limit = match &digits[..length] {
-            "" => STRING_LIMIT,
-            digits => digits
-                .parse()
-                .ok()
-                .filter(|limit| *limit > 0)
-                .ok_or_else(|| {
-                    ScriptError::new(
-                        &rest.part(2..2 + length),
-                        Problem::NotANumber("a length of 1 or more"),
-                    )
-                })?,
-        };
-        if digits[length..].starts_with(|c: char| !c.is_whitespace()) {
-            return Err(ScriptError::new(&rest.word().0, Problem::CollectFormat));
-        }
-        (Some(limit), rest.after(2 + length).trimmed())
-    } else {
-        (None, rest.clone())
-    };
+    let (string_limit, list) = format(rest)?;
+    let items = items(&list)?;
+    // No expression of C begins so: it can only be a format that came too late.
+    if let Some(late) = items.iter().find(|item| item.text().starts_with('/')) {
+        return Err(ScriptError::new(&late.word().0, Problem::LateFormat));
+    }
     Ok(ScriptAction {
         line: line.clone(),
         kind: ScriptActionKind::Collect {
             string_limit,
-            items: items(&list)?,
+            items,
         },
     })
 }
 
+/// A `collect` of these items, with the line that a script would have for it.
+pub(crate) fn collect_items(string_limit: Option<u32>, items: Vec<Located>) -> ScriptAction {
+    let format = match string_limit {
+        None => String::new(),
+        Some(STRING_LIMIT) => "/s".to_owned(),
+        Some(limit) => format!("/s{limit}"),
+    };
+    let words: Vec<&str> = items.iter().map(Located::text).collect();
+    let line = format!("collect{format} {}", words.join(", "));
+    let file = items.first().map_or("-t", Located::file);
+    let number = items.first().map_or(1, Located::line_number);
+    ScriptAction {
+        line: Located::line(&Arc::from(file), number, line),
+        kind: ScriptActionKind::Collect {
+            string_limit,
+            items,
+        },
+    }
+}
+
+/// A format before a list or an expression, `/s` or `/sN`: the limit that it sets, and what follows.
+pub(crate) fn format(words: &Located) -> Result<(Option<u32>, Located), ScriptError> {
+    let Some(format) = words.text().strip_prefix('/') else {
+        return Ok((None, words.clone()));
+    };
+    let wrong = || ScriptError::new(&words.word().0, Problem::CollectFormat);
+    let digits = format.strip_prefix('s').ok_or_else(wrong)?;
+    let length = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
+    let limit = match &digits[..length] {
+        "" => STRING_LIMIT,
+        digits => digits
+            .parse()
+            .ok()
+            .filter(|limit| *limit > 0)
+            .ok_or_else(|| {
+                ScriptError::new(
+                    &words.part(2..2 + length),
+                    Problem::NotANumber("a length of 1 or more"),
+                )
+            })?,
+    };
+    if digits[length..].starts_with(|c: char| !c.is_whitespace()) {
+        return Err(wrong());
+    }
+    Ok((Some(limit), words.after(2 + length).trimmed()))
+}
+
 /// Parts a list at its commas.
-fn items(list: &Located) -> Result<Vec<Located>, ScriptError> {
+pub(crate) fn items(list: &Located) -> Result<Vec<Located>, ScriptError> {
     let mut items = Vec::new();
     let mut start = 0;
     let ends = commas(list.text()).into_iter().chain([list.text().len()]);
@@ -156,10 +186,6 @@ fn items(list: &Located) -> Result<Vec<Located>, ScriptError> {
                 if list.is_empty() { list } else { &item },
                 Problem::Missing("an expression"),
             ));
-        }
-        // No expression of C starts so: it can only be a format that came too late.
-        if item.text().starts_with('/') {
-            return Err(ScriptError::new(&item.word().0, Problem::LateFormat));
         }
         items.push(item);
         start = end + 1;

@@ -124,7 +124,7 @@ pub enum Problem {
     )]
     ConvenienceVariable,
     /// `/x` and the like.
-    #[error("only `/s`, with an optional length, can follow `collect`")]
+    #[error("only `/s`, with an optional length and a blank after it, can be a format")]
     CollectFormat,
     /// `/s` behind a comma.
     #[error(

@@ -61,6 +61,7 @@ mod collected;
 mod command;
 mod error;
 mod later;
+mod list;
 mod model;
 mod number;
 mod numbers;

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use tracewire_tracefile::TracepointNumber;
 
-use crate::command;
 use crate::place::Located;
 
 /// A tracepoint as a script sets it.
@@ -46,7 +45,8 @@ pub enum ScriptTracepointKind {
 /// One line of `actions`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScriptAction {
-    /// The whole line, as a trace file and the remote protocol carry it.
+    /// The whole line, as a trace file and the remote protocol carry it; of a one-line specification, the line that a
+    /// script would have.
     pub line: Located,
     /// What it does.
     pub kind: ScriptActionKind,
@@ -147,23 +147,10 @@ impl ScriptTracepoint {
 
 fn add_lines(actions: &[ScriptAction], lines: &mut Vec<String>) {
     for action in actions {
-        lines.push(action.source());
+        lines.push(action.line.text().to_owned());
         if let ScriptActionKind::WhileStepping { body, .. } = &action.kind {
             add_lines(body, lines);
             lines.push("end".to_owned());
         }
-    }
-}
-
-impl ScriptAction {
-    /// The line, as a script would hold it: the list of a `-t` argument gets its `collect`.
-    pub(crate) fn source(&self) -> String {
-        let line = self.line.text();
-        let length = command::name_length(line);
-        if command::action(&line[..length]).is_ok() {
-            return line.to_owned();
-        }
-        let blank = if line.starts_with('/') { "" } else { " " };
-        format!("collect{blank}{line}")
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tracewire_tracefile::TracepointNumber;
 
-use crate::actions;
 use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};
+use crate::list;
 use crate::model::{Ignored, ScriptTracepoint, ScriptTracepointKind, ScriptVariable, Settings};
 use crate::place::Located;
 use crate::scan::{keyword, separating_colon};
@@ -62,12 +62,23 @@ impl Script {
         self.obey(name, text, 0)
     }
 
-    /// Reads a one-line specification, `LOCATION [if COND] [: collect LIST]`.
+    /// Reads a one-line specification, `PLACE [if COND] [: LIST]`:
     ///
-    /// The colon is the first one outside quotes and brackets that has a blank, or nothing, behind it and
-    /// belongs to no `?`: the colons of `ns::function` and `file.c:12` are part of the location. The word
-    /// `collect` may be left out; `/s` may stand before the list. `-m NAME` is a marker, as `strace` has it; without a
-    /// list, each of the marker's arguments is collected.
+    /// ```text
+    /// PLACE = LOCATION | -m PROVIDER:NAME
+    /// LIST  = [collect[/s[N]] | /s[N]] ITEM {, ITEM}
+    /// ITEM  = [/s[N]] EXPRESSION
+    /// ```
+    ///
+    /// The colon is the first one outside quotes and brackets that has a blank, or nothing, after it and
+    /// belongs to no `?`: the colons of `ns::function` and `file.c:12` are part of the location. `-m NAME` is a marker,
+    /// as `strace` has it; without a list, each of the marker's arguments is collected.
+    ///
+    /// The list holds expressions, and no actions: whatever an expression begins with is a name. Only the whole word
+    /// `collect` is let pass before the list, where an expression follows it: `collect s` collects `s`, and `collect`,
+    /// `collect, s`, `collect->s` and `collect * s` (an operator with a blank after it) are about a variable of that name.
+    ///
+    /// A `/s` before the list holds for all of it, one before an expression for that expression.
     ///
     /// # Errors
     /// When it cannot be understood.
@@ -75,31 +86,20 @@ impl Script {
         let line = Located::line(&Arc::from("-t"), 1, one_line(specification)).trimmed();
         let colon = separating_colon(line.text());
         let place = colon.map_or(line.clone(), |at| line.part(0..at)).trimmed();
+        let actions = match colon {
+            Some(at) => list::actions(&line.after(at + 1).trimmed())?,
+            None => Vec::new(),
+        };
         let (option, name) = place.word();
-        let number = if option.text() == "-m" {
+        let is_marker = option.text() == "-m";
+        let number = if is_marker {
             self.trace(ScriptTracepointKind::Marker, &name)?
         } else {
             self.trace(ScriptTracepointKind::Trap, &place)?
         };
-        if colon.is_none()
-            && option.text() == "-m"
-            && let Some(tracepoint) = self.find(number)
-        {
-            tracepoint.marker_arguments = true;
-        }
-        if let Some(at) = colon {
-            let action = line.after(at + 1).trimmed();
-            let length = name_length(action.text());
-            let named = action.part(0..length).text() == "collect"
-                && !action.text()[length..].starts_with(['(', '[', '.', '-']);
-            let action = if named {
-                actions::collect(&action, &action.after(length).trimmed())?
-            } else {
-                actions::collect(&action, &action)?
-            };
-            if let Some(tracepoint) = self.find(number) {
-                tracepoint.actions.push(action);
-            }
+        if let Some(tracepoint) = self.find(number) {
+            tracepoint.marker_arguments = is_marker && colon.is_none();
+            tracepoint.actions = actions;
         }
         Ok(())
     }

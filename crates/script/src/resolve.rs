@@ -314,7 +314,8 @@ impl Compiler<'_> {
             return Ok(None);
         }
         let list = Located::line(&Arc::from("-t"), 1, names.join(", "));
-        actions::collect(&list, &list).map(Some)
+        let action = actions::collect_items(None, actions::items(&list)?);
+        Ok(Some(action))
     }
 
     /// The location, in words that GDB finds the place by. It knows Rust's functions by their whole names alone.

@@ -3,15 +3,14 @@
 /// Walks over `text` and gives the byte offset and the character of everything that stands outside quotes,
 /// parentheses, brackets and braces. What opens or closes a bracket is not given.
 ///
-/// `'` opens a quotation only where one can start (a character, GDB's quoted names): in Rust's lifetimes and in
-/// C++'s digit separators it stands inside a word.
+/// `'` opens a quotation only where one can start (a character, GDB's quoted names): in C++'s digit separators it is
+/// inside a word, and in Rust's lifetimes no other `'` closes it.
 pub(crate) fn outside(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut depth = 0_usize;
     let mut quote: Option<char> = None;
     let mut escaped = false;
     let mut previous = ' ';
-    text.char_indices().filter(move |(_, character)| {
-        let character = *character;
+    text.char_indices().filter(move |&(at, character)| {
         let before = std::mem::replace(&mut previous, character);
         if let Some(open) = quote {
             if escaped {
@@ -25,15 +24,25 @@ pub(crate) fn outside(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
         }
         match character {
             '"' => quote = Some('"'),
-            '\'' if !(before.is_alphanumeric() || matches!(before, '_' | '&' | '<')) => {
-                quote = Some('\'');
-            }
+            '\'' if before.is_alphanumeric() || before == '_' => {}
+            '\'' if matches!(before, '&' | '<') && is_lifetime(&text[at..]) => {}
+            '\'' => quote = Some('\''),
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
             _ => return depth == 0,
         }
         false
     })
+}
+
+/// Whether a text that begins with `'` begins with a lifetime of Rust, and not with a character or a quoted name.
+fn is_lifetime(text: &str) -> bool {
+    let after = text[1..].trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+    after.len() + 1 < text.len()
+        && after
+            .chars()
+            .next()
+            .is_none_or(|c| c.is_whitespace() || matches!(c, ',' | '>' | '+'))
 }
 
 /// Where the commas stand that part a list.
@@ -98,6 +107,10 @@ mod tests {
             [1, 10, 19, 24, 29]
         );
         assert_eq!(commas("x::f<'a>(b), y"), [11]);
+        assert_eq!(
+            commas("x::f<'a>(b), &'a y, c<'\"', d<'\\'', &'a.c'::e, f"),
+            [11, 18, 25, 33, 44]
+        );
     }
 
     #[test]

@@ -112,7 +112,8 @@ pub(crate) fn set(settings: &mut Settings, argument: &Located) -> Result<(), Scr
             settings.default_collect = if value.is_empty() {
                 None
             } else {
-                Some(actions::collect(&value, &value)?)
+                let (string_limit, list) = actions::format(&value)?;
+                Some(actions::collect_items(string_limit, actions::items(&list)?))
             };
         }
         _ if HARMLESS.contains(&name.text()) => {}

@@ -25,7 +25,7 @@ pub(crate) fn for_gdb<'a>(
 ) -> Vec<String> {
     let mut lines = Vec::new();
     for action in actions {
-        let source = action.source();
+        let source = action.line.text().to_owned();
         match &action.kind {
             ScriptActionKind::Collect {
                 string_limit,

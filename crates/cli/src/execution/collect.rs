@@ -22,8 +22,8 @@ use crate::record::{BufferSize, placed, read_script, say, warn};
 use crate::{Answer, open, output};
 
 pub const HELP: &str = "\
-The script is GDB's own, as for `tracewire record`: what `save tracepoints` writes can be fed in unchanged. The file opens \
-in GDB (`target tfile OUT.tf`) and with `tracewire show`.
+The script is GDB's own, as for `tracewire record`: what `save tracepoints` writes can be fed in unchanged. A SPEC of -t \
+is as there, too: LIST has expressions, /s before one collects a string. The file opens in GDB (`target tfile OUT.tf`) and with `tracewire show`.
 
 What the recording does not know is missing from the frames. Of registers the frames say which are not known, and \
 `tracewire show` leaves them out; to GDB they are 0, unless the recording never tells them. They are named when the run is over.
@@ -37,7 +37,7 @@ pub struct CollectArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: 'LOCATION [if COND] [: collect LIST]'; may be given several times
+    /// A tracepoint: 'LOCATION [if COND] [: LIST]'; may be given several times
     #[arg(
         short = 't',
         long = "tracepoint",

@@ -17,6 +17,7 @@ mod repair;
 mod repaired;
 mod rescue;
 mod seal;
+mod specification;
 mod support;
 mod waiting;
 mod working;
