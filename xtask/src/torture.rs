@@ -19,6 +19,19 @@ pub enum Torture {
     /// Trace a program with fifty threads, signals, children and a library that comes and goes, while tracepoints are enabled
     /// and disabled at random
     Storm(Storm),
+    /// Kill GDB at random moments of runs, in all-stop and non-stop mode: the program runs on, and its trace run goes on or ends
+    /// as GDB has said
+    Disconnect(Disconnect),
+}
+
+#[derive(clap::Args)]
+pub struct Disconnect {
+    /// How many kills
+    #[arg(long, default_value_t = 200)]
+    times: u64,
+    /// What the moments are made from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(clap::Args)]
@@ -97,6 +110,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Jumps(arguments) => jumps(arguments),
         Torture::Session(arguments) => session(arguments),
         Torture::Storm(arguments) => storm(arguments),
+        Torture::Disconnect(arguments) => disconnect(arguments),
     }
 }
 
@@ -164,5 +178,14 @@ fn storm(arguments: &Storm) -> Result<()> {
         .args(["--", "--nocapture", "--test-threads", "1"])
         .env("TRACEWIRE_STORM_SECONDS", arguments.seconds.to_string())
         .env("TRACEWIRE_STORM_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn disconnect(arguments: &Disconnect) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "disconnect"])
+        .args(["--", "--nocapture"])
+        .env("TRACEWIRE_DISCONNECT_TIMES", arguments.times.to_string())
+        .env("TRACEWIRE_DISCONNECT_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }

@@ -19,9 +19,10 @@ const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
 The program stands before its first instruction, at the same addresses each time, until a debugger connects. Without \
-a host this machine alone can connect. A debugger that goes away without a word finds the program where it left it; \
-when it kills the program or lets it go, the server ends. With --multi the server lives on (`target extended-remote`), \
-and the debugger says what to run or to attach to.
+a host this machine alone can connect. When a debugger goes away without a word, a stopped program stays stopped and a running \
+one runs on, with its trace run if `set disconnected-tracing on` was given; with --once the server ends then, lets go what it \
+was attached to and kills what it has started. When a debugger kills the program or lets it go, the server ends. With \
+--multi the server lives on (`target extended-remote`), and the debugger says what to run or to attach to.
 
 Examples:
   tracewire gdbserver :2345 ./program --its-own argument

@@ -35,7 +35,7 @@ struct State {
     everything: bool,
     /// Something runs, and an interrupt breaks the wait.
     running: bool,
-    /// The client has asked for the program to be stopped, or has gone.
+    /// The client has asked for the program to be stopped.
     stop: bool,
     /// It has asked for that, and the program stopped for another reason, which it did not know of yet.
     owed: bool,
@@ -62,7 +62,7 @@ impl State {
         self.input.get(self.start..).unwrap_or_default()
     }
 
-    /// Takes note of a read; whether there is an interrupt in it, or the connection has ended.
+    /// Takes note of a read; whether there is an interrupt in it.
     fn add(&mut self, read: io::Result<usize>, buffer: &[u8]) -> bool {
         match read {
             Ok(0) => self.end = Some(Ok(())),
@@ -77,10 +77,10 @@ impl State {
                 self.in_packet = in_packet;
                 return interrupted;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return false,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => self.end = Some(Err(error.kind())),
         }
-        true
+        false
     }
 
     /// Takes the interrupts out of what has been read.
@@ -155,6 +155,18 @@ impl Attention {
         wanted
     }
 
+    /// Whether the connection has ended without an interrupt before its end. What was sent before is then dropped: it
+    /// was meant for a program that is stopped.
+    pub(super) fn is_lost(&self) -> bool {
+        let mut state = self.state();
+        let lost = state.end.is_some() && !state.stop;
+        if lost {
+            state.input.clear();
+            state.start = 0;
+        }
+        lost
+    }
+
     /// The client has asked for the program to be stopped when it did not run: the next run is.
     pub(super) fn owe_stop(&self) {
         self.state().owed = true;
@@ -174,11 +186,12 @@ impl Attention {
         // An interrupt may have come with the packet that lets the program run.
         let (interrupted, in_packet) = interrupts(state.rest(), false);
         state.in_packet = in_packet;
-        state.stop = interrupted || state.owed || state.end.is_some();
-        if state.stop {
+        state.stop = interrupted || state.owed;
+        let breaks = state.stop || state.end.is_some();
+        drop(state);
+        if breaks {
             interrupter.interrupt();
         }
-        drop(state);
         self.changed.notify_all();
         Running(self.clone())
     }
@@ -266,7 +279,7 @@ fn watch(transport: &mut Transport, attention: &Attention, interrupter: &Interru
         let read = transport.read(&mut buffer);
         let wanted = state.add(read, &buffer);
         state.stop |= wanted;
-        let breaks = wanted || state.everything;
+        let breaks = wanted || state.everything || state.end.is_some();
         drop(state);
         attention.changed.notify_all();
         if breaks {

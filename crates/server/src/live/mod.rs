@@ -39,6 +39,7 @@ mod trace_requests;
 mod traceframe;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::trace::SaveFolder;
 pub use ender::Ender;
@@ -53,8 +54,11 @@ use breakpoints::Words;
 use connection::Client;
 
 /// Serves live programs to one client after the other, until none is left or a client has detached from the last or
-/// killed it, or an [`Ender`] has said so; with `once`, to the first one only. When a client goes away without a word, what stands goes on standing and
-/// waits for the next client; what runs, in non-stop mode, goes on running.
+/// killed it, or an [`Ender`] has said so; with `once`, to the first one only.
+///
+/// When a connection is lost, what is stopped stays stopped, and what runs runs on: signals are passed to it and
+/// breakpoints passed over until the next client comes, which stops it. A trace run goes on if the client has said so
+/// (`QTDisconnected:1`), else it ends.
 ///
 /// A client that detaches while a trace run is on that is to go on (`set disconnected-tracing on`) leaves the program
 /// running and traced; the next one stops it and finds the frames.
@@ -72,13 +76,13 @@ pub fn serve(
     }
     program.diagnostics.packets = log.shown();
     program.ender.waits_at(listener)?;
-    // Whether programs run without a client, and whether nothing is to stop them.
-    let mut unattended: Option<bool> = None;
+    let mut unattended = false;
     let mut reception = Reception::new(listener);
     loop {
-        let received = match unattended {
-            Some(passing) => receive_while_running(&mut reception, program, passing),
-            None => reception.receive(),
+        let received = if unattended {
+            receive_while_running(&mut reception, program)
+        } else {
+            reception.receive()
         };
         if program.ender.is_over() {
             return Ok(());
@@ -96,7 +100,10 @@ pub fn serve(
         // What one client's connection comes to is no matter of the next one's.
         let left = matches!(ended, Ok(Ended::Left));
         let traced = left && program.traces_on();
-        unattended = (traced || runs).then_some(traced);
+        if traced {
+            program.resume_all();
+        }
+        unattended = traced || runs;
         let over = program.is_gone() && !program.extended;
         if over || once || program.ender.is_over() || listener.is_stdio() || left && !traced {
             return Ok(());
@@ -113,16 +120,17 @@ pub fn serve(
 fn receive_while_running(
     reception: &mut Reception<'_>,
     program: &mut LiveProgram,
-    passing: bool,
 ) -> io::Result<Received> {
     let interrupter = program.interrupter();
+    let is_received = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let receiving = scope.spawn(|| {
             let received = reception.receive();
+            is_received.store(true, Ordering::Release);
             interrupter.interrupt();
             received
         });
-        program.run_unattended(passing);
+        program.run_unattended(|| is_received.load(Ordering::Acquire));
         receiving
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("accepting clients has failed")))

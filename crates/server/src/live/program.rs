@@ -182,7 +182,7 @@ impl LiveProgram {
         self.trace.selected = None;
     }
 
-    /// The client has gone; whether something runs on.
+    /// The client has gone; whether something runs on. Nothing is stopped for it.
     pub(super) fn end_session(&mut self) -> bool {
         self.files = Files::default();
         let trace = &mut self.trace;
@@ -190,7 +190,7 @@ impl LiveProgram {
             // What cannot be stopped now is stopped when it stands.
             let _ = process.at_rest(|process| trace.client_gone(process));
         }
-        self.non_stop.on && self.inferiors.tracees.any_runs()
+        self.inferiors.tracees.any_runs()
     }
 
     /// Lets go what was attached to, and kills what was started. Then waits for the end of what was started and let go as
@@ -435,7 +435,7 @@ impl Responder for LiveProgram {
         match request {
             Request::Memory(request) => self.memory_request(request).into(),
             Request::Register(request) => self.register_request(request).into(),
-            Request::Resume(request) => self.resume_request(request).into(),
+            Request::Resume(request) => self.resume_request(request),
             Request::Breakpoint(request) => {
                 let reply = self.inferiors.process_mut().and_then(|process| {
                     process

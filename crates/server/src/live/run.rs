@@ -11,6 +11,7 @@ use super::breakpoints::Handler;
 use super::objects::program_file;
 use super::program::{LiveProgram, expedited};
 use super::signals;
+use crate::session::Answer;
 
 /// What the letters after `vCont?` say: all that is here.
 const ACTIONS: &[u8] = b"cCsStr";
@@ -41,7 +42,7 @@ pub(super) enum News {
 }
 
 impl LiveProgram {
-    pub(super) fn resume_request(&mut self, request: &ResumeRequest) -> Reply {
+    pub(super) fn resume_request(&mut self, request: &ResumeRequest) -> Answer {
         let resumed = self.inferiors.resumed;
         let one = |kind| {
             move |process, thread: ThreadId| {
@@ -52,10 +53,10 @@ impl LiveProgram {
         };
         match request {
             ResumeRequest::Supported | ResumeRequest::Continue { .. } if self.disabled.resume => {
-                Reply::Unsupported
+                Reply::Unsupported.into()
             }
-            ResumeRequest::Supported => Reply::ResumeActions(ACTIONS.to_vec()),
-            ResumeRequest::Continue { actions } if self.non_stop.on => self.act(actions),
+            ResumeRequest::Supported => Reply::ResumeActions(ACTIONS.to_vec()).into(),
+            ResumeRequest::Continue { actions } if self.non_stop.on => self.act(actions).into(),
             ResumeRequest::Continue { actions } => self.run(|process, thread| {
                 actions
                     .of(process, thread.0)
@@ -73,9 +74,11 @@ impl LiveProgram {
             }
             ResumeRequest::Interrupt => {
                 self.interrupt_current();
-                Reply::Ok
+                Reply::Ok.into()
             }
-            ResumeRequest::ReverseContinue | ResumeRequest::ReverseStep => Reply::Unsupported,
+            ResumeRequest::ReverseContinue | ResumeRequest::ReverseStep => {
+                Reply::Unsupported.into()
+            }
         }
     }
 
@@ -84,12 +87,12 @@ impl LiveProgram {
         &mut self,
         address: Option<Address>,
         what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
-    ) -> Reply {
+    ) -> Answer {
         let moved = address.is_none_or(|address| self.move_to(address).is_some());
         if moved {
             self.run(what)
         } else {
-            Reply::Error(Failure::Number(1))
+            Reply::Error(Failure::Number(1)).into()
         }
     }
 
@@ -110,10 +113,11 @@ impl LiveProgram {
         process.set_register_block(thread, &block).map(drop)
     }
 
-    /// Lets the programs run until there is something to tell, with all of them standing then.
-    fn run(&mut self, what: impl Fn(u32, ThreadId) -> Option<ResumeKind>) -> Reply {
+    /// Lets the programs run until there is something to report, and stops all of them then. When the connection is lost
+    /// meanwhile, they run on, and nothing is reported.
+    fn run(&mut self, what: impl Fn(u32, ThreadId) -> Option<ResumeKind>) -> Answer {
         if self.inferiors.is_empty() {
-            return Reply::Error(Failure::Number(1));
+            return Reply::Error(Failure::Number(1)).into();
         }
         self.untouched.clear();
         let brief = self.is_step_of_another(&what) && self.attention.puts_off_stop();
@@ -121,68 +125,87 @@ impl LiveProgram {
         let news = self.resume(&what).and_then(|()| {
             loop {
                 match self.await_event()? {
-                    // The client has sent something that can wait.
-                    Happened::Interrupted
-                        if !self.ender.is_over() && (brief || !self.attention.stop_is_wanted()) => {
+                    Happened::Interrupted if !self.ender.is_over() => {
+                        if self.attention.is_lost() {
+                            break Ok(None);
+                        }
+                        // What else the client has sent can wait.
+                        if !brief && self.attention.stop_is_wanted() {
+                            self.stand();
+                            break Ok(Some(self.interruption(&what)));
+                        }
                     }
                     Happened::Interrupted => {
                         self.stand();
-                        break Ok(self.interruption(&what));
+                        break Ok(Some(self.interruption(&what)));
                     }
                     happened => {
                         self.stand();
-                        break Ok(self.news(happened));
+                        break Ok(Some(self.news(happened)));
                     }
                 }
             }
         });
         drop(running);
-        match news {
-            Ok(News::Thread(process, thread)) => {
+        let reply = match news {
+            // The session ends when it reads on.
+            Ok(None) => return Answer::Silence,
+            Ok(Some(News::Thread(process, thread))) => {
                 self.inferiors.select(process, thread);
                 self.last = Some(thread);
                 Reply::Stop(self.stopped(process, thread))
             }
-            Ok(News::Other(StopReply::NoneResumed)) if !self.client.none_resumed => {
+            Ok(Some(News::Other(StopReply::NoneResumed))) if !self.client.none_resumed => {
                 Reply::Error(Failure::text("No unwaited-for children left."))
             }
-            Ok(News::Other(reply)) => Reply::Stop(reply),
+            Ok(Some(News::Other(reply))) => Reply::Stop(reply),
             Err(error) => Reply::Error(Failure::text(&error.to_string())),
-        }
+        };
+        reply.into()
     }
 
-    /// Lets the programs run without a client until there is one, or nothing is left that runs. With `passing`, nothing
-    /// that happens stops anything; otherwise what stops, stands.
-    pub(super) fn run_unattended(&mut self, passing: bool) {
-        let mut passed: Option<(ThreadId, Signal)> = None;
-        if passing {
-            // An error shows when the next client asks for anything.
-            let _ = self.resume(|_, _| Some(ResumeKind::Continue));
-        }
-        while let Ok(Happened::In(process, event)) = self.await_event() {
+    /// Lets the programs run without a client, until `over` says so after an interruption or nothing runs any more.
+    /// Nothing stops them: a signal is passed on, a breakpoint is passed over, a child is let go.
+    pub(super) fn run_unattended(&mut self, over: impl Fn() -> bool) {
+        loop {
+            let (process, event) = match self.await_event() {
+                // The interruption may be a late one of the client that has gone.
+                Ok(Happened::Interrupted) if !over() => continue,
+                Ok(Happened::In(process, event)) => (process, event),
+                // An error shows when the next client asks for anything.
+                Ok(Happened::Interrupted | Happened::NothingRuns) | Err(_) => return,
+            };
             self.hold(process, event);
-            if passing && let Event::Stopped(stop) = event {
-                if let StopCause::Signal(signal) = stop.cause {
-                    passed = Some((stop.thread, signals::from_linux(signal)));
-                }
-                if let StopCause::Forked(child) | StopCause::Vforked(child) = stop.cause {
-                    let _ = self.let_process_go(child.0);
-                }
-            }
-            self.news(Happened::In(process, event));
-            let passed = passed.take();
-            if passing {
-                let _ = self.resume(|_, thread| match passed {
-                    Some((to, signal)) if to == thread => {
-                        Some(ResumeKind::ContinueWithSignal(signal))
+            let passed = match event {
+                Event::Stopped(stop) => {
+                    if let StopCause::Forked(child) | StopCause::Vforked(child) = stop.cause {
+                        let _ = self.let_process_go(child.0);
                     }
-                    _ => Some(ResumeKind::Continue),
-                });
+                    let kind = match stop.cause {
+                        StopCause::Signal(signal) => {
+                            ResumeKind::ContinueWithSignal(signals::from_linux(signal))
+                        }
+                        _ => ResumeKind::Continue,
+                    };
+                    Some((stop.thread, kind))
+                }
+                Event::Exec => Some((process, ResumeKind::Continue)),
+                _ => None,
+            };
+            self.news(Happened::In(process, event));
+            if let Some((stopped, kind)) = passed {
+                let _ = self.resume(|_, thread| (thread == stopped).then_some(kind));
             }
             if self.inferiors.is_empty() {
                 return;
             }
         }
+    }
+
+    /// Lets everything go on that is stopped.
+    pub(super) fn resume_all(&mut self) {
+        // An error shows when the next client asks for anything.
+        let _ = self.resume(|_, _| Some(ResumeKind::Continue));
     }
 
     /// Lets threads go on that stand.
