@@ -482,6 +482,28 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
+    /// Changes the buffer in a run. What is in the program is taken out before and put back after that: the rings of
+    /// jumps do what the buffer does when it is full.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install); the buffer is changed nevertheless.
+    pub fn change_store(
+        &mut self,
+        target: &mut dyn Target,
+        change: impl FnOnce(&mut S),
+    ) -> Result<(), Vec<InstallError>> {
+        self.look();
+        let running = std::mem::replace(&mut self.running, false);
+        let taken_out = if self.has_pads() {
+            self.install(target)
+        } else {
+            Ok(())
+        };
+        change(&mut self.store);
+        self.running = running;
+        taken_out.and(self.install(target))
+    }
+
     /// Takes another buffer, with whatever is in it, and gives back the old one. Not during a run.
     ///
     /// # Errors

@@ -107,6 +107,17 @@ impl LinearStore {
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+
+    /// A circular store of the same size, with the same frames.
+    #[must_use]
+    pub fn into_circular(self, order: ByteOrder) -> CircularStore {
+        CircularStore {
+            bytes: self.bytes.into(),
+            size: self.size,
+            frames: self.frames,
+            order,
+        }
+    }
 }
 
 impl FrameStore for LinearStore {
@@ -180,6 +191,16 @@ impl CircularStore {
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes.into()
+    }
+
+    /// A linear store of the same size, with the frames that there are.
+    #[must_use]
+    pub fn into_linear(self) -> LinearStore {
+        LinearStore {
+            bytes: self.bytes.into(),
+            size: self.size,
+            frames: self.frames,
+        }
     }
 
     /// Gives up the oldest frame, whose length its header tells.

@@ -42,6 +42,8 @@ impl Builtin {
 struct Variable {
     definition: VariableDefinition,
     builtin: Option<Builtin>,
+    /// Whether it was defined, and not made by an expression that uses it.
+    defined: bool,
     value: i64,
     /// Where pads have its value.
     slot: Option<(u32, Rc<PadMemory>)>,
@@ -101,6 +103,7 @@ impl Variables {
         let variable = Variable {
             value: definition.initial,
             builtin,
+            defined: true,
             definition,
             slot: None,
         };
@@ -119,8 +122,7 @@ impl Variables {
 
     /// Back to the initial values, and to those variables that were defined.
     pub(crate) fn reset(&mut self) {
-        self.list
-            .retain(|variable| !variable.definition.name.is_empty());
+        self.list.retain(|variable| variable.defined);
         for variable in &mut self.list {
             variable.store(variable.definition.initial);
         }
@@ -163,6 +165,7 @@ impl Variables {
                         name: String::new(),
                     },
                     builtin: None,
+                    defined: false,
                     value: 0,
                     slot: None,
                 },

@@ -5,8 +5,9 @@ mod frame;
 mod requests;
 mod save;
 
-pub(crate) use requests::done;
+pub(crate) use requests::{done, no_such_tracepoint};
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +20,7 @@ use tracewire_tracefile::{
     Address, Architecture, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber,
     Piece, RegisterLayout, SourceKind, SourceStrings, StatusFields, StopReason, TraceFile,
     Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
-    X86Registers,
+    VariableNumber, X86Registers,
 };
 
 use buffer::{Buffer, DEFAULT_SIZE};
@@ -70,6 +71,10 @@ pub(crate) struct Trace {
     pub(crate) size: u64,
     pub(crate) circular: bool,
     pub(crate) disconnected: bool,
+    /// The client's words for the stop of the run, given before it.
+    stop_note: Option<String>,
+    /// The numbers of the variables that a client has defined.
+    client_variables: BTreeSet<VariableNumber>,
     pub(crate) read_only: Vec<std::ops::Range<u64>>,
     /// The frame that is selected.
     pub(crate) selected: Option<FrameNumber>,
@@ -104,6 +109,8 @@ impl Trace {
             size: DEFAULT_SIZE,
             circular: false,
             disconnected: false,
+            stop_note: None,
+            client_variables: BTreeSet::new(),
             read_only: Vec::new(),
             selected: None,
             frames: None,
@@ -391,6 +398,7 @@ impl Trace {
 
     pub(crate) fn notes(&mut self, notes: &Notes) -> Reply {
         let text = |HexBytes(bytes): &HexBytes| String::from_utf8_lossy(bytes).into_owned();
+        let running = self.experiment.is_running();
         self.experiment.describe(|status| {
             if let Some(user) = &notes.user {
                 status.user = Some(text(user));
@@ -399,12 +407,50 @@ impl Trace {
                 status.notes = Some(text(notes));
             }
             if let Some(stop) = &notes.stop
+                && !running
                 && status.stop_reason == Some(StopReason::Command)
             {
                 status.stop_text = Some(text(stop));
             }
         });
+        // GDB gives it after the stop, gdbserver takes it at any time.
+        if running || !self.has_stopped_by_command() {
+            self.stop_note = notes.stop.as_ref().map(text).or(self.stop_note.take());
+        }
         Reply::Ok
+    }
+
+    fn has_stopped_by_command(&self) -> bool {
+        let status = self.experiment.status();
+        !status.running && status.stop_reason == Some(StopReason::Command)
+    }
+
+    /// Stops the run for the client, with the words that it has given for that.
+    pub(crate) fn stop(&mut self, target: Option<&mut impl Target>) -> Reply {
+        // A run that has ended by itself keeps its reason, and the words are of no use any more.
+        let note = self.stop_note.take();
+        done(target.is_none_or(|target| {
+            self.experiment
+                .stop(target, StopReason::Command, note, now())
+                .is_ok()
+        }))
+    }
+
+    /// Makes the buffer circular, or linear, in a run too. The frames that there are stay.
+    pub(crate) fn make_circular(&mut self, on: bool, target: Option<&mut impl Target>) -> Reply {
+        self.circular = on;
+        if !self.experiment.is_running() {
+            return Reply::Ok;
+        }
+        let order = self.machine.byte_order;
+        let change = |buffer: &mut Buffer| buffer.make_circular(on, order);
+        match target {
+            Some(target) => match self.experiment.change_store(target, change) {
+                Ok(()) => Reply::Ok,
+                Err(errors) => Reply::Error(Failure::text(&words(&errors))),
+            },
+            None => Reply::Error(Failure::text("there is no program")),
+        }
     }
 
     /// The tracepoints with the user's words, as they stand.
@@ -432,14 +478,14 @@ impl Trace {
             .collect()
     }
 
-    /// The variables that the client knows of: of the builtin ones only the time, as of gdbserver's, since the client
-    /// gives out the numbers that follow.
+    /// The variables that the client knows of: those that it has defined, and of our own the time alone, as of
+    /// gdbserver's, since the client gives out the numbers that follow.
     pub(crate) fn told_variables(&self) -> Vec<VariableDefinition> {
         self.experiment
             .variables()
             .filter(|variable| {
-                !variable.name.is_empty()
-                    && (!variable.builtin || variable.name == "trace_timestamp")
+                self.client_variables.contains(&variable.number)
+                    || variable.name == "trace_timestamp"
             })
             .cloned()
             .collect()

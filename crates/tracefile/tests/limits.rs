@@ -251,8 +251,20 @@ fn a_file_that_ends_anywhere_says_where() {
     assert_eq!(read("\n", &one).frame_count(), 1);
     assert!(matches!(
         TraceFile::from_bytes(b"\x7fTRACE1\n\n".to_vec()),
-        Err(OpenError::Header)
+        Err(OpenError::Version { found }) if found == "1"
     ));
+    for other in [
+        "",
+        "\x7fTRACE",
+        "\x7fTRACE0",
+        "\x7fTRACE0 \n\n",
+        "TRACE0\n\n",
+    ] {
+        let opened = TraceFile::from_bytes(other.as_bytes().to_vec());
+        let expected = matches!(opened, Err(OpenError::Header))
+            || matches!(&opened, Err(OpenError::Version { found }) if found == "0 ");
+        assert!(expected, "{other:?}: {opened:?}");
+    }
     let missing = TraceFile::open("/no/such/file.tf").unwrap_err();
     assert_eq!(missing.to_string(), "cannot read /no/such/file.tf");
 }
@@ -298,6 +310,10 @@ fn registers_stand_in_the_order_of_their_numbers() {
     assert!(matches!(error("<target"), LayoutError::Xml(_)));
     assert!(matches!(error("<target/>"), LayoutError::Empty));
     let include = "<target><xi:include xmlns:xi='http://x' href='core.xml'/></target>";
+    assert!(matches!(error(include), LayoutError::Include(name) if name == "core.xml"));
+    // As GDB's own and QEMU's have it: the prefix is declared by the document type.
+    let include =
+        "<!DOCTYPE target SYSTEM 'gdb-target.dtd'><target><xi:include href='core.xml'/></target>";
     assert!(matches!(error(include), LayoutError::Include(name) if name == "core.xml"));
     let error = error("<target>\n<reg name='a'/>\n</target>").to_string();
     assert_eq!(

@@ -17,17 +17,21 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A failure with a text. What framing could not carry is replaced.
+    /// A failure with a text. What framing could not carry is replaced, but for the `$` of a name (`$foo`), which is left
+    /// out.
     #[must_use]
     pub fn text(text: &str) -> Self {
-        let safe = |c: char| {
-            if matches!(c, '#' | '$' | '}' | '*') || c.is_control() {
-                '?'
-            } else {
-                c
+        let mut safe = String::with_capacity(text.len());
+        let mut rest = text.chars().peekable();
+        while let Some(c) = rest.next() {
+            match (c, rest.peek()) {
+                ('$', Some(next)) if next.is_alphabetic() || *next == '_' => {}
+                ('#' | '$' | '}' | '*', _) => safe.push('?'),
+                (c, _) if c.is_control() => safe.push('?'),
+                (c, _) => safe.push(c),
             }
-        };
-        Self::Text(text.chars().map(safe).collect::<String>().into_bytes())
+        }
+        Self::Text(safe.into_bytes())
     }
 
     /// Exactly two digits, or a text: anything else that starts with `E` is no failure (GDB's own test).

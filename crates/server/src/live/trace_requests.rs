@@ -91,6 +91,7 @@ impl LiveProgram {
                     | TraceRequest::Source { .. }
                     | TraceRequest::Enable { .. }
                     | TraceRequest::Disable { .. }
+                    | TraceRequest::Circular { .. }
                     | TraceRequest::Stop
             )
             || matches!(request, TraceRequest::Start);

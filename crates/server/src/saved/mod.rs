@@ -249,10 +249,11 @@ fn status(file: &TraceFile) -> Status {
     status
 }
 
-/// Why a request that would change something is refused.
+/// Why a request that would change something is refused. What it says is a sentence for some packets, and a name for
+/// others.
 fn refusal(request: &TraceRequest) -> String {
     format!(
-        "This is a saved trace, which nothing can change: cannot {}",
+        "This is a saved trace, which nothing can change. Refused: {}",
         request_words(request)
     )
 }

@@ -21,6 +21,7 @@ use tracewire_tracefile::{
 
 use super::{SavedTrace, process, refusal};
 use crate::session::{Answer, PACKET_SIZE, Responder};
+use crate::trace::no_such_tracepoint;
 
 /// The one thread there is. A frame may tell which thread of the program it is of, but GDB must find the same thread
 /// whatever the frame.
@@ -148,7 +149,7 @@ impl<'a> SavedSession<'a> {
                         bytes: usage.bytes.saturating_add(frame.bytes().len() as u64),
                     })
             })),
-            None => Reply::Error(Failure::text("There is no such tracepoint in this trace")),
+            None => no_such_tracepoint(),
         }
     }
 
@@ -162,14 +163,13 @@ impl<'a> SavedSession<'a> {
             .ok()
             .and_then(|offset| buffer.get(offset..));
         match rest {
-            Some([]) => Reply::End,
+            Some([]) | None => Reply::End,
             Some(rest) => {
                 let most = usize::try_from(length)
                     .unwrap_or(usize::MAX)
                     .min(PACKET_SIZE / 2);
                 Reply::TraceBuffer(rest.get(..most).unwrap_or(rest).to_vec())
             }
-            None => Reply::Error(Failure::text("The trace buffer ends before that")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The trace buffer of a session.
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
-use tracewire_packets::{Failure, Reply};
+use tracewire_packets::Reply;
 use tracewire_tracefile::{ByteOrder, Spool};
 
 use super::Trace;
@@ -49,6 +49,16 @@ impl Buffer {
         {
             *copy = Some(file);
         }
+    }
+
+    /// Becomes circular, or linear, with the frames that there are. Those of a circular buffer are not copied into a file.
+    pub(crate) fn make_circular(&mut self, on: bool, order: ByteOrder) {
+        let nothing = Self::Linear(LinearStore::growing(Vec::new(), 0), None);
+        *self = match std::mem::replace(self, nothing) {
+            Self::Linear(store, _) if on => Self::Circular(store.into_circular(order)),
+            Self::Circular(store) if !on => Self::Linear(store.into_linear(), None),
+            same => same,
+        };
     }
 
     /// The file with all the frames, which no more frames are copied to.
@@ -109,12 +119,9 @@ impl Trace {
     pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
         let (first, second) = self.experiment.store().bytes();
         let total = first.len() + second.len();
-        let Some(start) = usize::try_from(offset).ok().filter(|start| *start <= total) else {
-            return Reply::Error(Failure::text("The trace buffer ends before that"));
-        };
-        if start == total {
+        let Some(start) = usize::try_from(offset).ok().filter(|start| *start < total) else {
             return Reply::End;
-        }
+        };
         let most = usize::try_from(length)
             .unwrap_or(usize::MAX)
             .min(PACKET_SIZE / 2);

@@ -3,7 +3,7 @@
 use tracewire_experiment::Target;
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::{Status, StopReason, VariableNumber};
+use tracewire_tracefile::{Status, VariableNumber};
 
 use super::buffer::DEFAULT_SIZE;
 use super::{Trace, now};
@@ -22,12 +22,14 @@ impl Trace {
                 self.definitions.clear();
                 self.read_only.clear();
                 self.selected = None;
+                self.stop_note = None;
                 done(target.is_none_or(|target| self.experiment.clear(target, now()).is_ok()))
             }
             TraceRequest::Define { definition } => self.define(definition, target),
             TraceRequest::Actions { actions } => self.actions(actions, target),
             TraceRequest::Source { source } => self.source(source, target),
             TraceRequest::Variable { variable } => {
+                self.client_variables.insert(variable.number);
                 self.experiment.define_variable(variable.clone());
                 Reply::Ok
             }
@@ -45,19 +47,15 @@ impl Trace {
                 Some(target) => self.start(target),
                 None => Reply::Error(Failure::text("there is no program")),
             },
-            TraceRequest::Stop => done(target.is_none_or(|target| {
-                self.experiment
-                    .stop(target, StopReason::Command, None, now())
-                    .is_ok()
-            })),
+            TraceRequest::Stop => self.stop(target),
             TraceRequest::Disconnected { on } => {
                 self.disconnected = *on;
                 Reply::Ok
             }
-            TraceRequest::Circular { on } => {
-                self.circular = *on;
-                Reply::Ok
-            }
+            TraceRequest::Circular { on } => self.make_circular(*on, target),
+            TraceRequest::BufferSize { .. } if self.experiment.is_running() => Reply::Error(
+                Failure::text("the size of the trace buffer cannot change during a run"),
+            ),
             TraceRequest::BufferSize { size } => {
                 self.size = match size {
                     BufferSize::Default => DEFAULT_SIZE,
@@ -73,7 +71,7 @@ impl Trace {
                 .experiment
                 .tracepoints()
                 .find(|tracepoint| tracepoint.definition().key() == (*number, *address))
-                .map_or(Reply::Unsupported, |tracepoint| {
+                .map_or_else(no_such_tracepoint, |tracepoint| {
                     Reply::TracepointUsage(tracepoint.usage())
                 }),
             TraceRequest::VariableValue { number } => self.variable_value(*number),
@@ -116,6 +114,11 @@ impl Trace {
         };
         Reply::VariableValue(value)
     }
+}
+
+/// The answer to a question about a tracepoint that is not there.
+pub(crate) fn no_such_tracepoint() -> Reply {
+    Reply::Error(Failure::text("there is no such tracepoint"))
 }
 
 /// `OK`, or an error.

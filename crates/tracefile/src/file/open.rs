@@ -35,6 +35,14 @@ pub enum OpenError {
     /// The header is another one.
     #[error("not a trace file: expected the bytes 7f `TRACE0` and a newline at the start")]
     Header,
+    /// The header is that of another version of the format.
+    #[error(
+        "a trace file of version `{found}`, which is not known: only version 0 of the format is (`7f TRACE0` at the start)"
+    )]
+    Version {
+        /// What stands in place of the version, as far as it was read.
+        found: String,
+    },
     /// No empty line ends the description where one must.
     #[error("no end of the description in the first {} MiB: expected an empty line", MAX_DESCRIPTION >> 20)]
     Description,
@@ -87,10 +95,30 @@ pub(crate) fn map(path: &Path, header: &[u8]) -> Result<(Bytes, Metadata), OpenE
     let mut start = io::Read::take(&file, header.len() as u64);
     io::Read::read_to_end(&mut start, &mut bytes).map_err(error)?;
     if bytes != header {
-        return Err(OpenError::Header);
+        return Err(other_header(&bytes));
     }
     io::Read::read_to_end(&mut &file, &mut bytes).map_err(error)?;
     Ok((Bytes::Owned(bytes), metadata))
+}
+
+/// What is wrong with a header that is not [`HEADER`].
+fn other_header(bytes: &[u8]) -> OpenError {
+    /// The most bytes of a version that are shown.
+    const SHOWN: usize = 8;
+    match bytes.strip_prefix(b"\x7fTRACE") {
+        None | Some([]) => OpenError::Header,
+        Some(rest) => {
+            let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let found = line.get(..SHOWN).unwrap_or(line);
+            if found == b"0" {
+                // Cut before its newline, or followed by something else.
+                return OpenError::Header;
+            }
+            OpenError::Version {
+                found: found.escape_ascii().to_string(),
+            }
+        }
+    }
 }
 
 impl TraceFile {
@@ -156,7 +184,9 @@ impl TraceFile {
                 size: bytes.len() as u64,
             });
         }
-        let body = bytes.strip_prefix(HEADER).ok_or(OpenError::Header)?;
+        let body = bytes
+            .strip_prefix(HEADER)
+            .ok_or_else(|| other_header(&bytes))?;
         let searched = &body[..body.len().min(MAX_DESCRIPTION)];
         let closed = if searched.first() == Some(&b'\n') {
             Some(0)

@@ -62,6 +62,9 @@ pub struct RegisterLayout {
     size: u32,
 }
 
+/// The start of a document whose elements may be those of XInclude.
+const XI_TARGET: &str = r#"<target xmlns:xi="http://www.w3.org/2001/XInclude""#;
+
 /// A target description that gives no layout.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -128,13 +131,24 @@ impl TargetDescription {
             return Err(LayoutError::TooLong(xml.len()));
         }
         check_depth(xml)?;
-        let options = roxmltree::ParsingOptions {
-            allow_dtd: true,
-            nodes_limit: MAX_NODES,
-            ..roxmltree::ParsingOptions::default()
+        let parse = |xml| {
+            let options = roxmltree::ParsingOptions {
+                allow_dtd: true,
+                nodes_limit: MAX_NODES,
+                ..roxmltree::ParsingOptions::default()
+            };
+            roxmltree::Document::parse_with_options(xml, options)
         };
-        let document = roxmltree::Document::parse_with_options(xml, options)
-            .map_err(|error| LayoutError::Xml(error.to_string()))?;
+        let declared;
+        let document = match parse(xml) {
+            // GDB's document type declares the prefix, and documents leave that to it.
+            Err(roxmltree::Error::UnknownNamespace(prefix, _)) if prefix == "xi" => {
+                declared = xml.replacen("<target", XI_TARGET, 1);
+                parse(&declared)
+            }
+            parsed => parsed,
+        };
+        let document = document.map_err(|error| LayoutError::Xml(error.to_string()))?;
         let root = document.root_element();
         if root.tag_name().name() != "target" {
             return Err(LayoutError::Root(root.tag_name().name().to_owned()));
