@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_server::live::{DisabledPackets, Ender, LiveProgram, SaveFolder, serve};
-use tracewire_server::{ListenAddress, Listener, SessionLog};
+use tracewire_server::{Clients, ListenAddress, Listener, SessionLog, Token};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
@@ -19,23 +19,27 @@ const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
 The program stands before its first instruction, at the same addresses each time, until a debugger connects. Without \
-a host this machine alone can connect. When a debugger goes away without a word, a stopped program stays stopped and a running \
+a host this machine alone can connect, but any user of it, and whoever connects can do what you can. The path of a Unix \
+socket lets nobody in but you and root; unix: alone chooses one. --auth lets those in on TCP who know the word in a file: \
+they connect with `target extended-remote`, and give it with `monitor auth`. When a debugger goes away without a word, a stopped program stays stopped and a running \
 one runs on, with its trace run if `set disconnected-tracing on` was given; with --once the server ends then, lets go what it \
 was attached to and kills what it has started. When a debugger kills the program or lets it go, the server ends. With \
 --multi the server lives on (`target extended-remote`), and the debugger says what to run or to attach to.
 
 Examples:
-  tracewire gdbserver :2345 ./program --its-own argument
-      and in GDB:  target remote :2345
-  tracewire gdbserver --attach :2345 1234
-  tracewire gdbserver --multi :2345
+  tracewire gdbserver ./gdb.sock ./program --its-own argument
+      and in GDB:  target remote ./gdb.sock
+  tracewire gdbserver --attach unix: 1234
+  tracewire gdbserver --multi --auth ~/.gdb-token :2345
+      and in GDB:  target extended-remote :2345
+                   monitor auth 0123456789abcdef...
   tracewire gdbserver --wrapper env LD_BIND_NOW=1 -- :2345 ./program
   gdb -ex 'target remote | tracewire gdbserver --once - ./program' ./program";
 
 #[derive(Args, Debug)]
 #[command(version)]
 pub struct GdbserverArguments {
-    /// Where to listen: HOST:PORT or :PORT (on loopback), the path of a Unix socket, or - for standard input and output
+    /// Where to listen: the path of a Unix socket (unix: for one of its own choice), HOST:PORT or :PORT (on loopback), or - for standard input and output
     #[arg(value_name = "ADDRESS")]
     pub address: ListenAddress,
     /// The program and its arguments; with --attach, the number of a process
@@ -50,6 +54,9 @@ pub struct GdbserverArguments {
     /// End when the first debugger goes
     #[arg(long)]
     pub once: bool,
+    /// Let only those debuggers in on TCP who know the word in this file, which is made if it is not there
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub auth: Option<PathBuf>,
     /// What programs are started by, up to a `--`: a program and its arguments
     #[arg(long, value_name = "WRAPPER", num_args = 1.., value_terminator = "--", allow_hyphen_values = true)]
     pub wrapper: Vec<OsString>,
@@ -114,6 +121,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
         bail!("no program is named (see --help)");
     }
     let stdio = arguments.address == ListenAddress::Stdio;
+    let token = arguments.auth.as_deref().map(Token::of_file).transpose()?;
     let listener = listen(&arguments.address)?;
     let _foreground = Foreground::now();
     // Before there is any other thread.
@@ -142,7 +150,11 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     } else if !stdio {
         anstream::eprintln!("Listening on {listener}");
     }
-    serve(&listener, &mut program, &log, arguments.once)?;
+    let clients = Clients {
+        once: arguments.once,
+        token: token.as_ref(),
+    };
+    serve(&listener, &mut program, &log, clients)?;
     drop(listener);
     program.finish();
     Ok(Answer::Yes)

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use tracewire_server::saved::SavedTrace;
-use tracewire_server::{ListenAddress, Listener, SaveFolder, SessionLog, replay, serve_saved};
+use tracewire_server::{
+    Clients, ListenAddress, Listener, SaveFolder, SessionLog, Token, replay, serve_saved,
+};
 use tracewire_target_replay::{Execution, Recorded};
 use tracewire_tracefile::Architecture;
 use tracewire_views::{check_architecture, words};
@@ -24,16 +26,19 @@ An execution trace runs both ways: break, watch, rwatch, stepi, continue, revers
 reverse-finish; `monitor help` tells how to go elsewhere in time. `trace`, `tstart` and `continue` make a trace run over \
 it, `tfind` looks at what it collected.
 
-Without a HOST only this machine can connect. A HOST of * lets anyone: there is no password.
+Without a HOST only this machine can connect, but any user of it; a HOST of * lets anyone. The path of a Unix socket lets \
+nobody in but you and root; unix: alone chooses one. --auth lets those in on TCP who know the word in a file: they connect \
+with `target extended-remote`, give it with `monitor auth`, and `attach 1`.
 
 Examples:
-  tracewire serve :2345 run.tf --elf ./program
+  tracewire serve ./trace.sock run.tf --elf ./program
+      and in GDB:  target remote ./trace.sock
   tracewire serve :2345 cpu.trace --elf firmware.elf
   gdb -ex 'target remote | tracewire serve - run.tf' ./program";
 
 #[derive(Args, Debug)]
 pub struct ServeArguments {
-    /// Where debuggers connect: HOST:PORT or :PORT (on loopback), the path of a Unix socket, or - for standard input and output
+    /// Where debuggers connect: the path of a Unix socket (unix: for one of its own choice), HOST:PORT or :PORT (on loopback), or - for standard input and output
     #[arg(value_name = "ADDRESS")]
     pub address: ListenAddress,
     /// The trace file or execution trace
@@ -54,6 +59,9 @@ pub struct ServeArguments {
     /// End when the first debugger goes
     #[arg(long)]
     pub once: bool,
+    /// Let only those debuggers in on TCP who know the word in this file, which is made if it is not there
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub auth: Option<PathBuf>,
     /// Write every packet to a file, with its time and meaning
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub debug_log: Option<PathBuf>,
@@ -93,7 +101,9 @@ fn serve_execution(arguments: &ServeArguments, source: Source) -> anyhow::Result
         );
     }
     let files = arguments.files.clone().map(SaveFolder);
-    replay::serve(&listener, &recorded, files.as_ref(), &log, arguments.once)?;
+    let token = token(arguments)?;
+    let clients = clients(arguments, token.as_ref());
+    replay::serve(&listener, &recorded, files.as_ref(), &log, clients)?;
     if let Some(problem) = recorded.problem() {
         anstream::eprintln!(
             "tracewire: warning: {}",
@@ -101,6 +111,17 @@ fn serve_execution(arguments: &ServeArguments, source: Source) -> anyhow::Result
         );
     }
     Ok(Answer::Yes)
+}
+
+fn token(arguments: &ServeArguments) -> anyhow::Result<Option<Token>> {
+    Ok(arguments.auth.as_deref().map(Token::of_file).transpose()?)
+}
+
+fn clients<'a>(arguments: &ServeArguments, token: Option<&'a Token>) -> Clients<'a> {
+    Clients {
+        once: arguments.once,
+        token,
+    }
 }
 
 fn log(arguments: &ServeArguments) -> anyhow::Result<SessionLog> {
@@ -147,6 +168,7 @@ fn serve_saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<
         let frames = trace.file().frame_count();
         anstream::eprintln!("tracewire: {file}, {frames} frames; in GDB: target remote {listener}");
     }
-    serve_saved(&listener, &trace, &log, arguments.once)?;
+    let token = token(arguments)?;
+    serve_saved(&listener, &trace, &log, clients(arguments, token.as_ref()))?;
     Ok(Answer::Yes)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tracewire_server::saved::SavedTrace;
-use tracewire_server::{ListenAddress, Listener, SessionLog, serve_saved};
+use tracewire_server::{Clients, ListenAddress, Listener, SessionLog, serve_saved};
 use tracewire_tracefile::TraceFile;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,5 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let listener = Listener::bind(&address.parse::<ListenAddress>()?)?;
     eprintln!("serving {file} on {listener}");
-    Ok(serve_saved(&listener, &trace, &SessionLog::none(), false)?)
+    Ok(serve_saved(
+        &listener,
+        &trace,
+        &SessionLog::none(),
+        Clients::ANY,
+    )?)
 }

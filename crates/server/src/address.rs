@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::access::own_socket;
+
 /// Where to listen for a debugger, as gdbserver's command line has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
@@ -15,7 +17,8 @@ pub enum ListenAddress {
         /// The port; 0 for any that is free.
         port: u16,
     },
-    /// The path of a Unix socket, which must not exist yet: a word with a `/` in it, or `unix:` and any path.
+    /// The path of a Unix socket, which only its owner and root can connect to: a word with a `/` in it, or `unix:` and any
+    /// path, which must not exist yet; `unix:` alone is a path of the server's choice.
     Unix(PathBuf),
     /// `-` or `stdio`: standard input and output.
     Stdio,
@@ -42,11 +45,11 @@ impl FromStr for ListenAddress {
             return Ok(Self::Stdio);
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            return if path.is_empty() {
-                Err(error())
+            return Ok(Self::Unix(if path.is_empty() {
+                own_socket()
             } else {
-                Ok(Self::Unix(path.into()))
-            };
+                path.into()
+            }));
         }
         if text.contains('/') {
             return Ok(Self::Unix(text.into()));
@@ -97,11 +100,12 @@ mod tests {
             ("tcp4:host:7", tcp("host", 7)),
             ("./socket", ListenAddress::Unix("./socket".into())),
             ("unix:socket", ListenAddress::Unix("socket".into())),
+            ("unix:", ListenAddress::Unix(super::own_socket())),
             ("-", ListenAddress::Stdio),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
-        for text in ["", "1234", "host:port", ":70000", "unix:"] {
+        for text in ["", "1234", "host:port", ":70000"] {
             assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
     }

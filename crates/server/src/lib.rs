@@ -30,12 +30,15 @@
 //! ([`fake`]).
 //!
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this
-//! machine alone. A client may be slow, malicious or gone: the session holds one packet and one reply, and gives up a
-//! client that reads nothing for a minute.
+//! machine alone, of which any user can then connect; a Unix socket is for its owner and root, and a [`Token`] makes TCP so.
+//! A client may be slow, malicious or gone: the session holds one packet and one reply, and gives up a client that reads
+//! nothing for a minute, and one that does not begin as the protocol does.
 #![deny(missing_docs)]
 
+mod access;
 mod address;
 pub mod fake;
+mod handshake;
 pub mod live;
 mod log;
 mod reception;
@@ -46,9 +49,10 @@ mod session;
 mod trace;
 mod transport;
 
+pub use access::{Token, TokenError};
 pub use address::{AddressError, ListenAddress};
 pub use log::SessionLog;
-pub use serve::serve_saved;
+pub use serve::{Clients, serve_saved};
 pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unasked, run};
 pub use trace::SaveFolder;
 pub use transport::{Listener, Transport};

@@ -3,12 +3,15 @@
 //! A session with a program has one client, and a program that runs is stopped for it. So whoever connects and says
 //! nothing, or nothing that is a packet, waits outside: a port scanner, a browser, a debugger whose machine has died on
 //! the way. Those that wait cost a little memory each; there are limits to how many they may be and to what they may say.
+//! Where a token is asked for, they wait until they have given it.
 
 use std::io::{self, Read};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::access::is_protocol;
+use crate::handshake::{Admission, Handshake, Opening, Progress};
 use crate::session::PACKET_SIZE;
 use crate::transport::{Listener, Transport};
 
@@ -20,6 +23,8 @@ const MOST_BYTES: usize = PACKET_SIZE + 64;
 /// Where clients are received.
 pub(crate) struct Reception<'l> {
     listener: &'l Listener,
+    /// What clients on TCP are asked for.
+    admission: Option<Admission<'l>>,
     waiting: Vec<Visitor>,
 }
 
@@ -27,24 +32,42 @@ pub(crate) struct Reception<'l> {
 struct Visitor {
     transport: Transport,
     said: Vec<u8>,
+    /// How far it has come to be let in, where a token is asked for.
+    handshake: Option<Handshake>,
+}
+
+/// What is to become of a visitor.
+enum Heard {
+    Waits,
+    Goes,
+    Enters(Opening),
 }
 
 /// A client, and what has been read of it.
 pub(crate) struct Received {
     pub(crate) transport: Transport,
     pub(crate) said: Vec<u8>,
+    pub(crate) opening: Opening,
 }
 
 impl<'l> Reception<'l> {
-    pub(crate) const fn new(listener: &'l Listener) -> Self {
+    pub(crate) const fn new(listener: &'l Listener, admission: Option<Admission<'l>>) -> Self {
         Self {
             listener,
+            admission,
             waiting: Vec::new(),
         }
     }
 
-    /// Waits for a client that has sent a whole packet. On standard input and output there is one client, who is not
-    /// asked.
+    /// What those who have given the token are to do then.
+    pub(crate) fn hint(&mut self, hint: impl FnOnce() -> String) {
+        if let Some(admission) = &mut self.admission {
+            admission.hint = hint();
+        }
+    }
+
+    /// Waits for a client that has sent a whole packet, and the token where one is asked for. On standard input and output
+    /// there is one client, who is not asked.
     ///
     /// # Errors
     /// When the system cannot give clients.
@@ -53,6 +76,7 @@ impl<'l> Reception<'l> {
             return Ok(Received {
                 transport: self.listener.accept()?,
                 said: Vec::new(),
+                opening: Opening::new(),
             });
         }
         loop {
@@ -62,16 +86,22 @@ impl<'l> Reception<'l> {
                 let Some(visitor) = self.waiting.get_mut(next) else {
                     break;
                 };
-                if !readable || visitor.listen() && !visitor.has_said_a_packet() {
-                    next += 1;
-                    continue;
-                }
-                let visitor = self.waiting.remove(next);
-                if visitor.has_said_a_packet() {
-                    return Ok(Received {
-                        transport: visitor.transport,
-                        said: visitor.said,
-                    });
+                let heard = if readable {
+                    visitor.listen(self.admission.as_ref())
+                } else {
+                    Heard::Waits
+                };
+                match heard {
+                    Heard::Waits => next += 1,
+                    Heard::Goes => drop(self.waiting.remove(next)),
+                    Heard::Enters(opening) => {
+                        let visitor = self.waiting.remove(next);
+                        return Ok(Received {
+                            transport: visitor.transport,
+                            said: visitor.said,
+                            opening,
+                        });
+                    }
                 }
             }
             if knocks {
@@ -79,9 +109,11 @@ impl<'l> Reception<'l> {
                 if self.waiting.len() >= MOST_WAITING {
                     self.waiting.remove(0);
                 }
+                let asked = self.admission.is_some() && transport.is_open_to_others();
                 self.waiting.push(Visitor {
                     transport,
                     said: Vec::new(),
+                    handshake: asked.then(Handshake::new),
                 });
             }
         }
@@ -114,17 +146,32 @@ impl<'l> Reception<'l> {
 }
 
 impl Visitor {
-    /// Reads what there is; false when this is no client any more.
-    fn listen(&mut self) -> bool {
+    /// Reads what there is.
+    fn listen(&mut self, admission: Option<&Admission<'_>>) -> Heard {
         let mut buffer = [0; 0x4000];
-        match self.transport.read(&mut buffer) {
-            Ok(0) => false,
-            Ok(count) => {
-                let bytes = buffer.get(..count).unwrap_or_default();
-                self.said.extend_from_slice(bytes);
-                self.said.len() <= MOST_BYTES || self.has_said_a_packet()
-            }
-            Err(error) => error.kind() == io::ErrorKind::Interrupted,
+        let count = match self.transport.read(&mut buffer) {
+            Ok(0) => return Heard::Goes,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Heard::Waits,
+            Err(_) => return Heard::Goes,
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        if let (Some(handshake), Some(admission)) = (&mut self.handshake, admission) {
+            return match handshake.take(bytes, admission, &mut self.transport) {
+                Progress::Waits => Heard::Waits,
+                Progress::Admitted(opening) => Heard::Enters(*opening),
+                Progress::Refused => Heard::Goes,
+            };
+        }
+        self.said.extend_from_slice(bytes);
+        if !self.said.first().copied().is_some_and(is_protocol) {
+            Heard::Goes
+        } else if self.has_said_a_packet() {
+            Heard::Enters(Opening::new())
+        } else if self.said.len() <= MOST_BYTES {
+            Heard::Waits
+        } else {
+            Heard::Goes
         }
     }
 

@@ -4,10 +4,12 @@ use std::io::{self, Read, Write};
 
 use tracewire_packets::family::features::{FeatureList, FeatureRequest};
 use tracewire_packets::family::setting::SettingRequest;
-use tracewire_packets::frame::{Connection, Received, Side, Unreadable};
+use tracewire_packets::frame::{Connection, Received, Unreadable};
 use tracewire_packets::log::Direction;
 use tracewire_packets::{Failure, Notification, Reply, Request};
 
+use crate::access::is_protocol;
+use crate::handshake::Opening;
 use crate::log::SessionLog;
 
 /// The longest packet that is taken, in bytes of payload, which is what `PacketSize` announces. It is gdbserver's own,
@@ -93,21 +95,39 @@ pub fn run(
     responder: &mut dyn Responder,
     log: &SessionLog,
 ) -> io::Result<Ended> {
-    run_on(transport, |_| true, responder, log)
+    run_on(transport, |_| true, responder, log, Opening::new())
 }
 
-/// As [`run`], with a way to find out whether a read would find something at once.
+/// As [`run`], with a way to find out whether a read would find something at once, and from where the connection is.
 pub(crate) fn run_on<T: Read + Write>(
     transport: &mut T,
     mut has_sent: impl FnMut(&mut T) -> bool,
     responder: &mut dyn Responder,
     log: &SessionLog,
+    opening: Opening,
 ) -> io::Result<Ended> {
+    let Opening {
+        connection,
+        requests,
+        input,
+    } = opening;
     let mut session = Session {
-        connection: Connection::new(Side::Server, PACKET_SIZE),
+        connection,
         log,
         reply: Vec::new(),
     };
+    for request in &requests {
+        // The client has its answer.
+        if let Request::Feature(FeatureRequest::Supported { features }) = request {
+            responder.features(&features.clone().unwrap_or_default());
+        } else {
+            responder.respond(request);
+        }
+    }
+    let mut begun = !requests.is_empty();
+    if let Some(ended) = session.take(&input, transport, responder)? {
+        return Ok(ended);
+    }
     let mut buffer = vec![0; READ];
     loop {
         while !has_sent(transport) {
@@ -128,27 +148,25 @@ pub(crate) fn run_on<T: Read + Write>(
             Err(error) if is_gone(&error) => return Ok(Ended::Vanished),
             Err(error) => return Err(error),
         };
-        let mut input = buffer.get(..count).unwrap_or_default();
-        let mut ended = None;
-        while ended.is_none() {
-            let Some(next) = session.next(&mut input, responder) else {
-                break;
-            };
-            ended = next;
-            // Written after each reply: a client that floods us with requests and reads nothing must not make us keep
-            // all the answers.
-            if !session.write(transport)? {
-                return Ok(Ended::Vanished);
-            }
-        }
-        // Acknowledgements that belong to no reply.
-        if !session.write(transport)? {
+        let input = buffer.get(..count).unwrap_or_default();
+        // A browser, for one: a web page may have it post packets.
+        if !std::mem::replace(&mut begun, true) && !input.first().copied().is_some_and(is_protocol)
+        {
             return Ok(Ended::Vanished);
         }
-        if let Some(ended) = ended {
+        if let Some(ended) = session.take(input, transport, responder)? {
             return Ok(ended);
         }
     }
+}
+
+/// What a session announces, beside what it can do by itself.
+pub(crate) fn announced(more: FeatureList) -> FeatureList {
+    let mut announced = FeatureList::default();
+    announced.announce_value("PacketSize", format!("{PACKET_SIZE:x}"));
+    announced.announce("QStartNoAckMode");
+    announced.0.extend(more.0);
+    announced
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -173,6 +191,32 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// Answers what a client has sent; how the session ended when it did.
+    fn take(
+        &mut self,
+        mut input: &[u8],
+        transport: &mut impl Write,
+        responder: &mut dyn Responder,
+    ) -> io::Result<Option<Ended>> {
+        let mut ended = None;
+        while ended.is_none() {
+            let Some(next) = self.next(&mut input, responder) else {
+                break;
+            };
+            ended = next;
+            // Written after each reply: a client that floods us with requests and reads nothing must not make us keep
+            // all the answers.
+            if !self.write(transport)? {
+                return Ok(Some(Ended::Vanished));
+            }
+        }
+        // Acknowledgements that belong to no reply.
+        if !self.write(transport)? {
+            return Ok(Some(Ended::Vanished));
+        }
+        Ok(ended)
+    }
+
     /// Writes what is to be sent; false when the client is gone.
     fn write(&mut self, transport: &mut impl Write) -> io::Result<bool> {
         let output = self.connection.output();
@@ -230,13 +274,8 @@ impl Session<'_> {
     fn answer(&mut self, request: &Request, responder: &mut dyn Responder) -> Option<Ended> {
         let answer = match request {
             Request::Feature(FeatureRequest::Supported { features }) => {
-                let mut announced = FeatureList::default();
-                announced.announce_value("PacketSize", format!("{PACKET_SIZE:x}"));
-                announced.announce("QStartNoAckMode");
-                announced
-                    .0
-                    .extend(responder.features(&features.clone().unwrap_or_default()).0);
-                Answer::Reply(Reply::Features(announced))
+                let more = responder.features(&features.clone().unwrap_or_default());
+                Answer::Reply(Reply::Features(announced(more)))
             }
             Request::Setting(SettingRequest::NoAcknowledgements) => {
                 self.send(&Reply::Ok);

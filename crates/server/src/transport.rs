@@ -3,20 +3,25 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::KeepAlive;
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, setsockopt, socket};
+use nix::sys::stat::{Mode, fchmod};
 
+use crate::access::{is_own, remove_stale_socket};
 use crate::address::ListenAddress;
 
 /// How long a client may leave what it is sent unread before it is taken to be gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How many clients of a Unix socket may wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Standard input.
 const STDIN: RawFd = 0;
@@ -35,14 +40,15 @@ enum Kind {
 }
 
 impl Listener {
-    /// Starts to listen. A port 0 is one that is free; [`Self::local`] says which.
+    /// Starts to listen. A port 0 is one that is free; [`Self::local`] says which. A Unix socket can be connected to by its
+    /// owner and root.
     ///
     /// # Errors
     /// When the address cannot be had; a Unix socket whose path exists cannot.
     pub fn bind(address: &ListenAddress) -> io::Result<Self> {
         let kind = match address {
             ListenAddress::Stdio => Kind::Stdio,
-            ListenAddress::Unix(path) => Kind::Unix(UnixListener::bind(path)?, path.clone()),
+            ListenAddress::Unix(path) => Kind::Unix(bind_unix(path)?, path.clone()),
             ListenAddress::Tcp { host, port } => Kind::Tcp(bind(host, *port)?),
         };
         Ok(Self { kind })
@@ -92,9 +98,10 @@ impl Listener {
                 Kind::Tcp(listener) => listener
                     .accept()
                     .and_then(|(stream, _)| Transport::tcp(stream)),
-                Kind::Unix(listener, _) => listener
-                    .accept()
-                    .and_then(|(stream, _)| Transport::unix(stream)),
+                Kind::Unix(listener, _) => match listener.accept() {
+                    Ok((stream, _)) if !is_own(&stream).unwrap_or(false) => continue,
+                    accepted => accepted.and_then(|(stream, _)| Transport::unix(stream)),
+                },
             };
             match accepted {
                 Err(error)
@@ -150,6 +157,22 @@ fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
     }
 }
 
+/// A Unix socket that nobody but its owner can connect to, from the moment it is there.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    remove_stale_socket(path);
+    let socket = socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    // The file that the bind makes has what mode the socket has.
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    nix::sys::socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    nix::sys::socket::listen(&socket, Backlog::new(BACKLOG)?)?;
+    Ok(socket.into())
+}
+
 /// A connection with a debugger.
 #[derive(Debug)]
 pub enum Transport {
@@ -167,8 +190,6 @@ impl Transport {
         stream.set_nodelay(true)?;
         // A client whose machine has died is given up after some hours, as gdbserver does.
         setsockopt(&stream, KeepAlive, &true)?;
-        // A client whose machine is gone is noticed in the end.
-        nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::KeepAlive, &true)?;
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self::Tcp(stream))
     }
@@ -176,6 +197,11 @@ impl Transport {
     fn unix(stream: UnixStream) -> io::Result<Self> {
         stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         Ok(Self::Unix(stream))
+    }
+
+    /// Whether any user of the machine, or of another, may be at the other end.
+    pub(crate) const fn is_open_to_others(&self) -> bool {
+        matches!(self, Self::Tcp(_))
     }
 
     /// Who it is, in gdbserver's words.

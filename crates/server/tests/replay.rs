@@ -10,9 +10,15 @@ use std::process::Command;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::{Naive, image, segments};
 use tracewire_exec_trace::recording::{Image, OpenOptions, Recording};
-use tracewire_server::{Listener, SessionLog, replay};
+use tracewire_server::{Clients, Listener, SessionLog, replay};
 use tracewire_target_replay::{Execution, Recorded, Replay, thread_of};
 use tracewire_tracefile::{Address, Search, TraceFile, TracepointNumber};
+
+/// Only the first client.
+const FIRST: Clients<'static> = Clients {
+    once: true,
+    token: None,
+};
 
 /// The debugger for a machine; none where there is no one that knows it.
 fn debugger(machine: &str) -> Option<String> {
@@ -32,7 +38,7 @@ fn gdb(gdb: &str, program: &Path, execution: &(impl Execution + Sync), commands:
     std::fs::write(script.path(), text).unwrap();
     std::thread::scope(|scope| {
         let server =
-            scope.spawn(|| replay::serve(&listener, execution, None, &SessionLog::none(), true));
+            scope.spawn(|| replay::serve(&listener, execution, None, &SessionLog::none(), FIRST));
         let output = Command::new(gdb)
             .args(["-nx", "-batch", "-x"])
             .arg(script.path())

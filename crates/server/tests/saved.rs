@@ -9,10 +9,16 @@ use proptest::prelude::*;
 use tracewire_packets::{Reply, Request};
 use tracewire_server::saved::{SavedSession, SavedTrace};
 use tracewire_server::{
-    Answer, ListenAddress, Listener, PACKET_SIZE, Responder, SessionLog, serve_saved,
+    Answer, Clients, ListenAddress, Listener, PACKET_SIZE, Responder, SessionLog, serve_saved,
 };
 use tracewire_tracefile::{
     Address, Architecture, Description, DescriptionParts, Module, TraceFile, TraceFileWriter,
+};
+
+/// Only the first client.
+const FIRST: Clients<'static> = Clients {
+    once: true,
+    token: None,
 };
 
 fn data(name: &str) -> PathBuf {
@@ -39,7 +45,7 @@ fn gdb(trace: &SavedTrace, address: &ListenAddress, commands: &str) -> String {
     )
     .unwrap();
     std::thread::scope(|scope| {
-        let server = scope.spawn(|| serve_saved(&listener, trace, &SessionLog::none(), true));
+        let server = scope.spawn(|| serve_saved(&listener, trace, &SessionLog::none(), FIRST));
         let output = Command::new("gdb")
             .args(["-nx", "-batch", "-x"])
             .arg(script.path())
@@ -305,7 +311,7 @@ fn the_log_of_a_session_tells_every_packet_and_what_it_means() {
     let log = SessionLog::create(&path).unwrap();
     let (trace, listener) = (sample(), Listener::bind(&tcp()).unwrap());
     std::thread::scope(|scope| {
-        let server = scope.spawn(|| serve_saved(&listener, &trace, &log, true));
+        let server = scope.spawn(|| serve_saved(&listener, &trace, &log, FIRST));
         let mut client = raw(&listener);
         ask(&mut client, "QTFrame:0");
         ask(&mut client, "D");
@@ -366,7 +372,7 @@ fn bad_clients_do_not_disturb_good_ones() {
         Listener::bind(&"[::1]:0".parse().unwrap()).unwrap(),
     ));
     // Ends with the test program.
-    std::thread::spawn(|| serve_saved(listener, trace, &SessionLog::none(), false));
+    std::thread::spawn(|| serve_saved(listener, trace, &SessionLog::none(), Clients::ANY));
 
     let mut half_open: Vec<TcpStream> = Vec::new();
     for client in 0..20 {

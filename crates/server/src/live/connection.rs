@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 
 use tracewire_target_linux::Interrupter;
 
-use crate::reception::Received;
 use crate::transport::Transport;
 
 /// The most bytes of a read.
@@ -221,7 +220,8 @@ impl Client {
     /// # Errors
     /// When the connection cannot be shared with another thread, or there is no thread to be had.
     pub(super) fn new(
-        Received { transport, said }: Received,
+        transport: Transport,
+        said: &[u8],
         interrupter: Interrupter,
         attention: Arc<Attention>,
     ) -> io::Result<Self> {
@@ -232,7 +232,7 @@ impl Client {
             ..State::default()
         };
         if !said.is_empty() {
-            state.add(Ok(said.len()), &said);
+            state.add(Ok(said.len()), said);
         }
         *attention.state() = state;
         let watched = attention.clone();

@@ -102,8 +102,9 @@ impl LiveProgram {
 
     /// `vAttach`.
     pub(super) fn attach_anew(&mut self, id: u32) -> Reply {
+        // A client that has given a token did not know of it when it connected.
         if self.inferiors.was_attached(id).is_some() {
-            return Reply::Error(Failure::text("The process is debugged already"));
+            return self.show(id);
         }
         let attached = self.attach(id);
         // Whoever asks for it is told of all its threads.
@@ -113,6 +114,26 @@ impl LiveProgram {
             return Reply::Ok;
         }
         self.told_started(attached)
+    }
+
+    /// Tells of a process that is there already, as of one that was attached to.
+    fn show(&mut self, id: u32) -> Reply {
+        if self.non_stop.on {
+            self.queue_all_of(id);
+            return Reply::Ok;
+        }
+        match self
+            .inferiors
+            .threads()
+            .into_iter()
+            .find(|(of, _)| *of == id)
+        {
+            Some((process, thread)) => {
+                self.inferiors.select(process, thread);
+                Reply::Stop(self.stopped(process, thread))
+            }
+            None => Reply::Error(Failure::Number(1)),
+        }
     }
 
     fn told_started(&mut self, started: Result<(), Error>) -> Reply {

@@ -45,8 +45,10 @@ pub use crate::trace::SaveFolder;
 pub use ender::Ender;
 pub use program::{DisabledPackets, LiveProgram};
 
+use crate::handshake::Admission;
 use crate::log::SessionLog;
 use crate::reception::{Received, Reception};
+use crate::serve::Clients;
 use crate::session::{Ended, run_on};
 use crate::trace::{self, buffer};
 use crate::transport::Listener;
@@ -69,7 +71,7 @@ pub fn serve(
     listener: &Listener,
     program: &mut LiveProgram,
     log: &SessionLog,
-    once: bool,
+    Clients { once, token }: Clients<'_>,
 ) -> io::Result<()> {
     if listener.is_stdio() {
         program.words = Words::Errors;
@@ -77,8 +79,14 @@ pub fn serve(
     program.diagnostics.packets = log.shown();
     program.ender.waits_at(listener)?;
     let mut unattended = false;
-    let mut reception = Reception::new(listener);
+    let admission = token.map(|token| Admission {
+        token,
+        features: LiveProgram::announced(),
+        hint: String::new(),
+    });
+    let mut reception = Reception::new(listener, admission);
     loop {
+        reception.hint(|| program.hint());
         let received = if unattended {
             receive_while_running(&mut reception, program)
         } else {
@@ -87,13 +95,18 @@ pub fn serve(
         if program.ender.is_over() {
             return Ok(());
         }
-        let client = received?;
-        program.ender.serves(Some(&client.transport))?;
-        program.tell(&client.transport.introduction());
+        let Received {
+            transport,
+            said,
+            opening,
+        } = received?;
+        program.ender.serves(Some(&transport))?;
+        program.tell(&transport.introduction());
         program.begin_session();
         let ended = {
-            let mut client = Client::new(client, program.interrupter(), program.attention.clone())?;
-            run_on(&mut client, Client::has_sent, program, log)
+            let (interrupter, attention) = (program.interrupter(), program.attention.clone());
+            let mut client = Client::new(transport, &said, interrupter, attention)?;
+            run_on(&mut client, Client::has_sent, program, log, opening)
         };
         program.ender.serves(None)?;
         let runs = program.end_session();

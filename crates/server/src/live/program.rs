@@ -101,6 +101,71 @@ pub(super) const fn expedited(architecture: Architecture) -> [RegisterNumber; 3]
 }
 
 impl LiveProgram {
+    /// What a session announces, whatever the client.
+    pub(super) fn announced() -> FeatureList {
+        let mut features = FeatureList::default();
+        for feature in [
+            "QPassSignals",
+            "QProgramSignals",
+            "qXfer:auxv:read",
+            "qXfer:siginfo:read",
+            "qXfer:siginfo:write",
+            "qXfer:libraries-svr4:read",
+            "augmented-libraries-svr4-read",
+            "qXfer:osdata:read",
+            "qXfer:statictrace:read",
+            "qXfer:features:read",
+            "qXfer:threads:read",
+            "qXfer:exec-file:read",
+            "qXfer:traceframe-info:read",
+            "multiprocess",
+            "fork-events",
+            "vfork-events",
+            "exec-events",
+            "QThreadEvents",
+            "QStartupWithShell",
+            "QEnvironmentHexEncoded",
+            "QEnvironmentReset",
+            "QEnvironmentUnset",
+            "QSetWorkingDir",
+            "QDisableRandomization",
+            "QNonStop",
+            "vCont",
+            "no-resumed",
+            "swbreak",
+            "hwbreak",
+            "ConditionalBreakpoints",
+            "BreakpointCommands",
+            "QCatchSyscalls",
+            "vContSupported",
+            "ConditionalTracepoints",
+            "TraceStateVariables",
+            "TracepointSource",
+            "DisconnectedTracing",
+            "FastTracepoints",
+            "StaticTracepoints",
+            "InstallInTrace",
+            "EnableDisableTracepoints",
+            "QTBuffer:size",
+            "tracenz",
+        ] {
+            features.announce(feature);
+        }
+        features
+    }
+
+    /// What a client is to do that has just given the server's token.
+    pub(super) fn hint(&self) -> String {
+        let processes = self.inferiors.ids();
+        match processes.as_slice() {
+            [] => "You are let in.\n".to_owned(),
+            processes => {
+                let numbers: Vec<String> = processes.iter().map(u32::to_string).collect();
+                format!("You are let in. In GDB: attach {}\n", numbers.join(" or "))
+            }
+        }
+    }
+
     /// Nothing to debug yet; what is started when nothing else is said, where clients may have traces saved, and where
     /// what the user of the server should know goes, line by line: gdbserver's own words, for scripts that wait for them.
     #[must_use]
@@ -369,55 +434,7 @@ impl Responder for LiveProgram {
             wishes.reports.forks = client.supports("fork-events");
             wishes.reports.vforks = client.supports("vfork-events");
         });
-        let mut features = FeatureList::default();
-        for feature in [
-            "QPassSignals",
-            "QProgramSignals",
-            "qXfer:auxv:read",
-            "qXfer:siginfo:read",
-            "qXfer:siginfo:write",
-            "qXfer:libraries-svr4:read",
-            "augmented-libraries-svr4-read",
-            "qXfer:osdata:read",
-            "qXfer:statictrace:read",
-            "qXfer:features:read",
-            "qXfer:threads:read",
-            "qXfer:exec-file:read",
-            "qXfer:traceframe-info:read",
-            "multiprocess",
-            "fork-events",
-            "vfork-events",
-            "exec-events",
-            "QThreadEvents",
-            "QStartupWithShell",
-            "QEnvironmentHexEncoded",
-            "QEnvironmentReset",
-            "QEnvironmentUnset",
-            "QSetWorkingDir",
-            "QDisableRandomization",
-            "QNonStop",
-            "vCont",
-            "no-resumed",
-            "swbreak",
-            "hwbreak",
-            "ConditionalBreakpoints",
-            "BreakpointCommands",
-            "QCatchSyscalls",
-            "vContSupported",
-            "ConditionalTracepoints",
-            "TraceStateVariables",
-            "TracepointSource",
-            "DisconnectedTracing",
-            "FastTracepoints",
-            "StaticTracepoints",
-            "InstallInTrace",
-            "EnableDisableTracepoints",
-            "QTBuffer:size",
-            "tracenz",
-        ] {
-            features.announce(feature);
-        }
-        features
+        Self::announced()
     }
 
     /// Nothing runs, for what has stopped by itself is being told of, perhaps: the next run is stopped.

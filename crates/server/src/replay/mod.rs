@@ -12,22 +12,18 @@ mod run;
 mod session;
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tracewire_target_replay::Execution;
 
 pub use session::ReplaySession;
 
 use crate::log::SessionLog;
-use crate::session::run as run_session;
+use crate::serve::{Clients, serve_each};
 use crate::trace::SaveFolder;
 use crate::transport::Listener;
 
-/// How many clients may look at a recording at once; those over it are refused.
-const MOST_CLIENTS: usize = 64;
-
-/// Serves a recording to all who come, each at an instant of its own. With `once`, to the first one, and then it is
-/// over; standard input and output have one client anyway. Traces are saved where `save` says.
+/// Serves a recording to all who come, each at an instant of its own; standard input and output have one client anyway.
+/// Traces are saved where `save` says.
 ///
 /// # Errors
 /// When clients cannot be accepted. One client's trouble is its own.
@@ -36,30 +32,8 @@ pub fn serve(
     recording: &(impl Execution + Sync),
     save: Option<&SaveFolder>,
     log: &SessionLog,
-    once: bool,
+    clients: Clients<'_>,
 ) -> io::Result<()> {
-    if once || listener.is_stdio() {
-        let mut transport = listener.accept()?;
-        let mut session = ReplaySession::new(recording, save.cloned());
-        run_session(&mut transport, &mut session, log)?;
-        return Ok(());
-    }
-    let clients = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        loop {
-            let mut transport = listener.accept()?;
-            if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
-                clients.fetch_sub(1, Ordering::Relaxed);
-                // Dropped, which closes it: GDB says so to its user.
-                continue;
-            }
-            let clients = &clients;
-            scope.spawn(move || {
-                let mut session = ReplaySession::new(recording, save.cloned());
-                // A client that is lost is not this one's trouble.
-                let _ = run_session(&mut transport, &mut session, log);
-                clients.fetch_sub(1, Ordering::Relaxed);
-            });
-        }
-    })
+    let session = || ReplaySession::new(recording, save.cloned());
+    serve_each(listener, session, log, clients)
 }

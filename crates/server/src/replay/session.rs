@@ -245,11 +245,15 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
 
     fn process_request(&mut self, request: &ProcessRequest) -> Answer {
         match request {
-            ProcessRequest::WhyStopped => Reply::Stop(self.stop.clone()).into(),
+            ProcessRequest::WhyStopped | ProcessRequest::Attach { .. } => {
+                Reply::Stop(self.stop.clone()).into()
+            }
             ProcessRequest::Detach { .. } | ProcessRequest::KillOne { .. } => {
                 Answer::Last(Reply::Ok)
             }
             ProcessRequest::Kill => Answer::End,
+            // `target extended-remote` finds what there is, and whoever has given a token attaches to it.
+            ProcessRequest::ExtendedMode => Reply::Ok.into(),
             // GDB detaches when it quits from what was attached to, and does not ask whether to kill it.
             ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
             ProcessRequest::Symbol { .. } => Reply::Ok.into(),

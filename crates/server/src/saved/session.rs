@@ -349,10 +349,14 @@ impl<'a> SavedSession<'a> {
 
     fn process_request(&self, request: &ProcessRequest) -> Answer {
         match request {
-            ProcessRequest::WhyStopped => stop(vec![StopField::Thread(THREAD)]).into(),
+            ProcessRequest::WhyStopped | ProcessRequest::Attach { .. } => {
+                stop(vec![StopField::Thread(THREAD)]).into()
+            }
             ProcessRequest::Detach { .. } => Answer::Last(Reply::Ok),
             ProcessRequest::KillOne { .. } => Answer::Last(Reply::Ok),
             ProcessRequest::Kill => Answer::End,
+            // `target extended-remote` finds what there is, and whoever has given a token attaches to it.
+            ProcessRequest::ExtendedMode => Reply::Ok.into(),
             // GDB detaches when it quits from what was attached to, and does not ask whether to kill it.
             ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
             ProcessRequest::Symbol { .. } => Reply::Ok.into(),

@@ -1,0 +1,406 @@
+//! Who can be a client of `gdbserver` and `serve`: whoever speaks the protocol from its first byte on; at a Unix socket, its
+//! owner and root; with `--auth`, who knows the token.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod wire;
+
+use wire::{Client, Server, address, build, runs};
+
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A user of no files.
+const NOBODY: u32 = 65534;
+
+fn packet(payload: &str) -> String {
+    let sum = payload.bytes().fold(0u8, u8::wrapping_add);
+    format!("${payload}#{sum:02x}")
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
+}
+
+/// A server that is killed when the test ends, and where it says that it listens.
+struct Listening {
+    child: Child,
+    at: String,
+}
+
+impl Listening {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let at = loop {
+            let mut line = String::new();
+            assert!(words.read_line(&mut line).unwrap() > 0, "the server ends");
+            let line = line.trim_end();
+            if let Some(port) = line.strip_prefix("Listening on port ") {
+                break format!("127.0.0.1:{port}");
+            }
+            if let Some(path) = line.strip_prefix("Listening on ") {
+                break path.to_owned();
+            }
+            if let Some((_, at)) = line.split_once("in GDB: target remote ") {
+                break at.to_owned();
+            }
+        };
+        std::thread::spawn(move || std::io::copy(&mut words, &mut std::io::sink()));
+        Self { child, at }
+    }
+
+    fn connect(&self) -> Client {
+        let stream = TcpStream::connect(&self.at).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client(stream)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What comes back until the server closes the connection.
+fn answer(at: &str, request: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // It may be closed before all is written.
+    let _ = stream.write_all(request);
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
+        Err(error) => panic!("the connection is left open: {error}"),
+    }
+}
+
+fn gdb(commands: &[String]) -> String {
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "-batch", "-ex", "set sysroot"]);
+    for command in commands {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb.output().expect("gdb is installed");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// What a web page can have a browser send: a request whose body holds packets.
+#[test]
+fn packets_in_an_http_request_are_not_obeyed() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("made");
+    let body = [
+        "!",
+        &format!(
+            "vRun;{};{}",
+            hex("/usr/bin/touch"),
+            hex(made.to_str().unwrap())
+        ),
+        "vCont;c",
+    ]
+    .map(packet)
+    .concat();
+    let traced = fixture("sample.tf");
+    for arguments in [
+        vec![
+            "gdbserver".as_ref(),
+            "--multi".as_ref(),
+            "127.0.0.1:0".as_ref(),
+        ],
+        vec!["serve".as_ref(), "127.0.0.1:0".as_ref(), traced.as_os_str()],
+    ] {
+        let server = Listening::start(Command::new(TRACEWIRE).args(&arguments));
+        for method in ["POST", "GET", "OPTIONS", "\n$", "\0"] {
+            let request = format!(
+                "{method} / HTTP/1.1\r\nHost: {}\r\nOrigin: http://web.example\r\nContent-Type: text/plain\r\n\
+                 Content-Length: {}\r\n\r\n{body}",
+                server.at,
+                body.len()
+            );
+            assert_eq!(answer(&server.at, request.as_bytes()), b"", "{method}");
+        }
+        // In pieces, the first of a single byte.
+        let mut stream = TcpStream::connect(&server.at).unwrap();
+        stream.write_all(b"P").unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_)));
+        // Whoever comes after it is served as ever.
+        assert!(server.connect().ask("qSupported").contains("PacketSize="));
+        assert!(!made.exists());
+    }
+    // The same packets by a client that speaks the protocol do what they say.
+    let server =
+        Listening::start(Command::new(TRACEWIRE).args(["gdbserver", "--multi", "127.0.0.1:0"]));
+    let mut client = server.connect();
+    assert_eq!(client.ask("!"), "OK");
+    let run = format!(
+        "vRun;{};{}",
+        hex("/usr/bin/touch"),
+        hex(made.to_str().unwrap())
+    );
+    assert!(client.ask(&run).starts_with('T'));
+    assert!(client.ask("vCont;c").starts_with("W00"));
+    assert!(made.exists());
+}
+
+/// Runs a command as a user that the server's is not; none where the test's user cannot.
+fn as_nobody(command: &mut Command) -> Option<String> {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|of| {
+        use std::os::unix::fs::MetadataExt;
+        of.uid() == 0
+    });
+    if !is_root {
+        eprintln!("not tried as another user: only root can be one");
+        return None;
+    }
+    let output = command
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    Some(
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr),
+    )
+}
+
+#[test]
+fn a_unix_socket_is_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = build(folder.path(), "sample.c");
+    let traced = fixture("sample.tf");
+    for (number, arguments) in [
+        vec!["gdbserver".as_ref(), "PATH".as_ref(), program.as_os_str()],
+        vec!["serve".as_ref(), "PATH".as_ref(), traced.as_os_str()],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = folder.path().join(format!("{number}.sock"));
+        let arguments = arguments.iter().map(|word| match word.to_str() {
+            Some("PATH") => path.as_os_str(),
+            _ => *word,
+        });
+        // What a server that was killed has left is in nobody's way.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let server = Listening::start(Command::new(TRACEWIRE).args(arguments));
+        assert_eq!(server.at, path.to_str().unwrap());
+        let file = std::fs::symlink_metadata(&path).unwrap();
+        assert!(file.file_type().is_socket());
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
+
+        let try_it = || {
+            let mut gdb = Command::new("gdb");
+            gdb.args(["-nx", "-batch", "-ex"])
+                .arg(format!("target remote {}", path.display()));
+            gdb.args(["-ex", "print 6 * 7", "-ex", "info threads"]);
+            as_nobody(&mut gdb)
+        };
+        if let Some(said) = try_it() {
+            assert!(said.contains("Permission denied"), "{said}");
+        }
+        // The file's mode is not all that there is.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        if let Some(said) = try_it() {
+            let ends = ["closed", "reset", "disconnected"];
+            assert!(ends.iter().any(|word| said.contains(word)), "{said}");
+            assert!(!said.contains("Thread"), "{said}");
+        }
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(packet("qSupported").as_bytes()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut bytes = [0; 32];
+        stream.read_exact(&mut bytes).unwrap();
+        assert!(bytes.starts_with(b"+$PacketSize="), "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_socket_that_nobody_names_is_said_and_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "sample.c");
+    let server = Listening::start(
+        Command::new(TRACEWIRE)
+            .env("XDG_RUNTIME_DIR", folder.path())
+            .args(["gdbserver", "unix:"])
+            .arg(&program),
+    );
+    assert!(
+        Path::new(&server.at).starts_with(folder.path()),
+        "{}",
+        server.at
+    );
+    let said = gdb(&[
+        format!("file {}", program.display()),
+        format!("target remote {}", server.at),
+        "break handle".to_owned(),
+        "continue".to_owned(),
+        "kill".to_owned(),
+    ]);
+    assert!(said.contains("Breakpoint 1, handle"), "{said}");
+}
+
+#[test]
+fn a_token_is_asked_for_before_anything_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "ticks.c");
+    let (tick, ticks) = (address(&program, "tick"), address(&program, "ticks"));
+    let file = folder.path().join("token");
+    let server = Server::start(
+        Command::new(TRACEWIRE)
+            .args(["gdbserver", "--auth"])
+            .arg(&file)
+            .arg("127.0.0.1:0")
+            .arg(&program),
+    );
+    let process = server.process.unwrap();
+    let token = std::fs::read_to_string(&file).unwrap();
+    let auth = |token: &str| format!("qRcmd,{}", hex(&format!("auth {token}")));
+
+    // One that is let in starts a run that goes on without it.
+    let mut client = server.connect();
+    assert!(
+        client
+            .ask("qSupported:multiprocess+")
+            .contains("QTBuffer:size+")
+    );
+    assert!(client.ask(&auth(token.trim())).starts_with('O'));
+    assert_eq!(client.reply().unwrap(), "OK");
+    for packet in [
+        "QTinit",
+        &format!("QTDP:1:{tick:x}:E:0:0"),
+        "QTBuffer:circular:1",
+        "QTDisconnected:1",
+        "QTStart",
+        "D",
+    ] {
+        assert_eq!(client.ask(packet), "OK", "{packet}");
+    }
+    drop(client);
+    runs(process, ticks, 20);
+
+    // One that is not changes nothing, sees nothing, and stops nothing.
+    let mut client = server.connect();
+    assert!(client.ask("qSupported").contains("PacketSize="));
+    assert_eq!(client.ask("!"), "OK");
+    assert_eq!(client.ask("?"), "W00");
+    assert!(client.ask("qTStatus").starts_with("T0;tnotrun:0"));
+    for packet in [
+        &format!("m{tick:x},4"),
+        &format!("M{tick:x},1:cc"),
+        "g",
+        "vCont;c",
+        "c",
+        "QTStop",
+        "QTinit",
+        "qTBuffer:0,100",
+        &format!("vRun;{}", hex("/bin/true")),
+        &format!("vAttach;{process:x}"),
+        &format!("vFile:open:{},0,0", hex("/etc/passwd")),
+        "qXfer:exec-file:read::0,100",
+        "vKill;1",
+    ] {
+        let reply = client.ask(packet);
+        assert!(reply.starts_with("E."), "{packet}: {reply}");
+    }
+    runs(process, ticks, 20);
+    for guess in ["0", "guess"] {
+        assert!(client.ask(&auth(guess)).starts_with('O'));
+        assert_eq!(client.reply().unwrap(), "E01");
+    }
+    // It has three guesses. The answer to the last one may be lost with the connection.
+    assert!(client.ask(&auth(&token.trim()[1..])).starts_with('O'));
+    while client.reply().is_ok() {}
+    runs(process, ticks, 20);
+
+    // Stock GDB.
+    let said = gdb(&[
+        format!("file {}", program.display()),
+        format!("target extended-remote :{}", server.port),
+        "info threads".to_owned(),
+        format!("monitor auth {}", token.trim()),
+        format!("attach {process}"),
+        "tstatus".to_owned(),
+        "break tick".to_owned(),
+        "continue".to_owned(),
+        "backtrace".to_owned(),
+        "kill".to_owned(),
+    ]);
+    for words in [
+        "No threads.",
+        &format!("In GDB: attach {process}"),
+        "Trace is running on the target.",
+        "Breakpoint 1, tick",
+        "in main ()",
+        "killed]",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn a_token_is_asked_for_a_trace_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    let server = Listening::start(
+        Command::new(TRACEWIRE)
+            .args(["serve", "--auth"])
+            .arg(&file)
+            .arg("127.0.0.1:0")
+            .arg(fixture("sample.tf"))
+            .arg("--elf")
+            .arg(fixture("sample")),
+    );
+    let mut client = server.connect();
+    assert!(client.ask("QTFrame:0").starts_with("E."));
+    assert!(client.ask("m0,4").starts_with("E."));
+    drop(client);
+    let token = std::fs::read_to_string(&file).unwrap();
+    let said = gdb(&[
+        format!("file {}", fixture("sample").display()),
+        format!("target extended-remote {}", server.at),
+        format!("monitor auth {}", token.trim()),
+        "attach 1".to_owned(),
+        "tfind 0".to_owned(),
+        "info registers rip".to_owned(),
+        "detach".to_owned(),
+    ]);
+    for words in ["In GDB: attach 1", "Found trace frame 0", "rip "] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // A file that others can read is no secret.
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let output = Command::new(TRACEWIRE)
+        .args(["serve", "--auth"])
+        .arg(&file)
+        .arg("127.0.0.1:0")
+        .arg(fixture("sample.tf"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("chmod 600"), "{said}");
+}
