@@ -37,7 +37,7 @@ An execution trace is converted to
   text    .trace .txt                               the text again, byte for byte
   qemu4v, microtesk, tarmac                         lines of that form
   jsonl   .jsonl .ndjson .json                      an object a line for each instruction
-  vcd     .vcd                                      signals, for GTKWave
+  vcd     .vcd                                      signals, for GTKWave; each instruction is a step of 1 ns, or --timestamps
   chrome  .trace.json .chrome.json .perfetto.json   calls on a time line
   tf      .tf .tfile .gdbtrace                      GDB's trace file, a frame for each instruction
 
@@ -77,6 +77,9 @@ pub struct ConvertArguments {
     /// Of an execution trace: only this instruction, or these: N, N..M (without M), N..=M, N.. or ..M
     #[arg(long, value_name = "N[..M]", value_parser = FrameRange::parse)]
     pub instruction: Option<FrameRange>,
+    /// Of an execution trace, to vcd: at the trace's own times, and not each instruction a step of its own
+    #[arg(long)]
+    pub timestamps: bool,
     /// Only frames made from A to B, in microseconds of $trace_timestamp: A..B, A.. or ..B
     #[arg(long, value_name = "A..B", value_parser = parse_time, conflicts_with = "frame")]
     pub time: Option<RangeInclusive<u64>>,
@@ -128,6 +131,9 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
         },
         several => several,
     };
+    if arguments.timestamps {
+        bail!("--timestamps is for execution traces, and this is a trace file");
+    }
     let named = arguments.to.as_deref().map(str::parse).transpose()?;
     let format = output_format(out, named)?;
     let columns: Vec<Column> = arguments

@@ -2,7 +2,7 @@
 
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
-use tracewire_exec_trace::recording::{Executed, ReadError, Recording, RegisterValue};
+use tracewire_exec_trace::recording::{Executed, ReadError, Recording, RegisterId, RegisterValue};
 
 struct Cpu {
     number: CpuNumber,
@@ -75,6 +75,14 @@ impl<'a> Registers<'a> {
             .zip(values)
             .filter(|(_, value)| !value.is_unknown())
             .map(|(name, value)| (&**name, value))
+    }
+
+    /// What a register of a cpu holds; none where nothing is known of it.
+    #[must_use]
+    pub fn value(&self, cpu: CpuNumber, register: RegisterId) -> Option<&RegisterValue> {
+        let cpu = self.cpus.iter().find(|one| one.number == cpu)?;
+        let value = cpu.values.get(register.0 as usize)?;
+        (!value.is_unknown()).then_some(value)
     }
 
     /// A cpu's register block as GDB has it; empty without a machine.

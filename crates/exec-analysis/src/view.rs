@@ -7,7 +7,9 @@ use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{
     AccessKind, Address, ByteOrder, CpuNumber, InstructionNumber, Scale, Time,
 };
-use tracewire_exec_trace::recording::{Executed, ReadError, Recording};
+use tracewire_exec_trace::recording::{
+    Accessed, Executed, ReadError, Recording, StartEffect, Written,
+};
 use tracewire_symbols::Symbols;
 
 use crate::state::Registers;
@@ -37,6 +39,23 @@ fn put_other_time(object: &mut Map<String, Value>, time: Time, of_instruction: T
     if time.scale != of_instruction.scale {
         scale_json(object, Some(time));
     }
+}
+
+fn access_json(access: &Accessed, of_instruction: Time) -> Value {
+    let mut object = Map::new();
+    let kind = match access.kind {
+        AccessKind::Read => "read",
+        AccessKind::Write => "write",
+    };
+    object.insert("kind".into(), kind.into());
+    object.insert("address".into(), access.address.to_string().into());
+    object.insert("size".into(), access.size.into());
+    if let Some(attribute) = access.attribute {
+        object.insert("attribute".into(), attribute.name().into());
+    }
+    object.insert("data".into(), access.number.to_string().into());
+    put_other_time(&mut object, access.time, of_instruction);
+    Value::Object(object)
 }
 
 /// The summary of a recording.
@@ -201,38 +220,51 @@ impl<'a> Viewer<'a> {
                 put("line", place.line.into());
             }
         }
-        let names = self.recording.register_names();
-        let writes = executed.register_writes.iter().map(|write| {
-            let name = names.get(write.register.0 as usize).map_or("", |name| name);
-            let mut object = Map::new();
-            object.insert("register".into(), name.into());
-            if let Some(part) = write.part {
-                object.insert("high".into(), part.high.into());
-                object.insert("low".into(), part.low.into());
-            }
-            object.insert("value".into(), format!("0x{}", write.value).into());
-            put_other_time(&mut object, write.time, executed.time);
-            Value::Object(object)
-        });
+        let writes = executed.register_writes.iter();
+        let writes = writes.map(|write| self.write_json(write, executed.time));
         put("register_writes", writes.collect());
-        let accesses = executed.accesses.iter().map(|access| {
-            let mut object = Map::new();
-            let kind = match access.kind {
-                AccessKind::Read => "read",
-                AccessKind::Write => "write",
-            };
-            object.insert("kind".into(), kind.into());
-            object.insert("address".into(), access.address.to_string().into());
-            object.insert("size".into(), access.size.into());
-            if let Some(attribute) = access.attribute {
-                object.insert("attribute".into(), attribute.name().into());
-            }
-            object.insert("data".into(), access.number.to_string().into());
-            put_other_time(&mut object, access.time, executed.time);
-            Value::Object(object)
-        });
+        let accesses = executed.accesses.iter();
+        let accesses = accesses.map(|access| access_json(access, executed.time));
         put("accesses", accesses.collect());
         object
+    }
+
+    /// What a line before the first instruction reports, as an object.
+    #[must_use]
+    pub fn start_json(&self, effect: &StartEffect) -> Map<String, Value> {
+        let (cpu, time, name, value) = match effect {
+            StartEffect::Register(write) => {
+                let value = self.write_json(write, write.time);
+                (write.cpu, write.time, "register_writes", value)
+            }
+            StartEffect::Access(access) => {
+                let value = access_json(access, access.time);
+                (access.cpu, access.time, "accesses", value)
+            }
+        };
+        let mut object = Map::new();
+        object.insert("start".into(), true.into());
+        object.insert("time".into(), time_json(time));
+        if time.scale != Scale::None {
+            object.insert("scale".into(), time.scale.name().into());
+        }
+        object.insert("cpu".into(), cpu.0.into());
+        object.insert(name.into(), vec![value].into());
+        object
+    }
+
+    fn write_json(&self, write: &Written, of_instruction: Time) -> Value {
+        let names = self.recording.register_names();
+        let name = names.get(write.register.0 as usize).map_or("", |name| name);
+        let mut object = Map::new();
+        object.insert("register".into(), name.into());
+        if let Some(part) = write.part {
+            object.insert("high".into(), part.high.into());
+            object.insert("low".into(), part.low.into());
+        }
+        object.insert("value".into(), format!("0x{}", write.value).into());
+        put_other_time(&mut object, write.time, of_instruction);
+        Value::Object(object)
     }
 
     /// The registers of the instruction's cpu before it executes, as an object: GDB's registers that the trace ever

@@ -56,6 +56,37 @@ fn the_same_has_no_difference() {
     assert!(outcome.compared > 1000);
 }
 
+/// Producers differ in what they call a branch that is not taken; a skipped instruction that should write does not.
+#[test]
+fn skipped_and_not_taken() {
+    let text = |branch: &str, add: &str| {
+        let mut text = String::new();
+        for (time, (how, address, code, what)) in [
+            ("IT", 0x21074c, "54000041", ""),
+            (branch, 0x210750, "54ffffc1", ""),
+            ("IT", 0x210754, "d503201f", ""),
+            (add, 0x210758, "e2800001", "R x1 0000000000000001"),
+            ("IT", 0x21075c, "d503201f", ""),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            text += &format!("{time} clk cpu0 {how} ({time}) {address:016x} {code} O EL1h_n : x\n");
+            if how == "IT" && !what.is_empty() {
+                text += &format!("{time} clk cpu0 {what}\n");
+            }
+        }
+        text
+    };
+    let outcome = compare(&text("IT", "IT"), &text("IS", "IT"), &Options::default());
+    assert_eq!(outcome.differences, []);
+    let outcome = compare(&text("IT", "IT"), &text("IT", "IS"), &Options::default());
+    let [(_, Difference::Value { location, .. })] = &outcome.differences[..] else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(*location, Location::Register("x1".into()));
+}
+
 #[test]
 fn a_value_that_differs() {
     for (what, is_memory) in [(" : addu t1,", false), (" : sw t1,", true)] {

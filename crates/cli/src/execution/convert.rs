@@ -1,6 +1,7 @@
 //! `convert` on execution traces.
 
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -39,6 +40,9 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
             )
         })?,
     };
+    if arguments.timestamps && format != Format::Vcd {
+        bail!("--timestamps is for vcd, and this is {format}");
+    }
     let is_stdout = out.as_os_str() == "-";
     let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
     if is_stdout {
@@ -122,21 +126,28 @@ fn write(
                 opened.symbols.as_ref(),
             );
             let mut failed = None;
-            recording.instructions(range, &mut |executed| {
-                let object = serde_json::Value::Object(viewer.executed_json(&executed));
-                match writeln!(out, "{object}") {
-                    Ok(()) => std::ops::ControlFlow::Continue(()),
-                    Err(error) => {
-                        failed = Some(error);
-                        std::ops::ControlFlow::Break(())
-                    }
+            let mut put = |object| match writeln!(out, "{}", serde_json::Value::Object(object)) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
                 }
-            })?;
+            };
+            if range.start == 0 {
+                recording.for_each_at_start(&mut |effect| put(viewer.start_json(&effect)))?;
+            }
+            recording.instructions(range, &mut |executed| put(viewer.executed_json(&executed)))?;
             if let Some(error) = failed {
                 return Err(error.into());
             }
         }
-        Format::Vcd => vcd::write(recording, range, out)?,
+        Format::Vcd => {
+            let axis = match arguments.timestamps {
+                true => vcd::TimeAxis::Times,
+                false => vcd::TimeAxis::Instructions,
+            };
+            vcd::write(recording, range, axis, out)?;
+        }
         Format::Chrome => {
             chrome::write(
                 recording,

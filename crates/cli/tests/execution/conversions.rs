@@ -92,7 +92,7 @@ fn signals_time_lines_and_objects() {
         .split(' ')
         .nth(3)
         .unwrap();
-    let behind = vcd.lines().skip_while(|line| *line != "#1").skip(1);
+    let behind = vcd.lines().skip_while(|line| *line != "#0").skip(1);
     let first: Vec<&str> = behind.take_while(|line| !line.starts_with('#')).collect();
     let is_write = |line: &&str| line.starts_with("b1000") && line.ends_with(&format!(" {id}"));
     assert!(first.iter().any(is_write), "{first:?}");
@@ -116,9 +116,43 @@ fn signals_time_lines_and_objects() {
     assert_eq!(depth, 0);
     assert!(deepest >= 4 && events.iter().any(|event| event["name"] == "mix"));
 
+    let timed = run(
+        &path,
+        "convert @ - --to vcd --timestamps --instruction 5..7",
+    );
+    assert!(timed.code(0).stdout.contains("\n#6\n"));
+    run(&path, "convert @ - --to jsonl --timestamps")
+        .code(2)
+        .says(&["--timestamps is for vcd"]);
+
     let lines = run(&path, "convert @ - --to jsonl").code(0).json();
     assert_eq!(lines.len() as u64, count);
     assert_eq!(lines[0]["disassembly"], "lui sp,0x8021");
+}
+
+#[test]
+fn what_comes_before_the_first_instruction_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = trace(
+        &folder,
+        "0 clk cpu0 R X2 0000000000000007\n0 clk cpu0 MW4 0000000000004000 00000005\n\
+         1 clk cpu0 IT (1) 0000000000008000 d503201f O EL1h_ns : NOP\n",
+    );
+    for form in ["tarmac", "qemu4v", "microtesk"] {
+        let out = folder.path().join(format!("out.{form}"));
+        run(&path, &format!("convert @ {}", out.display())).code(0);
+        let shown = run(&out, "show @ --json --instruction 0 --memory 0x4000,4")
+            .code(0)
+            .json();
+        assert_eq!(shown[0]["registers"]["x2"], "0x0000000000000007", "{form}");
+        assert_eq!(shown[0]["memory"][0]["bytes"], "05000000", "{form}");
+    }
+    let objects = run(&path, "convert @ - --to jsonl").code(0).json();
+    assert_eq!(objects.len(), 3);
+    assert_eq!(objects[0]["start"], true);
+    assert_eq!(objects[0]["register_writes"][0]["register"], "X2");
+    assert_eq!(objects[1]["accesses"][0]["data"], "00000005");
+    assert!(objects[2].get("start").is_none());
 }
 
 #[test]

@@ -1,23 +1,31 @@
 //! The text forms.
 //!
-//! Each instruction comes with its accesses and register writes behind it, so that a form without cpus on these lines
-//! has them at the right one. What a form cannot say is said otherwise where it can be: of a register that is written
+//! What the trace reports before its first instruction comes first. Each instruction comes with its accesses and
+//! register writes behind it, so that a form without cpus on these lines has them at the right one. What a form cannot say is said otherwise where it can be: of a register that is written
 //! in part, the whole value; of bytes that are not all known, those that are. What is then left is counted.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use tracewire_exec_trace::Notation;
 use tracewire_exec_trace::record::{
-    Access, Address, CpuNumber, DataOrder, Instruction, InstructionNumber, Record, RegisterWrite,
-    Value,
+    Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, InstructionNumber, Record,
+    RegisterWrite, Value,
 };
-use tracewire_exec_trace::recording::{Accessed, Executed, Recording, RegisterValue};
+use tracewire_exec_trace::recording::{
+    Accessed, Executed, Recording, RegisterValue, StartEffect, Written,
+};
 use tracewire_exec_trace::text::{microtesk, qemu4v};
 use tracewire_tracefile::ByteOrder;
 
 use super::{ConvertError, each};
 use crate::state::Registers;
+
+/// The longest access that Tarmac has as a number, in bytes.
+const LONGEST_NUMBER: usize = 8;
+
+/// The bytes of a diagram of Tarmac.
+const DIAGRAM: usize = 16;
 
 /// A text form that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,11 +80,45 @@ impl<'a> Lines<'a> {
         range: Range<u64>,
         out: &mut impl io::Write,
     ) -> Result<(), ConvertError> {
+        if range.start == 0 {
+            self.write_start(out)?;
+        }
         each(self.recording, range, |executed| {
             self.line.clear();
             self.put(executed);
             Ok(out.write_all(&self.line)?)
         })
+    }
+
+    /// Writes what the trace reports before its first instruction.
+    fn write_start(&mut self, out: &mut impl io::Write) -> Result<(), ConvertError> {
+        let first = self.recording.instruction(InstructionNumber(0))?;
+        let cpu = first.map_or(CpuNumber::default(), |first| first.cpu);
+        let mut result = Ok(());
+        let recording = self.recording;
+        recording.for_each_at_start(&mut |effect| {
+            self.line.clear();
+            // A form without cpus on these lines has them at the cpu of the first instruction.
+            let of = match &effect {
+                StartEffect::Register(write) => write.cpu,
+                StartEffect::Access(access) => access.cpu,
+            };
+            match effect {
+                StartEffect::Register(_) if self.form != TextForm::Tarmac && of != cpu => {
+                    self.without_form += 1;
+                }
+                StartEffect::Register(write) => self.register(&write, 0),
+                StartEffect::Access(access) => self.access(&access, 0),
+            }
+            match out.write_all(&self.line) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    result = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        Ok(result?)
     }
 
     fn digits(&self, address: Address) -> u8 {
@@ -102,51 +144,57 @@ impl<'a> Lines<'a> {
             security: code.security,
             disassembly: code.disassembly.as_bytes(),
         };
-        self.record(Record::Instruction(instruction), executed);
+        let number = executed.number.0;
+        self.record(Record::Instruction(instruction), number);
         for access in &executed.accesses {
-            self.access(access, executed);
+            self.access(access, number);
         }
         self.registers.apply(executed);
         for write in &executed.register_writes {
-            let names = self.recording.register_names();
-            let name = names
-                .get(write.register.0 as usize)
-                .map_or("", |name| name)
-                .to_owned();
-            // The whole register, for forms that have no parts and no unknown digits.
-            let needs_whole = write.part.is_some() || !is_known(&write.value);
-            let mut value = write.value.clone();
-            if needs_whole && self.form != TextForm::Tarmac {
-                let whole = self
-                    .registers
-                    .by_name(write.cpu)
-                    .find(|(known, _)| **known == *name);
-                match whole {
-                    Some((_, whole)) if is_known(whole) => value = whole.clone(),
-                    _ => {
-                        self.without_form += 1;
-                        continue;
-                    }
-                }
-            }
-            let digits = value.to_string().replace('?', "-");
-            let Some(value) = Value::parse(digits.as_bytes(), Notation::Tarmac) else {
-                self.without_form += 1;
-                continue;
-            };
-            let write = RegisterWrite {
-                time: write.time,
-                cpu: Some(write.cpu),
-                register: name.as_bytes(),
-                part: write.part,
-                value,
-            };
-            self.record(Record::Register(write), executed);
+            self.register(write, number);
         }
     }
 
+    fn register(&mut self, write: &Written, number: u64) {
+        let names = self.recording.register_names();
+        let name = names
+            .get(write.register.0 as usize)
+            .map_or("", |name| name)
+            .to_owned();
+        // The whole register, for forms that have no parts and no unknown digits.
+        let needs_whole = write.part.is_some() || !is_known(&write.value);
+        let mut value = write.value.clone();
+        if needs_whole && self.form != TextForm::Tarmac {
+            match self.registers.value(write.cpu, write.register) {
+                Some(whole) if is_known(whole) => value = whole.clone(),
+                _ => {
+                    self.without_form += 1;
+                    return;
+                }
+            }
+        }
+        let digits = value.to_string().replace('?', "-");
+        let Some(value) = Value::parse(digits.as_bytes(), Notation::Tarmac) else {
+            self.without_form += 1;
+            return;
+        };
+        let write = RegisterWrite {
+            time: write.time,
+            cpu: Some(write.cpu),
+            register: name.as_bytes(),
+            part: write.part,
+            value,
+        };
+        self.record(Record::Register(write), number);
+    }
+
     /// An access; of one whose bytes are not all known, those that are.
-    fn access(&mut self, access: &Accessed, executed: &Executed) {
+    fn access(&mut self, access: &Accessed, number: u64) {
+        if self.form == TextForm::Tarmac
+            && (access.data.len() > LONGEST_NUMBER || access.data.iter().any(Option::is_none))
+        {
+            return self.diagram(access);
+        }
         let order = self.recording.byte_order();
         let mut at = 0;
         while at < access.data.len() {
@@ -169,7 +217,7 @@ impl<'a> Lines<'a> {
             if let Some(data) = Value::parse(digits.as_bytes(), Notation::Plain) {
                 let record = Record::Access(Access {
                     time: access.time,
-                    cpu: Some(executed.cpu),
+                    cpu: Some(access.cpu),
                     kind: access.kind,
                     size: known as u32,
                     attribute: access.attribute,
@@ -178,20 +226,54 @@ impl<'a> Lines<'a> {
                     data,
                     order: DataOrder::Number,
                 });
-                self.record(record, executed);
+                self.record(record, number);
             }
             at += known;
         }
     }
 
-    fn record(&mut self, record: Record<'_>, executed: &Executed) {
+    /// An access as Tarmac draws it: the sixteen bytes around, the highest address first. Readers of Tarmac take a number
+    /// of 64 bits at most.
+    fn diagram(&mut self, access: &Accessed) {
+        let CpuNumber(cpu) = access.cpu;
+        let kind = match access.kind {
+            AccessKind::Read => "LD",
+            AccessKind::Write => "ST",
+        };
+        let mut data = access.data.iter();
+        let mut row = access.address.0 & !(DIAGRAM as u64 - 1);
+        let mut before = (access.address.0 - row) as usize;
+        while data.len() > 0 {
+            let mut bytes = [const { String::new() }; DIAGRAM];
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                *byte = match (at < before, if at < before { None } else { data.next() }) {
+                    (true, _) | (false, None) => "..".to_owned(),
+                    (false, Some(None)) => "##".to_owned(),
+                    (false, Some(Some(byte))) => format!("{byte:02x}"),
+                };
+            }
+            bytes.reverse();
+            let words: Vec<String> = bytes.chunks(4).map(<[String]>::concat).collect();
+            let digits = usize::from(self.digits(Address(row)));
+            let line = format!(
+                "{} cpu{cpu} {kind} {row:0digits$x}  {}\n",
+                access.time,
+                words.join(" ")
+            );
+            self.line.extend_from_slice(line.as_bytes());
+            row = row.wrapping_add(DIAGRAM as u64);
+            before = 0;
+        }
+    }
+
+    fn record(&mut self, record: Record<'_>, number: u64) {
         let out = &mut self.line;
         match self.form {
             TextForm::Qemu4v => {
-                qemu4v::write_record(out, &record, executed.number.0 + 1);
+                qemu4v::write_record(out, &record, number + 1);
             }
             TextForm::Microtesk => {
-                microtesk::write_record(out, &record, executed.number.0);
+                microtesk::write_record(out, &record, number);
             }
             TextForm::Tarmac => tarmac(out, &record),
         }

@@ -1,15 +1,33 @@
 //! Value change dumps: program counter, registers and accesses of each cpu as signals.
+//!
+//! Each instruction is a step of its own, for simulators give many instructions one time; on the trace's own time
+//! axis those of one time follow one another in smaller steps. In a step, registers have the values that the
+//! instruction left. What it did not access is `z`, what the trace has not told is `x`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber, Scale, Time};
-use tracewire_exec_trace::recording::{Executed, Recording, RegisterValue};
+use tracewire_exec_trace::recording::{
+    Effect, Executed, ReadError, Recording, RegisterId, RegisterValue, StartEffect,
+};
+use tracewire_tracefile::Architecture;
+use vcd::{IdCode, SimulationCommand, TimescaleUnit, Value, VarType, Writer};
 
 use super::{ConvertError, each};
 use crate::state::Registers;
+
+/// What a dump's time axis is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum TimeAxis {
+    /// Instructions: the first is at 0, the next at 1.
+    #[default]
+    Instructions,
+    /// The trace's own times.
+    Times,
+}
 
 /// The decimal exponent of a scale's unit, in seconds. Counted units are shown as nanoseconds.
 const fn exponent(scale: Scale) -> i32 {
@@ -21,45 +39,239 @@ const fn exponent(scale: Scale) -> i32 {
     }
 }
 
-/// The signals of a cpu.
-struct Signals {
-    counter: String,
-    opcode: String,
-    text: String,
-    address: String,
-    data: String,
-    writes: String,
-    registers: Vec<String>,
+/// What the signals of a recording have to hold.
+struct Sizes {
+    /// The bits of each register.
+    registers: Vec<u32>,
+    /// The most accesses of one instruction.
+    accesses: usize,
+    /// The bits of the longest access.
+    data: u32,
 }
 
-/// Identifiers of printable characters, as short as can be.
-fn identifier(number: &mut usize) -> String {
-    let mut rest = *number;
-    *number += 1;
-    let mut text = String::new();
-    loop {
-        text.push(char::from(b'!' + (rest % 94) as u8));
-        rest /= 94;
-        if rest == 0 {
-            return text;
-        }
+impl Sizes {
+    fn of(
+        recording: &Recording,
+        machine: Option<&Machine>,
+        range: Range<u64>,
+    ) -> Result<Self, ReadError> {
+        let names = recording.register_names();
+        // Of a register that GDB does not know the trace says how wide it is.
+        let mut registers: Vec<u32> = (names.iter())
+            .map(|name| {
+                let parts = machine.and_then(|machine| machine.locate(name.as_bytes()));
+                let bits = |parts: &[_]| parts.iter().map(part_bits).sum();
+                parts.map_or(1, bits)
+            })
+            .collect();
+        let widen = |registers: &mut Vec<u32>, id: RegisterId, bits: u32| {
+            if let Some(known) = registers.get_mut(id.0 as usize) {
+                *known = bits.max(*known);
+            }
+        };
+        recording.for_each_at_start(&mut |effect| {
+            if let StartEffect::Register(write) = effect {
+                let bits = match write.part {
+                    Some(part) => u32::from(part.high) + 1,
+                    None => u32::from(write.value.digits()) * 4,
+                };
+                widen(&mut registers, write.register, bits);
+            }
+            ControlFlow::Continue(())
+        })?;
+        let start = Self {
+            registers,
+            accesses: 1,
+            data: 8,
+        };
+        let rows = recording.scan(
+            range,
+            |_| (start.registers.clone(), 1, 1),
+            |(registers, accesses, bytes): &mut (Vec<u32>, usize, u32), step| {
+                let mut count = 0;
+                step.effects(|effect| match effect {
+                    Effect::Access(access) => {
+                        count += 1;
+                        *bytes = access.size.max(*bytes);
+                    }
+                    Effect::Register(write) => {
+                        let bits = match write.part {
+                            Some(part) => u32::from(part.high) + 1,
+                            None => write.digits() * 4,
+                        };
+                        widen(registers, write.register, bits);
+                    }
+                });
+                *accesses = count.max(*accesses);
+            },
+        )?;
+        Ok(rows.into_iter().fold(start, |mut all, row| {
+            for (known, bits) in all.registers.iter_mut().zip(row.0) {
+                *known = bits.max(*known);
+            }
+            all.accesses = row.1.max(all.accesses);
+            all.data = row.2.saturating_mul(8).max(all.data);
+            all
+        }))
     }
+}
+
+fn part_bits(part: &tracewire_exec_trace::machine::Part) -> u32 {
+    u32::from(part.bits)
+}
+
+/// The signals of one access.
+struct Channel {
+    address: IdCode,
+    size: IdCode,
+    data: IdCode,
+    write: IdCode,
+}
+
+/// The signals of a cpu.
+struct Signals {
+    instruction: IdCode,
+    counter: IdCode,
+    opcode: IdCode,
+    taken: IdCode,
+    text: IdCode,
+    accesses: Vec<Channel>,
+    registers: Vec<IdCode>,
 }
 
 /// The digits of a value in base 2, `x` for unknown ones.
-fn binary(value: &RegisterValue, bits: u32) -> String {
-    let mut text: String = value
-        .to_string()
-        .chars()
-        .map(|digit| match digit.to_digit(16) {
-            Some(digit) => format!("{digit:04b}"),
-            None => "xxxx".to_owned(),
-        })
-        .collect();
-    if text.len() > bits as usize {
-        text = text.split_off(text.len() - bits as usize);
+fn binary(value: &RegisterValue, bits: u32) -> Vec<Value> {
+    let bits = bits as usize;
+    let mut all = Vec::with_capacity(bits);
+    for digit in value.to_string().chars() {
+        match digit.to_digit(16) {
+            Some(digit) => all.extend((0..4).rev().map(|bit| bit_of(u64::from(digit), bit))),
+            None => all.extend([Value::X; 4]),
+        }
     }
-    text
+    let above = all.len().saturating_sub(bits);
+    let zeros = bits.saturating_sub(all.len());
+    let mut padded = vec![Value::V0; zeros];
+    padded.extend(all.drain(above..));
+    padded
+}
+
+const fn bit_of(value: u64, bit: u32) -> Value {
+    if value >> bit & 1 == 1 {
+        Value::V1
+    } else {
+        Value::V0
+    }
+}
+
+/// A number without zeros before it.
+fn number(value: u128) -> impl Iterator<Item = Value> {
+    let bits = (128 - value.leading_zeros()).max(1);
+    (0..bits)
+        .rev()
+        .map(move |bit| bit_of((value >> bit) as u64, 0))
+}
+
+/// A string has no blanks in a dump.
+fn word(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_graphic() { c } else { '_' })
+        .collect()
+}
+
+/// Names that are one for a dump are told apart by a number.
+fn unique(name: &str, taken: &mut HashSet<String>) -> String {
+    // Brackets and blanks mean something else in a dump.
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
+    let mut candidate = name.clone();
+    let mut next = 2;
+    while !taken.insert(candidate.clone()) {
+        candidate = format!("{name}_{next}");
+        next += 1;
+    }
+    candidate
+}
+
+/// The time axis: where each instruction is on it.
+struct Clock {
+    axis: TimeAxis,
+    decimals: u8,
+    /// Into how many steps a unit of the trace's time is divided: a power of ten.
+    steps: u64,
+    now: Option<u64>,
+}
+
+impl Clock {
+    /// As fine as it must be for the instructions that have one time.
+    fn new(recording: &Recording, axis: TimeAxis, range: Range<u64>) -> Result<Self, ReadError> {
+        let times = [
+            recording.summary().first_time,
+            recording.summary().last_time,
+        ];
+        let decimals = times.iter().flatten().map(|time| time.decimals).max();
+        let mut clock = Self {
+            axis,
+            decimals: decimals.unwrap_or(0),
+            steps: 1,
+            now: None,
+        };
+        if axis == TimeAxis::Times {
+            let (mut most, mut row, mut latest) = (1, 0u64, None);
+            recording.for_each_instruction(range, &mut |step| {
+                let ticks = clock.ticks(step.time());
+                if latest.is_none_or(|latest| ticks > latest) {
+                    (latest, row) = (Some(ticks), 0);
+                }
+                row += 1;
+                most = row.max(most);
+                ControlFlow::Continue(())
+            })?;
+            while clock.steps < most {
+                clock.steps *= 10;
+            }
+        }
+        Ok(clock)
+    }
+
+    fn ticks(&self, time: Time) -> u64 {
+        time.ticks_with(self.decimals).unwrap_or(u64::MAX)
+    }
+
+    /// The timescale's unit.
+    fn unit(&self, recording: &Recording) -> (u32, TimescaleUnit) {
+        let first = recording.summary().first_time;
+        let scale = first.map_or(Scale::None, |time| time.scale);
+        let exponent = match self.axis {
+            TimeAxis::Instructions => -9,
+            TimeAxis::Times => {
+                exponent(scale) - i32::from(self.decimals) - self.steps.ilog10() as i32
+            }
+        };
+        // Nothing is finer than a femtosecond.
+        let exponent = exponent.max(-15);
+        let (unit, below) = match exponent {
+            -3.. => (TimescaleUnit::MS, exponent + 3),
+            -6..=-4 => (TimescaleUnit::US, exponent + 6),
+            -9..=-7 => (TimescaleUnit::NS, exponent + 9),
+            -12..=-10 => (TimescaleUnit::PS, exponent + 12),
+            _ => (TimescaleUnit::FS, exponent + 15),
+        };
+        (10u32.pow(below.unsigned_abs()), unit)
+    }
+
+    /// The place of the next instruction, behind all before.
+    fn next(&mut self, executed: &Executed, first: u64) -> u64 {
+        let at = match self.axis {
+            TimeAxis::Instructions => executed.number.0 - first,
+            TimeAxis::Times => self.ticks(executed.time).saturating_mul(self.steps),
+        };
+        let at = self.now.map_or(at, |now| at.max(now.saturating_add(1)));
+        self.now = Some(at);
+        at
+    }
 }
 
 /// Writes a dump of a range of instructions.
@@ -69,167 +281,152 @@ fn binary(value: &RegisterValue, bits: u32) -> String {
 pub fn write(
     recording: &Recording,
     range: Range<u64>,
+    axis: TimeAxis,
     out: &mut impl io::Write,
 ) -> Result<(), ConvertError> {
     let machine = recording.architecture().map(Machine::of);
-    let pointer = machine.map_or(64, |machine| u32::from(machine.pointer_size()) * 8);
-    let widths: Vec<u32> = recording
-        .register_names()
-        .iter()
-        .map(|name| {
-            let parts = machine.and_then(|machine| machine.locate(name.as_bytes()));
-            let bits = parts.map_or(0, |parts| {
-                parts.iter().map(|part| u32::from(part.bits)).sum()
-            });
-            if bits == 0 { 64 } else { bits }
-        })
-        .collect();
-    let times = [
-        recording.summary().first_time,
-        recording.summary().last_time,
-    ];
-    let decimals = times
-        .iter()
-        .flatten()
-        .map(|time| time.decimals)
-        .max()
-        .unwrap_or(0);
-    let scale = times
-        .iter()
-        .flatten()
-        .next()
-        .map_or(Scale::None, |time| time.scale);
-    header(out, exponent(scale) - i32::from(decimals))?;
-
-    let mut number = 0;
+    let sizes = Sizes::of(recording, machine, range.clone())?;
+    let mut clock = Clock::new(recording, axis, range.clone())?;
+    let mut out = Writer::new(out);
+    out.version("Tracewire")?;
+    let (count, unit) = clock.unit(recording);
+    out.timescale(count, unit)?;
     let mut cpus: HashMap<CpuNumber, Signals> = HashMap::new();
     for cpu in &recording.summary().cpus {
-        writeln!(out, "$scope module cpu{cpu} $end")?;
-        let mut variable = |kind: &str, bits: u32, name: &str| -> io::Result<String> {
-            let id = identifier(&mut number);
-            // Brackets and blanks mean something else in a dump.
-            let name: String = name
-                .chars()
-                .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-                .collect();
-            writeln!(out, "$var {kind} {bits} {id} {name} $end")?;
-            Ok(id)
-        };
-        let signals = Signals {
-            counter: variable("wire", pointer, "pc")?,
-            opcode: variable("wire", 64, "opcode")?,
-            text: variable("string", 1, "disassembly")?,
-            address: variable("wire", pointer, "memory_address")?,
-            data: variable("wire", 64, "memory_data")?,
-            writes: variable("wire", 1, "memory_write")?,
-            registers: recording
-                .register_names()
-                .iter()
-                .zip(&widths)
-                .map(|(name, bits)| variable("wire", *bits, name))
-                .collect::<io::Result<_>>()?,
-        };
-        writeln!(out, "$upscope $end")?;
-        cpus.insert(*cpu, signals);
+        out.add_module(&format!("cpu{cpu}"))?;
+        cpus.insert(*cpu, signals(&mut out, recording, machine, &sizes)?);
+        out.upscope()?;
     }
-    writeln!(out, "$enddefinitions $end\n$dumpvars")?;
+    out.enddefinitions()?;
+
+    let mut registers = Registers::at(recording, None, InstructionNumber(range.start))?;
+    out.begin(SimulationCommand::Dumpvars)?;
     for cpu in &recording.summary().cpus {
         let Some(signals) = cpus.get(cpu) else {
             continue;
         };
-        for id in [
-            &signals.counter,
-            &signals.opcode,
-            &signals.address,
-            &signals.data,
-        ]
-        .into_iter()
-        .chain(&signals.registers)
-        {
-            writeln!(out, "bx {id}")?;
+        for id in [signals.instruction, signals.counter, signals.opcode] {
+            out.change_vector(id, [Value::X])?;
         }
-        writeln!(out, "x{}", signals.writes)?;
+        out.change_scalar(signals.taken, Value::X)?;
+        for channel in &signals.accesses {
+            release(&mut out, channel)?;
+        }
+        for (at, (id, bits)) in signals.registers.iter().zip(&sizes.registers).enumerate() {
+            match registers.value(*cpu, RegisterId(at as u32)) {
+                Some(value) => out.change_vector(*id, binary(value, *bits))?,
+                None => out.change_vector(*id, [Value::X])?,
+            }
+        }
     }
-    writeln!(out, "$end")?;
+    out.end()?;
 
-    let mut registers = Registers::at(recording, None, InstructionNumber(range.start))?;
-    let mut now: Option<u64> = None;
+    // The signals of the accesses of the step before.
+    let mut driven: (CpuNumber, usize) = (CpuNumber(0), 0);
+    let first = range.start;
     each(recording, range, |executed| {
-        let ticks = ticks(executed.time, decimals);
-        // Time never goes back in a dump.
-        if now.is_none_or(|now| ticks > now) {
-            writeln!(out, "#{ticks}")?;
-            now = Some(ticks);
-        }
+        out.timestamp(clock.next(executed, first))?;
         registers.apply(executed);
-        if let Some(signals) = cpus.get(&executed.cpu) {
-            step(out, executed, signals, &registers, recording, &widths)?;
+        let Some(signals) = cpus.get(&executed.cpu) else {
+            return Ok(());
+        };
+        let count = executed.accesses.len();
+        if let Some(before) = cpus.get(&driven.0) {
+            let kept = if driven.0 == executed.cpu { count } else { 0 };
+            for channel in before.accesses.iter().take(driven.1).skip(kept) {
+                release(&mut out, channel)?;
+            }
+        }
+        driven = (executed.cpu, count);
+        step(&mut out, executed, signals, &sizes)?;
+        for write in &executed.register_writes {
+            let at = write.register.0 as usize;
+            let of = cpus
+                .get(&write.cpu)
+                .and_then(|signals| signals.registers.get(at));
+            if let (Some(id), Some(bits)) = (of, sizes.registers.get(at))
+                && let Some(value) = registers.value(write.cpu, write.register)
+            {
+                out.change_vector(*id, binary(value, *bits))?;
+            }
         }
         Ok(())
     })
 }
 
-fn header(out: &mut impl io::Write, exponent: i32) -> io::Result<()> {
-    let exponent = exponent.max(-15);
-    let (unit, below) = match exponent {
-        -3.. => ("ms", exponent + 3),
-        -6..=-4 => ("us", exponent + 6),
-        -9..=-7 => ("ns", exponent + 9),
-        -12..=-10 => ("ps", exponent + 12),
-        _ => ("fs", exponent + 15),
-    };
-    let count = 10u32.pow(below.unsigned_abs());
-    writeln!(
-        out,
-        "$version Tracewire $end\n$timescale {count} {unit} $end"
-    )
+/// Writes what signals a cpu has.
+fn signals(
+    out: &mut Writer<impl io::Write>,
+    recording: &Recording,
+    machine: Option<&Machine>,
+    sizes: &Sizes,
+) -> io::Result<Signals> {
+    let pointer = machine.map_or(64, |machine| u32::from(machine.pointer_size()) * 8);
+    let is_x86 = machine.is_some_and(|machine| {
+        matches!(
+            machine.architecture(),
+            Architecture::X86_64 | Architecture::I386
+        )
+    });
+    let mut taken = HashSet::new();
+    let mut add =
+        |out: &mut Writer<_>, bits: u32, name: &str| out.add_wire(bits, &unique(name, &mut taken));
+    Ok(Signals {
+        counter: add(out, pointer, "pc")?,
+        instruction: add(out, 64, "instruction")?,
+        opcode: add(out, if is_x86 { 128 } else { 64 }, "opcode")?,
+        taken: add(out, 1, "taken")?,
+        text: out.add_var(VarType::String, 1, "disassembly", None)?,
+        accesses: (1..=sizes.accesses)
+            .map(|number| {
+                let number = match number {
+                    1 => String::new(),
+                    number => number.to_string(),
+                };
+                let mut add =
+                    |bits: u32, name: &str| add(out, bits, &format!("memory{number}_{name}"));
+                Ok(Channel {
+                    address: add(pointer, "address")?,
+                    size: add(32, "size")?,
+                    data: add(sizes.data, "data")?,
+                    write: add(1, "write")?,
+                })
+            })
+            .collect::<io::Result<_>>()?,
+        registers: (recording.register_names().iter())
+            .zip(&sizes.registers)
+            .map(|(name, bits)| add(out, *bits, name))
+            .collect::<io::Result<_>>()?,
+    })
 }
 
-fn ticks(time: Time, decimals: u8) -> u64 {
-    let more = u32::from(decimals.saturating_sub(time.decimals));
-    time.ticks.saturating_mul(10u64.saturating_pow(more))
+/// Lets go of the signals of an access.
+fn release(out: &mut Writer<impl io::Write>, channel: &Channel) -> io::Result<()> {
+    for id in [channel.address, channel.size, channel.data] {
+        out.change_vector(id, [Value::Z])?;
+    }
+    out.change_scalar(channel.write, Value::Z)
 }
 
 fn step(
-    out: &mut impl io::Write,
+    out: &mut Writer<impl io::Write>,
     executed: &Executed,
     signals: &Signals,
-    registers: &Registers<'_>,
-    recording: &Recording,
-    widths: &[u32],
+    sizes: &Sizes,
 ) -> io::Result<()> {
-    writeln!(out, "b{:b} {}", executed.address.0, signals.counter)?;
-    if let Some(opcode) = executed.code.opcode {
-        writeln!(out, "b{:b} {}", opcode.value as u64, signals.opcode)?;
+    out.change_vector(signals.instruction, number(executed.number.0.into()))?;
+    out.change_vector(signals.counter, number(executed.address.0.into()))?;
+    match executed.code.opcode {
+        Some(opcode) => out.change_vector(signals.opcode, number(opcode.value))?,
+        None => out.change_vector(signals.opcode, [Value::X])?,
     }
-    let text: String = executed
-        .code
-        .disassembly
-        .chars()
-        .map(|c| if c.is_ascii_graphic() { c } else { '_' })
-        .collect();
-    writeln!(out, "s{text} {}", signals.text)?;
-    for access in &executed.accesses {
-        writeln!(out, "b{:b} {}", access.address.0, signals.address)?;
-        writeln!(out, "b{} {}", binary(&access.number, 64), signals.data)?;
-        let writes = u8::from(access.kind == AccessKind::Write);
-        writeln!(out, "{writes}{}", signals.writes)?;
-    }
-    for write in &executed.register_writes {
-        let at = write.register.0 as usize;
-        let (Some(name), Some(id), Some(bits)) = (
-            recording.register_names().get(at),
-            signals.registers.get(at),
-            widths.get(at),
-        ) else {
-            continue;
-        };
-        if let Some((_, value)) = registers
-            .by_name(write.cpu)
-            .find(|(known, _)| **known == **name)
-        {
-            writeln!(out, "b{} {id}", binary(value, *bits))?;
-        }
+    out.change_scalar(signals.taken, executed.taken)?;
+    out.change_string(signals.text, &word(&executed.code.disassembly))?;
+    for (access, channel) in executed.accesses.iter().zip(&signals.accesses) {
+        out.change_vector(channel.address, number(access.address.0.into()))?;
+        out.change_vector(channel.size, number(access.size.into()))?;
+        out.change_vector(channel.data, binary(&access.number, sizes.data))?;
+        out.change_scalar(channel.write, access.kind == AccessKind::Write)?;
     }
     Ok(())
 }

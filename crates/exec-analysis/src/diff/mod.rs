@@ -6,7 +6,7 @@
 //! location: each register and each byte of memory must get the same values in the same order, but different
 //! locations may be written in another order, and by another instruction of the window. A value that a location has
 //! already need not be written by both; digits that one trace does not know fit anything. Times, numbers and texts of
-//! instructions are not compared.
+//! instructions are not compared, nor whether a producer reports an instruction as skipped (`IS`) that does nothing.
 
 mod stream;
 mod values;
@@ -372,7 +372,7 @@ impl Comparison<'_> {
     /// Whether the next instructions are the same ones in another order.
     fn is_reordered(&self, left: usize, right: usize) -> bool {
         let sorted = |items: &VecDeque<Item>, count: usize| {
-            let mut keys: Vec<_> = items.iter().take(count).map(Item::key).collect();
+            let mut keys: Vec<_> = items.iter().take(count).map(|item| item.address).collect();
             keys.sort_unstable();
             keys
         };

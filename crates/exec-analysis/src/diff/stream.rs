@@ -84,18 +84,15 @@ pub(super) struct Read {
 pub(super) struct Item {
     pub(super) number: InstructionNumber,
     pub(super) address: Address,
-    taken: bool,
     pub(super) writes: Vec<(Key, Written)>,
     reads: Vec<Read>,
 }
 
 impl Item {
-    pub(super) const fn key(&self) -> (u64, bool) {
-        (self.address.0, self.taken)
-    }
-
+    /// Whether both traces are at the same instruction. Whether it was skipped does not matter: producers differ in
+    /// what they call a branch that is not taken, and what is done or not done shows in the values and the way.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.address == other.address
     }
 
     /// Reads at the same address that gave something else.
@@ -159,7 +156,6 @@ impl<'a> Stream<'a> {
                     let mut item = Item {
                         number: step.number(),
                         address: step.address(),
-                        taken: step.is_taken(),
                         writes: Vec::new(),
                         reads: Vec::new(),
                     };

@@ -4,10 +4,12 @@ use std::ops::{ControlFlow, Range};
 
 use tracewire_tracefile::Address;
 
-use super::scan::{Code, Effect, Step, code};
+use super::scan::{AccessEffect, Code, Effect, RegisterEffect, Step, code};
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
+use crate::compact::block::Column;
 use crate::compact::bytes::Damaged;
+use crate::index::Table;
 use crate::record::{AccessAttribute, AccessKind, BitRange, CpuNumber, InstructionNumber, Time};
 
 /// An executed instruction: its record, and what it did.
@@ -53,6 +55,8 @@ pub struct Written {
 /// Memory that was accessed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accessed {
+    /// The cpu that made it.
+    pub cpu: CpuNumber,
     /// Read or written.
     pub kind: AccessKind,
     /// The attribute, where the trace has one.
@@ -67,6 +71,15 @@ pub struct Accessed {
     pub data: Vec<Option<u8>>,
     /// The number as the trace writes it, `?` for unknown digits.
     pub number: RegisterValue,
+}
+
+/// What a line before the first instruction reports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StartEffect {
+    /// A register holds a value.
+    Register(Written),
+    /// Memory was accessed, and holds the data.
+    Access(Accessed),
 }
 
 impl Recording {
@@ -146,23 +159,65 @@ impl Recording {
         };
         let texts = step.texts_of_times()?;
         step.effects(|effect| match effect {
-            Effect::Register(write) => executed.register_writes.push(Written {
-                cpu: write.cpu,
-                register: write.register,
-                part: write.part,
-                time: write.time(texts),
-                value: write.value(),
-            }),
-            Effect::Access(access) => executed.accesses.push(Accessed {
-                kind: access.kind,
-                attribute: access.attribute,
-                address: access.address,
-                size: access.size,
-                time: access.time(texts),
-                data: access.bytes(),
-                number: access.form().value.register_value(|row| access.row(row)),
-            }),
+            Effect::Register(write) => executed.register_writes.push(written(&write, texts)),
+            Effect::Access(access) => executed.accesses.push(accessed(&access, texts)),
         });
         Ok(executed)
+    }
+
+    /// Visits what the trace reports before its first instruction, in order, until the visitor breaks: the state at the
+    /// start.
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged and cannot be made anew.
+    pub fn for_each_at_start(
+        &self,
+        visit: &mut dyn FnMut(StartEffect) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let blocks = self.ask(|store| Ok(store.rows(Table::Blocks)))?;
+        for number in 0..blocks {
+            let block = self.open_block(number, false)?;
+            if block.at.row.first > 0 {
+                break;
+            }
+            let texts = block.texts_of_times(self)?;
+            let mut flow = ControlFlow::Continue(());
+            block.effects(0, self.order, |effect| {
+                if flow.is_continue() {
+                    flow = visit(match effect {
+                        Effect::Register(write) => StartEffect::Register(written(&write, texts)),
+                        Effect::Access(access) => StartEffect::Access(accessed(&access, texts)),
+                    });
+                }
+            });
+            if flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn written(write: &RegisterEffect<'_>, texts: Option<&Column>) -> Written {
+    Written {
+        cpu: write.cpu,
+        register: write.register,
+        part: write.part,
+        time: write.time(texts),
+        value: write.value(),
+    }
+}
+
+fn accessed(access: &AccessEffect<'_>, texts: Option<&Column>) -> Accessed {
+    Accessed {
+        cpu: access.cpu,
+        kind: access.kind,
+        attribute: access.attribute,
+        address: access.address,
+        size: access.size,
+        time: access.time(texts),
+        data: access.bytes(),
+        number: access.form().value.register_value(|row| access.row(row)),
     }
 }

@@ -79,7 +79,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tracewire_tracefile::{Architecture, ByteOrder};
 
 pub use crate::compact::RegisterValue;
-pub use executed::{Accessed, Executed, Written};
+pub use executed::{Accessed, Executed, StartEffect, Written};
 pub use find::{Search, What};
 pub use memory::{Contradiction, Contradictions, Image};
 pub use open::{OpenError, OpenOptions, Progress};

@@ -10,7 +10,7 @@ use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
 use crate::compact::bytes::Damaged;
-use crate::compact::effect::{self, EffectKind, OtherTime, ValueForm};
+use crate::compact::effect::{self, Digits, EffectKind, OtherTime, ValueForm};
 use crate::compact::form::{Class, FormInstruction};
 use crate::compact::part::{memory_bytes, memory_word};
 use crate::index::{BlockAt, Store, Table};
@@ -81,6 +81,8 @@ pub struct AccessEffect<'a> {
     place: GroupPlace,
     form: &'a effect::Effect,
     order: ByteOrder,
+    /// The cpu that made it.
+    pub cpu: CpuNumber,
     /// Read or written.
     pub kind: AccessKind,
     /// The attribute, where the trace has one.
@@ -119,6 +121,23 @@ fn line_time(at: &BlockAt, place: GroupPlace, other: Option<(&OtherTime, &Column
     match other {
         None => at.block.time(place),
         Some((other, column)) => at.block.other_time(column, place, other),
+    }
+}
+
+impl RegisterEffect<'_> {
+    /// With how many hex digits the value was written.
+    #[must_use]
+    pub fn digits(&self) -> u32 {
+        match self.form {
+            ValueForm::One { digits, .. } => u32::from(*digits),
+            ValueForm::Pieces(pieces) => pieces
+                .iter()
+                .map(|piece| match piece {
+                    Digits::Variable { digits, .. } => u32::from(*digits),
+                    Digits::Unknown(digits) => u32::from(*digits),
+                })
+                .sum(),
+        }
     }
 }
 
@@ -197,6 +216,22 @@ impl OpenBlock {
         self.at.block.known_column(Class::Register).unwrap_or(&NONE)
     }
 
+    /// The numbers of the text, if any line of the block has a time that is not its group's.
+    pub(super) fn texts_of_times(
+        &self,
+        recording: &Recording,
+    ) -> Result<Option<&Column>, ReadError> {
+        let (at, store) = (&self.at, &self.store);
+        if !at.block.has_other_times {
+            return Ok(None);
+        }
+        if store.column(at, Class::Text).is_err() {
+            // It stays with the block once it was read.
+            recording.ask(|store| store.column(at, Class::Text).map(drop))?;
+        }
+        Ok(at.block.known_column(Class::Text))
+    }
+
     /// Everything that is seen from a slot on.
     pub(super) fn effects<'a>(
         &'a self,
@@ -233,6 +268,7 @@ impl OpenBlock {
                     place,
                     form: effect,
                     order,
+                    cpu: CpuNumber(effect.cpu),
                     kind,
                     attribute,
                     address: Address(at.block.number(memory, place, address)),
@@ -310,16 +346,7 @@ impl<'a> Step<'a> {
 
     /// The numbers of the text, if any line of the block has a time that is not its group's.
     pub(super) fn texts_of_times(&self) -> Result<Option<&'a Column>, ReadError> {
-        let (at, store) = (&self.block.at, &self.block.store);
-        if !at.block.has_other_times {
-            return Ok(None);
-        }
-        if store.column(at, Class::Text).is_err() {
-            // It stays with the block once it was read.
-            self.recording
-                .ask(|store| store.column(at, Class::Text).map(drop))?;
-        }
-        Ok(at.block.known_column(Class::Text))
+        self.block.texts_of_times(self.recording)
     }
 
     /// What it did, in order.
