@@ -171,7 +171,7 @@ fn check_status(file: &TraceFile, fields: &StatusFields, report: &mut dyn FnMut(
         }
     }
     if let (Some(free), Some(size)) = (fields.buffer_free, fields.buffer_size) {
-        let frames: u64 = file.frames().map(|frame| frame.bytes().len() as u64).sum();
+        let frames: u64 = file.frames().map(|frame| frame.kept_size() as u64).sum();
         match size.checked_sub(free) {
             None => report(Fault::BufferFree { free, size }),
             Some(used) if used < frames && !fields.running => {

@@ -10,6 +10,7 @@ use tracewire_tracefile::{
 
 use crate::collect::Collector;
 use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};
+use crate::kept::KeptRegisters;
 use crate::mechanism::{Mechanism, Served};
 use crate::pads::{Losses, Pads};
 use crate::pieces::{Missing, Pieces};
@@ -118,6 +119,8 @@ pub struct Experiment<S> {
     /// Which bytes of the register blocks are known, from the frame of this number on, counted from the run's start; none
     /// means all.
     pub(crate) known_registers: Vec<(u64, Option<Vec<bool>>)>,
+    /// The registers of frames that keep what was asked for; none where they have whole register blocks.
+    pub(crate) kept: Option<KeptRegisters>,
     /// Whether the frame that is being made has a register block.
     pub(crate) has_registers: bool,
     pub(crate) running: bool,
@@ -157,6 +160,7 @@ impl<S: FrameStore> Experiment<S> {
             stepping: Stepping::default(),
             created: 0,
             known_registers: Vec::new(),
+            kept: None,
             has_registers: false,
             running: false,
             installed: BTreeSet::new(),
@@ -185,8 +189,10 @@ impl<S: FrameStore> Experiment<S> {
         if !(1..=i32::from(i16::MAX)).contains(&definition.number.0) {
             return Err(DefineError::Number(definition.number));
         }
+        let mut plan = Plan::new(&definition)?;
+        self.number_register_set(&mut plan);
         let tracepoint = Tracepoint {
-            plan: Plan::new(&definition)?,
+            plan,
             definition,
             usage: TracepointUsage::default(),
             missing: Missing::default(),
@@ -364,6 +370,7 @@ impl<S: FrameStore> Experiment<S> {
         self.stepping.clear();
         self.created = 0;
         self.known_registers.clear();
+        self.number_register_sets();
         for tracepoint in &mut self.tracepoints {
             tracepoint.usage = TracepointUsage::default();
             tracepoint.missing = Missing::default();
@@ -466,20 +473,16 @@ impl<S: FrameStore> Experiment<S> {
         &mut self.store
     }
 
+    /// The buffer, to look at.
+    #[must_use]
+    pub const fn buffer(&self) -> &S {
+        &self.store
+    }
+
     /// The buffer, without the experiment.
     #[must_use]
     pub fn into_store(self) -> S {
         self.store
-    }
-
-    /// Says how large the target's register block is from now on: the program has become one for another machine. Frames
-    /// that were made before are discarded. Nothing changes during a run.
-    pub fn set_register_block_size(&mut self, size: u32) {
-        if !self.running && self.options.format.register_block_size != size {
-            self.options.format.register_block_size = size;
-            // A store that cannot be emptied is emptied at the next start.
-            let _ = self.store.clear();
-        }
     }
 
     /// Changes the buffer in a run. What is in the program is taken out before and put back after that: the rings of

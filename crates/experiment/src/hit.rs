@@ -232,10 +232,18 @@ impl<S: FrameStore> Experiment<S> {
             .and_then(|at| self.places.get(&at))
             .is_some_and(|indices| indices.iter().any(is_same));
         let mut frame = FrameEncoder::begin(&mut self.frame, self.options.format, number)?;
-        self.has_registers = actions.registers || self.options.registers == Registers::Always;
+        self.has_registers =
+            actions.registers.is_some() || self.options.registers == Registers::Always;
         if self.has_registers {
             let block = thread.register_block().map_err(|_| Incomplete::Gone)?;
-            frame.registers(block)?;
+            let sets = self.kept.as_ref().map(|kept| &kept.sets);
+            let set = actions
+                .set
+                .and_then(|number| Some((number, sets?.get(number)?)));
+            match set {
+                Some((number, set)) => frame.register_set(number, set, block)?,
+                None => frame.registers(block)?,
+            }
             frame.unknown_registers(thread.unknown_registers());
         }
         if led_back {

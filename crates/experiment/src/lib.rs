@@ -49,6 +49,7 @@ mod fetched;
 mod hit;
 mod in_file;
 mod install;
+mod kept;
 mod marker;
 mod mechanism;
 mod pads;

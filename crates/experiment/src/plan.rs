@@ -1,7 +1,7 @@
 //! What a tracepoint does at a hit, worked out when it is defined.
 
 use tracewire_agent_expr::{Verified, verify};
-use tracewire_tracefile::{Action, RegisterNumber, TracepointDefinition};
+use tracewire_tracefile::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
 
 use crate::error::{DefineError, Part};
 use crate::pieces::FRAME_LIMIT;
@@ -17,8 +17,10 @@ pub(crate) struct Plan {
 /// A list of actions.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
-    /// Whether an action collects registers.
-    pub(crate) registers: bool,
+    /// The registers that actions collect; none where no action does.
+    pub(crate) registers: Option<RegisterMask>,
+    /// The number of the set of registers that their frames keep; none where they keep whole blocks, or none.
+    pub(crate) set: Option<u32>,
     /// All others, in order.
     pub(crate) steps: Vec<Step>,
     /// The expressions among them, in order.
@@ -99,7 +101,10 @@ impl Actions {
         let mut actions = Self::default();
         for (place, action) in (1..).zip(list) {
             match action {
-                Action::Registers(_) => actions.registers = true,
+                Action::Registers(mask) => {
+                    let registers = actions.registers.get_or_insert_default();
+                    mask.iter().for_each(|register| registers.insert(register));
+                }
                 &Action::Memory { length, .. } if length > FRAME_LIMIT => {
                     let part = part(place);
                     return Err(DefineError::TooLong { part, length });

@@ -94,7 +94,7 @@
 //!     goes_on: false,
 //!     features: Features::of_this_machine(),
 //! };
-//! let tracepoint = PadTracepoint { index: 0, definition: &definition };
+//! let tracepoint = PadTracepoint { index: 0, definition: &definition, kept: None };
 //! let pad = compile(definition.address, &[tracepoint], &options)?;
 //! assert!(pad.stack < 512 && !pad.faults.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -113,10 +113,10 @@ mod ring_model;
 mod shared;
 
 pub use clock::counter;
-pub use compile::compile;
+pub use compile::{compile, is_x87};
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
 pub use pad::{
-    CannotCompile, Fault, FaultKind, Features, Pad, PadOptions, PadTracepoint, PadVariable,
+    CannotCompile, Fault, FaultKind, Features, KeptSet, Pad, PadOptions, PadTracepoint, PadVariable,
 };
 pub use ring::{Drained, PadFrame, RingReader};
 pub use shared::{Losses, Orphaned, PadCounts, PadError, PadStop, Shared};

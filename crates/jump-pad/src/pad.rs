@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tracewire_agent_expr::{EvaluationErrorKind, VerifyError};
 use tracewire_tracefile::{
-    Address, RegisterNumber, TracepointDefinition, VariableNumber, X86Registers,
+    Address, RegisterMask, RegisterNumber, TracepointDefinition, VariableNumber, X86Registers,
 };
 
 use crate::layout::SharedLayout;
@@ -16,6 +16,17 @@ pub struct PadTracepoint<'t> {
     pub index: u32,
     /// What it does. Whether it is enabled is asked of the shared memory at every hit.
     pub definition: &'t TracepointDefinition,
+    /// The registers that its frames keep, where that is not a whole register block.
+    pub kept: Option<KeptSet<'t>>,
+}
+
+/// The registers that frames keep ([`tracewire_tracefile::RegisterSets`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptSet<'t> {
+    /// The number of their set.
+    pub number: u32,
+    /// Which these are. Those of the x87 unit are all there, or none ([`crate::is_x87`]).
+    pub registers: &'t RegisterMask,
 }
 
 /// Where a trace state variable is kept.

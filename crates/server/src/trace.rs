@@ -2,6 +2,7 @@
 
 pub(crate) mod buffer;
 mod frame;
+mod kept;
 mod requests;
 mod save;
 
@@ -24,6 +25,7 @@ use tracewire_tracefile::{
 };
 
 use buffer::{Buffer, DEFAULT_SIZE};
+use kept::{FramePlaces, KeptFrames};
 pub use save::SaveFolder;
 
 /// The most tracepoints that a client may define, locations counted one by one.
@@ -78,8 +80,9 @@ pub(crate) struct Trace {
     pub(crate) read_only: Vec<std::ops::Range<u64>>,
     /// The frame that is selected.
     pub(crate) selected: Option<FrameNumber>,
-    /// The frames as a file, as long as there are no others: made when one is looked for.
-    frames: Option<(u64, TraceFile)>,
+    /// What says the meaning of the frames, as long as no more of them come: made when one is looked for.
+    meaning: Option<(u64, TraceFile)>,
+    places: FramePlaces,
     pub(crate) pieces: std::vec::IntoIter<Piece>,
     pub(crate) variables: std::vec::IntoIter<VariableDefinition>,
     save: Option<SaveFolder>,
@@ -101,6 +104,7 @@ impl Trace {
             .unwrap_or_else(|_| unreachable!("nothing is asked for"));
         let mut experiment = Experiment::new(options, buffer);
         experiment.let_fast_trap();
+        experiment.keep_asked_registers(machine.layout.clone());
         Self {
             experiment,
             definitions: Vec::new(),
@@ -113,7 +117,8 @@ impl Trace {
             client_variables: BTreeSet::new(),
             read_only: Vec::new(),
             selected: None,
-            frames: None,
+            meaning: None,
+            places: FramePlaces::default(),
             pieces: Vec::new().into_iter(),
             variables: Vec::new().into_iter(),
             save,
@@ -132,10 +137,9 @@ impl Trace {
         if self.experiment.is_running() || self.machine.xml == machine.xml {
             return;
         }
-        self.experiment
-            .set_register_block_size(machine.layout.size());
+        self.experiment.keep_asked_registers(machine.layout.clone());
         self.machine = machine;
-        self.frames = None;
+        self.forget_frames();
         self.selected = None;
     }
 
@@ -285,9 +289,21 @@ impl Trace {
         if let Err(error) = self.experiment.define(definition) {
             return Reply::Error(Failure::text(&error.to_string()));
         }
+        self.tell_register_sets();
         match target.map(|target| self.install(target)) {
             Some(Err(reply)) => reply,
             Some(Ok(())) | None => Reply::Ok,
+        }
+    }
+
+    /// Tells the buffer which registers the frames to come may keep.
+    fn tell_register_sets(&mut self) {
+        if !self.experiment.buffer().is_copied() {
+            return;
+        }
+        let sets = self.experiment.register_sets().cloned();
+        if let Some(sets) = sets {
+            self.experiment.store().set_register_sets(&sets);
         }
     }
 
@@ -365,9 +381,10 @@ impl Trace {
             }
             Err(error) => return Reply::Error(Failure::text(&error.to_string())),
         }
-        self.frames = None;
+        self.forget_frames();
         match self.experiment.start_awaiting(target, now()) {
             Ok(()) => {
+                self.tell_register_sets();
                 if let Ok(description) = Description::build(&self.parts()) {
                     target.leave_note(description.as_bytes());
                 }
@@ -491,14 +508,22 @@ impl Trace {
             .collect()
     }
 
-    /// The frames there are now.
-    pub(crate) fn frames(&mut self) -> Option<&TraceFile> {
-        let created = self.experiment.status().frames_created.unwrap_or(0);
-        if self
-            .frames
-            .as_ref()
-            .is_none_or(|(known, _)| *known != created)
-        {
+    /// The buffer has other frames from now on.
+    fn forget_frames(&mut self) {
+        self.meaning = None;
+        self.places = FramePlaces::default();
+    }
+
+    /// The frames in the buffer, with register blocks of this size once they are expanded.
+    fn kept_frames(&self, block_size: usize) -> KeptFrames<'_> {
+        KeptFrames::new(&self.experiment, self.machine.byte_order, block_size)
+    }
+
+    /// The frames there are now, where they stand, and what says their meaning: a file of the run without frames.
+    fn frames(&mut self) -> Option<(KeptFrames<'_>, &mut FramePlaces, &TraceFile)> {
+        let appended = self.experiment.buffer().appended();
+        let is_new = |(known, _): &(u64, _)| *known != appended;
+        if self.meaning.as_ref().is_none_or(is_new) {
             let parts = self.parts();
             let description = Description::build(&parts)
                 .or_else(|_| {
@@ -511,11 +536,15 @@ impl Trace {
                     })
                 })
                 .ok()?;
-            let (first, second) = self.experiment.store().bytes();
-            let file = TraceFile::in_memory(&description, &[first, second]).ok()?;
-            self.frames = Some((created, file));
+            let order = self.machine.byte_order;
+            let file = TraceFile::of_frames_elsewhere(&description, order).ok()?;
+            self.meaning = Some((appended, file));
         }
-        self.frames.as_ref().map(|(_, file)| file)
+        let (_, file) = self.meaning.as_ref()?;
+        let size = self.machine.layout.size() as usize;
+        let frames = KeptFrames::new(&self.experiment, self.machine.byte_order, size);
+        self.places.follow(frames);
+        Some((frames, &mut self.places, file))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::architecture::ByteOrder;
 use crate::number::{Address, TracepointNumber, VariableNumber};
+use crate::register_set::{RegisterSet, SET_LETTER};
 
 /// The largest tracepoint number that the format's signed 16-bit field can say.
 pub const MAX_TRACEPOINT_NUMBER: i32 = i16::MAX as i32;
@@ -94,6 +95,32 @@ impl<'a> FrameEncoder<'a> {
         }
         self.buffer.push(b'R');
         self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Adds the registers of a set, of a whole register block, as a frame in a buffer keeps them
+    /// ([`crate::RegisterSets`]). Nothing may stand before them.
+    ///
+    /// # Errors
+    /// When the block is not of the size of the target's blocks.
+    pub fn register_set(
+        &mut self,
+        number: u32,
+        set: &RegisterSet,
+        block: &[u8],
+    ) -> Result<(), EncodeError> {
+        if usize::try_from(self.format.register_block_size) != Ok(block.len()) {
+            return Err(EncodeError::RegisterBlock {
+                expected: self.format.register_block_size,
+                actual: block.len(),
+            });
+        }
+        self.buffer.push(SET_LETTER);
+        self.buffer
+            .extend_from_slice(&self.format.byte_order.u32_bytes(number));
+        for bytes in set.gather(block) {
+            self.buffer.extend_from_slice(bytes);
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::memory::CollectedMemory;
 use crate::number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
+use crate::register_set::{SET_HEADER, VARIABLE_BLOCK};
 use crate::registers::{Register, RegisterLayout};
 use crate::unknown::UnknownRegisters;
 
@@ -121,6 +122,7 @@ pub struct Frame<'a> {
     number: FrameNumber,
     tracepoint: TracepointNumber,
     offset: u64,
+    bytes: &'a [u8],
     data: &'a [u8],
 }
 
@@ -130,14 +132,15 @@ impl<'a> Frame<'a> {
         number: FrameNumber,
         tracepoint: TracepointNumber,
         offset: u64,
-        data: &'a [u8],
+        bytes: &'a [u8],
     ) -> Self {
         Self {
             file,
             number,
             tracepoint,
             offset,
-            data,
+            bytes,
+            data: bytes.split_at(FRAME_HEADER).1,
         }
     }
 
@@ -173,12 +176,25 @@ impl<'a> Frame<'a> {
 
     /// The frame as it stands in the file: its tracepoint number, its size and its blocks.
     #[must_use]
-    pub fn bytes(&self) -> &'a [u8] {
-        let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        let bytes = self.file.as_bytes().get(start..);
-        bytes
-            .and_then(|bytes| bytes.get(..FRAME_HEADER + self.data.len()))
-            .unwrap_or_default()
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// How many bytes it takes in a buffer, which need not keep the registers that it does not know
+    /// ([`crate::RegisterSets`]).
+    #[must_use]
+    pub fn kept_size(&self) -> usize {
+        let tells = |block: &Block<'_>| matches!(block, Block::Variable { number, .. } if number.tells_unknown_registers());
+        let masks = self.blocks().filter(tells).count();
+        let known = self.registers().filter_map(|(_, bytes)| bytes);
+        match self.register_block() {
+            Some(block) if masks > 0 => {
+                let known: usize = known.map(<[u8]>::len).sum();
+                let others = 1 + block.len() + masks * VARIABLE_BLOCK;
+                (self.bytes.len() + SET_HEADER + known).saturating_sub(others)
+            }
+            _ => self.bytes.len(),
+        }
     }
 
     /// The byte order of registers and memory.

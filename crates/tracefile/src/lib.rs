@@ -106,6 +106,7 @@ mod memory;
 mod module;
 mod number;
 mod piece;
+mod register_set;
 pub mod registers;
 pub mod repair;
 mod seal;
@@ -140,6 +141,7 @@ pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
 pub use piece::{Piece, PieceContent, SourceKind};
+pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};
 pub use registers::{
     BitField, FloatFormat, LayoutError, Register, RegisterLayout, RegisterType, StandardRegisters,
     X86Registers,

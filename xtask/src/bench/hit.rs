@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::median;
 use crate::{setup, workspace};
@@ -61,6 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut jump = Turns::new("tracewire, jump");
     let mut into_file = Turns::new("tracewire, jump, all in a file");
     let mut two = Turns::new("tracewire, jump, two threads");
+    let mut served = Turns::new("tracewire gdbserver, all in a buffer");
     let mut trap = Turns::new("tracewire, trap");
     let mut fast = Turns::new("gdbserver, fast");
     let mut slow = Turns::new("gdbserver, trap");
@@ -68,6 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut uprobe_at_nop = Turns::new("uprobe at a five-byte nop");
     let (mut untraced, mut floor, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fast_refused, mut uprobe_refused) = (None, None);
+    let mut bytes_a_frame = 0;
     // A pad is so much faster that it needs more of them to be measured; but a file of all has a size.
     let many = arguments.hits * 50;
     let filed = arguments.hits * 10;
@@ -103,6 +105,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &[&many.to_string(), "1"],
             Some("0"),
         )?);
+        for (condition, costs) in [
+            (None, &mut served.hit),
+            (false_condition, &mut served.false_condition),
+        ] {
+            let run = with_our_server(&tracewire, &program, filed, condition)?;
+            // It calls the function a hundred times more to be warm.
+            let expected = if condition.is_none() { filed + 100 } else { 0 };
+            if run.frames != expected {
+                bail!("{} frames of {expected} are in the buffer", run.frames);
+            }
+            bytes_a_frame = bytes_a_frame.max(run.bytes.checked_div(run.frames).unwrap_or(0));
+            costs.push(run.cost);
+        }
         let hits = arguments.hits / 10;
         slow.hit.push(with_gdbserver(&program, hits, None, false)?);
         slow.false_condition
@@ -149,6 +164,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (&jump, many),
         (&two, 2 * many),
         (&into_file, filed),
+        (&served, filed),
         (&trap, arguments.hits),
         (&fast, arguments.hits),
         (&slow, arguments.hits / 10),
@@ -169,6 +185,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             );
         }
     }
+    println!("tracewire gdbserver: {bytes_a_frame} bytes a frame");
     if let Some(error) = fast_refused {
         println!("gdbserver, fast: not measured: {error:#}");
     }
@@ -183,6 +200,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &jump.false_condition,
         ),
         ("a hit: gdbserver's trap / jump", &slow.hit, &jump.hit),
+        (
+            "a hit: tracewire gdbserver / the floor",
+            &served.hit,
+            &floor,
+        ),
+        (
+            "a hit: tracewire gdbserver / an untraced call",
+            &served.hit,
+            &untraced,
+        ),
         ("a hit: uprobe / jump", &uprobe.hit, &jump.hit),
         (
             "a hit: uprobe at a five-byte nop / jump",
@@ -252,6 +279,60 @@ fn with_tracewire(
     )
 }
 
+/// A run of ours that GDB has made.
+struct ServedRun {
+    /// In nanoseconds a call.
+    cost: f64,
+    frames: u64,
+    /// What the frames take of the buffer.
+    bytes: u64,
+}
+
+/// What GDB's `tstatus` says before and behind a number.
+fn number_between(text: &str, before: &str, after: &str) -> Result<u64> {
+    let number = text
+        .split_once(before)
+        .and_then(|(_, rest)| rest.split_once(after));
+    let (number, _) = number.with_context(|| format!("GDB said no `{before}`, but:\n{text}"))?;
+    number.trim().parse().context("no number")
+}
+
+/// Stock GDB's fast tracepoint, into a buffer of 400 MB.
+fn with_our_server(
+    tracewire: &Path,
+    program: &Path,
+    hits: u64,
+    condition: Option<&str>,
+) -> Result<ServedRun> {
+    const BUFFER: u64 = 400_000_000;
+    let script = program.with_extension("gdb");
+    let condition = condition.map_or_else(String::new, |condition| format!(" if {condition}"));
+    fs::write(
+        &script,
+        format!(
+            "set pagination off\nset confirm off\nset sysroot\n\
+             target remote | {} gdbserver --once - {} {hits}\n\
+             break main\ncontinue\nset trace-buffer-size {BUFFER}\n\
+             ftrace work{condition}\nactions\ncollect index, *text\nend\n\
+             break exit\ntstart\ncontinue\ntstop\ntstatus\n",
+            tracewire.display(),
+            program.display()
+        ),
+    )?;
+    let output = Command::new("gdb")
+        .args(["-nx", "-batch", "-x"])
+        .arg(script)
+        .arg(program)
+        .output()
+        .context("cannot start gdb")?;
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    Ok(ServedRun {
+        cost: cost_told(&text).with_context(|| format!("no figure; GDB said:\n{text}"))?,
+        frames: number_between(&text, "Collected ", " trace frames")?,
+        bytes: BUFFER - number_between(&text, "Trace buffer has ", " bytes of")?,
+    })
+}
+
 fn with_gdbserver(program: &Path, hits: u64, condition: Option<&str>, fast: bool) -> Result<f64> {
     const AGENT: &str = "/usr/lib/libinproctrace.so";
     let (wrapper, command) = if fast {
@@ -285,22 +366,16 @@ fn nanoseconds_per_call(command: &mut Command) -> Result<f64> {
     let output = command
         .output()
         .with_context(|| format!("cannot start {command:?}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines()
-        .chain(String::from_utf8_lossy(&output.stderr).lines())
-        .find_map(|line| {
-            line.split("nanoseconds per call: ")
-                .nth(1)?
-                .trim()
-                .parse()
-                .ok()
-        })
-        .with_context(|| {
-            format!(
-                "{command:?} printed no figure; it printed:\n{text}{}",
-                String::from_utf8_lossy(&output.stderr)
-            )
-        })
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    cost_told(&text).with_context(|| format!("{command:?} printed no figure; it printed:\n{text}"))
+}
+
+/// What the program says that a call took, in nanoseconds.
+fn cost_told(text: &str) -> Option<f64> {
+    text.lines().find_map(|line| {
+        let (_, cost) = line.split_once("nanoseconds per call: ")?;
+        cost.trim().parse().ok()
+    })
 }
 
 /// The kernel's own: two values into the trace ring, by a uprobe event.

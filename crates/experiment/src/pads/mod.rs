@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_jump_pad::{
-    Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes, WhenFull,
-    compile,
+    KeptSet, Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes,
+    WhenFull, compile,
 };
 use tracewire_tracefile::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
@@ -58,6 +58,12 @@ impl<S: FrameStore> Experiment<S> {
     /// Chooses what serves tracepoints from now on.
     pub fn set_mechanism(&mut self, mechanism: Mechanism) {
         self.mechanism = mechanism;
+    }
+
+    /// What may serve tracepoints.
+    #[must_use]
+    pub const fn mechanism(&self) -> Mechanism {
+        self.mechanism
     }
 
     /// Lets a fast tracepoint whose place can have no jump be a trap: a debugger's run, which would otherwise not start
@@ -169,6 +175,10 @@ impl<S: FrameStore> Experiment<S> {
             .at(address)
             .flat_map(|tracepoint| tracepoint.plan.variables())
             .collect();
+        let kept: Vec<Option<u32>> = self
+            .at(address)
+            .map(|tracepoint| tracepoint.plan.actions.set)
+            .collect();
         self.set_up_pads(target)?;
         let Some(pads) = &mut self.pads else {
             return Err("no memory is shared with the program".to_owned());
@@ -228,12 +238,18 @@ impl<S: FrameStore> Experiment<S> {
             goes_on: false,
             features: memory.features,
         };
+        let sets = self.kept.as_ref().map(|kept| &kept.sets);
         let tracepoints: Vec<PadTracepoint<'_>> = blocks
             .iter()
             .zip(&definitions)
-            .map(|(index, definition)| PadTracepoint {
+            .zip(&kept)
+            .map(|((index, definition), kept)| PadTracepoint {
                 index: *index,
                 definition,
+                kept: kept.and_then(|number| {
+                    let registers = sets?.get(number)?.mask();
+                    Some(KeptSet { number, registers })
+                }),
             })
             .collect();
         let pad = compile(address, &tracepoints, &options).map_err(|error| error.to_string())?;

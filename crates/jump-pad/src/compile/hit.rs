@@ -1,13 +1,14 @@
 //! A whole pad: in, the tracepoints, out.
 
 use iced_x86::code_asm::*;
+use tracewire_tracefile::{SET_HEADER, SET_LETTER};
 
 use super::code::{Code, Gpr, Label, Made, Mode, OUT, RED_ZONE, SHARED, Slot};
 use super::expression::Purpose;
 use super::frame::{FRAME_HEADER, Frame, VARIABLE};
 use super::memory::Length;
-use super::plan::{Bound, Planned, PlannedAction};
-use super::registers::{Value, layout, value};
+use super::plan::{Bound, Planned, PlannedAction, Registers};
+use super::registers::{Value, value};
 use crate::layout::{header, record, tracepoint};
 use crate::pad::{ErrorKind, FaultKind};
 use crate::shared::stop;
@@ -197,10 +198,7 @@ impl<'o> Code<'o> {
         self.asm
             .mov(word_ptr(OUT + frame.at), i32::from(planned.number))?;
         frame.at += FRAME_HEADER;
-        if planned.registers {
-            self.asm.mov(byte_ptr(OUT + frame.at), i32::from(b'R'))?;
-            frame.at += 1 + self.register_block(frame.at + 1, give_up)?;
-        }
+        self.frame_registers(&planned.registers, &mut frame)?;
         if let Some(numbers) = self.options.stamp {
             for (number, slot) in
                 numbers
@@ -239,6 +237,25 @@ impl<'o> Code<'o> {
         Ok(bound)
     }
 
+    fn frame_registers(&mut self, registers: &Registers, frame: &mut Frame) -> Made {
+        let (start, give_up) = (OUT + frame.at, frame.give_up);
+        match registers {
+            Registers::None => {}
+            Registers::Block => {
+                self.asm.mov(byte_ptr(start), i32::from(b'R'))?;
+                self.registers(frame.at + 1, |_| true, give_up)?;
+            }
+            Registers::Set(number, mask) => {
+                self.asm.mov(byte_ptr(start), i32::from(SET_LETTER))?;
+                self.asm.mov(dword_ptr(start + 1), number.cast_signed())?;
+                let at = frame.at + SET_HEADER as u32;
+                self.registers(at, |register| mask.contains(register), give_up)?;
+            }
+        }
+        frame.at += registers.bytes(self.options);
+        Ok(())
+    }
+
     fn can_fail(&self, planned: &Planned) -> bool {
         planned.actions.iter().any(|action| match action {
             PlannedAction::Expression(_) => true,
@@ -248,11 +265,7 @@ impl<'o> Code<'o> {
 
     /// Where `$trace_timestamp` stands in the frame; 0 if it does not.
     fn stamp_offset(&self, planned: &Planned) -> u32 {
-        let registers = if planned.registers {
-            1 + layout(self.options.registers).size()
-        } else {
-            0
-        };
+        let registers = planned.registers.bytes(self.options);
         self.options
             .stamp
             .map_or(0, |_| FRAME_HEADER + registers + 5)

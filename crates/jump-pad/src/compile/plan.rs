@@ -1,7 +1,7 @@
 //! A tracepoint, checked and taken apart.
 
 use tracewire_agent_expr::{Verified, verify};
-use tracewire_tracefile::{Action, RegisterNumber};
+use tracewire_tracefile::{Action, Register, RegisterMask, RegisterNumber, SET_HEADER};
 
 use super::code::Made;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
@@ -26,7 +26,7 @@ pub(super) struct Planned {
     pub(super) number: u16,
     pub(super) pass_count: u64,
     pub(super) condition: Option<Verified>,
-    pub(super) registers: bool,
+    pub(super) registers: Registers,
     pub(super) actions: Vec<PlannedAction>,
     pub(super) condition_needs: Needs,
     pub(super) frame_needs: Needs,
@@ -34,6 +34,30 @@ pub(super) struct Planned {
     pub(super) reserved: u32,
     pub(super) shrinks: bool,
     pub(super) unbounded: bool,
+}
+
+/// What a frame has of the program's registers.
+pub(super) enum Registers {
+    None,
+    /// A whole register block.
+    Block,
+    /// Those of a set.
+    Set(u32, RegisterMask),
+}
+
+impl Registers {
+    /// How many bytes they take in a frame.
+    pub(super) fn bytes(&self, options: &PadOptions<'_>) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Block => 1 + layout(options.registers).size(),
+            Self::Set(_, mask) => {
+                let registers = layout(options.registers).registers().iter();
+                let kept = registers.filter(|register| mask.contains(register.number));
+                SET_HEADER as u32 + kept.map(Register::size).sum::<u32>()
+            }
+        }
+    }
 }
 
 /// What a first pass has found of a tracepoint's frames.
@@ -104,11 +128,11 @@ impl Planned {
             thread: stamp,
             cpu: stamp,
         };
-        let mut registers = options.always_registers;
+        let mut asked = options.always_registers;
         let mut actions = Vec::new();
         for action in &definition.actions {
             match action {
-                Action::Registers(_) => registers = true,
+                Action::Registers(_) => asked = true,
                 &Action::Memory {
                     base,
                     offset,
@@ -136,6 +160,11 @@ impl Planned {
                 Action::StaticData => return Err(CannotCompile::StaticData),
             }
         }
+        let registers = match tracepoint.kept {
+            _ if !asked => Registers::None,
+            Some(kept) => Registers::Set(kept.number, kept.registers.clone()),
+            None => Registers::Block,
+        };
         Ok(Self {
             index: tracepoint.index,
             block,
@@ -173,13 +202,8 @@ impl Planned {
 
     /// What stands in every frame.
     fn fixed_bytes(&self, options: &PadOptions<'_>) -> u32 {
-        let registers = if self.registers {
-            1 + layout(options.registers).size()
-        } else {
-            0
-        };
         let stamp = options.stamp.map_or(0, |_| 3 * VARIABLE);
-        FRAME_HEADER + registers + stamp
+        FRAME_HEADER + self.registers.bytes(options) + stamp
     }
 }
 

@@ -35,6 +35,12 @@ const X87_BYTES: usize = 8 * 10 + 8 * 4;
 /// The room of `fxsave`, and what it takes to align it.
 const FXSAVE: u32 = 512 + 16;
 
+/// Whether a register is one of the x87 unit's, which a pad reads together.
+#[must_use]
+pub fn is_x87(name: &str) -> bool {
+    source(name) == Some(Source::X87)
+}
+
 pub(super) fn source(name: &str) -> Option<Source> {
     const GENERAL: [&str; 16] = [
         "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12",
@@ -177,12 +183,21 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Writes the register block at `OUT + start`; its length.
-    pub(super) fn register_block(&mut self, start: u32, give_up: Label) -> Made<u32> {
+    /// Writes registers of the register block one behind the other, from `OUT + start` on.
+    pub(super) fn registers(
+        &mut self,
+        start: u32,
+        is_kept: impl Fn(RegisterNumber) -> bool,
+        give_up: Label,
+    ) -> Made {
         let layout = layout(self.options.registers);
         self.uses(&[rax, rcx, rdx]);
-        for register in layout.registers() {
-            let at = OUT + (start + register.offset);
+        let mut next = start;
+        let kept = layout.registers().iter();
+        for register in kept.filter(|register| is_kept(register.number)) {
+            let offset = next;
+            next += register.size();
+            let at = OUT + offset;
             let source = source(&register.name);
             match source {
                 None => return Err(CannotCompile::Register(register.number)),
@@ -195,7 +210,7 @@ impl Code<'_> {
                 Some(Source::Mxcsr) => self.asm.stmxcsr(dword_ptr(at))?,
                 Some(Source::X87) => {
                     if register.name == "st0" {
-                        self.x87_block(start + register.offset, give_up)?;
+                        self.x87_block(offset, give_up)?;
                     }
                 }
                 Some(Source::Xmm(number)) if number < 16 => {
@@ -214,7 +229,7 @@ impl Code<'_> {
                 }
             }
         }
-        Ok(layout.size())
+        Ok(())
     }
 
     fn vector_part(&mut self, part: Source, at: AsmMemoryOperand, size: u32) -> Made {

@@ -10,11 +10,13 @@ mod programs;
 mod registers;
 
 use machine::{Machine, Memory, Setting};
-use oracle::Standing;
+use oracle::{Standing, Wanted};
 use programs::{Random, World};
 use tracewire_agent_expr::disassemble;
 use tracewire_jump_pad::{CannotCompile, PadStop, RingReader, SharedSizes, WhenFull};
-use tracewire_tracefile::{Action, StopReason, TracepointDefinition, X86Registers};
+use tracewire_tracefile::{
+    Action, Register, RegisterLayout, RegisterMask, StopReason, TracepointDefinition, X86Registers,
+};
 
 const VARIABLES: u32 = 4;
 const TRACEPOINTS: u32 = 3;
@@ -60,6 +62,33 @@ fn describe(definition: &TracepointDefinition) -> String {
     text
 }
 
+/// Has a definition that collects registers name some of them. Gives all that its frames keep.
+fn name_some(
+    random: &mut Random,
+    layout: &RegisterLayout,
+    definition: &mut TracepointDefinition,
+) -> Option<RegisterMask> {
+    let mut all: Option<RegisterMask> = None;
+    for action in &mut definition.actions {
+        if let Action::Registers(mask) = action {
+            let often = 1 << random.below(6);
+            let registers = layout.registers().iter().map(|register| register.number);
+            *mask = registers.filter(|_| random.one_in(often)).collect();
+            let kept = all.get_or_insert_default();
+            mask.iter().for_each(|register| kept.insert(register));
+        }
+    }
+    let mut kept = all?;
+    let x87 = |register: &&Register| tracewire_jump_pad::is_x87(&register.name);
+    let mut unit = layout.registers().iter().filter(x87);
+    if unit.clone().any(|register| kept.contains(register.number)) {
+        unit.by_ref()
+            .for_each(|register| kept.insert(register.number));
+    }
+    kept.insert(layout.program_counter().unwrap().number);
+    Some(kept)
+}
+
 struct Bench {
     machine: Machine,
     memory: Memory,
@@ -82,7 +111,7 @@ impl Bench {
             };
         }
         let count = 1 + random.below(u64::from(TRACEPOINTS));
-        let definitions: Vec<_> = (0..count)
+        let mut definitions: Vec<_> = (0..count)
             .map(|number| programs::tracepoint(random, &world, 1 + number as i32))
             .collect();
         let programs = definitions.iter().map(|definition| {
@@ -96,7 +125,16 @@ impl Bench {
         let variables: Vec<_> = (0..VARIABLES)
             .map(|_| random.next().cast_signed())
             .collect();
-        let always = random.one_in(4);
+        let wanted = match random.below(4) {
+            0 => Wanted::Always,
+            1 => Wanted::Blocks,
+            _ => Wanted::Kept,
+        };
+        let layout = wanted.registers().layout_64();
+        let mut kept = vec![];
+        for definition in definitions.iter_mut().filter(|_| wanted == Wanted::Kept) {
+            kept.push(name_some(random, &layout, definition));
+        }
 
         let sizes = SharedSizes {
             cpus: 1 << random.below(2),
@@ -107,12 +145,21 @@ impl Bench {
             when_full: [WhenFull::Stop, WhenFull::Overwrite][random.below(2) as usize],
         };
         let mut setting = self.setting(sizes);
-        setting.always_registers = always;
+        setting.always_registers = wanted == Wanted::Always;
+        setting.registers = wanted.registers();
         let by_kernel = random.one_in(8);
         let owner = if by_kernel { 0x4000_0001 } else { 1 };
         machine::set_owner(setting.base, setting.shared.layout(), owner);
         for (slot, value) in (0..).zip(&variables) {
             setting.shared.set_variable(slot, *value);
+        }
+        let mut experiment = oracle::experiment(&definitions, &variables, wanted);
+        if let Some(sets) = experiment.register_sets() {
+            let number = |mask: RegisterMask| {
+                let found = (0..).find(|number| *sets.get(*number).unwrap().mask() == mask);
+                (found.unwrap(), mask)
+            };
+            setting.kept = kept.into_iter().map(|mask| mask.map(number)).collect();
         }
         let pad = match setting.compile(&definitions) {
             Ok(pad) => pad,
@@ -125,14 +172,13 @@ impl Bench {
             Err(error) => panic!("seed {seed}: {error}"),
         };
         self.machine.load(pad);
-        let mut experiment = oracle::experiment(&definitions, &variables, always);
 
         let about = || {
             let list: Vec<_> = definitions.iter().map(describe).collect();
             format!("seed {seed}, by kernel {by_kernel}\n{}", list.join("\n"))
         };
         for _ in 0..1 + random.below(4) {
-            self.hit(random, &world, &mut experiment, &about);
+            self.hit(random, &world, wanted, &mut experiment, &about);
             self.tally.hits += 1;
         }
         self.compare(&setting, &definitions, &mut experiment, &about);
@@ -148,6 +194,7 @@ impl Bench {
         &mut self,
         random: &mut Random,
         world: &World,
+        wanted: Wanted,
         experiment: &mut tracewire_experiment::Experiment<tracewire_experiment::LinearStore>,
         about: &dyn Fn() -> String,
     ) {
@@ -181,7 +228,8 @@ impl Bench {
             "the stack has changed: {}",
             about()
         );
-        let mut standing = Standing { block };
+        let registers = wanted.registers();
+        let mut standing = Standing { block, registers };
         oracle::hit(experiment, &mut standing);
     }
 

@@ -27,7 +27,10 @@ impl Target for Anything {
 
 /// A thread whose registers are told.
 pub struct Standing {
+    /// Those of the largest set.
     pub block: Vec<u8>,
+    /// Those that a register block has.
+    pub registers: X86Registers,
 }
 
 impl StoppedThread for Standing {
@@ -59,7 +62,7 @@ impl StoppedThread for Standing {
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {
-        let size = X86Registers::Core.layout_64().size() as usize;
+        let size = self.registers.layout_64().size() as usize;
         Ok(&self.block[..size])
     }
 
@@ -70,26 +73,50 @@ impl StoppedThread for Standing {
     }
 }
 
+/// Which registers frames have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// A whole block, in every frame.
+    Always,
+    /// A whole block, where an action collects registers.
+    Blocks,
+    /// Those that the actions name, of all that the machine has.
+    Kept,
+}
+
+impl Wanted {
+    /// Those that a register block has.
+    pub fn registers(self) -> X86Registers {
+        match self {
+            Self::Always | Self::Blocks => X86Registers::Core,
+            Self::Kept => X86Registers::Avx512,
+        }
+    }
+}
+
 pub fn experiment(
     definitions: &[TracepointDefinition],
     variables: &[i64],
-    always: bool,
+    wanted: Wanted,
 ) -> Experiment<LinearStore> {
+    let layout = wanted.registers().layout_64();
     let options = Options {
         format: FrameFormat {
             byte_order: ByteOrder::Little,
-            register_block_size: X86Registers::Core.layout_64().size(),
+            register_block_size: layout.size(),
         },
         stamp: false,
-        registers: if always {
-            Registers::Always
-        } else {
-            Registers::Asked
+        registers: match wanted {
+            Wanted::Always => Registers::Always,
+            Wanted::Blocks | Wanted::Kept => Registers::Asked,
         },
         unreadable: Unreadable::Missing,
     };
     let store = LinearStore::new(64 << 20).unwrap();
     let mut experiment = Experiment::new(options, store);
+    if wanted == Wanted::Kept {
+        experiment.keep_asked_registers(layout);
+    }
     for definition in definitions {
         experiment.define(definition.clone()).unwrap();
     }

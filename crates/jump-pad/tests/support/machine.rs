@@ -9,10 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iced_x86::code_asm::*;
 use tracewire_jump_pad::{
-    Features, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared, SharedLayout,
+    Features, KeptSet, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared, SharedLayout,
     SharedSizes, compile,
 };
-use tracewire_tracefile::{Address, TracepointDefinition, VariableNumber, X86Registers};
+use tracewire_tracefile::{
+    Address, RegisterMask, TracepointDefinition, VariableNumber, X86Registers,
+};
 
 pub const PAGE: usize = 4096;
 
@@ -371,6 +373,8 @@ pub struct Setting {
     pub always_registers: bool,
     pub stamp: bool,
     pub goes_on: bool,
+    /// The registers that the frames of each tracepoint keep; none where they have whole blocks.
+    pub kept: Vec<Option<(u32, RegisterMask)>>,
 }
 
 impl Setting {
@@ -396,6 +400,7 @@ impl Setting {
             always_registers: false,
             stamp: false,
             goes_on: true,
+            kept: Vec::new(),
         }
     }
 
@@ -413,7 +418,17 @@ impl Setting {
         let tracepoints: Vec<_> = definitions
             .iter()
             .zip(0..)
-            .map(|(definition, index)| PadTracepoint { index, definition })
+            .map(|(definition, index)| PadTracepoint {
+                index,
+                definition,
+                kept: self.kept.get(index as usize).and_then(|kept| {
+                    let (number, registers) = kept.as_ref()?;
+                    Some(KeptSet {
+                        number: *number,
+                        registers,
+                    })
+                }),
+            })
             .collect();
         for tracepoint in &tracepoints {
             self.shared

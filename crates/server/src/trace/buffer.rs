@@ -2,9 +2,10 @@
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
 use tracewire_packets::Reply;
-use tracewire_tracefile::{ByteOrder, Spool};
+use tracewire_tracefile::{ByteOrder, RegisterSets, Spool};
 
 use super::Trace;
+use super::kept::KeptFrames;
 use crate::session::PACKET_SIZE;
 
 /// The size of a trace buffer of which nobody has said anything, in bytes; gdbserver's.
@@ -15,10 +16,49 @@ const LARGEST: u64 = 4 << 30;
 
 /// A trace buffer in memory.
 #[derive(Debug)]
-pub(crate) enum Buffer {
-    /// With a copy of the frames in a file without a name, where a client may have them saved.
-    Linear(LinearStore, Option<Spool>),
+pub(crate) struct Buffer {
+    store: Store,
+    /// How many frames have come, those included that are gone.
+    appended: u64,
+    copy: Option<Copy>,
+}
+
+#[derive(Debug)]
+enum Store {
+    Linear(LinearStore),
     Circular(CircularStore),
+}
+
+/// A copy of the frames in a file without a name, where a client may have them saved.
+#[derive(Debug)]
+pub(super) struct Copy {
+    pub(super) file: Spool,
+    /// The size of the register blocks in the file.
+    pub(super) block_size: usize,
+    pub(super) order: ByteOrder,
+    /// The register sets of the frames that come.
+    pub(super) sets: RegisterSets,
+    expanded: Vec<u8>,
+}
+
+impl Copy {
+    pub(super) const fn new(file: Spool, block_size: usize, order: ByteOrder) -> Self {
+        Self {
+            file,
+            block_size,
+            order,
+            sets: RegisterSets::EMPTY,
+            expanded: Vec::new(),
+        }
+    }
+
+    /// Whether the frame is in the file.
+    fn append(&mut self, frame: &[u8]) -> bool {
+        self.expanded.clear();
+        let (order, size) = (self.order, self.block_size);
+        self.sets.expand(frame, order, size, &mut self.expanded);
+        self.file.append(&self.expanded).is_ok()
+    }
 }
 
 impl Buffer {
@@ -26,109 +66,128 @@ impl Buffer {
         if size > LARGEST {
             return Err(StoreError::NoMemory(size));
         }
-        Ok(if circular {
-            Self::Circular(CircularStore::new(size, order)?)
-        } else {
-            Self::Linear(LinearStore::new(size)?, None)
+        Ok(Self {
+            store: if circular {
+                Store::Circular(CircularStore::new(size, order)?)
+            } else {
+                Store::Linear(LinearStore::new(size)?)
+            },
+            appended: 0,
+            copy: None,
         })
     }
 
     /// All frames in order, in two parts.
     pub(crate) fn bytes(&self) -> (&[u8], &[u8]) {
-        match self {
-            Self::Linear(store, _) => (store.bytes(), &[]),
-            Self::Circular(store) => store.bytes(),
+        match &self.store {
+            Store::Linear(store) => (store.bytes(), &[]),
+            Store::Circular(store) => store.bytes(),
         }
+    }
+
+    /// How many frames have come, those included that are gone.
+    pub(super) const fn appended(&self) -> u64 {
+        self.appended
     }
 
     /// Has the frames to come copied into a file as well. It is given up when it cannot be written, and when the buffer is
     /// of the kind whose frames do not stay.
-    pub(crate) fn copy_to(&mut self, file: Spool) {
-        if let Self::Linear(store, copy) = self
-            && store.frames() == 0
-        {
-            *copy = Some(file);
+    pub(super) fn copy_to(&mut self, copy: Copy) {
+        if matches!(self.store, Store::Linear(_)) && self.appended == 0 {
+            self.copy = Some(copy);
+        }
+    }
+
+    /// Whether the frames are copied into a file.
+    pub(super) const fn is_copied(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Tells the copy which registers the frames keep from now on. It is given up where the blocks of its file end before one of
+    /// them.
+    pub(super) fn set_register_sets(&mut self, sets: &RegisterSets) {
+        self.copy.take_if(|copy| copy.block_size < sets.end());
+        if let Some(copy) = &mut self.copy {
+            copy.sets.clone_from(sets);
         }
     }
 
     /// Becomes circular, or linear, with the frames that there are. Those of a circular buffer are not copied into a file.
     pub(crate) fn make_circular(&mut self, on: bool, order: ByteOrder) {
-        let nothing = Self::Linear(LinearStore::growing(Vec::new(), 0), None);
-        *self = match std::mem::replace(self, nothing) {
-            Self::Linear(store, _) if on => Self::Circular(store.into_circular(order)),
-            Self::Circular(store) if !on => Self::Linear(store.into_linear(), None),
+        let nothing = Store::Linear(LinearStore::growing(Vec::new(), 0));
+        self.store = match std::mem::replace(&mut self.store, nothing) {
+            Store::Linear(store) if on => {
+                self.copy = None;
+                Store::Circular(store.into_circular(order))
+            }
+            Store::Circular(store) if !on => Store::Linear(store.into_linear()),
             same => same,
         };
     }
 
     /// The file with all the frames, which no more frames are copied to.
-    pub(crate) fn take_copy(&mut self) -> Option<Spool> {
-        match self {
-            Self::Linear(_, copy) => copy.take(),
-            Self::Circular(_) => None,
-        }
+    pub(super) fn take_copy(&mut self) -> Option<Copy> {
+        self.copy.take()
     }
 }
 
 macro_rules! either {
-    ($self:ident, $store:ident => $what:expr) => {
-        match $self {
-            Buffer::Linear($store, _) => $what,
-            Buffer::Circular($store) => $what,
+    ($either:expr, $store:ident => $what:expr) => {
+        match $either {
+            Store::Linear($store) => $what,
+            Store::Circular($store) => $what,
         }
     };
 }
 
 impl FrameStore for Buffer {
     fn append(&mut self, frame: &[u8]) -> Result<(), StoreError> {
-        either!(self, store => store.append(frame))?;
-        if let Self::Linear(_, copy) = self {
-            copy.take_if(|copy| copy.append(frame).is_err());
-        }
+        either!(&mut self.store, store => store.append(frame))?;
+        self.appended += 1;
+        self.copy.take_if(|copy| !copy.append(frame));
         Ok(())
     }
 
     fn clear(&mut self) -> Result<(), StoreError> {
-        if let Self::Linear(store, copy) = self
-            && store.frames() > 0
-        {
-            *copy = None;
+        if self.appended > 0 {
+            self.copy = None;
         }
-        either!(self, store => store.clear())
+        self.appended = 0;
+        either!(&mut self.store, store => store.clear())
     }
 
     fn frames(&self) -> u64 {
-        either!(self, store => store.frames())
+        either!(&self.store, store => store.frames())
     }
 
     fn size(&self) -> Option<u64> {
-        either!(self, store => store.size())
+        either!(&self.store, store => store.size())
     }
 
     fn used(&self) -> u64 {
-        either!(self, store => store.used())
+        either!(&self.store, store => store.used())
     }
 
     fn is_circular(&self) -> bool {
-        either!(self, store => store.is_circular())
+        either!(&self.store, store => store.is_circular())
     }
 }
 
 impl Trace {
     /// `QTBuffer`: a part of the frames, as they would stand in a file.
     pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
-        let (first, second) = self.experiment.store().bytes();
-        let total = first.len() + second.len();
-        let Some(start) = usize::try_from(offset).ok().filter(|start| *start < total) else {
+        let frames = KeptFrames::new(
+            &self.experiment,
+            self.machine.byte_order,
+            self.machine.layout.size() as usize,
+        );
+        self.places.follow(frames);
+        if offset >= self.places.expanded_length() {
             return Reply::End;
-        };
+        }
         let most = usize::try_from(length)
             .unwrap_or(usize::MAX)
             .min(PACKET_SIZE / 2);
-        let part = match first.get(start..).filter(|rest| !rest.is_empty()) {
-            Some(rest) => rest,
-            None => second.get(start - first.len()..).unwrap_or_default(),
-        };
-        Reply::TraceBuffer(part.get(..most).unwrap_or(part).to_vec())
+        Reply::TraceBuffer(self.places.part(offset, most, frames))
     }
 }

@@ -3,7 +3,7 @@
 use tracewire_packets::Reply;
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::tracepoint::{FrameInfo, FramePart, FrameSelection, SelectedFrame};
-use tracewire_tracefile::{Address, Block, ByteOrder, Frame, Search};
+use tracewire_tracefile::{Address, Block, ByteOrder, Frame, RegisterSet, Search};
 
 use super::Trace;
 
@@ -23,8 +23,7 @@ impl Trace {
         let after = self.selected;
         let found = self
             .frames()
-            .and_then(|frames| frames.find(search, after))
-            .map(|frame| (frame.number(), frame.tracepoint()));
+            .and_then(|(frames, places, file)| places.find(search, after, frames, file));
         if let Some((number, _)) = found {
             self.selected = Some(number);
         }
@@ -37,8 +36,16 @@ impl Trace {
     /// Something of the selected frame; none when there is no frame selected.
     pub(crate) fn selected_frame<T>(&mut self, what: impl FnOnce(&Frame<'_>) -> T) -> Option<T> {
         let number = self.selected?;
-        let frame = self.frames()?.frame(number)?;
+        let (frames, places, file) = self.frames()?;
+        let frame = places.frame(number, frames, file)?;
         Some(what(&frame))
+    }
+
+    /// The registers that the selected frame keeps; none where it keeps all, or none.
+    fn selected_set(&mut self) -> Option<&RegisterSet> {
+        let number = self.selected?;
+        let (frames, places, _) = self.frames()?;
+        places.set_of(number, frames)
     }
 
     /// The frame's registers, unavailable where it has none; its place is told all the same, so that GDB can show it.
@@ -49,11 +56,15 @@ impl Trace {
             .selected
             .and_then(|number| self.experiment.known_registers(number.0))
             .map(<[bool]>::to_vec);
+        let kept = self.selected_set().cloned();
         self.selected_frame(|frame| {
             if let Some(block) = frame.register_block() {
                 let mut bytes = RegisterBytes::known(block);
                 for (byte, known) in bytes.0.iter_mut().zip(known.iter().flatten()) {
                     *byte = byte.filter(|_| *known);
+                }
+                if let Some(set) = &kept {
+                    set.keep_known(&mut bytes.0);
                 }
                 return bytes;
             }

@@ -8,10 +8,11 @@ use std::path::{Component, Path, PathBuf};
 use tracewire_experiment::tell_as_gdb_takes;
 use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_tracefile::{
-    Description, DescriptionParts, Spool, Status, TraceFileWriter, WriteError,
+    Description, DescriptionParts, RegisterSets, Spool, Status, TraceFileWriter, WriteError,
 };
 
 use super::Trace;
+use super::buffer::Copy;
 
 /// The folder that a client may have traces saved in.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +30,25 @@ impl SaveFolder {
 }
 
 impl Trace {
+    /// The size of the register blocks of a file of this run, which end behind the last register that is collected: those behind
+    /// it are then unavailable to GDB too, which has no word for others.
+    fn file_block_size(&self) -> usize {
+        let sets = self.experiment.register_sets();
+        match sets.map_or(0, RegisterSets::end) {
+            // GDB opens no file without a size.
+            0 => self.machine.layout.size() as usize,
+            end => end,
+        }
+    }
+
+    /// As [`parts`](Self::parts), of a file whose register blocks have this size.
+    fn file_parts(&self, block_size: usize) -> DescriptionParts {
+        DescriptionParts {
+            register_block_size: u32::try_from(block_size).unwrap_or(u32::MAX),
+            ..self.parts()
+        }
+    }
+
     /// What a file of this run says of itself.
     pub(super) fn parts(&self) -> DescriptionParts {
         let mut tracepoints = self.tracepoints();
@@ -44,10 +64,12 @@ impl Trace {
     }
 
     /// A file for the copy of the frames of a run that begins; none where nothing can be saved, or not in this way.
-    pub(super) fn copy_to_save(&self) -> Option<Spool> {
+    pub(super) fn copy_to_save(&self) -> Option<Copy> {
         let SaveFolder(folder) = self.save.as_ref()?;
-        let description = Description::build(&self.parts()).ok()?;
-        Spool::create_unnamed(folder, &description).ok()
+        let block_size = self.file_block_size();
+        let description = Description::build(&self.file_parts(block_size)).ok()?;
+        let file = Spool::create_unnamed(folder, &description).ok()?;
+        Some(Copy::new(file, block_size, self.machine.byte_order))
     }
 
     pub(crate) fn save(&mut self, HexBytes(name): &HexBytes) -> Reply {
@@ -62,33 +84,27 @@ impl Trace {
                 "the name of the file leads out of the folder that the server was given",
             ));
         };
-        let written = Description::build(&self.parts())
-            .map_err(Into::into)
-            .and_then(|description| self.write(&path, &description));
-        match written {
+        match self.write(&path) {
             Ok(()) => Reply::Ok,
             Err(error) => Reply::Error(Failure::text(&error.to_string())),
         }
     }
 
-    fn write(&mut self, path: &Path, description: &Description) -> Result<(), WriteError> {
+    fn write(&mut self, path: &Path) -> Result<(), WriteError> {
         // While a run is on, more frames are to come, which do not belong into what is saved now.
         if !self.experiment.is_running()
             && let Some(copy) = self.experiment.store().take_copy()
-            && matches!(copy.finish_as(path, description), Ok(true))
         {
-            return Ok(());
-        }
-        let mut writer = TraceFileWriter::create(path, description)?;
-        // A frame may begin in one part and end in the other.
-        let (first, second) = self.experiment.store().bytes();
-        if second.is_empty() {
-            if !first.is_empty() {
-                writer.append(first)?;
+            let description = Description::build(&self.file_parts(copy.block_size))?;
+            if matches!(copy.file.finish_as(path, &description), Ok(true)) {
+                return Ok(());
             }
-        } else {
-            writer.append(&[first, second].concat())?;
         }
+        let block_size = self.file_block_size();
+        let description = Description::build(&self.file_parts(block_size))?;
+        let mut writer = TraceFileWriter::create(path, &description)?;
+        self.kept_frames(block_size)
+            .for_each(|frame| writer.append(frame))?;
         writer.finish()
     }
 }

@@ -136,11 +136,25 @@ impl TraceFile {
         self.latest.store(number.0, Ordering::Relaxed);
         let header = usize::try_from(offset).ok()?;
         let size = self.shape.order.u32_at(&self.bytes, header + 2)?;
-        let data = self
-            .bytes
-            .get(header + FRAME_HEADER..)?
-            .get(..usize::try_from(size).ok()?)?;
-        Some(Frame::new(self, number, tracepoint, offset, data))
+        let length = usize::try_from(size).ok()?.checked_add(FRAME_HEADER)?;
+        let bytes = self.bytes.get(header..)?.get(..length)?;
+        Some(Frame::new(self, number, tracepoint, offset, bytes))
+    }
+
+    /// A frame that stands elsewhere, and means what it would mean in this file; none where the bytes are not one whole
+    /// frame. It has the number that is given, and stands where that says.
+    #[must_use]
+    pub fn frame_elsewhere<'a>(
+        &'a self,
+        number: FrameNumber,
+        offset: u64,
+        bytes: &'a [u8],
+    ) -> Option<Frame<'a>> {
+        let order = self.shape.order;
+        let tracepoint = i32::from(order.u16_at(bytes, 0)?.cast_signed());
+        let size = usize::try_from(order.u32_at(bytes, 2)?).ok()?;
+        let whole = size.checked_add(FRAME_HEADER) == Some(bytes.len());
+        whole.then(|| Frame::new(self, number, TracepointNumber(tracepoint), offset, bytes))
     }
 
     /// Where the number of the frame that was asked for last can be read, by a thread that shows how far long work is.

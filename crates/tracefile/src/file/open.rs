@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Locations, StandardVariables, TraceFile};
+use crate::architecture::ByteOrder;
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
@@ -172,6 +173,20 @@ impl TraceFile {
         }
         bytes.extend_from_slice(&END_MARKER);
         Self::from_bytes(bytes)
+    }
+
+    /// What a description says of frames that stand elsewhere ([`Self::frame_elsewhere`]): a file without frames. What
+    /// settles the byte order of others are often their frames.
+    ///
+    /// # Errors
+    /// When it would be too large.
+    pub fn of_frames_elsewhere(
+        description: &Description,
+        order: ByteOrder,
+    ) -> Result<Self, OpenError> {
+        let mut file = Self::in_memory(description, &[])?;
+        file.shape.order = order;
+        Ok(file)
     }
 
     fn read(
