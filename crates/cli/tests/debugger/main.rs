@@ -3,6 +3,7 @@
 mod calls;
 mod conditions;
 mod markers;
+mod mechanism;
 mod narrow;
 mod objects;
 mod relocated;

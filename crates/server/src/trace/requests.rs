@@ -1,12 +1,15 @@
 //! Which tracepoint packet is answered by what.
 
-use tracewire_experiment::Target;
+use tracewire_experiment::{Mechanism, Target};
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
 use tracewire_tracefile::{Status, VariableNumber};
 
 use super::buffer::DEFAULT_SIZE;
 use super::{Trace, now};
+
+/// How many bytes a jump takes, on x86.
+const JUMP_LENGTH: u64 = 5;
 
 impl Trace {
     /// Answers a request. Without a target nothing is put into a program, and no run can be started.
@@ -99,10 +102,20 @@ impl Trace {
             | TraceRequest::MoreMarkers
             | TraceRequest::MarkersAt { .. } => Reply::End,
             TraceRequest::Buffer { offset, length } => self.buffer(*offset, *length),
-            TraceRequest::MinimumFastLength => Reply::Length(1),
+            TraceRequest::MinimumFastLength => Reply::Length(self.shortest_fast()),
             TraceRequest::Relocated { .. } | TraceRequest::RelocationFailed { .. } => {
                 Reply::Unsupported
             }
+        }
+    }
+
+    /// How long an instruction must be that any fast tracepoint may be placed on. Where the mechanism is not forced to be a jump,
+    /// one that cannot be a jump is a trap. Where it is, GDB is to refuse those that might not be one, since they would keep
+    /// the run from starting: a jump takes this much, and over a shorter instruction there is not always one.
+    fn shortest_fast(&self) -> u64 {
+        match self.experiment.mechanism() {
+            Mechanism::Jump => JUMP_LENGTH,
+            Mechanism::Best | Mechanism::Trap => 1,
         }
     }
 
