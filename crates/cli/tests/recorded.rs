@@ -360,3 +360,122 @@ fn registers_that_are_not_known_are_unavailable() {
         "{said}"
     );
 }
+
+/// The trace of a program without its memory accesses, as an emulator's log of registers gives it.
+fn without_memory(name: &str, folder: &Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (elf, trace) = files(name, folder);
+    let text = std::fs::read_to_string(&trace).unwrap();
+    let kept = text.split_inclusive('\n').filter(|line| {
+        !line
+            .split(' ')
+            .any(|word| word.starts_with("MR") || word.starts_with("MW"))
+    });
+    std::fs::write(&trace, kept.collect::<String>()).unwrap();
+    (elf, trace)
+}
+
+/// Where a trace reports no accesses, nobody knows what the program wrote: neither `show` nor `collect` nor a debugger
+/// takes the file's initial value for it. What it cannot write is known.
+#[test]
+fn without_accesses_writable_memory_is_unavailable() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in MACHINES.into_iter().filter(|name| *name != "nios2") {
+        let (elf, trace) = without_memory(name, folder.path());
+        let with = |words: &[&str]| {
+            let mut command = tracewire();
+            command.args(words).arg("--elf").arg(&elf);
+            command.args(["--architecture", name]).arg(&trace);
+            command.output().unwrap()
+        };
+        let (total, code) = (symbol(name, "total"), symbol(name, "add"));
+        let shown = with(&[
+            "show",
+            "--json",
+            "--instruction",
+            "0..40",
+            "--memory",
+            &format!("{total:#x},4"),
+            "--memory",
+            &format!("{code:#x},4"),
+        ]);
+        let said = String::from_utf8_lossy(&shown.stderr);
+        let note = "the trace reports no memory accesses: writable memory is unavailable";
+        assert_eq!(said.matches(note).count(), 1, "{name}: {said}");
+        let lines = String::from_utf8(shown.stdout).unwrap();
+        let lines: Vec<serde_json::Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 40, "{name}");
+        let bytes = |at: usize, part: usize| lines[at]["memory"][part]["bytes"].as_str().unwrap();
+        for at in 1..40 {
+            assert_eq!(bytes(at, 0), "????????", "{name} {at}");
+            assert_eq!(bytes(at, 1), bytes(0, 1), "{name} {at}");
+            assert!(!bytes(at, 1).contains('?'), "{name} {at}");
+        }
+        // Nothing was executed yet: the file's value.
+        assert!(!bytes(0, 0).contains('?'), "{name}");
+
+        let info = with(&["info", "--json"]).stdout;
+        let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+        assert_eq!(info["reported_writes"], "none", "{name}");
+        let info = with(&["info"]).stdout;
+        assert!(String::from_utf8_lossy(&info).contains(note), "{name}");
+        let checked = with(&["check", "--json"]).stdout;
+        let checked = String::from_utf8_lossy(&checked).into_owned();
+        assert!(
+            checked.contains(note) && checked.contains("\"warning\""),
+            "{name}: {checked}"
+        );
+
+        let file = folder.path().join("without.tf");
+        let mut collect = tracewire();
+        collect
+            .args(["collect", "--architecture", name, "-t"])
+            .arg(format!("*{code:#x} : total, *(unsigned *) {code:#x}"))
+            .arg("-o")
+            .arg(&file)
+            .arg("--elf")
+            .arg(&elf)
+            .arg(&trace);
+        let said = String::from_utf8_lossy(&collect.output().unwrap().stderr).into_owned();
+        assert!(said.contains("values are not known"), "{name}: {said}");
+        let opened = TraceFile::open(&file).unwrap();
+        assert!(opened.frame_count() > 0, "{name}");
+        for frame in opened.frames() {
+            assert_eq!(frame.memory(Address(total), 4), None, "{name}");
+            assert!(frame.memory(Address(code), 4).is_some(), "{name}");
+        }
+
+        let mut gdb = Command::new("gdb-multiarch");
+        gdb.args(["-nx", "-batch", "-ex"]);
+        gdb.arg(format!(
+            "target remote | {} serve - {} --architecture {name} --elf {}",
+            env!("CARGO_BIN_EXE_tracewire"),
+            trace.display(),
+            elf.display()
+        ));
+        for command in [
+            "print total",
+            &format!("break *{code:#x}"),
+            "continue",
+            "print total",
+            "x/i $pc",
+            "delete",
+            "continue",
+            "print total",
+        ] {
+            gdb.args(["-ex", command]);
+        }
+        let ran = gdb.arg(&elf).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned()
+            + &String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("$1 = "), "{name}: {said}");
+        assert!(!said.contains("$2 = "), "{name}: {said}");
+        assert_eq!(
+            said.matches("Cannot access memory").count(),
+            2,
+            "{name}: {said}"
+        );
+    }
+}

@@ -8,7 +8,7 @@ use tracewire_exec_trace::record::{
     AccessKind, Address, ByteOrder, CpuNumber, InstructionNumber, Scale, Time,
 };
 use tracewire_exec_trace::recording::{
-    Accessed, Executed, ReadError, Recording, StartEffect, Written,
+    Accessed, Executed, ReadError, Recording, ReportedWrites, StartEffect, Written,
 };
 use tracewire_symbols::Symbols;
 
@@ -58,6 +58,23 @@ fn access_json(access: &Accessed, of_instruction: Time) -> Value {
     Value::Object(object)
 }
 
+/// What a user is to know of a trace that does not report all writes to memory, given how many accesses it reports.
+#[must_use]
+pub const fn missing_writes(reported: ReportedWrites, accesses: u64) -> Option<&'static str> {
+    match reported {
+        ReportedWrites::All => None,
+        ReportedWrites::Some => Some(
+            "the trace reports less than half of its instructions' memory writes: writable memory is unavailable until an access tells it",
+        ),
+        ReportedWrites::None if accesses == 0 => Some(
+            "the trace reports no memory accesses: writable memory is unavailable once the program runs",
+        ),
+        ReportedWrites::None => Some(
+            "the trace reports no memory writes: writable memory is unavailable once the program runs",
+        ),
+    }
+}
+
 /// The summary of a recording.
 #[must_use]
 pub fn info_json(recording: &Recording) -> Value {
@@ -71,6 +88,13 @@ pub fn info_json(recording: &Recording) -> Value {
     }
     put("instructions", summary.instructions.into());
     put("memory_accesses", summary.memory_accesses.into());
+    put("memory_writes", summary.memory_writes.into());
+    let reported = match recording.reported_writes() {
+        ReportedWrites::All => "all",
+        ReportedWrites::Some => "some",
+        ReportedWrites::None => "none",
+    };
+    put("reported_writes", reported.into());
     put("register_writes", summary.register_writes.into());
     put("cpus", summary.cpus.len().into());
     let numbers: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.0).collect();
@@ -108,7 +132,14 @@ pub fn info_text(recording: &Recording, name: &str) -> String {
         ),
     );
     row("instructions", summary.instructions.to_string());
-    row("memory accesses", summary.memory_accesses.to_string());
+    let unreported = match missing_writes(recording.reported_writes(), summary.memory_accesses) {
+        None => String::new(),
+        Some(note) => format!(" ({note})"),
+    };
+    row(
+        "memory accesses",
+        format!("{}{unreported}", summary.memory_accesses),
+    );
     row("register writes", summary.register_writes.to_string());
     row("cpus", cpus.join(" "));
     row(

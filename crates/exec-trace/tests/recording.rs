@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber};
-use tracewire_exec_trace::recording::{Image, OpenOptions, Recording, Search, What};
+use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording, Search, What};
 use tracewire_tracefile::{Address, Architecture, ByteOrder};
 
 /// What happens, of which both text and the model are made.
@@ -344,7 +344,8 @@ proptest! {
     ) {
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let image = if with_image {
-            Image::new([(Address(0x2004), vec![0xaa; 9]), (Address(0x2010), vec![1, 2, 3])])
+            let piece = |at, bytes| ImagePiece { address: Address(at), bytes, is_writable: true };
+            Image::new([piece(0x2004, vec![0xaa; 9]), piece(0x2010, vec![1, 2, 3])])
         } else {
             Image::default()
         };

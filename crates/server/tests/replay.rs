@@ -9,7 +9,7 @@ use std::process::Command;
 
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::{Naive, image, segments};
-use tracewire_exec_trace::recording::{Image, OpenOptions, Recording};
+use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording};
 use tracewire_server::{Clients, Listener, SessionLog, replay};
 use tracewire_target_replay::{Execution, Recorded, Replay, thread_of};
 use tracewire_tracefile::{Address, Search, TraceFile, TracepointNumber};
@@ -69,7 +69,11 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let (program, trace) = files(machine, folder.path());
         let image = image(&unpacked(machine, "elf"));
-        let place = |(address, bytes)| (Address(address), bytes);
+        let place = |(address, bytes)| ImagePiece {
+            address: Address(address),
+            bytes,
+            is_writable: true,
+        };
         let options = OpenOptions {
             architecture: Some(machine.parse().unwrap()),
             image: Image::new(segments(&unpacked(machine, "elf")).into_iter().map(place)),

@@ -48,6 +48,14 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
     let report = check(format, &text, machine);
     let mut output = output();
     let mut count = report.count;
+    for warning in &report.warnings {
+        if arguments.json {
+            let line = json!({ "severity": "warning", "message": warning });
+            writeln!(output, "{line}")?;
+        } else {
+            writeln!(output, "warning: {warning}")?;
+        }
+    }
     for finding in &report.findings {
         write(&mut output, finding, arguments.json)?;
     }

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
+use tracewire_exec_analysis::view::missing_writes;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::{Machine, of_elf};
-use tracewire_exec_trace::recording::{self, Image, OpenOptions, Recording};
+use tracewire_exec_trace::recording::{self, Image, ImagePiece, OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, beginning};
 use tracewire_symbols::Symbols;
 use tracewire_tracefile::{Address, Architecture};
@@ -161,6 +162,14 @@ impl Source {
         let recording = Recording::open(&self.path, &options);
         drop(progress);
         let recording = recording.with_context(|| self.shown.display().to_string())?;
+        // Without a program nothing is known of memory but what the trace tells.
+        if let Some(note) = missing_writes(
+            recording.reported_writes(),
+            recording.summary().memory_accesses,
+        ) && symbols.is_some()
+        {
+            anstream::eprintln!("tracewire: note: {}: {note}", self.shown.display());
+        }
         let registers = recording
             .architecture()
             .map(|machine| DebuggerRegisters::new(&recording, Machine::of(machine)));
@@ -236,7 +245,26 @@ pub fn image(symbols: &Symbols) -> Image {
                 .saturating_sub(segment.file_size)
                 .min(MOST_ZEROS);
             content.resize(content.len() + zeros as usize, 0);
-            pieces.push((Address(segment.address.0), content));
+            let start = segment.address;
+            // Code may be in a segment that is writable, as in programs for small processors.
+            let constant = module.constant_sections.iter().filter_map(|(first, end)| {
+                let first = first.0.max(start.0);
+                let range = usize::try_from(first - start.0).ok()?
+                    ..usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+                let bytes = content.get(range.start..range.end.min(content.len()))?;
+                segment.writable.then(|| ImagePiece {
+                    address: Address(first),
+                    bytes: bytes.to_vec(),
+                    is_writable: false,
+                })
+            });
+            let constant: Vec<ImagePiece> = constant.collect();
+            pieces.push(ImagePiece {
+                address: start,
+                bytes: content,
+                is_writable: segment.writable,
+            });
+            pieces.extend(constant);
         }
     }
     Image::new(pieces)

@@ -1,6 +1,6 @@
 //! What is wrong with a trace: where its lines contradict each other, or what the machine could do.
 //!
-//! Seven kinds of faults are told ([`Fault`]). What could be one but need not be, is looked at again when more of the
+//! Eight kinds of faults are told ([`Fault`]). What could be one but need not be, is looked at again when more of the
 //! trace is known:
 //! - An interrupt looks like a jump without a branch. It is told apart by the return from it, which comes back to
 //!   where it struck, or by another interrupt that went to the same place.
@@ -8,22 +8,28 @@
 //! - A line is missing where an instruction has none that did nearly always have one.
 //! - Numbers of instructions are looked at only in traces where nearly all of them count up.
 
+mod fields;
 mod memory;
 mod missing;
 mod sequence;
 
 use std::fmt;
 
-use tracewire_exec_trace::machine::Machine;
+use tracewire_exec_trace::machine::{Machine, Stores};
 use tracewire_exec_trace::record::{
-    Access, Address, ByteOrder, Event, EventKind, Instruction, InstructionNumber, Line, Owner,
-    RegisterWrite, Time,
+    Access, AccessKind, Address, ByteOrder, Event, EventKind, Instruction, InstructionNumber, Line,
+    Owner, RegisterWrite, Time,
 };
+use tracewire_exec_trace::recording::ReportedWrites;
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read};
 
+pub use fields::Field;
+use fields::Fields;
 use memory::Memory;
 use missing::Missing;
 use sequence::Sequence;
+
+use crate::view::missing_writes;
 
 /// How many findings of a kind are kept; all are counted.
 pub const LISTED: usize = 1000;
@@ -35,6 +41,8 @@ pub enum Fault {
     Unparsed(String),
     /// The text ends in the middle of a line.
     Cut,
+    /// A field that the format does not allow.
+    Field(Field),
     /// A time before that of a line above, on the same cpu.
     TimeBackwards {
         /// The time above.
@@ -93,6 +101,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unparsed(text) => write!(f, "the line cannot be read\n{text}"),
+            Self::Field(field) => field.fmt(f),
             Self::Cut => f.write_str(
                 "the trace is cut: expected the end of the line, and perhaps more lines",
             ),
@@ -157,7 +166,9 @@ pub struct Finding {
 pub struct Report {
     /// The findings in the order of their lines, at most [`LISTED`] of a kind.
     pub findings: Vec<Finding>,
-    /// How many there are in all.
+    /// What a user is to know of the whole, and what is no fault.
+    pub warnings: Vec<String>,
+    /// How many findings there are in all.
     pub count: u64,
     /// How many lines were looked at.
     pub lines: u64,
@@ -176,7 +187,7 @@ struct Here {
 struct Findings {
     kept: Vec<Finding>,
     count: u64,
-    of_kind: [usize; 7],
+    of_kind: [usize; 7 + Field::KINDS],
 }
 
 impl Findings {
@@ -189,6 +200,7 @@ impl Findings {
             Fault::Number { .. } => 4,
             Fault::MissingLine { .. } => 5,
             Fault::Contradiction { .. } => 6,
+            Fault::Field(ref field) => 7 + field.kind(),
         };
         self.count += 1;
         self.of_kind[kind] += 1;
@@ -208,6 +220,9 @@ pub fn check(format: Format, text: &[u8], machine: Option<&'static Machine>) -> 
     let order = machine.map_or(ByteOrder::Little, Machine::byte_order);
     let mut checker = Checker {
         findings: Findings::default(),
+        fields: Fields::new(format, machine),
+        stores: Stored::default(),
+        machine,
         memory: Memory::new(order),
         sequence: Sequence::new(machine),
         missing: Missing::new(machine),
@@ -217,8 +232,20 @@ pub fn check(format: Format, text: &[u8], machine: Option<&'static Machine>) -> 
     checker.finish(text, lines)
 }
 
+/// What would write memory, and what is reported of it.
+#[derive(Default)]
+struct Stored {
+    accesses: u64,
+    writes: u64,
+    stores: u64,
+    possible: u64,
+}
+
 struct Checker {
     findings: Findings,
+    fields: Fields,
+    stores: Stored,
+    machine: Option<&'static Machine>,
     memory: Memory,
     sequence: Sequence,
     missing: Missing,
@@ -241,12 +268,23 @@ impl Checker {
             };
             self.findings.add(here, Fault::Cut);
         }
+        let Stored {
+            accesses,
+            writes,
+            stores,
+            possible,
+        } = self.stores;
+        let warnings = missing_writes(
+            ReportedWrites::of_counts(writes, stores, possible),
+            accesses,
+        );
         self.sequence.finish(&mut self.findings);
         self.missing.finish(&mut self.findings);
         let mut findings = self.findings.kept;
         findings.sort_by_key(|finding| finding.line);
         Report {
             findings,
+            warnings: warnings.map(str::to_owned).into_iter().collect(),
             count: self.findings.count,
             lines,
             instructions: self.instructions,
@@ -258,6 +296,21 @@ impl Sink for Checker {
     fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
         self.instructions += 1;
         let here = self.here(line);
+        self.fields
+            .instruction(here, instruction, &mut self.findings);
+        if instruction.taken {
+            let stores = instruction.opcode.zip(self.machine).map_or(
+                Stores::Perhaps,
+                |(opcode, machine)| {
+                    machine.stores(opcode, instruction.set, instruction.address_digits)
+                },
+            );
+            match stores {
+                Stores::No => {}
+                Stores::Yes => self.stores.stores += 1,
+                Stores::Perhaps => self.stores.possible += 1,
+            }
+        }
         let is_entry = self
             .sequence
             .instruction(here, instruction, &mut self.findings);
@@ -266,6 +319,9 @@ impl Sink for Checker {
 
     fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
         let here = self.here(line);
+        self.stores.accesses += 1;
+        self.stores.writes += u64::from(access.kind == AccessKind::Write);
+        self.fields.access(here, owner, access, &mut self.findings);
         self.sequence
             .effect(here, owner, access.time, access.cpu, &mut self.findings);
         self.missing.effect(LineKind::Memory, owner);
@@ -274,6 +330,7 @@ impl Sink for Checker {
 
     fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
         let here = self.here(line);
+        self.fields.register(here, write, &mut self.findings);
         self.sequence
             .effect(here, owner, write.time, write.cpu, &mut self.findings);
         self.missing.register(owner, write);

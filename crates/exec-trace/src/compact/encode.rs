@@ -12,7 +12,8 @@ use super::map::Map;
 use super::part::{Part, parts};
 use super::value::RegisterValue;
 use super::{AHEAD, BLOCK};
-use crate::record::{BitRange, Time};
+use crate::machine::{Machine, Stores};
+use crate::record::{AccessKind, BitRange, Time};
 
 /// How much text a block may have.
 const MOST_TEXT: u64 = 4 << 20;
@@ -66,14 +67,28 @@ pub(crate) struct EncodedSegment {
     pub(crate) first_time: Option<Time>,
     pub(crate) last_time: Option<Time>,
     pub(crate) accesses: u64,
+    pub(crate) writes: u64,
+    pub(crate) stores: Executed,
     pub(crate) register_writes: u64,
+}
+
+/// How many instructions that write memory were executed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Executed {
+    /// Those that do.
+    pub(crate) stores: u64,
+    /// Those that may.
+    pub(crate) perhaps: u64,
 }
 
 /// Makes a segment of groups.
 pub(crate) struct SegmentEncoder {
     order: ByteOrder,
+    machine: Option<&'static Machine>,
     packer: Packer,
     forms: Vec<(Form, Box<[u8]>)>,
+    /// Whether the instruction of each form writes memory.
+    form_stores: Vec<Stores>,
     by_key: Map<Box<[u8]>, u32>,
     registers: Map<Box<[u8]>, u32>,
     key: Vec<u8>,
@@ -105,11 +120,13 @@ struct Scratch {
 }
 
 impl SegmentEncoder {
-    pub(crate) fn new(order: ByteOrder, level: i32) -> Self {
+    pub(crate) fn new(order: ByteOrder, machine: Option<&'static Machine>, level: i32) -> Self {
         Self {
             order,
+            machine,
             packer: Packer::new(level),
             forms: Vec::new(),
+            form_stores: Vec::new(),
             by_key: Map::default(),
             registers: Map::default(),
             key: Vec::new(),
@@ -345,8 +362,9 @@ impl SegmentEncoder {
                         self.out.register_writes += 1;
                         writes.push((slot, at as u32, place as u32));
                     }
-                    EffectKind::Access { .. } => {
+                    EffectKind::Access { kind, .. } => {
                         self.out.accesses += 1;
+                        self.out.writes += u64::from(*kind == AccessKind::Write);
                         let row = |row: u16| row_value(form, Class::Memory, row, values);
                         parts(effect, slot as u32, self.order, row, &mut self.out.parts);
                     }
@@ -355,6 +373,13 @@ impl SegmentEncoder {
             if let Some(instruction) = &form.instruction {
                 before += 1;
                 block.instructions += 1;
+                if instruction.taken {
+                    match self.form_stores[logged.form as usize] {
+                        Stores::No => {}
+                        Stores::Yes => self.out.stores.stores += 1,
+                        Stores::Perhaps => self.out.stores.perhaps += 1,
+                    }
+                }
                 note_time(&mut block.times, logged.time);
                 if !self.out.cpus.contains(&instruction.cpu) {
                     self.out.cpus.push(instruction.cpu);
@@ -437,6 +462,13 @@ impl Groups for &mut SegmentEncoder {
                 self.forms
                     .push((group.form(), group.skeleton.as_slice().into()));
                 self.by_key.insert(key.as_slice().into(), form);
+                let stores = group
+                    .code
+                    .zip(self.machine)
+                    .map_or(Stores::Perhaps, |((opcode, set, digits), machine)| {
+                        machine.stores(opcode, set, digits)
+                    });
+                self.form_stores.push(stores);
                 form
             }
         };

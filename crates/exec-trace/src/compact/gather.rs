@@ -340,6 +340,9 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
             taken: instruction.taken,
             line: self.group.lines - 1,
         });
+        self.group.code = instruction
+            .opcode
+            .map(|opcode| (opcode, instruction.set, instruction.address_digits));
         self.group.id = instruction.id;
         if let Some(id) = instruction.id
             && let Some(line) = self.line.as_mut().filter(|line| line.apart.is_none())

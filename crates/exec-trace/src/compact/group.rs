@@ -4,7 +4,7 @@ use super::bytes::put;
 use super::effect::{Effect, OtherTime};
 use super::form::{Class, Form, FormInstruction, Variable};
 use super::gather::Current;
-use crate::record::Time;
+use crate::record::{InstructionSet, Opcode, Time};
 
 /// Where groups go.
 pub(crate) trait Groups {
@@ -18,6 +18,8 @@ pub(crate) trait Groups {
 #[derive(Default, Debug)]
 pub(crate) struct Group {
     pub(crate) instruction: Option<FormInstruction>,
+    /// The instruction's code, its set, and how many digits its address has.
+    pub(crate) code: Option<(Opcode, Option<InstructionSet>, u8)>,
     pub(crate) time: Option<Time>,
     pub(crate) id: Option<u64>,
     pub(crate) skeleton: Vec<u8>,
@@ -82,6 +84,7 @@ impl Group {
 
     pub(super) fn clear(&mut self) {
         self.instruction = None;
+        self.code = None;
         self.time = None;
         self.id = None;
         self.skeleton.clear();

@@ -17,7 +17,7 @@ use crate::compact::frame::Packer;
 use crate::compact::gather::Gatherer;
 use crate::compact::map::Map;
 use crate::compact::value::RegisterValue;
-use crate::machine;
+use crate::machine::{self, Machine};
 use crate::record::{Instruction, Line};
 use crate::text::{Format, Piece, Sink, read};
 
@@ -68,7 +68,11 @@ pub(crate) fn build(
     } else {
         (plan.key, plan.architecture)
     };
-    let encode = |chunk: Chunk| encode(&chunk, format, first_cpu, order, plan.level);
+    let machine = plan.architecture.or(guessed).map(Machine::of);
+    let encode = |chunk: Chunk| {
+        let encoder = SegmentEncoder::new(order, machine, plan.level);
+        encode(&chunk, format, first_cpu, encoder)
+    };
     let facts = Facts {
         key,
         format: format.name().to_owned(),
@@ -157,8 +161,7 @@ struct Encoded {
     text: u64,
 }
 
-fn encode(chunk: &Chunk, format: Format, first_cpu: u32, order: ByteOrder, level: i32) -> Encoded {
-    let mut encoder = SegmentEncoder::new(order, level);
+fn encode(chunk: &Chunk, format: Format, first_cpu: u32, mut encoder: SegmentEncoder) -> Encoded {
     let first_line = chunk.first_line();
     let piece = format.piece_at(&chunk.text, first_line, chunk.end);
     let mut gatherer = Gatherer::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
@@ -282,6 +285,9 @@ impl Collector {
             .extend([forms.start, forms.length, skeletons.length]);
         self.runs.push(&encoded.run, first)?;
         facts.accesses += segment.accesses;
+        facts.writes += segment.writes;
+        facts.stores += segment.stores.stores;
+        facts.perhaps_stores += segment.stores.perhaps;
         facts.register_writes += segment.register_writes;
         facts.text += encoded.text;
         for cpu in &segment.cpus {

@@ -10,7 +10,7 @@ use crate::record::Time;
 /// The first bytes of every file, and the last ones.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 /// What stands at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
@@ -103,6 +103,11 @@ pub(crate) struct Facts {
     pub(crate) architecture: String,
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
+    /// Those of them that write.
+    pub(crate) writes: u64,
+    /// Executed instructions that write memory, and those that may.
+    pub(crate) stores: u64,
+    pub(crate) perhaps_stores: u64,
     pub(crate) register_writes: u64,
     pub(crate) lines: u64,
     pub(crate) unparsed: u64,
@@ -201,6 +206,9 @@ impl StoreWriter {
         for number in [
             facts.instructions,
             facts.accesses,
+            facts.writes,
+            facts.stores,
+            facts.perhaps_stores,
             facts.register_writes,
             facts.lines,
             facts.unparsed,

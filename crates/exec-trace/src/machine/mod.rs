@@ -17,6 +17,7 @@ mod elf;
 mod flow;
 mod guess;
 mod names;
+mod stores;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -28,6 +29,7 @@ use tracewire_tracefile::{
 pub use elf::of_elf;
 pub use flow::{DelaySlot, Flow, FlowKind};
 pub use guess::guess;
+pub use stores::Stores;
 
 /// What happens to the bits of a register above the part that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

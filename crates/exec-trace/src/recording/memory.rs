@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracewire_tracefile::Address;
 
-use super::{ReadError, Recording};
+use super::{ReadError, Recording, Summary};
 use crate::compact::bytes::{Damaged, Reader};
 use crate::compact::part::GRANULE;
 use crate::index::{Follower, Item, PageState, Store, Table, read_contradictions};
@@ -14,41 +14,67 @@ use crate::record::InstructionNumber;
 #[derive(Clone, Default, Debug)]
 pub struct Image {
     /// In the order of their addresses.
-    pieces: Arc<[(u64, Box<[u8]>)]>,
+    pieces: Arc<[Piece]>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    start: u64,
+    bytes: Box<[u8]>,
+    is_writable: bool,
+}
+
+/// A piece of an image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImagePiece {
+    /// The first byte.
+    pub address: Address,
+    /// What is there.
+    pub bytes: Vec<u8>,
+    /// Whether the program may write it.
+    pub is_writable: bool,
 }
 
 impl Image {
     /// Of pieces. Where two overlap, the later one counts.
-    pub fn new(pieces: impl IntoIterator<Item = (Address, Vec<u8>)>) -> Self {
-        let mut all: Vec<(u64, Vec<u8>)> = Vec::new();
-        for (Address(start), bytes) in pieces {
+    pub fn new(pieces: impl IntoIterator<Item = ImagePiece>) -> Self {
+        let mut all: Vec<(u64, Vec<u8>, bool)> = Vec::new();
+        for piece in pieces {
+            let ImagePiece {
+                address: Address(start),
+                bytes,
+                is_writable,
+            } = piece;
             let length = (bytes.len() as u64).min(u64::MAX - start);
             let end = start + length;
             let mut kept = Vec::with_capacity(all.len() + 2);
-            for (old, mut old_bytes) in all {
+            for (old, mut old_bytes, old_writable) in all {
                 let old_end = old + old_bytes.len() as u64;
                 if old_end <= start || old >= end {
-                    kept.push((old, old_bytes));
+                    kept.push((old, old_bytes, old_writable));
                     continue;
                 }
                 if old_end > end {
-                    kept.push((end, old_bytes.split_off((end - old) as usize)));
+                    let behind = old_bytes.split_off((end - old) as usize);
+                    kept.push((end, behind, old_writable));
                 }
                 if old < start {
                     old_bytes.truncate((start - old) as usize);
-                    kept.push((old, old_bytes));
+                    kept.push((old, old_bytes, old_writable));
                 }
             }
-            kept.push((start, bytes));
+            kept.push((start, bytes, is_writable));
             all = kept;
         }
-        all.retain(|(_, bytes)| !bytes.is_empty());
-        all.sort_unstable_by_key(|(start, _)| *start);
+        all.retain(|(_, bytes, _)| !bytes.is_empty());
+        all.sort_unstable_by_key(|(start, ..)| *start);
+        let pieces = all.into_iter().map(|(start, bytes, is_writable)| Piece {
+            start,
+            bytes: bytes.into(),
+            is_writable,
+        });
         Self {
-            pieces: all
-                .into_iter()
-                .map(|(start, bytes)| (start, bytes.into()))
-                .collect(),
+            pieces: pieces.collect(),
         }
     }
 
@@ -60,10 +86,59 @@ impl Image {
 
     /// The byte at an address, where the image has one.
     #[must_use]
-    pub fn byte(&self, Address(address): Address) -> Option<u8> {
-        let after = self.pieces.partition_point(|(start, _)| *start <= address);
-        let (start, bytes) = self.pieces.get(after.checked_sub(1)?)?;
-        bytes.get(usize::try_from(address - start).ok()?).copied()
+    pub fn byte(&self, address: Address) -> Option<u8> {
+        self.found(address).map(|(byte, _)| byte)
+    }
+
+    /// The byte at an address, where the image has one that the program may not write.
+    #[must_use]
+    pub fn constant_byte(&self, address: Address) -> Option<u8> {
+        self.found(address)
+            .and_then(|(byte, is_writable)| (!is_writable).then_some(byte))
+    }
+
+    fn found(&self, Address(address): Address) -> Option<(u8, bool)> {
+        let after = self.pieces.partition_point(|piece| piece.start <= address);
+        let piece = self.pieces.get(after.checked_sub(1)?)?;
+        let place = usize::try_from(address - piece.start).ok()?;
+        piece
+            .bytes
+            .get(place)
+            .map(|byte| (*byte, piece.is_writable))
+    }
+}
+
+/// How many of the writes to memory a recording reports.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReportedWrites {
+    /// All of them, as far as instructions and accesses show: no instruction writes memory, or accesses are reported.
+    All,
+    /// Less than half of those that its instructions make.
+    Some,
+    /// None, though instructions make or may make some.
+    None,
+}
+
+impl ReportedWrites {
+    pub(super) const fn of(summary: &Summary) -> Self {
+        Self::of_counts(
+            summary.memory_writes,
+            summary.stores,
+            summary.possible_stores,
+        )
+    }
+
+    /// Of so many writes that are reported, of so many executed instructions that write memory, and of so many that may.
+    #[must_use]
+    pub const fn of_counts(writes: u64, stores: u64, possible: u64) -> Self {
+        // A store writes once at least, unless it faults.
+        if writes == 0 && (stores > 0 || possible > 0) {
+            Self::None
+        } else if writes < stores / 2 {
+            Self::Some
+        } else {
+            Self::All
+        }
     }
 }
 
@@ -125,13 +200,16 @@ impl Recording {
         before: u64,
         granule: u64,
     ) -> Result<[Option<u8>; 8], ReadError> {
+        if self.reported == ReportedWrites::None {
+            return Ok(self.image_at(before, granule));
+        }
         self.ask(|store| {
             let state = state_at(store, before, granule)?;
             let mut bytes = known_bytes(&state);
             if state.touched == 0xff {
                 return Ok(bytes);
             }
-            let untouched = self.untouched_in(store, granule, !state.touched)?;
+            let untouched = self.untouched_in(store, before, granule, !state.touched)?;
             for (place, byte) in bytes.iter_mut().enumerate() {
                 if state.touched >> place & 1 == 0 {
                     *byte = untouched[place];
@@ -141,20 +219,36 @@ impl Recording {
         })
     }
 
-    /// What the bytes of a granule hold until an access touches them.
-    pub(super) fn untouched(&self, granule: u64) -> Result<[Option<u8>; 8], ReadError> {
-        self.ask(|store| self.untouched_in(store, granule, 0xff))
+    /// What the image says of a granule before an instruction: of bytes that the program may write nothing behind the
+    /// start, where writes to them are not all reported.
+    fn image_at(&self, before: u64, granule: u64) -> [Option<u8>; 8] {
+        let holds_on = before == 0 || self.reported == ReportedWrites::All;
+        std::array::from_fn(|place| {
+            let address = Address(granule * GRANULE + place as u64);
+            match holds_on {
+                true => self.image.byte(address),
+                false => self.image.constant_byte(address),
+            }
+        })
     }
 
-    /// As [`Self::untouched`], of the bytes that have their bit set.
+    /// What the bytes of a granule hold until an access touches them, in a recording that reports all writes.
+    pub(super) fn untouched(&self, granule: u64) -> Result<[Option<u8>; 8], ReadError> {
+        self.ask(|store| self.untouched_in(store, 0, granule, 0xff))
+    }
+
+    /// What the bytes of a granule that have their bit set, and that no access touched, hold before an instruction.
     fn untouched_in(
         &self,
         store: &Store,
+        before: u64,
         granule: u64,
         wanted: u8,
     ) -> Result<[Option<u8>; 8], Damaged> {
-        let mut bytes: [Option<u8>; 8] =
-            std::array::from_fn(|place| self.image.byte(Address(granule * GRANULE + place as u64)));
+        let mut bytes = self.image_at(before, granule);
+        if self.reported != ReportedWrites::All {
+            return Ok(bytes);
+        }
         let is_missing =
             |(place, byte): (usize, &Option<u8>)| wanted >> place & 1 == 1 && byte.is_none();
         if bytes.iter().enumerate().any(is_missing) {

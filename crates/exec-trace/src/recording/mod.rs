@@ -51,6 +51,9 @@
 //! - A byte of memory has the value of the latest access to it, read or write. Before any access it has that of the
 //!   image, if one was given ([`OpenOptions::image`]); else that of the first access later on, if that is a read:
 //!   it was so all along. Else it is unknown.
+//! - Where the recording reports no writes to memory, or less than half of those that its instructions make
+//!   ([`ReportedWrites`]), an access tells of one instant, and the image of what the program may write of the start only:
+//!   after it such bytes are unknown.
 //! - A register has the value that was last written to it; one that was not written yet is unknown. Writes to parts
 //!   leave the rest as it was, unknown digits change nothing.
 //! - Cpus have registers of their own, and share memory.
@@ -81,7 +84,7 @@ use tracewire_tracefile::{Architecture, ByteOrder};
 pub use crate::compact::RegisterValue;
 pub use executed::{Accessed, Executed, StartEffect, Written};
 pub use find::{Search, What};
-pub use memory::{Contradiction, Contradictions, Image};
+pub use memory::{Contradiction, Contradictions, Image, ImagePiece, ReportedWrites};
 pub use open::{OpenError, OpenOptions, Progress};
 pub use replay::Replay;
 pub use scan::{AccessEffect, Code, CodeId, Effect, RegisterEffect, Step};
@@ -104,6 +107,12 @@ pub struct Summary {
     pub instructions: u64,
     /// Memory access records.
     pub memory_accesses: u64,
+    /// Those of them that write.
+    pub memory_writes: u64,
+    /// Executed instructions that write memory by their code.
+    pub stores: u64,
+    /// Executed instructions of which that is not known, or depends on more than their code.
+    pub possible_stores: u64,
     /// Register write records.
     pub register_writes: u64,
     /// The cpus that executed instructions, in order.
@@ -157,6 +166,7 @@ pub struct Recording {
     summary: Summary,
     names: Vec<Box<str>>,
     image: Image,
+    reported: ReportedWrites,
 }
 
 impl std::fmt::Debug for Recording {
@@ -277,6 +287,12 @@ impl Recording {
     #[must_use]
     pub const fn image(&self) -> &Image {
         &self.image
+    }
+
+    /// How many of the writes to memory it reports.
+    #[must_use]
+    pub const fn reported_writes(&self) -> ReportedWrites {
+        self.reported
     }
 
     fn store(&self) -> Arc<Store> {

@@ -9,7 +9,7 @@ use tracewire_tracefile::{Architecture, ByteOrder};
 
 use super::make::{Again, Planned};
 use super::room::{Room, places};
-use super::{Image, Recording, Summary};
+use super::{Image, Recording, ReportedWrites, Summary};
 use crate::index::{Bytes, CHUNK, Key, MAGIC, Store, Unusable, VERSION};
 use crate::record::CpuNumber;
 use crate::text::Format;
@@ -223,6 +223,9 @@ fn recording(
     let summary = Summary {
         instructions: facts.instructions,
         memory_accesses: facts.accesses,
+        memory_writes: facts.writes,
+        stores: facts.stores,
+        possible_stores: facts.perhaps_stores,
         register_writes: facts.register_writes,
         cpus: facts.cpus.iter().map(|cpu| CpuNumber(*cpu)).collect(),
         first_time: facts.first_time,
@@ -252,6 +255,7 @@ fn recording(
         order,
         architecture,
         format,
+        reported: ReportedWrites::of(&summary),
         summary,
         names,
         image: options.image.clone(),

@@ -5,7 +5,7 @@ use tracewire_tracefile::Address;
 use super::memory::known_bytes;
 use super::registers::registers_at;
 use super::scan::{Effect, OpenBlock, Step};
-use super::{ReadError, Recording, RegisterId};
+use super::{ReadError, Recording, RegisterId, ReportedWrites};
 use crate::compact::RegisterValue;
 use crate::compact::map::Map;
 use crate::compact::part::{GRANULE, Part, parts};
@@ -221,6 +221,9 @@ impl<'a> Replay<'a> {
     }
 
     fn granule(&mut self, granule: u64) -> Result<[Option<u8>; 8], ReadError> {
+        if self.recording.reported != ReportedWrites::All {
+            return self.recording.granule_at(self.next, granule);
+        }
         let state = self.accessed.get(&granule).copied().unwrap_or_default();
         let mut bytes = known_bytes(&state);
         if state.touched == 0xff {

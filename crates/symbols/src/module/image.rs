@@ -52,6 +52,7 @@ pub(crate) struct Section {
     pub(crate) allocated: bool,
     /// Whether it holds code.
     pub(crate) executable: bool,
+    pub(crate) writable: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -325,6 +326,7 @@ fn sections(file: &object::File<'_>) -> Vec<Section> {
                 compression,
                 allocated: flags & object::elf::SHF_ALLOC.0 != 0,
                 executable: flags & object::elf::SHF_EXECINSTR.0 != 0,
+                writable: flags & object::elf::SHF_WRITE.0 != 0,
             }
         })
         .collect()

@@ -53,6 +53,9 @@ pub struct ModuleInfo {
     pub range: (Address, Address),
     /// The parts that are loaded, by address.
     pub segments: Vec<Segment>,
+    /// The sections that are loaded and that the program does not write, bias added: the first address and one past the
+    /// last. They may be in a segment that is writable.
+    pub constant_sections: Vec<(Address, Address)>,
     /// The build id, if the file has one.
     pub build_id: Option<Vec<u8>>,
     /// The machine.
@@ -167,6 +170,15 @@ impl Module {
                 .map(|segment| Segment {
                     address: biased(segment.address.0),
                     ..*segment
+                })
+                .collect(),
+            constant_sections: image
+                .sections
+                .iter()
+                .filter(|section| section.allocated && !section.writable && section.size > 0)
+                .map(|section| {
+                    let end = section.address.saturating_add(section.size);
+                    (biased(section.address), biased(end))
                 })
                 .collect(),
             build_id: image.build_id.clone(),

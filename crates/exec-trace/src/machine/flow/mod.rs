@@ -12,6 +12,8 @@ mod x86;
 
 use tracewire_tracefile::{Address, Architecture};
 
+pub(super) use arm::is_not_a64;
+
 use super::Machine;
 use crate::record::{Instruction, InstructionSet};
 

@@ -14,7 +14,7 @@ use tracewire_tracefile::Address;
 use self::granule::Granule;
 use self::writes::{Writes, cpu_place};
 use super::scan::{OpenBlock, Step};
-use super::{ReadError, Recording, RegisterId};
+use super::{ReadError, Recording, RegisterId, ReportedWrites};
 use crate::compact::RegisterValue;
 use crate::compact::block::GroupPlace;
 use crate::compact::bytes::Damaged;
@@ -263,6 +263,9 @@ impl<'a> Visits<'a> {
     }
 
     fn granule(&mut self, now: u64, granule: u64) -> Result<[Option<u8>; 8], ReadError> {
+        if self.recording.reported != ReportedWrites::All {
+            return self.recording.granule_at(now, granule);
+        }
         if let Some(bytes) = self
             .granules
             .get_mut(&granule)
