@@ -1,0 +1,192 @@
+//! A file mapped for reading that another process may cut short meanwhile.
+//!
+//! The kernel answers a read of a mapped page that is no longer in the file with `SIGBUS`, which ends the program. Here such
+//! a page reads as zeros, and [`MappedFile::cut`] and [`verify`] report that the file was cut and where. A reader
+//! checks what it reads anyway; it asks one of these before it calls its result good.
+//!
+//! ```
+//! use tracewire_mapped_file::MappedFile;
+//!
+//! let directory = tempfile::tempdir()?;
+//! let path = directory.path().join("data");
+//! std::fs::write(&path, vec![7; 20_000])?;
+//! let mapped = MappedFile::open(&path)?;
+//! assert_eq!(mapped[19_999], 7);
+//! assert!(mapped.cut().is_none());
+//!
+//! std::fs::File::options().write(true).open(&path)?.set_len(4096)?;
+//! assert_eq!(mapped[4095], 7);
+//! assert_eq!(mapped[19_999], 0);
+//! let cut = mapped.cut().ok_or("the cut is not seen")?;
+//! assert_eq!((cut.length, cut.expected), (4096, 20_000));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The first file that is mapped installs a handler for `SIGBUS`. A fault outside the files mapped here goes to the handler
+//! that was there before, or ends the program as it would have.
+//!
+//! Bytes that another process *changes* are not noticed. They are read as whatever the page holds at that moment, so
+//! a reader must not assume that the same byte read twice is the same.
+
+#![deny(missing_docs)]
+
+mod fault;
+
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use memmap2::{Advice, Mmap};
+
+/// A file that is shorter than what a reader needs of it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "{} was cut to {length} bytes while it was read: {expected} bytes are needed; read it again when nothing changes it",
+    path.display()
+)]
+pub struct Cut {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length now, in bytes.
+    pub length: u64,
+    /// The length that its reader needs, in bytes.
+    pub expected: u64,
+}
+
+/// A file mapped for reading, as it is when it is mapped: what is appended later is not seen.
+#[derive(Debug)]
+pub struct MappedFile {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    map: Mmap,
+    // Declared after the map: dropped after it, so that no fault in the map goes unanswered.
+    _region: fault::Region,
+    file: File,
+    path: PathBuf,
+    needed: AtomicU64,
+}
+
+impl MappedFile {
+    /// Maps the file at a path.
+    ///
+    /// # Errors
+    /// When it cannot be opened or mapped.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        Self::map(File::open(path)?, path)
+    }
+
+    /// Maps an open file. The path is for reports only.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub fn map(file: File, path: impl Into<PathBuf>) -> io::Result<Self> {
+        // SAFETY: the map is only read, as bytes. The region below turns pages that the file loses into zeros. Bytes that
+        // another process changes are plain bytes of a shared page: every reader checks what it decodes, as it does for
+        // a file that is damaged.
+        let map = unsafe { Mmap::map(&file) }?;
+        let region = fault::Region::new(&map)?;
+        let inner = Arc::new(Inner {
+            needed: AtomicU64::new(map.len() as u64),
+            map,
+            _region: region,
+            file,
+            path: path.into(),
+        });
+        let mut known = files();
+        known.open.retain(|file| file.strong_count() > 0);
+        known.open.push(Arc::downgrade(&inner));
+        Ok(Self { inner })
+    }
+
+    /// Says that only the first bytes of the file are needed: a file that is being recorded has room at its end, which it
+    /// loses when it is finished.
+    pub fn need(&self, length: u64) {
+        let length = length.min(self.inner.map.len() as u64);
+        self.inner.needed.store(length, Ordering::Relaxed);
+    }
+
+    /// Whether the file has become shorter than what is needed of it.
+    #[must_use]
+    pub fn cut(&self) -> Option<Cut> {
+        self.inner.cut()
+    }
+
+    /// Tells the kernel how the map will be read. Advice that the kernel refuses changes the speed alone.
+    pub fn advise(&self, advice: Advice) {
+        let _ = self.inner.map.advise(advice);
+    }
+
+    /// As [`Self::advise`], for a part of the file: `length` bytes from `offset`, within the map.
+    pub fn advise_range(&self, advice: Advice, offset: usize, length: usize) {
+        let _ = self.inner.map.advise_range(advice, offset, length);
+    }
+}
+
+impl Deref for MappedFile {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.inner.map
+    }
+}
+
+impl Inner {
+    fn cut(&self) -> Option<Cut> {
+        let expected = self.needed.load(Ordering::Relaxed);
+        // A descriptor that is open has a size.
+        let length = self.file.metadata().map_or(0, |metadata| metadata.len());
+        (length < expected).then(|| Cut {
+            path: self.path.clone(),
+            length,
+            expected,
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(cut) = self.cut() {
+            let mut known = files();
+            known.cut.get_or_insert(cut);
+        }
+    }
+}
+
+/// The files of this process.
+struct Files {
+    open: Vec<Weak<Inner>>,
+    /// The first of those no longer open that was cut while it was.
+    cut: Option<Cut>,
+}
+
+static FILES: Mutex<Files> = Mutex::new(Files {
+    open: Vec::new(),
+    cut: None,
+});
+
+fn files() -> MutexGuard<'static, Files> {
+    // Each change of it is one assignment or one call.
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Checks all files that this process has mapped so far: to be asked before a result made of them is put in place.
+///
+/// # Errors
+/// When one of them was cut while it was mapped.
+pub fn verify() -> Result<(), Cut> {
+    let known = files();
+    if let Some(cut) = &known.cut {
+        return Err(cut.clone());
+    }
+    let open: Vec<_> = known.open.iter().filter_map(Weak::upgrade).collect();
+    // The last owner of one may be here now, and its end takes the lock.
+    drop(known);
+    open.iter().find_map(|file| file.cut()).map_or(Ok(()), Err)
+}
