@@ -323,6 +323,7 @@ fn write(
         .tempfile_in(folder)
         .with_context(|| format!("cannot make a file in {}", folder.display()))?;
     write_to(beside.as_file_mut()).with_context(|| format!("cannot write {}", out.display()))?;
+    tracewire_mapped_file::verify()?;
     beside
         .persist(out)
         .with_context(|| format!("cannot write {}", out.display()))?;
@@ -423,6 +424,7 @@ fn write_folder(file: &TraceFile, out: &Path) -> anyhow::Result<Answer> {
         File::create(made.join(name)).map(BufWriter::new)
     })
     .with_context(|| format!("cannot write {shown}"))?;
+    tracewire_mapped_file::verify()?;
     drop(progress);
     if out.exists() {
         fs::rename(out, beside.path().join("old"))

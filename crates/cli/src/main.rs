@@ -37,7 +37,13 @@ enum Answer {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(arguments) {
+    let result = run(arguments);
+    // What was read of a file that was cut meanwhile is not what the file had.
+    let result = match tracewire_mapped_file::verify() {
+        Ok(()) => result,
+        Err(cut) => Err(cut.into()),
+    };
+    match result {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -39,7 +39,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use memmap2::{Advice, Mmap};
+use memmap2::Mmap;
+
+pub use memmap2::Advice;
 
 /// A file that is shorter than what a reader needs of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -174,6 +176,19 @@ static FILES: Mutex<Files> = Mutex::new(Files {
 fn files() -> MutexGuard<'static, Files> {
     // Each change of it is one assignment or one call.
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Checks the mapped file that these bytes are of; other bytes are always good.
+///
+/// # Errors
+/// When the file was cut while it was mapped.
+pub fn verify_bytes(bytes: &[u8]) -> Result<(), Cut> {
+    let start = bytes.as_ptr();
+    let open: Vec<_> = files().open.iter().filter_map(Weak::upgrade).collect();
+    open.iter()
+        .filter(|file| file.map.as_ptr_range().contains(&start))
+        .find_map(|file| file.cut())
+        .map_or(Ok(()), Err)
 }
 
 /// Checks all files that this process has mapped so far: to be asked before a result made of them is put in place.

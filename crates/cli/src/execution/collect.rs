@@ -104,6 +104,7 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
     if let Some(problem) = recorded.problem() {
         bail!("{}: {problem}", shown.display());
     }
+    tracewire_mapped_file::verify()?;
     frames.finish(&collected).with_context(failed)?;
     tell(&output, &request, &collected);
     Ok(match collected.status.frames_created {

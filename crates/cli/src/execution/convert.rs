@@ -79,6 +79,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
             sink.flush()
                 .with_context(|| format!("cannot write {}", out.display()))?;
             drop(sink);
+            tracewire_mapped_file::verify()?;
             beside
                 .persist(out)
                 .with_context(|| format!("cannot write {}", out.display()))?;

@@ -3,6 +3,7 @@
 mod attach;
 mod bad_input;
 mod cache;
+mod cut;
 mod demo;
 mod generated;
 mod jumps;

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memmap2::{Advice, Mmap};
+use tracewire_mapped_file::{Advice, MappedFile};
 
 use crate::compact::bytes::Damaged;
 
@@ -17,7 +18,7 @@ pub(crate) enum Bytes {
     /// Looked at here and there: the kernel's reading ahead would make the first look at a place many times
     /// slower, so that it is told what is wanted, piece by piece.
     Map {
-        map: Mmap,
+        map: MappedFile,
         /// A bit for each piece that was asked for.
         asked: Vec<AtomicU64>,
     },
@@ -37,12 +38,9 @@ impl Deref for Bytes {
 
 impl Bytes {
     /// All of a file.
-    pub(crate) fn map(file: &File) -> io::Result<Self> {
-        // SAFETY: the map is only read, and every use of what it says is checked; such a file is replaced by
-        // rename, never changed.
-        let map = unsafe { Mmap::map(file) }?;
-        // Advice that is not taken costs time and nothing else, here and below.
-        let _ = map.advise(Advice::Random);
+    pub(crate) fn map(file: File, path: &Path) -> io::Result<Self> {
+        let map = MappedFile::map(file, path)?;
+        map.advise(Advice::Random);
         let words = map.len().div_ceil(PIECE).div_ceil(64);
         Ok(Self::Map {
             map,
@@ -64,7 +62,7 @@ impl Bytes {
                     word.fetch_or(bit, Ordering::Relaxed);
                     let at = piece * PIECE;
                     let size = PIECE.min(map.len() - at);
-                    let _ = map.advise_range(Advice::WillNeed, at, size);
+                    map.advise_range(Advice::WillNeed, at, size);
                 }
             }
         }

@@ -102,7 +102,7 @@ impl Store {
         if file.metadata().map_err(|_| Unusable::Other)?.len() < MAGIC.len() as u64 {
             return Err(Unusable::Other);
         }
-        Self::read(Bytes::map(&file).map_err(|_| Unusable::Other)?)
+        Self::read(Bytes::map(file, path).map_err(|_| Unusable::Other)?)
     }
 
     pub(crate) fn read(bytes: Bytes) -> Result<Self, Unusable> {

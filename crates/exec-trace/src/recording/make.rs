@@ -132,10 +132,12 @@ impl Planned<'_> {
                 let file = file
                     .into_inner()
                     .map_err(|error| failed(error.into_error()))?;
+                let mut place = path;
                 if let Some((name, temporary)) = &room.names {
                     fs::rename(temporary, name).map_err(&failed)?;
+                    place = name;
                 }
-                Bytes::map(&file).map_err(&failed)?
+                Bytes::map(file, place).map_err(&failed)?
             }
         };
         Store::read(bytes).map_err(|why| unusable(path, why))

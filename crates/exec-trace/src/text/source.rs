@@ -5,6 +5,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use tracewire_mapped_file::MappedFile;
+
 /// How a file is compressed, told by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Compression {
@@ -67,7 +69,7 @@ pub struct TraceText {
 
 #[derive(Debug)]
 enum Bytes {
-    Mapped(memmap2::Mmap),
+    Mapped(MappedFile),
     Owned(Vec<u8>),
 }
 
@@ -94,7 +96,7 @@ impl TraceText {
         if !metadata.is_file() {
             return Self::keep(BufReader::with_capacity(1 << 16, file), path);
         }
-        let map = map(&file).map_err(error)?;
+        let map = MappedFile::map(file, path).map_err(error)?;
         match Compression::detect(&map) {
             Compression::None => Ok(Self {
                 bytes: Bytes::Mapped(map),
@@ -149,7 +151,7 @@ impl TraceText {
             Err(CopyError::Read(error)) if compression != Compression::None => Some(error),
             Err(CopyError::Read(error)) => return Err(read_error(error)),
         };
-        let map = map(&kept).map_err(keep_error)?;
+        let map = MappedFile::map(kept, path).map_err(keep_error)?;
         if map.is_empty()
             && let Some(error) = cut
         {
@@ -214,13 +216,6 @@ pub fn beginning(path: &Path, length: usize) -> io::Result<Vec<u8>> {
             .read_to_end(&mut text),
     };
     Ok(text)
-}
-
-fn map(file: &File) -> io::Result<memmap2::Mmap> {
-    // SAFETY: the map is only read. Bytes that another process changes meanwhile change what is read, and every
-    // use checks them anew; a file that another process cuts short ends this one with SIGBUS, as for every program
-    // that maps files.
-    unsafe { memmap2::Mmap::map(file) }
 }
 
 /// A file in a folder that is gone when it is closed.

@@ -438,6 +438,17 @@ impl Responder for SavedSession<'_> {
     }
 
     fn respond(&mut self, request: &Request) -> Answer {
+        let answer = self.answer(request);
+        // What was read of a file that was cut meanwhile is not what the file had.
+        match (answer, self.trace.file.verify()) {
+            (Answer::Reply(_) | Answer::Output(..), Err(cut)) => Answer::failed(&cut.to_string()),
+            (answer, _) => answer,
+        }
+    }
+}
+
+impl SavedSession<'_> {
+    fn answer(&mut self, request: &Request) -> Answer {
         match request {
             Request::Trace(request) => self.trace_request(request),
             Request::Memory(request) => self.memory_request(request),

@@ -168,6 +168,17 @@ impl TraceFile {
         (0..self.frame_count()).filter_map(|number| self.frame(FrameNumber(number)))
     }
 
+    /// Checks that the file still has what was read of it: to be asked before a result is called good.
+    ///
+    /// # Errors
+    /// When another process has cut the file since it was opened.
+    pub fn verify(&self) -> Result<(), tracewire_mapped_file::Cut> {
+        match &self.bytes {
+            open::Bytes::Mapped(mapped) => mapped.cut().map_or(Ok(()), Err),
+            open::Bytes::Owned(_) => Ok(()),
+        }
+    }
+
     /// How the frames end.
     #[must_use]
     pub const fn ending(&self) -> Ending {

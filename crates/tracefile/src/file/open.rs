@@ -7,7 +7,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Locations, StandardVariables, TraceFile};
+use tracewire_mapped_file::MappedFile;
+
+use super::{Ending, Locations, StandardVariables, TraceFile};
 use crate::architecture::ByteOrder;
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
@@ -57,7 +59,7 @@ pub enum OpenError {
 
 #[derive(Debug)]
 pub(crate) enum Bytes {
-    Mapped(memmap2::Mmap),
+    Mapped(MappedFile),
     Owned(Vec<u8>),
 }
 
@@ -82,11 +84,8 @@ pub(crate) fn map(path: &Path, header: &[u8]) -> Result<(Bytes, Metadata), OpenE
     let file = File::open(path).map_err(error)?;
     let metadata = file.metadata().map_err(error)?;
     if metadata.is_file() {
-        // SAFETY: the map is only read. Bytes that another process changes meanwhile change what is read, and
-        // every use checks them anew; a file that another process cuts short ends this one with SIGBUS, as
-        // for every program that maps files.
-        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(error)?;
-        return Ok((Bytes::Mapped(map), metadata));
+        let mapped = MappedFile::map(file, path).map_err(error)?;
+        return Ok((Bytes::Mapped(mapped), metadata));
     }
     if metadata.file_type().is_char_device() {
         let device = "it is a device: expected a file or a pipe";
@@ -281,6 +280,15 @@ impl TraceFile {
             latest: Arc::default(),
         };
         file.shape.register_block = file.settle_register_block();
+        if let Bytes::Mapped(mapped) = &file.bytes {
+            mapped.need(match file.ending {
+                // The marker's number is all that is read of it.
+                Ending::Marker { offset, .. } => offset + 2,
+                Ending::Missing { .. } | Ending::Cut { .. } | Ending::CutInDescription => {
+                    mapped.len() as u64
+                }
+            });
+        }
         if let (Some(name), Some(size)) = (&file.named_architecture, file.shape.register_block) {
             let set = StandardRegisters::named(name, file.shape.order, size);
             file.layout = set.map(|set| set.layout());

@@ -21,7 +21,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use memmap2::Mmap;
+use tracewire_mapped_file::MappedFile;
 
 use super::{Ending, FrameIndex, WalkedFrames};
 use crate::architecture::ByteOrder;
@@ -101,10 +101,9 @@ impl IndexCache {
 
     /// The index of a file, when there is a good one.
     pub(crate) fn load(&self, key: &Key, file: &Unindexed<'_>) -> Option<WalkedFrames> {
-        let stored = File::open(self.folder.join(&key.name)).ok()?;
-        // SAFETY: the map is only read, and every use of what it says is checked; an index is replaced by
-        // rename, never changed.
-        let map = unsafe { Mmap::map(&stored) }.ok()?;
+        let path = self.folder.join(&key.name);
+        let stored = File::open(&path).ok()?;
+        let map = MappedFile::map(stored, path).ok()?;
         let index = CachedIndex::new(map)?;
         let (header, order, ending) = index.header()?;
         let right = header.0[1] == key.size
@@ -248,14 +247,14 @@ fn decode_ending(kind: u64, [offset, second, third]: [u64; 3]) -> Option<Ending>
 /// An index in the cache, mapped.
 #[derive(Debug)]
 pub(crate) struct CachedIndex {
-    map: Mmap,
+    map: MappedFile,
     count: usize,
     /// Whether the addresses are those that the file's own description gives.
     with_addresses: bool,
 }
 
 impl CachedIndex {
-    fn new(map: Mmap) -> Option<Self> {
+    fn new(map: MappedFile) -> Option<Self> {
         let field = |index: usize| -> Option<u64> {
             Some(u64::from_le_bytes(*map.get(index * 8..)?.first_chunk()?))
         };

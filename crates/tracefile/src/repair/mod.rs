@@ -12,6 +12,7 @@ mod search;
 
 use std::collections::HashSet;
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
@@ -290,10 +291,13 @@ impl<'a> Salvage<'a> {
         if self.changes.is_empty() && self.end_zeros <= 2 + MOST_ZEROS {
             return write_as_it_is(path.as_ref(), self.bytes);
         }
-        let mut writer = TraceFileWriter::create(path, &self.description)?;
+        let mut writer = TraceFileWriter::create(&path, &self.description)?;
         for frame in self.frames() {
             writer.append(frame)?;
         }
+        tracewire_mapped_file::verify_bytes(self.bytes)
+            .map_err(|cut| io::Error::new(io::ErrorKind::UnexpectedEof, cut))
+            .map_err(WriteError::system("make", path.as_ref()))?;
         writer.finish()
     }
 
