@@ -118,8 +118,52 @@ fn config() -> ProptestConfig {
     config
 }
 
+/// What a status line may be made of: fields that GDB knows, beginnings of their names, which GDB takes for them, and others.
+fn status_words() -> impl Strategy<Value = Vec<String>> {
+    let known = prop::sample::select(vec![
+        "0",
+        "1",
+        "T0",
+        "tstop",
+        "terror",
+        "tfull",
+        "tframes",
+        "tcreated",
+        "tfree",
+        "tsize",
+        "notes",
+        "username",
+        "starttime",
+        "circular",
+        "checksum",
+        "tsi`",
+        "zz",
+        "1f",
+        "6162",
+    ]);
+    let separator = prop::sample::select(vec![";", ":", "::", ";;", "", " "]);
+    let word = (known.prop_map(str::to_owned), separator).prop_map(|(word, end)| word + end);
+    prop::collection::vec(prop_oneof![4 => word, 1 => "[!-~]{0,5}"], 0..14)
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn a_repaired_status_line_is_one_that_gdb_reads(
+        lines in prop::collection::vec(status_words(), 1..3),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = b"\x7fTRACE0\nR 0\n".to_vec();
+        for words in &lines {
+            bytes.extend_from_slice(format!("status {}\n", words.concat()).as_bytes());
+        }
+        bytes.extend_from_slice(b"\n\0\0\0\0");
+        let path = folder.path().join("repaired.tf");
+        repair(&bytes, &path).unwrap();
+        let repaired = TraceFile::open(&path).unwrap();
+        prop_assert_eq!(errors(&repaired), Vec::<Finding>::new());
+    }
 
     #[test]
     fn a_cut_is_found_and_every_whole_frame_saved(which in 0usize..6, at in any::<prop::sample::Index>()) {
