@@ -57,11 +57,12 @@ pub struct Tracepoint {
     pub(crate) definition: TracepointDefinition,
     pub(crate) plan: Plan,
     pub(crate) usage: TracepointUsage,
+    /// Hits that have counted for the pass count, but for those that the block of its pad counts. A hit counts here when it
+    /// happens, and among `usage.hits` when its frame comes, which may be later.
+    pub(crate) passes: u64,
     pub(crate) missing: Missing,
     /// Those that pads have counted.
     pub(crate) pad_missing: Missing,
-    /// Hits that pads have served.
-    pub(crate) pad_hits: u64,
 }
 
 impl Tracepoint {
@@ -71,20 +72,11 @@ impl Tracepoint {
         &self.definition
     }
 
-    /// Hits with a true condition, and the bytes of the frames that were made, headers included.
+    /// Hits with a true condition, and the bytes of the frames that were made, headers included. A hit whose frame waits for
+    /// an earlier one of another thread counts when that has come.
     #[must_use]
     pub const fn usage(&self) -> TracepointUsage {
-        TracepointUsage {
-            hits: self.usage.hits + self.pad_hits,
-            bytes: self.usage.bytes,
-        }
-    }
-
-    /// Counts as its own what pads have counted, which begin anew.
-    pub(crate) fn fold_pads(&mut self) {
-        self.usage.hits += std::mem::take(&mut self.pad_hits);
-        let missing = std::mem::take(&mut self.pad_missing);
-        self.missing.add(missing);
+        self.usage
     }
 
     /// The values that could not be read.
@@ -111,6 +103,8 @@ pub struct Experiment<S> {
     pub(crate) store: S,
     /// The frame that is being made, or the last one.
     pub(crate) frame: Vec<u8>,
+    /// Where the time stands in it.
+    pub(crate) frame_stamp: Option<usize>,
     pub(crate) collector: Collector,
     /// The evaluation that conditions use, one after the other.
     pub(crate) condition: Evaluation,
@@ -125,7 +119,7 @@ pub struct Experiment<S> {
     pub(crate) has_registers: bool,
     pub(crate) running: bool,
     pub(crate) installed: BTreeSet<Address>,
-    status: StatusFields,
+    pub(crate) status: StatusFields,
     pub(crate) mechanism: Mechanism,
     /// Whether a fast tracepoint that cannot be a jump becomes a trap.
     pub(crate) fast_may_trap: bool,
@@ -155,6 +149,7 @@ impl<S: FrameStore> Experiment<S> {
             variables: Variables::new(),
             store,
             frame: Vec::new(),
+            frame_stamp: None,
             collector: Collector::new(Pieces::new(options.format.byte_order)),
             condition: Evaluation::new(),
             stepping: Stepping::default(),
@@ -195,9 +190,9 @@ impl<S: FrameStore> Experiment<S> {
             plan,
             definition,
             usage: TracepointUsage::default(),
+            passes: 0,
             missing: Missing::default(),
             pad_missing: Missing::default(),
-            pad_hits: 0,
         };
         let key = (tracepoint.definition.number, tracepoint.definition.address);
         self.stepping.forget_tracepoint(key);
@@ -373,9 +368,9 @@ impl<S: FrameStore> Experiment<S> {
         self.number_register_sets();
         for tracepoint in &mut self.tracepoints {
             tracepoint.usage = TracepointUsage::default();
+            tracepoint.passes = 0;
             tracepoint.missing = Missing::default();
             tracepoint.pad_missing = Missing::default();
-            tracepoint.pad_hits = 0;
         }
         self.running = true;
         if let Err(errors) = self.install(target) {
@@ -421,7 +416,7 @@ impl<S: FrameStore> Experiment<S> {
         now: u64,
     ) {
         self.running = false;
-        self.quiet_pads();
+        self.end_pads();
         self.stepping.clear();
         self.status.stop_reason = Some(reason);
         self.status.stop_text = text;

@@ -28,8 +28,7 @@ enum Reached {
 impl<S: FrameStore> HitHandler for Experiment<S> {
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
         if self.running {
-            // Frames stand in the order of their time.
-            self.look();
+            self.begin_stop(thread.is_alone());
         }
         if self.running {
             self.collector.pieces.fetched.clear();
@@ -38,6 +37,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
                 Hit::Step(address) => self.step(address, thread),
             }
         }
+        self.end_stop();
         Outcome {
             step: self.stepping.is_stepping(thread.id()),
             run_ended: !self.running,
@@ -141,16 +141,12 @@ impl<S: FrameStore> Experiment<S> {
             return Reached::Nothing;
         };
         let definition = &tracepoint.definition;
-        if definition.pass_count == 0 || tracepoint.usage().hits < definition.pass_count {
+        if definition.pass_count == 0 || self.passes(index) < definition.pass_count {
             return Reached::Frame;
         }
         let number = definition.number;
-        self.end(
-            StopReason::PassCount,
-            None,
-            Some(number),
-            thread.timestamp(),
-        );
+        let now = self.time_of(thread);
+        self.end(StopReason::PassCount, None, Some(number), now);
         Reached::Ended
     }
 
@@ -161,7 +157,8 @@ impl<S: FrameStore> Experiment<S> {
         }
         if let Some(tracepoint) = self.tracepoints.get(index) {
             let number = tracepoint.definition.number;
-            self.end_with_error(number, &error, thread.timestamp());
+            let now = self.time_of(thread);
+            self.end_with_error(number, &error, now);
         }
         Reached::Ended
     }
@@ -187,19 +184,31 @@ impl<S: FrameStore> Experiment<S> {
         if (error.is_some() || missing.count > 0) && thread.register_block().is_err() {
             return Reached::Gone;
         }
+        if step.is_none() && !self.count_pass(index) {
+            return Reached::Nothing;
+        }
         self.note_known_registers(thread);
-        match self.store.append(&self.frame) {
-            Ok(()) => {}
-            Err(StoreError::Full) => {
-                self.end(StopReason::Full, None, None, thread.timestamp());
+        if self.has_pads() {
+            self.keep_in_order(index, step.is_some());
+            if !self.running {
                 return Reached::Ended;
             }
-            Err(error) => return self.fail(index, error.into(), thread),
+        } else {
+            match self.store.append(&self.frame) {
+                Ok(()) => {}
+                Err(StoreError::Full) => {
+                    self.end(StopReason::Full, None, None, thread.timestamp());
+                    return Reached::Ended;
+                }
+                Err(error) => return self.fail(index, error.into(), thread),
+            }
+            self.created += 1;
+            if let Some(tracepoint) = self.tracepoints.get_mut(index) {
+                tracepoint.usage.bytes += self.frame.len() as u64;
+                tracepoint.usage.hits += u64::from(step.is_none());
+            }
         }
-        self.created += 1;
         if let Some(tracepoint) = self.tracepoints.get_mut(index) {
-            tracepoint.usage.bytes += self.frame.len() as u64;
-            tracepoint.usage.hits += u64::from(step.is_none());
             tracepoint.missing.add(missing);
         }
         match error {
@@ -249,6 +258,9 @@ impl<S: FrameStore> Experiment<S> {
         if led_back {
             frame.step();
         }
+        if let Some(number) = self.variables.time_number() {
+            frame.follow(number);
+        }
         if self.options.stamp {
             for (number, value) in self.variables.stamps(thread) {
                 frame.variable(number, value);
@@ -259,6 +271,7 @@ impl<S: FrameStore> Experiment<S> {
             variables: &mut self.variables,
         };
         let collected = self.collector.collect(actions, &mut moment, &mut frame)?;
+        self.frame_stamp = frame.place();
         frame.finish()?;
         Ok(collected)
     }

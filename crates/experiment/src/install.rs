@@ -51,6 +51,7 @@ impl<S: FrameStore> Experiment<S> {
             }
         }
         for (address, reason) in target.take_demoted() {
+            self.fold_counts(address);
             self.serve(address, Served::Trap(Some(reason)));
         }
         if self.installed.is_empty() && !self.running {

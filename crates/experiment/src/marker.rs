@@ -34,6 +34,10 @@ impl StoppedThread for Marked<'_> {
         self.thread.id()
     }
 
+    fn is_alone(&self) -> bool {
+        self.thread.is_alone()
+    }
+
     fn cpu(&mut self) -> u32 {
         self.thread.cpu()
     }

@@ -22,6 +22,12 @@ pub trait StoppedThread {
     /// Which thread it is.
     fn id(&self) -> ThreadId;
 
+    /// Whether no other thread of the program runs that could be inside a pad: then all that pads have begun before this
+    /// stop is whole, or was left by this thread itself.
+    fn is_alone(&self) -> bool {
+        false
+    }
+
     /// The cpu it ran on when it stopped.
     fn cpu(&mut self) -> u32;
 

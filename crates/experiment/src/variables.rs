@@ -29,9 +29,9 @@ impl Builtin {
         }
     }
 
-    fn value(self, thread: &mut dyn StoppedThread) -> i64 {
+    fn value(self, thread: &mut dyn StoppedThread, pad_time: Option<u64>) -> i64 {
         match self {
-            Self::Timestamp => thread.timestamp().cast_signed(),
+            Self::Timestamp => pad_time.unwrap_or_else(|| thread.timestamp()).cast_signed(),
             Self::Thread => i64::from(thread.id().0),
             Self::Cpu => i64::from(thread.cpu()),
         }
@@ -70,12 +70,18 @@ impl Variable {
 pub(crate) struct Variables {
     /// Sorted by number; there are few.
     list: Vec<Variable>,
+    /// The time of the stop that is looked at by the clock of the pads, where there are any: all frames of a run have one
+    /// clock.
+    pub(crate) pad_time: Option<u64>,
 }
 
 impl Variables {
     /// The builtin ones alone, numbered 1, 2, 3.
     pub(crate) fn new() -> Self {
-        let mut variables = Self { list: Vec::new() };
+        let mut variables = Self {
+            list: Vec::new(),
+            pad_time: None,
+        };
         for (number, builtin) in (1..).zip(Builtin::ALL) {
             variables.define(VariableDefinition {
                 number: VariableNumber(number),
@@ -148,7 +154,8 @@ impl Variables {
                 .list
                 .iter()
                 .find(|variable| variable.builtin == Some(builtin))?;
-            Some((variable.definition.number, builtin.value(thread)))
+            let value = builtin.value(thread, self.pad_time);
+            Some((variable.definition.number, value))
         })
     }
 
@@ -177,11 +184,12 @@ impl Variables {
 
     /// The value a thread sees. One that is not there is made, with 0.
     pub(crate) fn get(&mut self, number: u16, thread: &mut dyn StoppedThread) -> i64 {
+        let pad_time = self.pad_time;
         match self.get_or_create(VariableNumber(i32::from(number))) {
             Some(Variable {
                 builtin: Some(builtin),
                 ..
-            }) => builtin.value(thread),
+            }) => builtin.value(thread, pad_time),
             Some(variable) => variable.stored(),
             None => 0,
         }
@@ -204,6 +212,14 @@ impl Variables {
         self.list
             .iter()
             .filter_map(|variable| Some((variable.definition.number, variable.builtin?)))
+    }
+
+    /// The number of the time.
+    pub(crate) fn time_number(&self) -> Option<VariableNumber> {
+        let (number, _) = self
+            .builtins()
+            .find(|(_, builtin)| *builtin == Builtin::Timestamp)?;
+        Some(number)
     }
 
     /// The numbers of time, thread and cpu, if there are all three.

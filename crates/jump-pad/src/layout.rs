@@ -56,6 +56,8 @@ pub(crate) mod tracepoint {
     /// Not zero once the address beside it counts.
     pub(crate) const MISSING_KNOWN: u64 = 24;
     pub(crate) const MISSING_FIRST: u64 = 32;
+    /// Hits whose frames were lost, because a ring had no room in time or because they were too long.
+    pub(crate) const LOST: u64 = 40;
 }
 
 /// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader. Behind the records, where new
@@ -84,7 +86,7 @@ pub(crate) mod record {
     pub(crate) const LENGTH: u64 = 12;
     pub(crate) const TIME: u64 = 16;
     pub(crate) const TRACEPOINT: u64 = 24;
-    /// Where `$trace_timestamp` stands in the frame; 0 if it does not.
+    /// Where the first value of `$trace_timestamp` is in the frame; 0 if there is none.
     pub(crate) const STAMP: u64 = 28;
     pub(crate) const FRAME: u64 = 32;
 }

@@ -12,7 +12,8 @@
 //! - [`relocate`] copies displaced instructions and finds jumps.
 //! - [`Shared`] is the tracer's hand on the memory that pads and tracer share ([`SharedLayout`] says where what is): one
 //!   ring a cpu, a block a tracepoint, the trace state variables, a clock, threads, why collecting has ended.
-//! - [`RingReader`] takes frames from the rings while they are written, and gives them out by time.
+//! - [`RingReader`] takes frames from the rings while they are written, and gives them out by time, those of stopped threads
+//!   among them.
 //!
 //! # What a pad does to the program
 //! - *Registers*: flags and all registers are as they were. Vector registers are read where they are collected and never
@@ -118,5 +119,5 @@ pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
 pub use pad::{
     CannotCompile, Fault, FaultKind, Features, KeptSet, Pad, PadOptions, PadTracepoint, PadVariable,
 };
-pub use ring::{Drained, PadFrame, RingReader};
+pub use ring::{Drained, RingReader, TimedFrame, Writers};
 pub use shared::{Losses, Orphaned, PadCounts, PadError, PadStop, Shared};

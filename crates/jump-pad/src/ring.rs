@@ -8,6 +8,9 @@
 //! What has come from all rings is given out by time, with one rule: a record is held back while one that was made before
 //! it may still be on its way. So frames of one thread always come in their order, and so do those of two threads of
 //! which one waited for the other.
+//!
+//! Frames of stopped threads ([`RingReader::insert`]) wait among them. So there is one order for all frames of a run,
+//! by one clock, whatever served their tracepoints.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,15 +42,30 @@ pub(crate) trait RingMemory {
     fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>);
 }
 
-/// A frame from a ring.
+/// A frame of a pad, or of a stopped thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PadFrame<'r> {
+pub struct TimedFrame<'r> {
     /// The block of its tracepoint.
     pub tracepoint: u32,
     /// When it was made, by the counter.
     pub time: u64,
+    /// Whether it is of a step of `while-stepping`; pads make none.
+    pub step: bool,
+    /// Where the value of `$trace_timestamp` is in `bytes`, if it was collected.
+    pub stamp: Option<usize>,
     /// The frame as it stands in a trace file: tracepoint number, size, blocks.
     pub bytes: &'r [u8],
+}
+
+/// What the threads that make frames may do while the rings are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writers {
+    /// They run.
+    Running,
+    /// None runs. One of them may stand inside a pad and go on later.
+    Stopped,
+    /// None is inside a pad, and none will be: a frame that is not whole is torn.
+    Gone,
 }
 
 /// How a reading went.
@@ -73,6 +91,8 @@ pub struct RingReader {
     /// How many ticks the program has been seen to make frames or to lose them, and up to when it was looked at.
     active: u64,
     looked: Option<u64>,
+    /// All frames that were made up to here have been given out.
+    until: u64,
     order_patience: u64,
     torn_patience: u64,
 }
@@ -112,7 +132,8 @@ struct Unfinished {
 struct Held {
     time: u64,
     tracepoint: u32,
-    stamp: u32,
+    step: bool,
+    stamp: Option<usize>,
     start: usize,
     length: usize,
 }
@@ -171,35 +192,73 @@ impl RingReader {
             last_microseconds: 0,
             active: 0,
             looked: None,
+            until: 0,
             order_patience,
             torn_patience,
         }
     }
 
     /// Gives out the frames that have come, by time. Follows the time of day, too.
-    pub fn drain(&mut self, shared: &Shared, take: &mut dyn FnMut(PadFrame<'_>)) -> Drained {
+    pub fn drain(
+        &mut self,
+        shared: &Shared,
+        writers: Writers,
+        take: &mut dyn FnMut(TimedFrame<'_>),
+    ) -> Drained {
         shared.keep_time();
         let now = clock::counter();
-        self.drain_at(shared, now, false, take)
+        self.drain_at(shared, now, writers, take)
     }
 
-    /// As [`drain`](Self::drain) where no thread is inside a pad and none will be: nothing is held back, and a frame
-    /// that is not whole is torn.
-    pub fn finish(&mut self, shared: &Shared, take: &mut dyn FnMut(PadFrame<'_>)) -> Drained {
+    /// As [`drain`](Self::drain) for the last time, without following the time of day: the memory may be a copy.
+    pub fn finish(&mut self, shared: &Shared, take: &mut dyn FnMut(TimedFrame<'_>)) -> Drained {
         let now = clock::counter();
-        self.drain_at(shared, now, true, take)
+        self.drain_at(shared, now, Writers::Gone, take)
     }
 
-    /// As `drain` and `finish`, at a time of the caller's.
+    /// Adds the frame of a stopped thread. It is given out in its place among those of the pads: at once by
+    /// [`release`](Self::release) if nothing can come before it any more.
+    pub fn insert(&mut self, frame: TimedFrame<'_>) {
+        self.held.push(Held {
+            time: frame.time,
+            tracepoint: frame.tracepoint,
+            step: frame.step,
+            stamp: frame.stamp,
+            start: self.bytes.len(),
+            length: frame.bytes.len(),
+        });
+        self.bytes.extend_from_slice(frame.bytes);
+    }
+
+    /// Gives out the frames that nothing can come before, without a look at the rings.
+    pub fn release(&mut self, take: &mut dyn FnMut(TimedFrame<'_>)) -> Drained {
+        let mut drained = Drained::default();
+        self.give_out(self.until, take, &mut drained);
+        drained.waiting = !self.held.is_empty();
+        drained
+    }
+
+    /// The latest `$trace_timestamp` in the frames that were given out, in microseconds.
+    #[must_use]
+    pub const fn last_microseconds(&self) -> u64 {
+        self.last_microseconds
+    }
+
+    /// As `drain`, at a time of the caller's.
     pub(crate) fn drain_at(
         &mut self,
         memory: &impl RingMemory,
         now: u64,
-        last: bool,
-        take: &mut dyn FnMut(PadFrame<'_>),
+        writers: Writers,
+        take: &mut dyn FnMut(TimedFrame<'_>),
     ) -> Drained {
         let mut drained = Drained::default();
-        let mut until = now.saturating_sub(EARLY);
+        let last = writers == Writers::Gone;
+        // What a thread that does not run has begun shows in its ring.
+        let mut until = match writers {
+            Writers::Running => now.saturating_sub(EARLY),
+            Writers::Stopped | Writers::Gone => now,
+        };
         let mut rings = std::mem::take(&mut self.rings);
         self.see_activity(memory, &mut rings, now);
         for ring in &mut rings {
@@ -210,7 +269,8 @@ impl RingReader {
         if last {
             until = u64::MAX;
         }
-        self.give_out(until, take, &mut drained);
+        self.until = self.until.max(until);
+        self.give_out(self.until, take, &mut drained);
         drained.waiting |= !self.held.is_empty();
         drained
     }
@@ -407,10 +467,12 @@ impl RingReader {
         }
         let length = length.min(reserved - record::FRAME) as usize;
         let place = memory.load(at + record::TRACEPOINT);
+        let stamp = (place >> 32) as usize;
         let held = Held {
             time: memory.load(at + record::TIME),
             tracepoint: place as u32,
-            stamp: (place >> 32) as u32,
+            step: false,
+            stamp: (stamp > 0).then_some(stamp),
             start: self.bytes.len(),
             length,
         };
@@ -443,7 +505,12 @@ impl RingReader {
         head
     }
 
-    fn give_out(&mut self, until: u64, take: &mut dyn FnMut(PadFrame<'_>), drained: &mut Drained) {
+    fn give_out(
+        &mut self,
+        until: u64,
+        take: &mut dyn FnMut(TimedFrame<'_>),
+        drained: &mut Drained,
+    ) {
         // Stable: records of one ring with one time stay in their order.
         self.held.sort_by_key(|held| held.time);
         let count = self.held.partition_point(|held| held.time <= until);
@@ -451,11 +518,10 @@ impl RingReader {
             let Some(frame) = self.bytes.get_mut(held.start..held.start + held.length) else {
                 continue;
             };
-            let stamp = held.stamp as usize;
-            let field = frame
-                .get_mut(stamp..)
-                .and_then(<[u8]>::first_chunk_mut::<8>)
-                .filter(|_| stamp > 0);
+            let field = held
+                .stamp
+                .and_then(|stamp| frame.get_mut(stamp..))
+                .and_then(<[u8]>::first_chunk_mut::<8>);
             if let Some(field) = field {
                 // Two pads may see the clock's start before and after the tracer has raised it.
                 let time = u64::from_le_bytes(*field).max(self.last_microseconds);
@@ -467,9 +533,11 @@ impl RingReader {
                 continue;
             }
             drained.frames += 1;
-            take(PadFrame {
+            take(TimedFrame {
                 tracepoint: held.tracepoint,
                 time: held.time,
+                step: held.step,
+                stamp: held.stamp,
                 bytes: frame,
             });
         }

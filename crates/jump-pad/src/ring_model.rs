@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layout::{SharedLayout, SharedSizes, WhenFull, record, ring};
-use crate::ring::{EARLY, RingMemory, RingReader};
+use crate::ring::{EARLY, RingMemory, RingReader, Writers};
 
 /// Ring bytes and the size of a record: four fill the ring.
 const RING: u64 = 4096;
@@ -205,9 +205,9 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2], read
             .collect();
         let mut seen = vec![];
         let mut torn = 0;
-        let mut read = |reader: &mut RingReader, last: bool| {
+        let mut read = |reader: &mut RingReader, writers: Writers| {
             let now = world.clock.load(Ordering::Acquire) + EARLY;
-            let drained = reader.drain_at(&world.words, now, last, &mut |frame| {
+            let drained = reader.drain_at(&world.words, now, writers, &mut |frame| {
                 let (words, _) = frame.bytes.as_chunks::<8>();
                 let names: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
                 assert_eq!(names.len(), 2);
@@ -217,13 +217,13 @@ fn model(when_full: WhenFull, before: u64, shrinks: bool, frames: [u64; 2], read
             torn += drained.torn;
         };
         if reads {
-            read(&mut reader, false);
+            read(&mut reader, Writers::Running);
         }
         let written: u64 = writers
             .into_iter()
             .map(|writer| writer.join().unwrap())
             .sum();
-        read(&mut reader, true);
+        read(&mut reader, Writers::Gone);
 
         assert_eq!(torn, 0);
         assert_eq!(written + world.count(ring::LOST), frames[0] + frames[1]);

@@ -61,8 +61,10 @@ pub struct PadError {
 /// What a tracepoint's block counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PadCounts {
-    /// Hits with a true condition, where the tracepoint has a pass count.
+    /// Hits with a true condition, where the tracepoint has a pass count; those after it was met are counted too.
     pub passes: u64,
+    /// Hits whose frames were lost, because a ring had no room in time or because they were too long.
+    pub lost: u64,
     /// Frames given up for newer ones since the memory was set up.
     pub dropped: u64,
     /// Values that could not be read.
@@ -232,11 +234,20 @@ impl Shared {
         };
         PadCounts {
             passes: self.load(block + tracepoint::PASSES),
+            lost: self.load(block + tracepoint::LOST),
             dropped: self.dropped(index),
             missing: self.load(block + tracepoint::MISSING),
             first_missing: (self.load(block + tracepoint::MISSING_KNOWN) == 2)
                 .then(|| Address(self.load(block + tracepoint::MISSING_FIRST))),
         }
+    }
+
+    /// Counts a hit for a pass count, as the pad of the block does: how many were counted before.
+    #[must_use]
+    pub fn count_pass(&self, index: u32) -> Option<u64> {
+        let block = self.layout.tracepoint(index)?;
+        let passes = self.atomic(block + tracepoint::PASSES);
+        Some(passes.fetch_add(1, Ordering::AcqRel))
     }
 
     fn dropped(&self, index: u32) -> u64 {
@@ -248,7 +259,7 @@ impl Shared {
             .fold(0, u64::saturating_add)
     }
 
-    /// Sets a tracepoint's counts back to zero, but for the frames given up.
+    /// Sets a tracepoint's counts back to zero, but for those of frames that were given up or lost.
     pub fn reset_counts(&self, index: u32) {
         if let Some(block) = self.layout.tracepoint(index) {
             for field in [

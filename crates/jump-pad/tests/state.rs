@@ -9,7 +9,9 @@ mod tracepoints;
 
 use machine::{Machine, Memory, PAGE, Setting};
 use tracepoints::{code, expression, memory, pointed_to, tracepoint};
-use tracewire_jump_pad::{FaultKind, Orphaned, PadStop, RingReader, SharedSizes, WhenFull};
+use tracewire_jump_pad::{
+    FaultKind, Orphaned, PadStop, RingReader, SharedSizes, WhenFull, Writers,
+};
 use tracewire_tracefile::{ThreadId, X86Registers};
 
 fn sizes(when_full: WhenFull) -> SharedSizes {
@@ -424,7 +426,7 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
             3
         };
         while frames < wanted {
-            let drained = reader.drain(&setting.shared, &mut |_| frames += 1);
+            let drained = reader.drain(&setting.shared, Writers::Running, &mut |_| frames += 1);
             assert_eq!(drained.torn, 0);
             waiting = drained.waiting;
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use machine::{Code, Setting, callable};
 use tracepoints::{expression, pointed_to, tracepoint};
-use tracewire_jump_pad::{Drained, RingReader, SharedSizes, WhenFull};
+use tracewire_jump_pad::{Drained, RingReader, SharedSizes, WhenFull, Writers};
 
 fn seconds() -> Duration {
     let seconds = std::env::var("TRACEWIRE_JUMP_PAD_SECONDS");
@@ -203,8 +203,9 @@ fn stress(when_full: WhenFull, signals: bool) {
                     unsafe { libc::syscall(libc::SYS_tgkill, own, *thread, libc::SIGUSR1) };
                 }
             }
-            let drained: Drained =
-                reader.drain(shared, &mut |frame| seen.take(frame.bytes, frame.time));
+            let drained: Drained = reader.drain(shared, Writers::Running, &mut |frame| {
+                seen.take(frame.bytes, frame.time)
+            });
             torn += drained.torn;
             enabled += 1;
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use tracewire_jump_pad::{PadFrame, RingReader, Shared};
+use tracewire_jump_pad::{RingReader, Shared, TimedFrame};
 
 use crate::fast::{JOURNAL_SIZE, Reading};
 use crate::maps;
@@ -35,7 +35,7 @@ impl Leftover {
             return 0;
         };
         let mut reader = RingReader::new(&shared);
-        let mut give = |frame: PadFrame<'_>| take(frame.bytes);
+        let mut give = |frame: TimedFrame<'_>| take(frame.bytes);
         reader.finish(&shared, &mut give).torn
     }
 }

@@ -310,6 +310,8 @@ impl Process {
         registers: libc::user_regs_struct,
         what: impl FnOnce(&mut dyn StoppedThread) -> T,
     ) -> Option<T> {
+        // Without jumps of its own it may share a debugger's run with a program that has some.
+        let alone = self.threads.len() == 1 && self.fast.has_jumps();
         let thread = self.threads.get_mut(&id)?;
         let State::Stopped(stopped) = &thread.state else {
             return None;
@@ -321,6 +323,7 @@ impl Process {
             &mut self.collecting,
             &mut thread.cpu,
             &self.clock,
+            alone,
         );
         Some(what(&mut standing))
     }

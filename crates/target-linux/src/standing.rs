@@ -36,6 +36,8 @@ pub(crate) struct Standing<'a> {
     pub(crate) collecting: &'a mut Collecting,
     pub(crate) cpu_source: &'a mut CpuSource,
     pub(crate) clock: &'a Clock,
+    /// Whether the program has no other thread.
+    alone: bool,
     time: OnceCell<u64>,
     cpu: Option<u32>,
     cpu_asked: bool,
@@ -53,6 +55,7 @@ impl<'a> Standing<'a> {
         collecting: &'a mut Collecting,
         cpu_source: &'a mut CpuSource,
         clock: &'a Clock,
+        alone: bool,
     ) -> Self {
         let cpu_asked = std::mem::take(&mut collecting.cpu_asked);
         Self {
@@ -62,6 +65,7 @@ impl<'a> Standing<'a> {
             collecting,
             cpu_source,
             clock,
+            alone,
             time: OnceCell::new(),
             cpu: None,
             cpu_asked,
@@ -85,6 +89,10 @@ impl<'a> Standing<'a> {
 impl StoppedThread for Standing<'_> {
     fn id(&self) -> ThreadId {
         thread_id(self.thread.id())
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone
     }
 
     fn cpu(&mut self) -> u32 {

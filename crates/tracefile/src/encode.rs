@@ -45,6 +45,8 @@ pub struct FrameEncoder<'a> {
     buffer: &'a mut Vec<u8>,
     start: usize,
     format: FrameFormat,
+    followed: Option<VariableNumber>,
+    place: Option<usize>,
     finished: bool,
 }
 
@@ -72,8 +74,21 @@ impl<'a> FrameEncoder<'a> {
             buffer,
             start,
             format,
+            followed: None,
+            place: None,
             finished: false,
         })
+    }
+
+    /// Has [`place`](Self::place) say where the first value of a variable is, of those that are added from now on.
+    pub const fn follow(&mut self, number: VariableNumber) {
+        self.followed = Some(number);
+    }
+
+    /// Where the first value of the variable that is followed is, in bytes from the start of the frame.
+    #[must_use]
+    pub const fn place(&self) -> Option<usize> {
+        self.place
     }
 
     /// How many bytes the frame has so far, its header among them.
@@ -144,6 +159,9 @@ impl<'a> FrameEncoder<'a> {
         self.buffer.push(b'V');
         self.buffer
             .extend_from_slice(&order.u32_bytes(number.0.cast_unsigned()));
+        if self.followed == Some(number) && self.place.is_none() {
+            self.place = Some(self.size());
+        }
         self.buffer
             .extend_from_slice(&order.u64_bytes(value.cast_unsigned()));
     }

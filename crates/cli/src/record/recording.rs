@@ -234,6 +234,8 @@ impl Recording {
     /// Forgets what was in a range of addresses, but not what it has done.
     fn forget(&mut self, from: Address, to: Address) {
         self.resolver.forget(from, to);
+        // What they have done is known once all their frames have come.
+        self.experiment.look_at_rest();
         let gone: Vec<Past> = self
             .experiment
             .tracepoints()

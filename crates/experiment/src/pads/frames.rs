@@ -1,10 +1,13 @@
 //! The frames that pads have made: taken from the rings into the buffer, counted where they could not be kept.
 
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tracewire_jump_pad::{PadFrame, PadStop, WhenFull};
-use tracewire_tracefile::StopReason;
+use tracewire_jump_pad::{
+    Drained, PadCounts, PadStop, RingReader, Shared, TimedFrame, WhenFull, Writers, counter,
+};
+use tracewire_tracefile::{Address, StopReason};
 
 use super::Pads;
 use crate::experiment::Experiment;
@@ -86,7 +89,17 @@ impl<S: FrameStore> Experiment<S> {
     /// Takes what pads have collected into the buffer, and notices when a pad has ended the run. Gives how much of a
     /// ring that has taken.
     pub fn look(&mut self) -> f64 {
-        let bytes = self.take_frames(false);
+        self.look_while(Writers::Running)
+    }
+
+    /// As [`look`](Self::look), where no thread of the program runs: what was made last need not wait for anything.
+    pub fn look_at_rest(&mut self) {
+        self.look_while(Writers::Stopped);
+    }
+
+    fn look_while(&mut self, writers: Writers) -> f64 {
+        let bytes = self.take_frames(writers);
+        self.take_counts();
         let Some(pads) = &self.pads else { return 0.0 };
         let filled = bytes as f64 / pads.memory.shared.layout().sizes().ring_bytes as f64;
         self.notice_stop();
@@ -106,7 +119,7 @@ impl<S: FrameStore> Experiment<S> {
         0.0
     }
 
-    fn notice_stop(&mut self) {
+    pub(super) fn notice_stop(&mut self) {
         let Some(pads) = &self.pads else { return };
         if !self.running {
             return;
@@ -115,45 +128,62 @@ impl<S: FrameStore> Experiment<S> {
             return;
         };
         // Whatever was made before the stop was told.
-        self.take_frames(false);
+        self.take_frames(Writers::Running);
         let Some(pads) = &self.pads else { return };
         let shared = &pads.memory.shared;
-        let number = |block: u32| {
-            let key = usize::try_from(block)
-                .ok()
-                .and_then(|block| pads.blocks.get(block));
-            key.map(|(number, _)| *number)
-        };
-        let now = shared.microseconds(tracewire_jump_pad::counter());
+        let number = |block: u32| pads.key(block).map(|(number, _)| number);
+        let now = shared.microseconds(counter());
         let (reason, text, number) = match stop {
             PadStop::Full => (StopReason::Full, None, None),
             PadStop::PassCount(block) => (StopReason::PassCount, None, number(block)),
             PadStop::Error(block) => {
                 let text = shared.error().and_then(|error| {
-                    let (_, address) = pads.blocks.get(usize::try_from(block).ok()?)?;
-                    pads.code.get(address)?.error_text(&error)
+                    let (_, address) = pads.key(block)?;
+                    pads.code.get(&address)?.error_text(&error)
                 });
                 (StopReason::Error, text, number(block))
             }
             PadStop::Told => return,
         };
+        if let Some(pads) = &mut self.pads {
+            // The frame that has ended the run may be later than the stop that is being looked at.
+            pads.ended = Some(counter());
+        }
         self.end(reason, text, number, now);
     }
 
-    /// Takes frames from the rings; at last also those that nobody will finish. Gives how many bytes that were.
-    fn take_frames(&mut self, last: bool) -> u64 {
+    /// Takes frames from the rings. Gives how many bytes that were.
+    pub(super) fn take_frames(&mut self, writers: Writers) -> u64 {
+        self.take(|reader, shared, take| match writers {
+            Writers::Running | Writers::Stopped => reader.drain(shared, writers, take),
+            Writers::Gone => reader.finish(shared, take),
+        })
+    }
+
+    /// Takes the frames that nothing can come before any more, without a look at the rings.
+    pub(super) fn release_frames(&mut self) {
+        self.take(|reader, _, take| reader.release(take));
+    }
+
+    /// Takes frames from the reader into the buffer, where they are counted.
+    fn take(
+        &mut self,
+        read: impl FnOnce(&mut RingReader, &Shared, &mut dyn FnMut(TimedFrame<'_>)) -> Drained,
+    ) -> u64 {
         let Some(mut pads) = self.pads.take() else {
             return 0;
         };
-        let shared = &pads.memory.shared;
+        let memory = Rc::clone(&pads.memory);
         let mut bytes = 0;
         let mut failure = None;
-        let mut take = |frame: PadFrame<'_>| {
-            if failure.is_some() {
+        let mut take = |frame: TimedFrame<'_>| {
+            if pads.ended.is_some_and(|ended| frame.time > ended) {
                 return;
             }
             if let Err(error) = self.store.append(frame.bytes) {
-                failure = Some(error);
+                // What is not so long might still find room.
+                pads.ended = Some(frame.time);
+                failure.get_or_insert(error);
                 return;
             }
             self.created += 1;
@@ -168,60 +198,85 @@ impl<S: FrameStore> Experiment<S> {
                     .is_some_and(|tracepoint| tracepoint.definition.number == key.0)
             });
             if let Some(tracepoint) = index.and_then(|index| self.tracepoints.get_mut(*index)) {
-                tracepoint.pad_hits += 1;
+                tracepoint.usage.hits += u64::from(!frame.step);
                 tracepoint.usage.bytes += frame.bytes.len() as u64;
             }
         };
-        let drained = if last {
-            pads.reader.finish(shared, &mut take)
-        } else {
-            pads.reader.drain(shared, &mut take)
-        };
+        let drained = read(&mut pads.reader, &memory.shared, &mut take);
         pads.taken = Instant::now();
         pads.torn += drained.torn;
-        pads.dropped.resize(pads.blocks.len(), 0);
-        for (block, (key, known)) in (0..).zip(pads.blocks.iter().zip(&mut pads.dropped)) {
+        let now = memory.shared.microseconds(counter());
+        self.pads = Some(pads);
+        if let Some(error) = failure {
+            self.end_for_want_of_room(&error, now);
+        }
+        bytes
+    }
+
+    /// A frame was not kept. It may come out only when something later has ended the run: this was before.
+    fn end_for_want_of_room(&mut self, error: &StoreError, now: u64) {
+        let (reason, text) = match error {
+            StoreError::Full => (StopReason::Full, None),
+            error => (StopReason::Error, Some(error.to_string())),
+        };
+        if self.running {
+            self.end(reason, text, None, now);
+        } else {
+            self.status.stop_reason = Some(reason);
+            self.status.stop_text = text;
+            self.status.stopping_tracepoint = None;
+        }
+    }
+
+    /// Takes over what pads have counted for which there is no frame.
+    fn take_counts(&mut self) {
+        let Some(mut pads) = self.pads.take() else {
+            return;
+        };
+        let shared = &pads.memory.shared;
+        pads.without_frame.resize(pads.blocks.len(), 0);
+        for (block, (key, known)) in (0..).zip(pads.blocks.iter().zip(&mut pads.without_frame)) {
             let counts = shared.counts(block);
-            let dropped = counts
-                .dropped
-                .saturating_sub(std::mem::replace(known, counts.dropped));
-            if counts.missing == 0 && counts.passes == 0 && dropped == 0 {
+            let without_frame = counts.dropped + counts.lost;
+            let more = without_frame.saturating_sub(std::mem::replace(known, without_frame));
+            if counts.missing == 0 && more == 0 {
                 continue;
             }
             if let Some(index) = self.index(*key)
                 && let Some(tracepoint) = self.tracepoints.get_mut(index)
             {
-                if tracepoint.definition.pass_count == 0 {
-                    tracepoint.pad_hits += dropped;
-                } else {
-                    tracepoint.pad_hits = tracepoint.pad_hits.max(counts.passes);
-                }
-                tracepoint.pad_missing = Missing {
-                    count: counts.missing,
-                    first: counts.first_missing,
-                };
+                tracepoint.usage.hits += more;
+                tracepoint.pad_missing = counts.into();
             }
         }
-        let now = shared.microseconds(tracewire_jump_pad::counter());
         self.pads = Some(pads);
-        match failure {
-            None => {}
-            Some(_) if !self.running => {}
-            Some(StoreError::Full) => self.end(StopReason::Full, None, None, now),
-            Some(error) => self.end(StopReason::Error, Some(error.to_string()), None, now),
-        }
-        bytes
     }
 
     /// No pad runs any more: takes the last frames, and the variables back.
     pub(crate) fn give_pads_up(&mut self) {
-        self.take_frames(true);
+        self.take_frames(Writers::Gone);
+        self.take_counts();
+        if let (Some(pads), false) = (&self.pads, self.running) {
+            // A pad may have seen the clock after it was set forward, for a frame of before.
+            let last = pads.reader.last_microseconds();
+            self.status.stop_time = self.status.stop_time.map(|stop| stop.max(last));
+        }
         self.past_losses = self.losses();
         self.past_dropped = self.dropped();
         self.variables.unshare();
+        let addresses: Vec<Address> = self.places.keys().copied().collect();
+        for address in addresses {
+            self.fold_counts(address);
+        }
         self.pads = None;
-        for tracepoint in &mut self.tracepoints {
-            tracepoint.fold_pads();
+    }
+}
+
+impl From<PadCounts> for Missing {
+    fn from(counts: PadCounts) -> Self {
+        Self {
+            count: counts.missing,
+            first: counts.first_missing,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tracepoints that the program serves by itself, in pads.
 
 mod frames;
+mod stops;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -9,12 +10,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_jump_pad::{
     KeptSet, Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes,
-    WhenFull, compile,
+    WhenFull, compile, counter,
 };
 use tracewire_tracefile::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
 use crate::experiment::{Experiment, Registers, Tracepoint, Unreadable};
 use crate::mechanism::{Mechanism, PadCode, PadMaker, PadMemory, Served};
+use crate::pieces::Missing;
 use crate::stepping::Key;
 use crate::store::FrameStore;
 use crate::target::{Target, TargetError};
@@ -27,15 +29,39 @@ pub use frames::Losses;
 pub(crate) struct Pads {
     memory: Rc<PadMemory>,
     reader: RingReader,
-    /// The block of each tracepoint: its place here.
+    /// The block of each tracepoint: its place here. Tracepoints by trap have one too, so that their frames are known.
     blocks: Vec<Key>,
-    /// How many frames of each were known to be given up when it was last looked.
-    dropped: Vec<u64>,
+    block_of: HashMap<Key, u32>,
+    /// How many frames of each were known to be given up or lost when it was last looked.
+    without_frame: Vec<u64>,
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Rc<Pad>>,
     torn: u64,
     /// When frames were last taken.
     taken: Instant,
+    /// The counter at the stop that is being looked at.
+    stopped: Option<u64>,
+    /// The counter when the run ended: a frame that was made later is none of the run's.
+    ended: Option<u64>,
+}
+
+impl Pads {
+    fn known_block(&self, key: Key) -> Option<u32> {
+        self.block_of.get(&key).copied()
+    }
+
+    /// The block of a tracepoint, which gets one if it has none.
+    fn block(&mut self, key: Key) -> u32 {
+        let blocks = &mut self.blocks;
+        *self.block_of.entry(key).or_insert_with(|| {
+            blocks.push(key);
+            u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    fn key(&self, block: u32) -> Option<Key> {
+        self.blocks.get(usize::try_from(block).ok()?).copied()
+    }
 }
 
 /// How many tracepoint locations may come during a run, beside those there are at its start.
@@ -95,6 +121,7 @@ impl<S: FrameStore> Experiment<S> {
         address: Address,
         target: &mut dyn Target,
     ) -> Result<(), TargetError> {
+        self.fold_counts(address);
         if self.mechanism == Mechanism::Trap {
             target.insert(address)?;
             self.serve(address, Served::Trap(None));
@@ -155,18 +182,13 @@ impl<S: FrameStore> Experiment<S> {
         if self.options.unreadable == Unreadable::Stop {
             return Err("unreadable memory is to end the run".to_owned());
         }
-        for index in self.places.get(&address).into_iter().flatten() {
-            if let Some(tracepoint) = self.tracepoints.get_mut(*index) {
-                tracepoint.fold_pads();
-            }
-        }
         let definitions: Vec<TracepointDefinition> = self
             .at(address)
             .map(|tracepoint| TracepointDefinition {
                 // A pad counts from its own beginning.
                 pass_count: match tracepoint.definition.pass_count {
                     0 => 0,
-                    count => count.saturating_sub(tracepoint.usage().hits).max(1),
+                    count => count.saturating_sub(tracepoint.passes).max(1),
                 },
                 ..tracepoint.definition.clone()
             })
@@ -185,13 +207,7 @@ impl<S: FrameStore> Experiment<S> {
         };
         let mut blocks = Vec::new();
         for definition in &definitions {
-            let key = (definition.number, definition.address);
-            let block = pads.blocks.iter().position(|known| *known == key);
-            let block = block.unwrap_or_else(|| {
-                pads.blocks.push(key);
-                pads.blocks.len() - 1
-            });
-            let block = u32::try_from(block).map_err(|error| error.to_string())?;
+            let block = pads.block(definition.key());
             pads.memory.shared.reset_counts(block);
             pads.memory.shared.set_enabled(block, definition.enabled);
             blocks.push(block);
@@ -289,11 +305,14 @@ impl<S: FrameStore> Experiment<S> {
                     reader: RingReader::new(&memory.shared),
                     memory: Rc::new(memory),
                     blocks: Vec::new(),
-                    dropped: Vec::new(),
+                    block_of: HashMap::new(),
+                    without_frame: Vec::new(),
                     slots: HashMap::new(),
                     code: HashMap::new(),
                     torn: 0,
                     taken: Instant::now(),
+                    stopped: None,
+                    ended: None,
                 });
                 Ok(())
             }
@@ -338,10 +357,30 @@ impl<S: FrameStore> Experiment<S> {
         SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
     }
 
-    /// Has pads do nothing from now on.
-    pub(crate) fn quiet_pads(&self) {
-        if let Some(pads) = &self.pads {
+    /// Has pads do nothing from now on, or since the stop that has ended the run.
+    pub(crate) fn end_pads(&mut self) {
+        if let Some(pads) = &mut self.pads {
             pads.memory.shared.stop();
+            let now = pads.stopped.unwrap_or_else(counter);
+            pads.ended.get_or_insert(now);
+        }
+    }
+
+    /// Counts as their own what the pad of the tracepoints at an address has counted, which begins anew.
+    pub(crate) fn fold_counts(&mut self, address: Address) {
+        let Some(pads) = &self.pads else { return };
+        for index in self.places.get(&address).into_iter().flatten() {
+            let Some(tracepoint) = self.tracepoints.get_mut(*index) else {
+                continue;
+            };
+            let Some(block) = pads.known_block(tracepoint.definition.key()) else {
+                continue;
+            };
+            let counts = pads.memory.shared.counts(block);
+            tracepoint.passes = tracepoint.passes.saturating_add(counts.passes);
+            tracepoint.pad_missing = Missing::default();
+            tracepoint.missing.add(counts.into());
+            pads.memory.shared.reset_counts(block);
         }
     }
 

@@ -131,7 +131,7 @@ impl<'o> Code<'o> {
         self.asm.xor(rax, rdx)?;
         self.asm.mov(qword_ptr(rdi + record::STATE), rax)?;
 
-        let (next, index) = (frame.next, frame.index);
+        let frame = *frame;
         self.later(move |code| {
             code.place(lap)?;
             code.asm.mov(rdx, rax)?;
@@ -139,26 +139,36 @@ impl<'o> Code<'o> {
             code.asm.inc(rdx)?;
             code.asm.jmp(code.to(lapped))?;
             code.place(full)?;
-            code.no_room(again, next, index, size)
+            code.no_room(again, &frame)
         });
         Ok(())
     }
 
     /// What to do when a ring is full, whose start is in `rcx`.
-    fn no_room(&mut self, again: Label, next: Label, index: u32, size: u32) -> Made {
+    fn no_room(&mut self, again: Label, frame: &Frame) -> Made {
         let sizes = self.layout().sizes;
         let lost = self.label();
         match sizes.when_full {
             WhenFull::Overwrite => self.drop_oldest(again, lost)?,
-            WhenFull::Wait => self.wait_for_room(again, lost, size)?,
+            WhenFull::Wait => self.wait_for_room(again, lost, frame.reserved)?,
             WhenFull::Stop => {}
         }
         self.place(lost)?;
         self.asm.lock().inc(qword_ptr(rcx + ring::LOST))?;
         if sizes.when_full == WhenFull::Stop {
-            self.stop_run(stop::FULL, index)?;
+            // As a trap for whose frame the buffer has no room: that is the run's end and no hit of it.
+            self.stop_run(stop::FULL, frame.index)?;
+        } else {
+            self.count_lost(frame)?;
         }
-        self.asm.jmp(self.to(next))?;
+        self.asm.jmp(self.to(frame.next))?;
+        Ok(())
+    }
+
+    /// Counts a hit that has no frame.
+    fn count_lost(&mut self, frame: &Frame) -> Made {
+        let count = SHARED + (frame.block + tracepoint::LOST) as i64;
+        self.asm.lock().inc(qword_ptr(count))?;
         Ok(())
     }
 
@@ -319,6 +329,21 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
+    /// Has the record say where the time stands in its frame, whose block is at `OUT + at`, if it does not yet.
+    pub(super) fn note_stamp(&mut self, at: u32) -> Made {
+        let have = self.label();
+        self.uses(&[rax, rcx]);
+        let start = self.slot(Slot::Record);
+        self.asm.mov(rcx, start)?;
+        self.asm.cmp(dword_ptr(rcx + record::STAMP), 0)?;
+        self.asm.jne(self.to(have))?;
+        self.asm
+            .lea(rax, OUT + (i64::from(at) + 5 - record::FRAME as i64))?;
+        self.asm.sub(rax, rcx)?;
+        self.asm.mov(dword_ptr(rcx + record::STAMP), eax)?;
+        self.place(have)
+    }
+
     /// Tells the frame to be whole.
     pub(super) fn commit(&mut self, frame: &Frame) -> Made {
         let start = self.slot(Slot::Record);
@@ -388,6 +413,7 @@ impl<'o> Code<'o> {
         self.asm.not(qword_ptr(rax + record::STATE))?;
         self.asm.mov(rax, ring)?;
         self.asm.lock().inc(qword_ptr(rax + ring::TOO_LONG))?;
+        self.count_lost(frame)?;
         self.asm.jmp(self.to(frame.next))?;
         Ok(())
     }

@@ -141,7 +141,9 @@ impl<'o> Code<'o> {
         if planned.pass_count > 0 {
             self.count_pass(planned.block, planned.pass_count, next)?;
         }
-        let bound = self.frame(planned, next, finish)?;
+        let made = self.label();
+        let bound = self.frame(planned, made, finish)?;
+        self.place(made)?;
         if planned.pass_count > 0 {
             let met = self.label();
             let passes = self.slot(Slot::Passes);

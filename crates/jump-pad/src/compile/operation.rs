@@ -448,7 +448,10 @@ impl Expression<'_, '_> {
                 let at = shared_variable(code, number, slot)?;
                 code.asm.mov(rax, at)?;
             }
-            PadVariable::Timestamp => code.load(Cell::Slot(Slot::Microseconds), Gpr(0))?,
+            PadVariable::Timestamp => {
+                code.note_stamp(frame.at)?;
+                code.load(Cell::Slot(Slot::Microseconds), Gpr(0))?;
+            }
             PadVariable::Thread => code.load(Cell::Slot(Slot::Thread), Gpr(0))?,
             PadVariable::Cpu => code.load(Cell::Slot(Slot::Cpu), Gpr(0))?,
         }
