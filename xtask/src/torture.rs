@@ -16,6 +16,9 @@ pub enum Torture {
     Jumps(Jumps),
     /// Send random packets in random order to a server that is attached to a live process, which must live on unharmed
     Session(Session),
+    /// Trace random mixes of jumps, traps, buffers, threads, pass counts, steps and conditions, and hold the order and the
+    /// counts of the frames against the log that the program keeps itself
+    Mixes(Mixes),
     /// Trace a program with fifty threads, signals, children and a library that comes and goes, while tracepoints are enabled
     /// and disabled at random
     Storm(Storm),
@@ -102,6 +105,16 @@ pub struct Session {
     first: u64,
 }
 
+#[derive(clap::Args)]
+pub struct Mixes {
+    /// How many mixes: half as `record` has them, half by packets to `gdbserver`
+    #[arg(long, default_value_t = 10_000)]
+    times: u64,
+    /// What the random numbers start from: the same number, the same mixes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 pub fn run(what: &Torture) -> Result<()> {
     setup::provide(setup::FOR_TESTS)?;
     match what {
@@ -109,6 +122,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::JumpPad(arguments) => jump_pad(arguments),
         Torture::Jumps(arguments) => jumps(arguments),
         Torture::Session(arguments) => session(arguments),
+        Torture::Mixes(arguments) => mixes(arguments),
         Torture::Storm(arguments) => storm(arguments),
         Torture::Disconnect(arguments) => disconnect(arguments),
     }
@@ -169,6 +183,15 @@ fn session(arguments: &Session) -> Result<()> {
         .env("TRACEWIRE_SESSION_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_SESSION_SEED", arguments.seed.to_string())
         .env("TRACEWIRE_SESSION_FIRST", arguments.first.to_string());
+    workspace::run(&mut test)
+}
+
+fn mixes(arguments: &Mixes) -> Result<()> {
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "mixes"])
+        .args(["--", "--nocapture"])
+        .env("TRACEWIRE_MIXES_TIMES", arguments.times.to_string())
+        .env("TRACEWIRE_MIXES_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }
 

@@ -29,6 +29,8 @@ pub(crate) mod header {
     pub(crate) const ERROR_TIME: u64 = 152;
     /// How many ticks a pad waits for room in a ring.
     pub(crate) const PATIENCE: u64 = 160;
+    /// The program's only thread, or 0.
+    pub(crate) const SOLE_THREAD: u64 = 168;
 }
 
 /// The table from `fs` base to thread.

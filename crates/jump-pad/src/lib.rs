@@ -51,8 +51,9 @@
 //!
 //! # Threads
 //! The kernel's number of a thread costs a system call; its `fs` base costs a nanosecond. The tracer puts pairs into a table
-//! as threads come ([`Shared::set_thread`]); a thread that it could not know asks the kernel once. Until a new thread has
-//! a base of its own it counts as the one that made it.
+//! as threads come ([`Shared::set_thread`]); while the program has one thread, that is the one of every unknown base
+//! ([`Shared::set_sole_thread`]); where the program may make system calls of ours, any other asks the kernel once. Until a new
+//! thread has a base of its own it counts as the one that made it.
 //!
 //! ```
 //! use std::collections::BTreeMap;

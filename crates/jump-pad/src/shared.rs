@@ -326,6 +326,15 @@ impl Shared {
         }
     }
 
+    /// Tells the pads the only thread of the program, or that there are more. It is the thread of every hit whose `fs` base
+    /// they do not know: a program sets the base of its first thread by itself.
+    pub fn set_sole_thread(&self, thread: Option<ThreadId>) {
+        self.store(
+            header::SOLE_THREAD,
+            thread.map_or(0, |thread| u64::from(thread.0)),
+        );
+    }
+
     /// Forgets a thread that has ended, before another one can have its `fs` base.
     pub fn forget_thread(&self, thread: ThreadId) {
         for slot in 0..threads::SLOTS {

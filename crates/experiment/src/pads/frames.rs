@@ -181,8 +181,8 @@ impl<S: FrameStore> Experiment<S> {
                 return;
             }
             if let Err(error) = self.store.append(frame.bytes) {
-                // What is not so long might still find room.
-                pads.ended = Some(frame.time);
+                // What is not so long might still find room, another tracepoint's frame of the same stop among it.
+                pads.ended = Some(frame.time.saturating_sub(1));
                 failure.get_or_insert(error);
                 return;
             }

@@ -68,11 +68,12 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Puts the thread into `rax`, or 0 where the program may not make system calls of ours. Changes `rcx` and `r11`.
+    /// Puts the thread into `rax`. Where the program may not make system calls of ours that is the only thread, or 0.
+    /// Changes `rcx` and `r11`.
     pub(super) fn ask_for_thread(&mut self) -> Made {
         let quiet = self.label();
         self.uses(&[rax, rcx, r11]);
-        self.asm.xor(eax, eax)?;
+        self.asm.mov(rax, qword_ptr(SHARED + header::SOLE_THREAD))?;
         self.asm.cmp(dword_ptr(SHARED + header::ORPHAN), 0)?;
         self.asm.je(self.to(quiet))?;
         self.asm.mov(eax, GETTID)?;

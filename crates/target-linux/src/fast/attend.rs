@@ -22,6 +22,8 @@ pub(crate) struct Attended {
     news: Arc<PadNews>,
     /// The threads by their `fs` bases.
     threads: BTreeMap<u64, Tid>,
+    /// The program's only thread, where there are no others.
+    sole: Option<Tid>,
     pub(super) journal: Journal,
     /// Held as long as we are there.
     _ownership: Ownership,
@@ -87,6 +89,7 @@ impl Process {
             shared: own,
             news: Arc::clone(&news),
             threads: BTreeMap::new(),
+            sole: None,
             journal: Journal::create(&memory, layout.size()),
             _ownership: ownership,
         });
@@ -116,6 +119,13 @@ impl Process {
         let Some(attended) = &mut self.fast.attended else {
             return;
         };
+        let sole = (self.threads.len() == 1).then_some(id);
+        if attended.sole != sole {
+            attended.sole = sole;
+            attended
+                .shared
+                .set_sole_thread(sole.map(crate::error::thread_id));
+        }
         if attended.threads.values().any(|known| *known == id) {
             return;
         }

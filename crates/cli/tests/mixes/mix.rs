@@ -1,0 +1,190 @@
+//! A random mix: tracepoints, a buffer, threads.
+
+use tracewire_tracefile::{
+    Action, Address, RegisterNumber, TracepointDefinition, TracepointKind, TracepointNumber,
+};
+
+use crate::program::{PLACES, Program};
+
+/// Numbers that a seed makes.
+pub struct Random(u64);
+
+impl Random {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number (splitmix64).
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `end`.
+    pub const fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// True once in so many times.
+    pub const fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// Where frames go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BufferChoice {
+    pub size: u64,
+    pub circular: bool,
+}
+
+/// A tracepoint of the mix.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    pub number: i32,
+    pub place: usize,
+    pub pass_count: u64,
+    pub step_count: u64,
+    /// The sequence number of a hit, so many low bits of it, must be this.
+    pub condition: Option<(u8, u8)>,
+    pub registers: bool,
+    /// Whether a debugger asks for a jump (`ftrace`).
+    pub fast: bool,
+}
+
+impl Chosen {
+    /// Whether the condition is true of a hit.
+    pub fn wants(&self, sequence: u64) -> bool {
+        self.condition
+            .is_none_or(|(mask, value)| sequence & u64::from(mask) == u64::from(value))
+    }
+
+    /// As the experiment takes it.
+    pub fn definition(&self, program: &Program) -> TracepointDefinition {
+        // tracev 1; end
+        let time = Action::Expression(vec![0x2e, 0, 1, 0x27]);
+        let thread = |length| Action::Memory {
+            base: Some(RegisterNumber(12)),
+            offset: 0,
+            length,
+        };
+        let rip = Action::parse_list("R10000").expect("an action");
+        let rip = if self.registers { &*rip } else { &[] };
+        let actions = [&[thread(16), time.clone()], rip].concat();
+        // A step collects less, and is known by that.
+        let step_actions = if self.step_count > 0 {
+            [&[thread(8), time], rip].concat()
+        } else {
+            Vec::new()
+        };
+        TracepointDefinition {
+            number: TracepointNumber(self.number),
+            address: Address(program.places[self.place]),
+            enabled: true,
+            kind: if self.fast {
+                TracepointKind::Fast { length: 5 }
+            } else {
+                TracepointKind::Trap
+            },
+            step_count: self.step_count,
+            pass_count: self.pass_count,
+            // reg rsi; const8 mask; bit_and; const8 value; equal; end
+            condition: self
+                .condition
+                .map(|(mask, value)| vec![0x26, 0, 4, 0x22, mask, 0x0f, 0x22, value, 0x13, 0x27]),
+            actions,
+            step_actions,
+            source: Default::default(),
+        }
+    }
+}
+
+/// What one run does.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    /// What it was made from.
+    pub seed: u64,
+    pub threads: usize,
+    pub events: usize,
+    /// At which call of the first thread the program comes by the pause.
+    pub pause: Option<u64>,
+    pub tracepoints: Vec<Chosen>,
+    pub buffer: BufferChoice,
+    /// Whether all are traps.
+    pub traps: bool,
+}
+
+impl Mix {
+    /// The mix of a seed. Only a debugger pauses.
+    pub fn new(seed: u64, debugger: bool) -> Self {
+        let mut random = Random::new(seed);
+        let random = &mut random;
+        let threads = 1 + random.below(4) as usize;
+        let most = if random.once_in(3) { 60 } else { 20 };
+        let events = 2 + random.below(most) as usize;
+        let mut tracepoints: Vec<Chosen> = Vec::new();
+        for number in 1..=(2 + random.below(6)) {
+            let step_count = if random.once_in(4) {
+                1 + random.below(5)
+            } else {
+                0
+            };
+            tracepoints.push(Chosen {
+                number: number as i32,
+                place: random.below(PLACES as u64) as usize,
+                pass_count: if random.once_in(3) {
+                    1 + random.below(2 * events as u64)
+                } else {
+                    0
+                },
+                step_count,
+                condition: random.once_in(3).then(|| {
+                    let mask = [1, 3, 7][random.below(3) as usize];
+                    (mask, random.below(u64::from(mask) + 1) as u8)
+                }),
+                registers: random.once_in(3),
+                fast: debugger && step_count == 0 && random.once_in(3),
+            });
+        }
+        // A debugger's frame may hold all registers of the machine.
+        let least = if debugger { 3000 } else { 400 };
+        let buffer = match random.below(6) {
+            0 => BufferChoice {
+                size: least + random.below(4000),
+                circular: false,
+            },
+            1 | 2 => BufferChoice {
+                size: least + random.below(8000),
+                circular: true,
+            },
+            _ => BufferChoice {
+                size: 1 << 20,
+                circular: false,
+            },
+        };
+        Self {
+            seed,
+            threads,
+            events,
+            pause: (debugger && random.once_in(4)).then(|| random.below(events as u64)),
+            tracepoints,
+            buffer,
+            traps: !debugger && random.once_in(8),
+        }
+    }
+
+    /// The arguments of the program.
+    pub fn arguments(&self, results: &str) -> Vec<String> {
+        let pause = self.pause.map_or(-1, u64::cast_signed);
+        vec![
+            results.to_owned(),
+            (self.seed | 1).to_string(),
+            self.threads.to_string(),
+            self.events.to_string(),
+            pause.to_string(),
+        ]
+    }
+}
