@@ -51,7 +51,7 @@ impl Definitions {
     pub(crate) fn take(&mut self, line: usize, word: &[u8], rest: &[u8]) -> Option<Fault> {
         let what = match word {
             b"R" => Defined::RegisterBlockSize,
-            b"status" if Status::parse(rest).is_ok() => Defined::Status,
+            b"status" if Status::parse_line(rest).is_ok() => Defined::Status,
             b"tsv" => {
                 let variable = VariableDefinition::parse(rest).ok()?;
                 let what = Defined::Variable(variable.number);

@@ -65,7 +65,7 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
                     report_at(line.number, fault);
                 }
             }
-            b"status" if Status::parse(rest).is_ok() => status_line = Some(line.number),
+            b"status" if Status::parse_line(rest).is_ok() => status_line = Some(line.number),
             _ => {}
         }
     }

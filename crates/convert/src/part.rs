@@ -37,7 +37,7 @@ pub fn write(
         match line
             .text
             .strip_prefix(b"status ")
-            .and_then(|text| Status::parse(text).ok())
+            .and_then(|text| Status::parse_line(text).ok())
         {
             Some(mut status) => {
                 let fields = &mut status.fields;

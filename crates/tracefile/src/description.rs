@@ -146,7 +146,7 @@ impl Description {
                 let size = RegisterBlockLine::parse(rest).ok_or(ProblemKind::RegisterBlock)?;
                 self.register_block = Some(size);
             }
-            b"status" => self.status = Some(Status::parse(rest)?),
+            b"status" => self.status = Some(Status::parse_line(rest)?),
             b"tp" => parts.tracepoints.add(Piece::parse(rest)?)?,
             b"tsv" => {
                 let variable = VariableDefinition::parse(rest)?;

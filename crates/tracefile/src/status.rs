@@ -116,6 +116,22 @@ impl PartialEq for Status {
 impl Eq for Status {}
 
 impl Status {
+    /// Reads what follows `status` in a trace file. GDB's documentation has the whole qTStatus reply there, with its
+    /// leading `T`; GDB writes it without.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_line(text: &[u8]) -> Result<Self, TextError> {
+        let Some(body) = text.strip_prefix(b"T") else {
+            return Self::parse(text);
+        };
+        let mut status = Self::parse(body)?;
+        if let Some((read, _)) = &mut status.read {
+            read.insert(0, 'T');
+        }
+        Ok(status)
+    }
+
     /// Reads the body of a qTStatus reply without its leading `T`: `1` or `0`, then fields.
     ///
     /// # Errors
@@ -192,6 +208,14 @@ impl Status {
         read.map_or_else(Vec::new, |(text, _)| refused::refused_fields(text))
     }
 
+    /// Whether the line began with the reply's `T`, and of which field GDB then takes no notice: it takes one byte for the
+    /// digit, and passes over the next.
+    pub(crate) fn unread_by_gdb(&self) -> Option<&str> {
+        let (text, read) = self.read.as_ref()?;
+        let rest = text.strip_prefix('T').filter(|_| *read == self.fields)?;
+        rest.split(';').nth(1)
+    }
+
     /// What a reader can rely on, in a form that GDB takes: the same without the fields that are not known, and those whose
     /// value could not be understood.
     #[must_use]
@@ -210,8 +234,11 @@ impl StatusFields {
     /// Takes one field; none when it is not known or its value is not good.
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         let hex = || number(value.as_bytes());
-        let text =
-            || decode(value.as_bytes()).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let text = || {
+            // gdbserver ends a text with a colon.
+            let digits = value.strip_suffix(':').unwrap_or(value);
+            decode(digits.as_bytes()).map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
         match name {
             "tframes" => self.frames = Some(hex()?),
             "tcreated" => self.frames_created = Some(hex()?),
@@ -253,7 +280,9 @@ impl StatusFields {
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.read {
-            Some((text, fields)) if *fields == self.fields => f.write_str(text),
+            Some((text, fields)) if *fields == self.fields => {
+                f.write_str(text.strip_prefix('T').unwrap_or(text))
+            }
             _ => self.fields.fmt(f),
         }
     }

@@ -95,6 +95,10 @@ fn what_gdb_refuses_is_told_and_repaired() {
             }
         }
     }
+    // A whole qTStatus reply, of which GDB passes over the first field.
+    let replies = cases.iter().filter(|case| !case.ends_with(['z', 'o']));
+    let replies: Vec<String> = replies.map(|case| format!("T{case}")).collect();
+    cases.extend(replies);
     let path = |kind: &str, number: usize| folder.path().join(format!("{kind}{number}.tf"));
     let (mut damaged, mut whole) = (Vec::new(), Vec::new());
     for (number, case) in cases.iter().enumerate() {
@@ -115,6 +119,46 @@ fn what_gdb_refuses_is_told_and_repaired() {
     for ((case, path), opened) in cases.iter().zip(&whole).zip(opened(&whole).unwrap()) {
         assert!(opened && !is_found(path), "{case}");
     }
+}
+
+/// The line as GDB writes it, as its documentation has it, and as gdbserver replies.
+#[test]
+fn both_forms_of_the_status_line_say_the_same() {
+    const REST: &str = "tstop:676f6e65:0;tframes:1;tcreated:5;tsize:500;circular:0;starttime:3e8";
+    let folder = tempfile::tempdir().unwrap();
+    let read = |status: &str| {
+        let file = TraceFile::from_bytes(file(status)).unwrap();
+        let mut found = Vec::new();
+        check(&file, &mut |finding| found.push(finding.fault));
+        (file.description().status().unwrap().clone(), found)
+    };
+    let written = format!("0;{REST};username:6d65;notes:6869");
+    let (status, found) = read(&written);
+    assert_eq!(found, []);
+    assert_eq!(status.fields.stop_text.as_deref(), Some("gone"));
+    assert_eq!(status.fields.notes.as_deref(), Some("hi"));
+    let reply = format!("T0;{REST};username:6d65:;notes:6869:");
+    let (of_reply, found) = read(&reply);
+    assert_eq!(of_reply, status);
+    assert_eq!(found, [Fault::StatusReply("tstop:676f6e65:0".to_owned())]);
+    assert_eq!(found[0].severity(), Severity::Warning);
+    // A reply that is sent has its own T.
+    assert!(of_reply.to_string().starts_with("0;tstop:"), "{of_reply}");
+    assert!(read("T1;tframes:1").0.fields.running);
+
+    // GDB opens it, and passes over what the check says.
+    let path = folder.path().join("reply.tf");
+    std::fs::write(&path, file(&reply)).unwrap();
+    let commands = [
+        format!("target tfile {}", path.display()),
+        "tstatus".to_owned(),
+    ];
+    let Some(said) = gdb("gdb", &commands) else {
+        return;
+    };
+    assert!(said.contains("Buffer contains 1 trace frames"), "{said}");
+    assert!(said.contains("hi"), "{said}");
+    assert!(!said.contains("gone"), "{said}");
 }
 
 /// A file without an `R` line, or with one that says 0, is one that GDB refuses; one with long lines too.

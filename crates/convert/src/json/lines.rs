@@ -33,7 +33,7 @@ fn view(line: &[u8]) -> Option<(&'static str, Value)> {
     let space = line.iter().position(|byte| *byte == b' ')?;
     let (word, rest) = (line.get(..space)?, line.get(space + 1..)?);
     Some(match word {
-        b"status" => ("status", status(&Status::parse(rest).ok()?.fields)),
+        b"status" => ("status", status(&Status::parse_line(rest).ok()?.fields)),
         b"tp" => ("tracepoint", piece(&Piece::parse(rest).ok()?)),
         b"tsv" => ("variable", variable(&VariableDefinition::parse(rest).ok()?)),
         b"module" => ("module", module(&Module::parse(rest).ok()?)),

@@ -98,7 +98,7 @@ fn check_line(
     let rest = &text[space + 1..];
     match &text[..space] {
         b"status" => {
-            if let Ok(status) = Status::parse(rest) {
+            if let Ok(status) = Status::parse_line(rest) {
                 check_status_fields(&status, report);
             }
         }
@@ -120,6 +120,9 @@ fn check_line(
 }
 
 fn check_status_fields(status: &Status, report: &mut dyn FnMut(Fault)) {
+    if let Some(field) = status.unread_by_gdb() {
+        report(Fault::StatusReply(shown(field.as_bytes())));
+    }
     let refused = status.refused_fields();
     for field in &refused {
         match field.split_once(':') {

@@ -41,6 +41,9 @@ pub enum Fault {
         "the value of the field `{0}` of the status line is none that GDB reads: it refuses the file"
     )]
     StatusRefused(String),
+    /// A status line that is a whole qTStatus reply, as GDB's documentation has it.
+    #[error("the status line begins with the reply's T: GDB passes over its first field, `{0}`")]
+    StatusReply(String),
     /// A field of the status line that has no known name.
     #[error("the status line has the field `{0}`, which is not known")]
     UnknownStatusField(String),

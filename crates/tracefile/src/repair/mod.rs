@@ -407,7 +407,7 @@ fn set_status(
     };
     // GDB reads all status lines.
     let is_refused = |line: &Vec<u8>| {
-        let read = line.strip_prefix(b"status ").map(Status::parse);
+        let read = line.strip_prefix(b"status ").map(Status::parse_line);
         read.is_some_and(|read| read.is_ok_and(|status| !status.refused_fields().is_empty()))
     };
     if old.is_some_and(good) && !lines.iter().any(is_refused) {
