@@ -8,7 +8,7 @@ use tracewire_exec_trace::record::{
     AccessKind, Address, ByteOrder, CpuNumber, InstructionNumber, Scale, Time,
 };
 use tracewire_exec_trace::recording::{
-    Accessed, Executed, ReadError, Recording, ReportedWrites, StartEffect, Written,
+    Accessed, Executed, ReadError, Recording, RegisterId, ReportedWrites, StartEffect, Written,
 };
 use tracewire_symbols::Symbols;
 
@@ -338,9 +338,12 @@ impl<'a> Viewer<'a> {
         } else {
             rows.push(("pc".to_owned(), executed.address.to_string()));
         }
-        for (name, value) in registers.by_name(executed.cpu) {
-            if !rows.iter().any(|(known, _)| known == name) {
-                rows.push((name.to_owned(), format!("0x{value}")));
+        let names = self.recording.register_names();
+        for (name, at) in names.iter().zip(0..) {
+            let id = RegisterId(at);
+            let is_covered = self.machine.is_some_and(|of| of.is_covered(id, name));
+            if let Some(value) = registers.value(executed.cpu, id).filter(|_| !is_covered) {
+                rows.push((name.to_string(), format!("0x{value}")));
             }
         }
         rows

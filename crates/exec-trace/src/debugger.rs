@@ -61,6 +61,20 @@ impl DebuggerRegisters {
             .map(|(at, _)| RegisterId(at as u32))
     }
 
+    /// Whether a name of the trace says nothing that GDB's registers do not say: it is another name of one of them, or of
+    /// a part, and no other name of the trace is. Of several, such as banked ones, each may hold a value of its own.
+    #[must_use]
+    pub fn is_covered(&self, name: RegisterId, text: &str) -> bool {
+        let at = name.0 as usize;
+        let parts = self.parts.get(at).copied().unwrap_or_default();
+        let is_name_of = |part: &Part| {
+            let register = self.machine.layout().by_number(part.register);
+            register.is_some_and(|register| register.name.eq_ignore_ascii_case(text))
+        };
+        let is_shared = self.shared.get(at).copied().unwrap_or_default();
+        !parts.is_empty() && (!is_shared || parts.iter().any(is_name_of))
+    }
+
     /// A cpu's registers before an instruction executes, as GDB's register block: each register's bytes at its place
     /// in the layout, in the target's byte order, none for a byte that is not known. The program counter is known
     /// only where the trace writes it as a register.

@@ -207,3 +207,22 @@ fn control_characters_are_shown() {
         );
     }
 }
+
+/// A register has one name, GDB's; names of which several are one register to GDB are all there.
+#[test]
+fn registers_have_one_name() {
+    let shown = shown(
+        "1 clk cpu0 IT (1) 0000000000008000 d503201f O EL1h_ns : NOP\n\
+         1 clk cpu0 R X0 0000000000000001\n1 clk cpu0 R cpsr 600003c5\n1 clk cpu0 R SCTLR_EL1 0000000000000007\n\
+         1 clk cpu0 R SP_EL0 0000000000000100\n1 clk cpu0 R SP_EL1 0000000000000200\n\
+         2 clk cpu0 IT (2) 0000000000008004 d503201f O EL1h_ns : NOP\n",
+    );
+    let registers = shown[1]["registers"].as_object().unwrap();
+    let mut names: Vec<&str> = registers.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        ["SCTLR_EL1", "SP_EL0", "SP_EL1", "cpsr", "pc", "sp", "x0"]
+    );
+    assert_eq!(registers["x0"], "0x0000000000000001");
+}
