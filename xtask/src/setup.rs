@@ -75,6 +75,12 @@ pub const FOR_TESTS: &[Need] = &[
     },
 ];
 
+/// What `torture browser` needs.
+pub const BROWSER: &[Need] = &[Need {
+    what: "chromium",
+    package: "chromium",
+}];
+
 /// What `bench hit` needs.
 pub const FOR_BENCH_HIT: &[Need] = &[
     Need {

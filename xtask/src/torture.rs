@@ -25,6 +25,8 @@ pub enum Torture {
     /// Kill GDB at random moments of runs, in all-stop and non-stop mode: the program runs on, and its trace run goes on or ends
     /// as GDB has said
     Disconnect(Disconnect),
+    /// Have a page in a headless browser post packets to a server's port, which must not obey them
+    Browser,
 }
 
 #[derive(clap::Args)]
@@ -125,6 +127,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Mixes(arguments) => mixes(arguments),
         Torture::Storm(arguments) => storm(arguments),
         Torture::Disconnect(arguments) => disconnect(arguments),
+        Torture::Browser => browser(),
     }
 }
 
@@ -210,5 +213,13 @@ fn disconnect(arguments: &Disconnect) -> Result<()> {
         .args(["--", "--nocapture"])
         .env("TRACEWIRE_DISCONNECT_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_DISCONNECT_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn browser() -> Result<()> {
+    setup::provide(setup::BROWSER)?;
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "access"])
+        .args(["--", "--ignored", "--nocapture"]);
     workspace::run(&mut test)
 }
