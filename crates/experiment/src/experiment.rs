@@ -283,18 +283,29 @@ impl<S: FrameStore> Experiment<S> {
         Ok(())
     }
 
-    /// Forgets all tracepoints and variables and, if a run is on, ends it as [`stop`](Self::stop) does: QTinit.
+    /// Forgets all tracepoints, variables and frames and, if a run is on, ends it as [`stop`](Self::stop) does: QTinit.
+    /// Without a target nothing is installed anywhere.
     ///
     /// # Errors
     /// As [`install`](Self::install).
-    pub fn clear(&mut self, target: &mut dyn Target, now: u64) -> Result<(), Vec<InstallError>> {
+    pub fn clear(
+        &mut self,
+        target: Option<&mut dyn Target>,
+        now: u64,
+    ) -> Result<(), Vec<InstallError>> {
         if self.running {
             self.end(StopReason::Command, None, None, now);
         }
-        let installed = self.install(target);
+        let installed = target.map_or(Ok(()), |target| self.install(target));
         self.tracepoints.clear();
         self.list_places();
         self.variables = Variables::new();
+        // A store that cannot be emptied is emptied at the next start.
+        let _ = self.store.clear();
+        self.created = 0;
+        self.past_losses = Losses::default();
+        self.past_dropped = 0;
+        self.known_registers.clear();
         installed
     }
 

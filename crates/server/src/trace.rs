@@ -6,6 +6,7 @@ mod kept;
 mod requests;
 mod save;
 
+pub(crate) use frame::static_data;
 pub(crate) use requests::{done, no_such_tracepoint};
 
 use std::collections::BTreeSet;

@@ -338,7 +338,7 @@ fn definitions_and_switches_take_effect_during_a_run() {
         experiment.set_enabled(one, Some(at(8)), true),
         Err(UnknownTracepoint::Location(one, at(8)))
     );
-    experiment.clear(&mut target, 5).unwrap();
+    experiment.clear(Some(&mut target), 5).unwrap();
     assert!(target.inserted().is_empty() && !experiment.is_running());
 }
 

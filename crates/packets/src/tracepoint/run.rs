@@ -55,15 +55,16 @@ impl Field for Notes {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let mut notes = Self::default();
         while !scanner.is_at_end() {
-            let start = *scanner;
-            let place = match scanner.until(|byte| byte == b':') {
-                b"user" => &mut notes.user,
-                b"notes" => &mut notes.notes,
-                b"tstop" => &mut notes.stop,
-                _ => return Err(start.expected("user:, notes: or tstop:")),
-            };
+            let kind = scanner.until(|byte| byte == b':');
             scanner.literal(":")?;
-            *place = Some(Field::scan(scanner)?);
+            let text = Some(Field::scan(scanner)?);
+            match kind {
+                b"user" => notes.user = text,
+                b"notes" => notes.notes = text,
+                b"tstop" => notes.stop = text,
+                // The manual does not say that there are no others.
+                _ => {}
+            }
             if !scanner.is_at_end() {
                 scanner.literal(";")?;
             }

@@ -177,5 +177,15 @@ fn notes_on_the_run() {
         Ok(Request::Trace(TraceRequest::Notes { notes }))
     );
     done_unsupported_or_failed("QTNotes:user:616c696365;");
-    malformed("QTNotes:author:61;", "QTNotes:", 8);
+    // The manual does not say that there are no other types.
+    assert_eq!(
+        Request::parse(b"QTNotes:author:61;tstop:6e6f77;"),
+        Ok(Request::Trace(TraceRequest::Notes {
+            notes: Notes {
+                stop: Some(text("now")),
+                ..Notes::default()
+            }
+        }))
+    );
+    malformed("QTNotes:author:6;", "QTNotes:", 15);
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer};
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::{Block, Frame};
 
 use super::libraries::libraries;
 use super::osdata;
 use super::program::LiveProgram;
 use crate::session::PACKET_SIZE;
+use crate::trace::static_data;
 
 impl LiveProgram {
     pub(super) fn transfer(&mut self, window: &Transfer) -> Reply {
@@ -50,7 +50,7 @@ impl LiveProgram {
                 .map(String::into_bytes),
             Object::OsData => self.os_table(&window.annex, window.offset),
             Object::StaticTraceData => match self.trace.selected_frame(static_data) {
-                Some(data) => data,
+                Some(data) => Some(data),
                 None => return Reply::Error(Failure::text("No trace frame is selected")),
             },
             _ => return Reply::Unsupported,
@@ -122,13 +122,6 @@ pub(super) fn program_file(process: u32) -> Option<Vec<u8>> {
 }
 
 /// What a marker has said in the frame.
-fn static_data(frame: &Frame<'_>) -> Option<Vec<u8>> {
-    frame.blocks().find_map(|block| match block {
-        Block::StaticData(data) => Some(data.to_vec()),
-        _ => None,
-    })
-}
-
 /// A text as it may stand in an attribute.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::new();

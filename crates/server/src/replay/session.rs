@@ -264,6 +264,11 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
 
     fn trace_request(&mut self, request: &TraceRequest) -> Reply {
         let machine = self.recording.machine();
+        if matches!(request, TraceRequest::Disconnected { on: true }) {
+            return Reply::Error(Failure::text(
+                "nothing runs on without a client: a trace run over a recorded execution ends with it",
+            ));
+        }
         let request = in_memory(request, &|address| canonical(machine, address));
         self.trace.answer(&request, Some(&mut self.replay))
     }
@@ -308,7 +313,6 @@ impl<E: Execution> Responder for ReplaySession<'_, E> {
             "ConditionalTracepoints",
             "TraceStateVariables",
             "TracepointSource",
-            "DisconnectedTracing",
             "FastTracepoints",
             "InstallInTrace",
             "EnableDisableTracepoints",

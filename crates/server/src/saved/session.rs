@@ -21,7 +21,8 @@ use tracewire_tracefile::{
 
 use super::{SavedTrace, process, refusal};
 use crate::session::{Answer, PACKET_SIZE, Responder};
-use crate::trace::no_such_tracepoint;
+use crate::trace::buffer::nothing_asked_for;
+use crate::trace::{no_such_tracepoint, static_data};
 
 /// The one thread there is. A frame may tell which thread of the program it is of, but GDB must find the same thread
 /// whatever the frame.
@@ -158,6 +159,9 @@ impl<'a> SavedSession<'a> {
     }
 
     fn buffer(&self, offset: u64, length: u64) -> Reply {
+        if length == 0 {
+            return nothing_asked_for();
+        }
         let buffer = self.trace.buffer();
         let rest = usize::try_from(offset)
             .ok()
@@ -324,16 +328,10 @@ impl<'a> SavedSession<'a> {
                 None => return Reply::Error(Failure::text("No trace frame is selected")),
             },
             (Object::StaticTraceData, _) => {
-                let data = self.frame().and_then(|frame| {
-                    frame.blocks().find_map(|block| match block {
-                        Block::StaticData(data) => Some(data.to_vec()),
-                        _ => None,
-                    })
-                });
-                match data {
-                    Some(data) => data,
-                    None => return Reply::Error(Failure::text("No static data was collected")),
-                }
+                let Some(frame) = self.frame() else {
+                    return Reply::Error(Failure::text("No trace frame is selected"));
+                };
+                static_data(&frame)
             }
             (Object::AuxiliaryVector, Some(program)) => process::auxiliary_vector(program),
             (Object::ExecFile, Some(program)) => {

@@ -1,7 +1,7 @@
 //! The trace buffer of a session.
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
-use tracewire_packets::Reply;
+use tracewire_packets::{Failure, Reply};
 use tracewire_tracefile::{ByteOrder, RegisterSets, Spool};
 
 use super::Trace;
@@ -173,9 +173,17 @@ impl FrameStore for Buffer {
     }
 }
 
+/// The answer to a request for no bytes: an empty one would say that there is no such packet, and `l` that there are none.
+pub(crate) fn nothing_asked_for() -> Reply {
+    Reply::Error(Failure::text("no bytes of the trace buffer are asked for"))
+}
+
 impl Trace {
-    /// `QTBuffer`: a part of the frames, as they would stand in a file.
+    /// `qTBuffer`: a part of the frames, as they would stand in a file.
     pub(crate) fn buffer(&mut self, offset: u64, length: u64) -> Reply {
+        if length == 0 {
+            return nothing_asked_for();
+        }
         let frames = KeptFrames::new(
             &self.experiment,
             self.machine.byte_order,

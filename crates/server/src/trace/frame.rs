@@ -114,6 +114,16 @@ impl Trace {
     }
 }
 
+/// What a static tracepoint collected in a frame; nothing in the frame of another one.
+pub(crate) fn static_data(frame: &Frame<'_>) -> Vec<u8> {
+    let mut blocks = frame.blocks();
+    let data = blocks.find_map(|block| match block {
+        Block::StaticData(data) => Some(data.to_vec()),
+        _ => None,
+    });
+    data.unwrap_or_default()
+}
+
 /// Memory as a frame has it, and which of it never changes.
 pub(crate) struct FrameMemory {
     bytes: Vec<Option<u8>>,

@@ -26,7 +26,10 @@ impl Trace {
                 self.read_only.clear();
                 self.selected = None;
                 self.stop_note = None;
-                done(target.is_none_or(|target| self.experiment.clear(target, now()).is_ok()))
+                self.forget_frames();
+                self.client_variables.clear();
+                let target = target.map(|target| target as &mut dyn Target);
+                done(self.experiment.clear(target, now()).is_ok())
             }
             TraceRequest::Define { definition } => self.define(definition, target),
             TraceRequest::Actions { actions } => self.actions(actions, target),
