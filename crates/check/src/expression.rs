@@ -195,7 +195,7 @@ impl<'r, 'f> Rerun<'r, 'f> {
             return Some(*found);
         }
         self.take_search()?;
-        let found = self.frame.register_value(RegisterNumber(number));
+        let found = self.frame.register_number(RegisterNumber(number));
         self.registers.insert(number, found);
         Some(found)
     }

@@ -79,6 +79,8 @@ struct Step {
     offset: usize,
     size: usize,
     source: Source,
+    /// Whether it is a vector register ([`tracewire_tracefile::Register::is_vector`]).
+    is_vector: bool,
 }
 
 impl RegisterPlan {
@@ -95,6 +97,7 @@ impl RegisterPlan {
                 offset: register.offset as usize,
                 size: register.size() as usize,
                 source: source(&register.name),
+                is_vector: register.is_vector(),
             })
             .collect();
         Self {
@@ -124,12 +127,15 @@ impl RegisterPlan {
         }
     }
 
-    /// The value of a register of up to 64 bits, where the extended state holds it.
+    /// The value of a register of up to 64 bits, where the extended state holds it; the lowest 64 bits of a vector register.
     pub(crate) fn extended(&self, number: RegisterNumber, state: &[u8]) -> Option<u64> {
-        let step = self.step(number).filter(|step| step.size <= 8)?;
-        let mut bytes = [0; 8];
+        let step = self.step(number)?;
+        if step.size > 8 && !step.is_vector {
+            return None;
+        }
+        let mut bytes = [0; 16];
         self.fill(step, None, state, bytes.get_mut(..step.size)?);
-        Some(u64::from_le_bytes(bytes))
+        bytes.first_chunk().copied().map(u64::from_le_bytes)
     }
 
     /// The whole block, in the order and sizes of the set.

@@ -63,7 +63,7 @@ impl<E: Execution> StoppedThread for Moment<'_, E> {
         let place = machine.layout().by_number(register)?;
         let (start, size) = (place.offset as usize, place.size() as usize);
         let bytes = self.registers().get(start, size)?;
-        machine.byte_order().unsigned(bytes)
+        place.number(bytes, machine.byte_order())
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {

@@ -229,7 +229,7 @@ impl StoppedThread for Played<'_> {
         let bytes = self
             .block
             .get(place.offset as usize, place.size() as usize)?;
-        machine.byte_order().unsigned(bytes)
+        place.number(bytes, machine.byte_order())
     }
 
     fn register_block(&mut self) -> Result<&[u8], TargetError> {

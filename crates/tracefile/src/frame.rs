@@ -297,6 +297,13 @@ impl<'a> Frame<'a> {
         self.byte_order().unsigned(self.register(number)?)
     }
 
+    /// A register as an agent expression gets it ([`Register::number`]).
+    #[must_use]
+    pub fn register_number(&self, number: RegisterNumber) -> Option<u64> {
+        let register = self.file.layout()?.by_number(number)?;
+        register.number(self.bytes_of(register)?, self.byte_order())
+    }
+
     /// A register as a number, zero-extended; none also for one wider than 64 bits.
     #[must_use]
     pub fn register_value_named(&self, name: &str) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! Which registers a frame has room for. That is settled once, before the first frame.
 
+use tracewire_agent_expr::verify;
 use tracewire_tracefile::{
     Action, Architecture, RegisterLayout, RegisterMask, RegisterNumber, TracepointDefinition,
     X86Registers,
@@ -29,10 +30,13 @@ impl Room {
     }
 }
 
-/// The smallest set of registers that has all that is collected. What a tracepoint collects that waits is not
+/// The smallest set of registers that has all that is collected, and all that expressions read, so that the file tells what
+/// their numbers stand for. What a tracepoint collects that waits is not
 /// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
 pub fn choose(definitions: &[TracepointDefinition], waiting: bool, machine: Architecture) -> Room {
-    let asked = definitions.iter().flat_map(asked_by);
+    let asked = definitions
+        .iter()
+        .flat_map(|definition| asked_by(definition).chain(read_by(definition)));
     let covering = match machine {
         Architecture::I386 => X86Registers::covering_32(asked),
         _ => X86Registers::covering_64(asked),
@@ -80,6 +84,21 @@ fn asked_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterN
             _ => None,
         })
         .flat_map(RegisterMask::iter)
+}
+
+/// The registers that its expressions read.
+fn read_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterNumber> + '_ {
+    let actions = definition.actions.iter().chain(&definition.step_actions);
+    let expressions = actions.filter_map(|action| match action {
+        Action::Expression(code) => Some(code),
+        _ => None,
+    });
+    expressions
+        .chain(&definition.condition)
+        // One that is none is refused where it is defined.
+        .filter_map(|code| verify(code).ok())
+        .flat_map(|program| program.registers().iter().copied().collect::<Vec<_>>())
+        .map(RegisterNumber)
 }
 
 #[cfg(test)]

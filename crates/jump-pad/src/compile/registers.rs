@@ -91,14 +91,15 @@ pub(super) fn layout(set: X86Registers) -> &'static RegisterLayout {
 pub(super) enum Value {
     General(Gpr),
     Other(Source),
-    /// It is none, or wider than 64 bits.
+    /// It is none, or wider than 64 bits and no vector register.
     None,
 }
 
 pub(super) fn value(register: u16) -> Value {
     let layout = layout(X86Registers::Avx512);
     let found = layout.by_number(RegisterNumber(register));
-    let Some(register) = found.filter(|register| register.bits <= 64) else {
+    let Some(register) = found.filter(|register| register.bits <= 64 || register.is_vector())
+    else {
         return Value::None;
     };
     match source(&register.name) {
@@ -154,7 +155,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Puts the value of a register of up to 64 bits into `into`. `register` is its number for an error.
+    /// Puts the value of a register into `into`, as an expression gets it. `register` is its number for an error.
     pub(super) fn other_register(&mut self, source: Source, register: u16, into: Gpr) -> Made {
         let cannot = Err(CannotCompile::Register(RegisterNumber(register)));
         let features = self.options.features;
@@ -178,6 +179,14 @@ impl Code<'_> {
                 self.asm.kmovq(into.wide(), mask(number))?;
             }
             Source::Mask(_) => self.number(into, 0)?,
+            // Its lowest 64 bits.
+            Source::Xmm(number) if number < 16 => self.asm.movq(into.wide(), xmm(number))?,
+            Source::Xmm(number) if features.avx512 => {
+                // VEX has no encoding for those from 16 on.
+                self.asm.set_prefer_vex(false);
+                self.asm.vmovq(into.wide(), xmm(number))?;
+                self.asm.set_prefer_vex(true);
+            }
             _ => return cannot,
         }
         Ok(())

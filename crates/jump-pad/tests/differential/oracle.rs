@@ -53,9 +53,12 @@ impl StoppedThread for Standing {
         let found = layout.by_number(register)?;
         let start = found.offset as usize;
         let bytes = self.block.get(start..start + found.size() as usize)?;
-        (bytes.len() <= 8).then(|| {
+        // Of a vector register the lowest 64 bits.
+        let vector = found.name.starts_with("xmm");
+        (bytes.len() <= 8 || vector).then(|| {
             bytes
                 .iter()
+                .take(8)
                 .rev()
                 .fold(0, |number, byte| number << 8 | u64::from(*byte))
         })

@@ -7,7 +7,7 @@ use super::error::{ExpressionError, ExpressionErrorKind};
 use super::location::Locator;
 use super::node::{Node, NodeKind};
 use super::object::{Object, object_number, offset_by};
-use super::register_names::is_wide;
+use super::register_names::{is_low_vector, is_wide};
 use super::resolve::Result;
 use super::scalar::{Scalar, scalar};
 use super::syntax::BinaryOperator;
@@ -274,8 +274,14 @@ impl<'a> Lower<'a> {
             .symbols()
             .architecture()
             .unwrap_or(Architecture::X86_64);
-        if let Object::Register(register, _) = object
+        // Of a vector register they read the lowest 64 bits, where a floating-point number stands.
+        let in_reach = |register, offset: u64| {
+            is_low_vector(architecture, register)
+                && offset.checked_add(size).is_some_and(|end| end <= 8)
+        };
+        if let Object::Register(register, offset) = object
             && is_wide(architecture, register)
+            && !in_reach(register, offset)
         {
             return self.unsupported(
                 "This is in a register of more than 64 bits here, which agent expressions cannot read; it can be \

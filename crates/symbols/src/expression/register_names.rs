@@ -201,6 +201,13 @@ pub(crate) fn is_wide(architecture: Architecture, register: RegisterNumber) -> b
     })
 }
 
+/// Whether a register is a vector register of 128 bits, whose lowest 64 agent expressions read.
+pub(crate) fn is_low_vector(architecture: Architecture, register: RegisterNumber) -> bool {
+    register_name(architecture, register)
+        .and_then(|name| named_register(architecture, name))
+        .is_some_and(|register| register.kind == RegisterKind::Vector && register.size == 16)
+}
+
 /// The register that holds the thread pointer.
 pub(crate) fn thread_pointer(architecture: Architecture) -> Option<RegisterNumber> {
     match architecture {

@@ -44,6 +44,30 @@ pub struct Register {
 }
 
 impl Register {
+    /// Whether it is a vector register of 128 bits, which floating-point numbers are passed in. To an agent expression it is
+    /// the number in its lowest 64 bits, where such a number stands.
+    #[must_use]
+    pub fn is_vector(&self) -> bool {
+        let kind = self.value_type.as_deref();
+        self.bits == 128
+            && matches!(
+                kind,
+                Some(RegisterType::Union { .. } | RegisterType::Vector { .. })
+            )
+    }
+
+    /// What an agent expression gets for it: its number, of a vector register the lowest 64 bits. None for others of more than
+    /// 64 bits.
+    #[must_use]
+    pub fn number(&self, bytes: &[u8], order: ByteOrder) -> Option<u64> {
+        let lowest = match order {
+            _ if !self.is_vector() => bytes,
+            ByteOrder::Little => bytes.get(..8)?,
+            ByteOrder::Big => bytes.get(bytes.len().checked_sub(8)?..)?,
+        };
+        order.unsigned(lowest)
+    }
+
     /// How many bytes it takes in the register block.
     #[must_use]
     pub const fn size(&self) -> u32 {
