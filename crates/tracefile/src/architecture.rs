@@ -88,6 +88,22 @@ architectures! {
     Nios2 "nios2" Little 4;
 }
 
+impl Architecture {
+    /// The machine of this byte order that differs from this one in nothing else; none where there is no name for it.
+    #[must_use]
+    pub fn in_order(self, order: ByteOrder) -> Option<Self> {
+        const PAIRS: [[Architecture; 2]; 4] = [
+            [Architecture::Arm, Architecture::ArmBig],
+            [Architecture::MipsLittle, Architecture::Mips],
+            [Architecture::Mips64Little, Architecture::Mips64],
+            [Architecture::PowerPc64Little, Architecture::PowerPc64],
+        ];
+        let pair = PAIRS.into_iter().find(|pair| pair.contains(&self));
+        let pair = pair.unwrap_or([self, self]);
+        pair.into_iter().find(|one| one.byte_order() == order)
+    }
+}
+
 impl fmt::Display for Architecture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

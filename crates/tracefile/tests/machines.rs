@@ -21,7 +21,10 @@ fn block(layout: &RegisterLayout) -> Vec<u8> {
 }
 
 fn write(path: &std::path::Path, set: &StandardRegisters, with_xml: bool) {
-    let architecture = set.architecture();
+    write_in(path, set, with_xml, set.architecture().byte_order());
+}
+
+fn write_in(path: &std::path::Path, set: &StandardRegisters, with_xml: bool, order: ByteOrder) {
     let description = Description::build(&DescriptionParts {
         register_block_size: set.size(),
         target_xml: with_xml.then(|| set.target_xml()),
@@ -31,7 +34,7 @@ fn write(path: &std::path::Path, set: &StandardRegisters, with_xml: bool) {
     })
     .unwrap();
     let format = FrameFormat {
-        byte_order: architecture.byte_order(),
+        byte_order: order,
         register_block_size: set.size(),
     };
     let mut frame = Vec::new();
@@ -171,26 +174,47 @@ fn a_file_without_a_description_is_read_by_its_size() {
     assert_eq!(only(ByteOrder::Little, 5), None);
 }
 
-/// What the user says wins over what the content looks like.
+/// The name settles the byte order where the frames do not show one.
 #[test]
-fn the_machine_settles_the_byte_order() {
+fn the_machine_settles_the_byte_order_of_a_file_without_frames() {
     let text = b"\x7fTRACE0\nR 5\n\n";
     let mut file = TraceFile::from_bytes(text.to_vec()).unwrap();
     assert_eq!(file.byte_order(), ByteOrder::Little);
     assert!(!file.set_architecture(Architecture::Mips));
     assert_eq!(file.byte_order(), ByteOrder::Big);
+}
 
+/// A file is read in the order of its frames, whatever the machine is called: every machine in both orders, with a
+/// description and without.
+#[test]
+fn frames_settle_the_byte_order() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("little.tf");
-    let set = StandardRegisters::all(Architecture::MipsLittle).remove(0);
-    write(&path, &set, true);
-    let mut file = TraceFile::open(&path).unwrap();
-    file.set_architecture(Architecture::Mips);
-    assert_eq!(
-        file.frame_count(),
-        0,
-        "read in the wrong order nothing makes sense"
-    );
-    file.set_architecture(Architecture::MipsLittle);
-    assert_eq!(file.frame_count(), 2);
+    let path = folder.path().join("order.tf");
+    for architecture in Architecture::ALL {
+        for set in StandardRegisters::all(*architecture) {
+            for order in [ByteOrder::Little, ByteOrder::Big] {
+                write_in(&path, &set, false, order);
+                let mut file = TraceFile::open(&path).unwrap();
+                assert_eq!(file.byte_order_of_frames(), Some(order), "{set:?}");
+                assert!(file.set_architecture(*architecture), "{set:?}");
+                assert_eq!(file.byte_order(), order, "{set:?}");
+                assert_eq!(file.frame_count(), 2, "{set:?}");
+                let frame = file.frame(FrameNumber(0)).unwrap();
+                for register in set.layout().registers() {
+                    let told = frame.register_value(register.number);
+                    assert_eq!(told, order.unsigned(&value(register)), "{set:?}");
+                }
+                assert_eq!(
+                    architecture.in_order(order).is_none(),
+                    architecture.byte_order() != order && !has_both(*architecture)
+                );
+            }
+        }
+    }
+}
+
+/// Whether there is a name for either byte order.
+fn has_both(architecture: Architecture) -> bool {
+    let name = architecture.name();
+    name.starts_with("mips") || ["arm", "armeb", "ppc64", "ppc64le"].contains(&name)
 }

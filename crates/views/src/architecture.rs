@@ -52,10 +52,11 @@ pub fn settle_architecture(
     Ok(())
 }
 
-/// Makes sure that a file may be of a machine. A description that leaves the byte order open may be of either.
+/// Makes sure that a file may be of a machine. A description that leaves the byte order open may be of either, and so may
+/// be frames of a machine that has a name for one order only.
 ///
 /// # Errors
-/// When the file tells that it is of another machine.
+/// When the file tells that it is of another machine, or its frames are of another byte order than the name.
 pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), OtherMachine> {
     let orders = [ByteOrder::Little, ByteOrder::Big];
     let told: Vec<_> = match (file.named_architecture(), file.layout()) {
@@ -65,10 +66,19 @@ pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), O
             .flat_map(|wide| orders.map(|order| Architecture::of_bfd_name(name, wide, order)))
             .collect(),
         (None, Some(layout)) => orders.map(|order| architecture(layout, order)).to_vec(),
-        (None, None) => return Ok(()),
+        (None, None) => Vec::new(),
     };
-    match told.first() {
-        Some(Some(one)) if !told.contains(&Some(named)) => Err(OtherMachine { told: *one, named }),
+    if let Some(Some(one)) = told.first()
+        && !told.contains(&Some(named))
+    {
+        return Err(OtherMachine { told: *one, named });
+    }
+    let order = match file.byte_order() == named.byte_order() {
+        true => None,
+        false => file.byte_order_of_frames(),
+    };
+    match order.and_then(|order| named.in_order(order)) {
+        Some(told) if told != named => Err(OtherMachine { told, named }),
         _ => Ok(()),
     }
 }

@@ -290,3 +290,38 @@ fn other_formats_of_a_big_endian_file_without_a_description() {
         [4, 4, 4]
     );
 }
+
+/// The frames say in which byte order they are: a machine that has a name for one order only is read in theirs, and the
+/// name of another order is refused.
+#[test]
+fn the_byte_order_of_frames_comes_before_that_of_the_name() {
+    let folder = Built::at(tempfile::tempdir().expect("a folder"));
+    let mut big = b"\x7fTRACE0\nR c4\nstatus 0;tstop::0;tframes:1;tcreated:1\n\
+                    tp T1:2000:E:0:0\ntp A1:2000:R1FFFFFFFF\n\n"
+        .to_vec();
+    let mut block: Vec<u8> = (0..49u32)
+        .flat_map(|at| (0x100 + at).to_be_bytes())
+        .collect();
+    block[32 * 4..33 * 4].copy_from_slice(&0x2000u32.to_be_bytes());
+    big.extend([0, 1]);
+    big.extend((1 + block.len() as u32).to_be_bytes());
+    big.push(b'R');
+    big.extend(&block);
+    big.extend([0; 4]);
+    std::fs::write(folder.path("big.tf"), big).expect("written");
+    let show = |name: &str| folder.run(&["show", "big.tf", "--json", "--architecture", name]);
+    let frame = &show("nios2").code(0).json()[0];
+    assert_eq!(frame["pc"], "0x2000");
+    assert_eq!(frame["registers"]["r5"], "0x105");
+    assert_eq!(frame["registers"]["sp"], "0x11b");
+    show("mipsel")
+        .code(2)
+        .says(&["big.tf", "of mips;", "mipsel"]);
+    folder
+        .run(&["serve", "-", "big.tf", "--architecture", "armeb"])
+        .code(0);
+    folder
+        .run(&["serve", "-", "big.tf", "--architecture", "arm"])
+        .code(2)
+        .says(&["armeb"]);
+}

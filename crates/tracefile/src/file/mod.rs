@@ -13,7 +13,7 @@ use crate::checksum::Checksum;
 use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
-use crate::index::{Ending, FrameIndex};
+use crate::index::{Ending, FrameIndex, are_whole};
 use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
 use crate::registers::{RegisterLayout, StandardRegisters};
 
@@ -100,11 +100,35 @@ impl TraceFile {
         self.shape.register_block = self.settle_register_block();
     }
 
-    /// Says which machine the file is of. The machine settles the byte order; the layout is that of its
-    /// standard register set that fits the size of the register blocks, where the description does not tell one.
-    /// Gives whether there is a layout now.
+    /// The byte order that the frames show: the one in which they can be read, where they cannot be in the other.
+    #[must_use]
+    pub fn byte_order_of_frames(&self) -> Option<ByteOrder> {
+        if self.ending == Ending::CutInDescription {
+            return None;
+        }
+        let start = usize::try_from(self.frames_start).unwrap_or(usize::MAX);
+        let (this, other) = (self.shape.order, self.shape.order.other());
+        let is_this = are_whole(self.ending, self.index.len());
+        // Read in the wrong order, frames seem to end soon.
+        let frames = FrameIndex::build_in(&self.bytes, start, other);
+        let is_other = are_whole(frames.ending, frames.index.len());
+        match (is_this, is_other) {
+            (true, false) => Some(this),
+            (false, true) => Some(other),
+            _ => None,
+        }
+    }
+
+    /// Says which machine the file is of. The frames settle the byte order where they show one, else the machine; the
+    /// layout is that of its standard register set that fits the size of the register blocks, where the description does
+    /// not tell one. Gives whether there is a layout now.
     pub fn set_architecture(&mut self, architecture: Architecture) -> bool {
-        let order = architecture.byte_order();
+        let named = architecture.byte_order();
+        let order = if named == self.shape.order {
+            named
+        } else {
+            self.byte_order_of_frames().unwrap_or(named)
+        };
         if order != self.shape.order && self.ending != Ending::CutInDescription {
             let start = usize::try_from(self.frames_start).unwrap_or(usize::MAX);
             let frames = FrameIndex::build_in(&self.bytes, start, order);

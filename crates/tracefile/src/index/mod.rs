@@ -197,11 +197,20 @@ impl WalkedFrames {
     }
 
     fn ends_well(&self) -> bool {
-        match self.ending {
-            Ending::Marker { zero, .. } => zero,
-            Ending::Missing { .. } => self.index.len() > 0,
-            Ending::Cut { .. } | Ending::CutInDescription => false,
-        }
+        ends_well(self.ending, self.index.len())
+    }
+}
+
+/// Whether so many frames that end so are frames, and nothing but them.
+pub(crate) const fn are_whole(ending: Ending, count: usize) -> bool {
+    count > 0 && ends_well(ending, count)
+}
+
+const fn ends_well(ending: Ending, count: usize) -> bool {
+    match ending {
+        Ending::Marker { zero, .. } => zero,
+        Ending::Missing { .. } => count > 0,
+        Ending::Cut { .. } | Ending::CutInDescription => false,
     }
 }
 
