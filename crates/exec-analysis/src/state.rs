@@ -55,12 +55,16 @@ impl<'a> Registers<'a> {
             let Some(value) = cpu.values.get_mut(write.register.0 as usize) else {
                 continue;
             };
+            let before = value.clone();
             match write.part {
                 Some(part) => value.write_part(part, &write.value),
                 None => value.write(&write.value),
             }
             if let Some(machine) = self.machine {
-                machine.put_name(&mut cpu.block, write.register, value);
+                let values = &cpu.values;
+                machine.put_written(&mut cpu.block, write.register, &before, |id| {
+                    &values[id.0 as usize]
+                });
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Registers as a debugger has them: GDB's registers of the machine, put together from what a trace calls them.
 //!
 //! A trace may write `w3` here and `x3` there, or the two halves of what GDB has as one register. What was written
-//! last counts.
+//! last counts. Of the two stack pointers of a Cortex-M the one counts that is in use, as CONTROL and the program status
+//! say; where they do not, the one that was written last.
 
 use tracewire_tracefile::{ByteOrder, RegisterNumber};
 
-use crate::machine::{Machine, Part, Rest};
+use crate::machine::{Machine, Part, Rest, StackBank, stack_bank};
 use crate::record::{CpuNumber, InstructionNumber};
 use crate::recording::{ReadError, Recording, RegisterId, RegisterValue, Search};
 
@@ -18,6 +19,67 @@ pub struct DebuggerRegisters {
     parts: Vec<&'static [Part]>,
     /// The names that share a register with another one: when each was written must be known.
     shared: Vec<bool>,
+    /// The two stack pointers of a Cortex-M, where the trace writes both.
+    stacks: Option<Stacks>,
+}
+
+/// The names of a Cortex-M's two stack pointers, and what says which of them is the one in use.
+#[derive(Debug)]
+struct Stacks {
+    banks: Vec<(RegisterId, StackBank)>,
+    /// CONTROL, which selects.
+    control: Vec<RegisterId>,
+    /// The program status: in a handler it has the exception's number.
+    status: Vec<RegisterId>,
+}
+
+impl Stacks {
+    fn new(names: &[Box<str>], parts: &[&[Part]]) -> Option<Self> {
+        let ids = || {
+            let names = names.iter().zip(parts).zip(0..);
+            names.map(|((name, parts), at)| (RegisterId(at), &**name, parts))
+        };
+        let banks: Vec<_> = ids()
+            .filter(|(_, _, parts)| !parts.is_empty())
+            .filter_map(|(id, name, _)| Some((id, stack_bank(name)?)))
+            .collect();
+        let has = |bank| banks.iter().any(|(_, of)| *of == bank);
+        let named = |meant: &[&str]| {
+            ids()
+                .filter(|(_, name, _)| meant.iter().any(|of| of.eq_ignore_ascii_case(name)))
+                .map(|(id, ..)| id)
+                .collect()
+        };
+        (has(StackBank::Main) && has(StackBank::Process)).then(|| Self {
+            control: named(&["control", "control_s", "control_ns"]),
+            status: named(&["xpsr", "psr", "ipsr"]),
+            banks,
+        })
+    }
+
+    fn bank(&self, name: RegisterId) -> Option<StackBank> {
+        let mut banks = self.banks.iter();
+        banks.find(|(id, _)| *id == name).map(|(_, bank)| *bank)
+    }
+
+    /// The bank in use; none where the registers do not tell.
+    fn selected<'v>(&self, value: impl Fn(RegisterId) -> &'v RegisterValue) -> Option<StackBank> {
+        // The lowest byte of a register, where all that are told agree.
+        let told = |names: &[RegisterId]| {
+            let mut bytes = names
+                .iter()
+                .filter_map(|id| value(*id).bytes().next().flatten());
+            let first = bytes.next()?;
+            bytes.all(|byte| byte == first).then_some(first)
+        };
+        let selects_process = told(&self.control).map(|control| control & 2 != 0);
+        let is_handler = told(&self.status).map(|exception| exception != 0);
+        match (selects_process, is_handler) {
+            (Some(false), _) | (_, Some(true)) => Some(StackBank::Main),
+            (Some(true), Some(false)) => Some(StackBank::Process),
+            _ => None,
+        }
+    }
 }
 
 impl DebuggerRegisters {
@@ -41,6 +103,7 @@ impl DebuggerRegisters {
             .collect();
         Self {
             machine,
+            stacks: Stacks::new(recording.register_names(), &parts),
             parts,
             shared,
         }
@@ -114,8 +177,12 @@ impl DebuggerRegisters {
         };
         let names: Vec<usize> = self.names_of(register).map(|id| id.0 as usize).collect();
         let mut values = vec![RegisterValue::UNKNOWN; self.parts.len()];
-        for at in &names {
-            values[*at] = recording.register_at(cpu, RegisterId(*at as u32), before)?;
+        let selecting = self.stacks.iter().flat_map(|stacks| {
+            let all = stacks.control.iter().chain(&stacks.status);
+            all.map(|id| id.0 as usize)
+        });
+        for at in names.iter().copied().chain(selecting) {
+            values[at] = recording.register_at(cpu, RegisterId(at as u32), before)?;
         }
         let mut block = vec![None; self.machine.layout().size() as usize];
         for at in self.in_order(recording, cpu, before, names, &values)? {
@@ -130,8 +197,57 @@ impl DebuggerRegisters {
         Ok(block[start..start + place.size() as usize].to_vec())
     }
 
-    /// Puts what a name of the trace holds now into a register block, as [`Self::block`] makes them.
-    pub fn put_name(&self, block: &mut [Option<u8>], name: RegisterId, value: &RegisterValue) {
+    /// Puts what a name of the trace holds now into a register block, as [`Self::block`] makes them, given what all names
+    /// hold. The stack pointer of a Cortex-M that is not in use is none of GDB's registers.
+    pub fn put_name<'v>(
+        &self,
+        block: &mut [Option<u8>],
+        name: RegisterId,
+        value: impl Fn(RegisterId) -> &'v RegisterValue,
+    ) {
+        if !self.is_hidden(name, &value) {
+            self.put_parts(block, name, value(name));
+        }
+    }
+
+    /// Puts what a name of the trace holds into a register block, once it was written; `before` is what it held. What
+    /// it selects is put too.
+    pub fn put_written<'v>(
+        &self,
+        block: &mut [Option<u8>],
+        name: RegisterId,
+        before: &'v RegisterValue,
+        value: impl Fn(RegisterId) -> &'v RegisterValue,
+    ) {
+        self.put_name(block, name, &value);
+        let Some(stacks) = &self.stacks else { return };
+        if !stacks.control.contains(&name) && !stacks.status.contains(&name) {
+            return;
+        }
+        let was = stacks.selected(|id| if id == name { before } else { value(id) });
+        let now = stacks.selected(&value);
+        if now.is_some() && now != was {
+            for (id, bank) in &stacks.banks {
+                if Some(*bank) == now && !value(*id).is_unknown() {
+                    self.put_parts(block, *id, value(*id));
+                }
+            }
+        }
+    }
+
+    /// Whether a name is that of a stack pointer that is not in use.
+    fn is_hidden<'v>(
+        &self,
+        name: RegisterId,
+        value: impl Fn(RegisterId) -> &'v RegisterValue,
+    ) -> bool {
+        self.stacks.as_ref().is_some_and(|stacks| {
+            let bank = stacks.bank(name);
+            bank.is_some() && stacks.selected(value).is_some_and(|of| bank != Some(of))
+        })
+    }
+
+    fn put_parts(&self, block: &mut [Option<u8>], name: RegisterId, value: &RegisterValue) {
         for part in self.parts.get(name.0 as usize).copied().unwrap_or_default() {
             self.put(block, part, value);
         }
@@ -148,11 +264,15 @@ impl DebuggerRegisters {
     ) -> Result<Vec<usize>, ReadError> {
         let mut written = Vec::new();
         for at in names {
-            if self.parts[at].is_empty() || values[at].is_unknown() {
+            let id = RegisterId(at as u32);
+            if self.parts[at].is_empty()
+                || values[at].is_unknown()
+                || self.is_hidden(id, |id| &values[id.0 as usize])
+            {
                 continue;
             }
             let when = if self.shared[at] {
-                let search = Search::register(RegisterId(at as u32)).on_cpu(cpu);
+                let search = Search::register(id).on_cpu(cpu);
                 recording.find_last(&search, before)?
             } else {
                 None

@@ -154,7 +154,7 @@ impl Recorded {
             .map(|(byte, known)| known.then_some(*byte))
             .collect();
         for id in others {
-            self.registers.put_name(&mut bytes, id, value(id));
+            self.registers.put_name(&mut bytes, id, &value);
         }
         for (place, byte) in bytes.into_iter().enumerate() {
             if let Some(byte) = byte {

@@ -29,6 +29,7 @@ use tracewire_tracefile::{
 pub use elf::of_elf;
 pub use flow::{DelaySlot, Flow, FlowKind};
 pub use guess::guess;
+pub(crate) use names::{StackBank, stack_bank};
 pub use stores::Stores;
 
 /// What happens to the bits of a register above the part that is written.

@@ -48,6 +48,44 @@ const ARM_BANKS: [&str; 9] = [
     "usr", "svc", "irq", "fiq", "mon", "abt", "und", "hyp", "sys",
 ];
 
+/// Which stack pointer of a Cortex-M a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum StackBank {
+    /// The one after reset, and of every exception handler.
+    Main,
+    /// The one that CONTROL.SPSEL selects for threads.
+    Process,
+}
+
+/// What traces of Cortex-M cores call its stack pointers; those with the security extension have each twice.
+const ARM_STACKS: [(&str, StackBank); 18] = [
+    ("msp", StackBank::Main),
+    ("msp_s", StackBank::Main),
+    ("msp_ns", StackBank::Main),
+    ("sp_main", StackBank::Main),
+    ("sp_main_s", StackBank::Main),
+    ("sp_main_ns", StackBank::Main),
+    ("r13_main", StackBank::Main),
+    ("r13_main_s", StackBank::Main),
+    ("r13_main_ns", StackBank::Main),
+    ("psp", StackBank::Process),
+    ("psp_s", StackBank::Process),
+    ("psp_ns", StackBank::Process),
+    ("sp_process", StackBank::Process),
+    ("sp_process_s", StackBank::Process),
+    ("sp_process_ns", StackBank::Process),
+    ("r13_process", StackBank::Process),
+    ("r13_process_s", StackBank::Process),
+    ("r13_process_ns", StackBank::Process),
+];
+
+/// The stack pointer of a Cortex-M that a name stands for.
+pub(crate) fn stack_bank(name: &str) -> Option<StackBank> {
+    let mut all = ARM_STACKS.iter();
+    all.find(|(of, _)| of.eq_ignore_ascii_case(name))
+        .map(|(_, bank)| *bank)
+}
+
 impl Names<'_> {
     /// Part of a register, from `bit` on; names of registers that the set does not have are left out.
     fn part(&self, register: &str, bit: u16, bits: u16, rest: Rest) -> Option<Part> {
@@ -160,13 +198,15 @@ impl Names<'_> {
             ("sl", "r10"),
             ("fp", "r11"),
             ("ip", "r12"),
-            ("msp", "sp"),
-            ("psp", "sp"),
             ("xpsr", "cpsr"),
+            ("psr", "cpsr"),
             ("apsr", "cpsr"),
         ];
         self.wholes(&conventions);
         self.in_order("v", 1..9, |n| format!("r{}", n + 3));
+        for (name, _) in ARM_STACKS {
+            self.whole(name, "sp");
+        }
         for bank in ARM_BANKS {
             for (number, name) in (8..13).map(|n| (n, format!("r{n}"))) {
                 self.whole(&format!("r{number}_{bank}"), &name);

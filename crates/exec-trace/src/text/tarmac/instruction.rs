@@ -14,6 +14,8 @@ struct Place {
     opcode: Option<Opcode>,
     /// The brackets held an address and an index.
     has_both: bool,
+    /// Nothing stood before the address.
+    is_bare: bool,
 }
 
 /// Reads what follows the type of the record. None for an exception that is told in an instruction's place.
@@ -35,14 +37,24 @@ pub(super) fn read<'a>(
     };
     cursor.blanks();
     let start = cursor.position();
+    let at_set = *cursor;
     let Some(set) = InstructionSet::of_name(cursor.word()) else {
+        if let Some(instruction) = thumb_alone(at_set, &place, word != b"IS", head) {
+            return Ok(Some(Record::Instruction(instruction)));
+        }
         return Err(cursor.expected_at(start, "the instruction set: A T T16 T32 O"));
     };
     let mut taken = word != b"IS" && place.opcode.is_some();
+    let mut behind_set = *cursor;
+    behind_set.blanks();
     let has_no_mode = place.has_both && matches!(set, InstructionSet::T16 | InstructionSet::T32);
     let (mode, security) = match mode_before_colon(cursor) {
         Some(word) => mode(word),
         None if has_no_mode => (&b""[..], None),
+        None if behind_set.take(b':') => {
+            *cursor = behind_set;
+            (&b""[..], None)
+        }
         None => {
             cursor.blanks();
             return Err(cursor.expected("the mode and `:`, such as EL1h_ns :"));
@@ -66,6 +78,38 @@ pub(super) fn read<'a>(
         security,
         disassembly,
     })))
+}
+
+/// An instruction of a Cortex-M0: behind the code, which tells the set, there is nothing but the disassembly.
+fn thumb_alone<'a>(
+    mut cursor: Cursor<'a>,
+    place: &Place,
+    taken: bool,
+    head: Head,
+) -> Option<Instruction<'a>> {
+    let opcode = place.opcode.filter(|_| place.is_bare)?;
+    let set = match opcode.digits {
+        4 => InstructionSet::T16,
+        8 => InstructionSet::T32,
+        _ => return None,
+    };
+    let disassembly = cursor.rest_trimmed();
+    let starts_well = disassembly.first().is_none_or(u8::is_ascii_uppercase);
+    cursor.word();
+    let is_alone = starts_well && mode_before_colon(&mut cursor).is_none();
+    is_alone.then_some(Instruction {
+        time: head.time,
+        cpu: head.cpu,
+        taken,
+        id: None,
+        address: Address(place.address.value),
+        address_digits: place.address.count,
+        opcode: Some(opcode),
+        set: Some(set),
+        mode: b"",
+        security: None,
+        disassembly,
+    })
 }
 
 /// The mode, and the colon behind it.
@@ -112,6 +156,7 @@ fn es_place(cursor: &mut Cursor<'_>) -> Result<Place, LineError> {
         address,
         opcode,
         has_both: false,
+        is_bare: false,
     })
 }
 
@@ -174,6 +219,7 @@ fn it_place(cursor: &mut Cursor<'_>) -> Result<Place, LineError> {
             address: before_colon.unwrap_or(number).digits,
             opcode: Some(opcode),
             has_both: before_colon.is_some(),
+            is_bare: false,
         });
     }
     if first.count > 16 {
@@ -184,5 +230,6 @@ fn it_place(cursor: &mut Cursor<'_>) -> Result<Place, LineError> {
         address: first,
         opcode: Some(opcode(cursor)?),
         has_both: before_colon.is_some(),
+        is_bare: in_brackets.is_none(),
     })
 }

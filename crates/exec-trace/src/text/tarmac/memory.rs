@@ -1,10 +1,10 @@
 //! Memory accesses that are one number.
 
-use super::{Head, physical_address};
+use super::{Head, notation, physical_address};
 use crate::record::{Access, AccessAttribute, AccessKind, Address, DataOrder};
 use crate::text::LineError;
 use crate::text::cursor::Cursor;
-use crate::value::{MAX_DIGITS, Notation, Value};
+use crate::value::{MAX_DIGITS, Value};
 
 /// What a line turned out to be.
 pub(super) enum Read<'a> {
@@ -76,9 +76,17 @@ pub(super) fn read<'a>(
     match word {
         [b'M', _, _, _, _, _, _, b'I' | b'A'] => return Ok(Read::Text),
         [b'M', _, _, _, _, _, _, b'D'] => shape.order = DataOrder::LowestAddressFirst,
+        // A fetch.
+        [b'M', .., b'_', b'I'] => return Ok(Read::Text),
         _ => {}
     }
     cursor.blank("the address in hex")?;
+    if pass_brackets(cursor) {
+        cursor.blank("the address in hex")?;
+        if is_transfer(*cursor) {
+            return Ok(Read::Text);
+        }
+    }
     let mut ahead = *cursor;
     if ahead.word() == b"X" {
         shape.attribute = Some(AccessAttribute::X);
@@ -108,6 +116,36 @@ pub(super) fn read<'a>(
     }))
 }
 
+/// Passes over numbers in brackets, `(50:a8)`.
+fn pass_brackets(cursor: &mut Cursor<'_>) -> bool {
+    let mut ahead = *cursor;
+    if !ahead.take(b'(') {
+        return false;
+    }
+    loop {
+        ahead.blanks();
+        if ahead.hex().is_none() {
+            return false;
+        }
+        ahead.blanks();
+        if ahead.take(b')') {
+            *cursor = ahead;
+            return true;
+        }
+        if !ahead.take(b':') {
+            return false;
+        }
+    }
+}
+
+/// Whether a word in capitals stands in the place of an address: what is transferred is not in memory.
+fn is_transfer(mut cursor: Cursor<'_>) -> bool {
+    let word = cursor.word();
+    !word.is_empty()
+        && word.iter().all(u8::is_ascii_uppercase)
+        && !word.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// The data: words of digits until there are two a byte. What follows them is a note.
 fn data<'a>(cursor: &mut Cursor<'a>, size: Option<u32>) -> Result<Value<'a>, LineError> {
     const EXPECTED: &str = "the data in hex, two digits a byte";
@@ -123,14 +161,14 @@ fn data<'a>(cursor: &mut Cursor<'a>, size: Option<u32>) -> Result<Value<'a>, Lin
         ahead.blanks();
         let word = ahead.word();
         let is_data = !word.is_empty()
-            && word
-                .iter()
-                .all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'-' | b'#'));
+            && word.iter().all(|byte| {
+                byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'-' | b'#' | b'x' | b'X')
+            });
         let length = ahead.position() - start;
         let longer = text
             .get(..length)
             .filter(|_| is_data)
-            .and_then(|text| Value::parse(text, Notation::Tarmac));
+            .and_then(|text| Value::parse(text, notation(text)));
         match longer {
             Some(longer) if longer.digits() <= most => {
                 value = Some(longer);

@@ -3,6 +3,7 @@
 //! ```text
 //! [<time>[.<part>] [<scale>]] [cpu<N>] IT|IS|IF [(<index>)] <addr>[:<phys>] <opcode> <set> <mode> : <disasm>
 //! …                                   IT|IS|IF (<addr>[:<index>]) <opcode> <set> [<mode> :] <disasm>
+//! …                                   IT|IS <addr> <opcode> <disasm>
 //! …                                   ES (<addr>:<opcode>) <set> <mode>: [CCFAIL] <disasm>
 //! …                                   R <register>[ (<bank>)][<hi:lo>] <value>
 //! …                                   MR|MW<size>[X|T] [X] <addr>[:<phys>] <data>
@@ -13,12 +14,19 @@
 //!
 //! - A line without a time has that of the line before. The scale may be glued to the number.
 //! - An index with a letter, or a zero in front, is hex (simulators of Cortex-M); else it is decimal (Fast Models).
-//! - A set of `T16` or `T32` behind an index with a colon has no mode (simulators of Cortex-M4).
+//! - A set of `T16` or `T32` behind an index with a colon has no mode (simulators of Cortex-M4), and where the colon
+//!   follows the set there is none (of Cortex-R5). An address and a code alone are those of a Cortex-M0, which has no other
+//!   set than Thumb.
 //! - An opcode of hyphens says that the fetch failed (processors with error correction): nothing was executed.
 //! - A diagram shows 16 bytes, the highest address first on every machine; `..` was not touched, `##` is not
 //!   known. Lines of a diagram that goes on begin with the address, below the one above.
 //! - An access marked `(ABORTED)` did not happen, and is kept as text. So are those of a Cortex-M4's instruction
-//!   and peripheral bus (`MNR4O__I`, `MNR4O__A`); those of its data bus (`…D`) have the lowest address first.
+//!   and peripheral bus (`MNR4O__I`, `MNR4O__A`), a Cortex-M0's fetches (`MR4_I`) and a Cortex-R5's transfers to
+//!   coprocessors (`MCW4___R … TRANSFER`); those of a Cortex-M3's or M4's data bus (`…D`, 8 letters) have the lowest address first.
+//! - Where the record's time and number stand between the type and the address of an access (`MNW4____ (50:a8) …`), they
+//!   are passed over.
+//! - `x` stands for an unknown digit (models that know of undefined bits), unless it stands between words of at
+//!   least 8 digits, which it separates.
 //! - Words that follow a register's value are notes (flags spelled out), unless they are digits just like the
 //!   value's.
 
@@ -30,6 +38,7 @@ mod register;
 use crate::record::{CpuNumber, Event, EventKind, Record, Scale, Time};
 use crate::text::cursor::Cursor;
 use crate::text::{Dialect, LineError, LineState};
+use crate::value::Notation;
 
 /// The reader.
 #[derive(Clone, Copy)]
@@ -129,6 +138,24 @@ impl Dialect for Tarmac {
         *state = next;
         emit(state, &record);
         Ok(())
+    }
+}
+
+/// How the digits of a value are written: what an `x` among them is.
+fn notation(value: &[u8]) -> Notation {
+    let is_x = |byte: &u8| matches!(byte, b'x' | b'X');
+    if !value.iter().any(is_x) {
+        return Notation::Tarmac;
+    }
+    let mut words = value.split(|byte| *byte == b'x');
+    let first = words.next().unwrap_or_default().len();
+    let is_separator =
+        !value.contains(&b'X') && first >= 8 && words.all(|word| word.len() == first);
+    let is_prefix = value.starts_with(b"0x") && !value.iter().skip(2).any(is_x);
+    if is_separator || is_prefix {
+        Notation::Tarmac
+    } else {
+        Notation::Verilog
     }
 }
 

@@ -1,10 +1,10 @@
 //! Register writes.
 
-use super::Head;
+use super::{Head, notation};
 use crate::record::{BitRange, Record, RegisterWrite};
 use crate::text::LineError;
 use crate::text::cursor::{Cursor, is_blank};
-use crate::value::{Notation, Value};
+use crate::value::Value;
 
 /// Reads what follows `R`. None for a system operation, which is kept as text.
 pub(super) fn read<'a>(
@@ -70,7 +70,7 @@ fn bit_range(cursor: &mut Cursor<'_>) -> Result<BitRange, LineError> {
 }
 
 const fn is_value(byte: u8) -> bool {
-    byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'-' | b':' | b'x')
+    byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'-' | b':' | b'x' | b'X')
 }
 
 /// The value: a word of digits, and the words behind it that are just like it.
@@ -85,7 +85,8 @@ fn value<'a>(cursor: &mut Cursor<'a>, part: Option<BitRange>) -> Result<Value<'a
         return Err(error(cursor));
     }
     let mut length = first.len();
-    if let Some(value) = Value::parse(first, Notation::Tarmac) {
+    let notation = notation(first);
+    if let Some(value) = Value::parse(first, notation) {
         // At least a word of the machine: shorter ones are flags spelled out.
         if value.digits() >= 8 && value.digits().is_multiple_of(8) {
             let mut ahead = *cursor;
@@ -94,7 +95,7 @@ fn value<'a>(cursor: &mut Cursor<'a>, part: Option<BitRange>) -> Result<Value<'a
                 let word = ahead.word();
                 let is_more = !word.is_empty()
                     && word.iter().all(|byte| is_value(*byte) && !is_blank(*byte))
-                    && Value::parse(word, Notation::Tarmac)
+                    && Value::parse(word, notation)
                         .is_some_and(|more| more.digits() == value.digits());
                 if !is_more {
                     break;
@@ -106,7 +107,7 @@ fn value<'a>(cursor: &mut Cursor<'a>, part: Option<BitRange>) -> Result<Value<'a
     }
     let value = text
         .get(..length)
-        .and_then(|text| Value::parse(text, Notation::Tarmac))
+        .and_then(|text| Value::parse(text, notation))
         .ok_or_else(|| error(cursor))?;
     if let Some(BitRange { high, low }) = part
         && value.digits() > u32::from(high - low + 1).div_ceil(4)
