@@ -7,7 +7,7 @@ use std::sync::Arc;
 use iced_x86::{Decoder, DecoderOptions};
 use tracewire_symbols::{
     ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Language, LocationError,
-    Marker, ResolvedLocation, Symbols, compile_condition, gdb_can_collect,
+    Marker, ResolvedLocation, Scope, Symbols, compile_condition, gdb_can_collect, gdb_can_read,
 };
 use tracewire_tracefile::{
     Action, Address, Architecture, SourceStrings, TracepointDefinition, TracepointKind,
@@ -27,6 +27,8 @@ pub struct Resolver {
     script: Script,
     variables: Vec<VariableDefinition>,
     given: HashSet<(TracepointNumber, Address)>,
+    /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
+    left_out: HashSet<(TracepointNumber, Address)>,
 }
 
 /// What one look at the symbols gave.
@@ -112,6 +114,7 @@ impl Resolver {
             script,
             variables,
             given: HashSet::new(),
+            left_out: HashSet::new(),
         }
     }
 
@@ -159,16 +162,17 @@ impl Resolver {
                     continue;
                 }
             };
-            let everywhere: Vec<Address> =
-                locations.iter().map(|location| location.address).collect();
+            let everywhere: Vec<Scope> = locations.iter().map(ResolvedLocation::scope).collect();
+            let mut refused = Vec::new();
             for (index, location) in locations.into_iter().enumerate() {
-                if self.given.contains(&(number, location.address)) {
+                let key = (number, location.address);
+                if self.given.contains(&key) || self.left_out.contains(&key) {
                     continue;
                 }
                 let mut compiler = Compiler {
                     symbols,
                     variables: &self.variables,
-                    address: location.address,
+                    scope: location.scope(),
                     function: location.function.clone(),
                     marker: location.marker.as_deref(),
                     everywhere: &everywhere,
@@ -176,26 +180,44 @@ impl Resolver {
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
                     Ok(definition) => {
-                        self.given.insert((number, location.address));
+                        self.given.insert(key);
                         resolution.warnings.append(&mut compiler.warnings);
                         resolution.placed.push(Placed {
                             definition,
                             location,
                         });
                     }
-                    Err(mut error) => {
-                        if let Problem::Expression(reason) = &error.problem
-                            && everywhere.len() > 1
-                        {
-                            error.problem = Problem::ExpressionThere {
-                                reason: reason.clone(),
-                                location: location.to_string(),
-                            };
-                        }
-                        if !resolution.problems.contains(&error) {
-                            resolution.problems.push(error);
-                        }
+                    Err(error) => refused.push((location, error)),
+                }
+            }
+            let is_set = self.given.iter().any(|(given, _)| *given == number);
+            for (location, mut error) in refused {
+                if let (Problem::Expression(reason), Some(place)) = (&error.problem, &error.place) {
+                    // As GDB has it: a condition that fits some of the locations leaves the others out.
+                    if is_set {
+                        self.left_out.insert((number, location.address));
+                        resolution.warnings.push(ResolveWarning {
+                            place: place.clone(),
+                            address: location.address,
+                            message: format!(
+                                "tracepoint {number} is not set in {}: {reason}",
+                                location
+                                    .function
+                                    .as_deref()
+                                    .unwrap_or("code without a name")
+                            ),
+                        });
+                        continue;
                     }
+                    if everywhere.len() > 1 {
+                        error.problem = Problem::ExpressionThere {
+                            reason: reason.clone(),
+                            location: location.to_string(),
+                        };
+                    }
+                }
+                if !resolution.problems.contains(&error) {
+                    resolution.problems.push(error);
                 }
             }
         }
@@ -205,8 +227,9 @@ impl Resolver {
     /// Forgets the locations in a range of addresses, whose module is gone: if it comes back, they are given
     /// again.
     pub fn forget(&mut self, from: Address, to: Address) {
-        self.given
-            .retain(|(_, address)| !(from..to).contains(address));
+        for known in [&mut self.given, &mut self.left_out] {
+            known.retain(|(_, address)| !(from..to).contains(address));
+        }
     }
 }
 
@@ -214,11 +237,12 @@ impl Resolver {
 struct Compiler<'a> {
     symbols: &'a Symbols,
     variables: &'a [VariableDefinition],
-    address: Address,
+    /// Where names are seen from.
+    scope: Scope,
     function: Option<String>,
     marker: Option<&'a Marker>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
-    everywhere: &'a [Address],
+    everywhere: &'a [Scope],
     warnings: Vec<ResolveWarning>,
 }
 
@@ -233,7 +257,7 @@ impl Compiler<'_> {
         let numbers = |name: &str| number(variables, name);
         let condition = match &tracepoint.condition {
             Some(condition) => Some(
-                compile_condition(self.symbols, self.address, condition.text(), &numbers)
+                compile_condition(self.symbols, self.scope, condition.text(), &numbers)
                     .map_err(|error| expression_error(condition, &error))?,
             ),
             None => None,
@@ -255,12 +279,17 @@ impl Compiler<'_> {
             .filter(|_| script.settings.default_collect.is_some());
         let commands = commands.into_iter().copied().chain(&own);
         let commands = source::for_gdb(commands, &|item| {
-            let known = |address: &Address| gdb_can_collect(self.symbols, *address, item);
+            let known = |scope: &Scope| gdb_can_collect(self.symbols, *scope, item);
+            self.everywhere.iter().all(known)
+        });
+        let words = (tracepoint.condition.as_ref()).map(|condition| condition.text().to_owned());
+        let gdb_reads_condition = words.as_ref().is_none_or(|condition| {
+            let known = |scope: &Scope| gdb_can_read(self.symbols, *scope, condition);
             self.everywhere.iter().all(known)
         });
         Ok(TracepointDefinition {
             number: tracepoint.number,
-            address: self.address,
+            address: self.scope.pc,
             enabled: tracepoint.enabled && !tracepoint.disabled_locations.contains(&index),
             kind: match tracepoint.kind {
                 ScriptTracepointKind::Trap => TracepointKind::Trap,
@@ -280,11 +309,10 @@ impl Compiler<'_> {
                 marker: (tracepoint.kind == ScriptTracepointKind::Marker)
                     .then(|| tracepoint.location.text().to_owned()),
                 at: Some(self.at(tracepoint)),
-                condition: tracepoint
-                    .condition
-                    .as_ref()
-                    .map(|condition| condition.text().to_owned()),
+                condition: words.clone().filter(|_| gdb_reads_condition),
+                own_condition: words.filter(|_| !gdb_reads_condition),
                 commands,
+                frame: (self.scope.level > 0).then(|| self.scope.level.to_string()),
             },
         })
     }
@@ -323,7 +351,12 @@ impl Compiler<'_> {
         let text = tracepoint.location.text();
         if tracepoint.kind == ScriptTracepointKind::Marker {
             // `-m NAME` ends GDB's reading of a trace file.
-            return format!("*{}", self.address);
+            return format!("*{}", self.scope.pc);
+        }
+        let rust = self.symbols.language_at(Some(self.scope.pc)) == Language::Rust;
+        // To GDB the value of a Rust function's name is a type.
+        if rust && text.starts_with('*') {
+            return format!("*{}", self.scope.pc);
         }
         let is_name = |text: &str| {
             text.split("::")
@@ -332,7 +365,7 @@ impl Compiler<'_> {
         };
         if is_name(text)
             && !text.starts_with(['*', '-'])
-            && self.symbols.language_at(Some(self.address)) == Language::Rust
+            && rust
             && let Some(function) = self.rust_function()
         {
             return function;
@@ -343,7 +376,7 @@ impl Compiler<'_> {
     /// The whole name of the Rust function that the location is of, generic arguments included.
     fn rust_function(&self) -> Option<String> {
         let named = self.function.clone()?;
-        let around = self.symbols.function_at(self.address)?.name;
+        let around = self.symbols.function_at(self.scope.pc)?.name;
         let same = around
             .strip_prefix(&named)
             .is_some_and(|arguments| arguments.starts_with('<'));
@@ -353,7 +386,7 @@ impl Compiler<'_> {
     fn actions(&mut self, lines: &[&ScriptAction]) -> Result<Vec<Action>, ScriptError> {
         let variables = self.variables;
         let numbers = |name: &str| number(variables, name);
-        let mut list = ActionList::new(self.symbols, self.address, &numbers);
+        let mut list = ActionList::new(self.symbols, self.scope, &numbers);
         for line in lines {
             match &line.kind {
                 ScriptActionKind::Collect {
@@ -382,6 +415,9 @@ impl Compiler<'_> {
                             {
                                 self.warn(item, format!("{}: {error}", item.text()));
                             }
+                            Err(error) if self.fits_elsewhere(item, options) => {
+                                self.warn(item, format!("{}: {error}", item.text()));
+                            }
                             Err(error) => return Err(expression_error(item, &error)),
                         }
                     }
@@ -398,10 +434,20 @@ impl Compiler<'_> {
         Ok(list.finish())
     }
 
+    /// Whether an item that does not fit this location can be collected at another one of the tracepoint.
+    fn fits_elsewhere(&self, item: &Located, options: CollectOptions) -> bool {
+        let variables = self.variables;
+        let numbers = |name: &str| number(variables, name);
+        self.everywhere.iter().any(|scope| {
+            let mut list = ActionList::new(self.symbols, *scope, &numbers);
+            *scope != self.scope && list.collect(item.text(), options).is_ok()
+        })
+    }
+
     fn warn(&mut self, place: &Located, message: String) {
         self.warnings.push(ResolveWarning {
             place: place.clone(),
-            address: self.address,
+            address: self.scope.pc,
             message,
         });
     }
@@ -416,7 +462,7 @@ impl Compiler<'_> {
             Some(_) => return 4,
         };
         let mut bytes = [0; 15];
-        if !self.symbols.read_only_memory(self.address, &mut bytes) {
+        if !self.symbols.read_only_memory(self.scope.pc, &mut bytes) {
             return 5;
         }
         let instruction = Decoder::new(bitness, &bytes, DecoderOptions::NONE).decode();

@@ -178,7 +178,7 @@ fn a_library_that_comes_and_goes_gives_its_locations_again() {
 
 /// A library may have a function of the same name, with other arguments: it is said where the script does not fit.
 #[test]
-fn an_expression_for_one_location_only_names_the_other() {
+fn a_condition_for_one_location_only_leaves_the_other_out() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = build(directory.path(), "sample", &sample(), &["-O0"]);
     let source = directory.path().join("other.c");
@@ -192,15 +192,24 @@ fn an_expression_for_one_location_only_names_the_other() {
         .add_module(&library, 0x7f00_0000_0000)
         .expect("a library");
     let resolution = resolver.resolve(&symbols);
-    let [problem] = &resolution.problems[..] else {
+    assert!(resolution.problems.is_empty(), "{resolution:?}");
+    let [warning] = &resolution.warnings[..] else {
         panic!("{resolution:?}")
     };
-    let shown = problem.to_string();
-    assert!(shown.starts_with("t.gdb:1:17: at 0x7f0000001"), "{shown}");
-    assert!(shown.contains(" in handle ("), "{shown}");
+    let shown = warning.to_string();
+    let start = "t.gdb:1:17: tracepoint 1 is not set in handle (";
+    assert!(shown.starts_with(start), "{shown}");
+    let end = "other.c:1): No symbol \"depth\" in current context. (at 0x7f0000001";
+    assert!(shown.contains(end), "{shown}");
+    // Said once.
+    let again = resolver.resolve(&symbols);
+    assert!(again.warnings.is_empty(), "{again:?}");
+    // Where it fits nowhere it is an error, which names one of the places.
+    let mut nowhere = self::resolver("trace handle if dpeth < 3\n");
+    let problems = nowhere.resolve(&symbols).problems;
     assert!(
-        shown.contains("other.c:1): No symbol \"depth\" in current context."),
-        "{shown}"
+        problems[0].to_string().contains("in handle ("),
+        "{problems:?}"
     );
 }
 

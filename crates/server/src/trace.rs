@@ -337,7 +337,13 @@ impl Trace {
         let first = packet.start == 0;
         let source = &mut definition.source;
         let commands: usize = source.commands.iter().map(String::len).sum();
-        let others = [&source.at, &source.condition, &source.marker];
+        let others = [
+            &source.at,
+            &source.condition,
+            &source.marker,
+            &source.frame,
+            &source.own_condition,
+        ];
         let others = others.into_iter().flatten().map(String::len);
         if commands + others.sum::<usize>() + text.len() > MOST_WORDS
             || source.commands.len() >= MOST_ACTIONS
@@ -348,6 +354,8 @@ impl Trace {
             SourceKind::At => source.at.get_or_insert_default(),
             SourceKind::Condition => source.condition.get_or_insert_default(),
             SourceKind::Marker => source.marker.get_or_insert_default(),
+            SourceKind::Frame => source.frame.get_or_insert_default(),
+            SourceKind::OwnCondition => source.own_condition.get_or_insert_default(),
             SourceKind::Command => {
                 if first || source.commands.is_empty() {
                     source.commands.push(String::new());

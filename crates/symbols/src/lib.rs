@@ -91,7 +91,8 @@ mod variables;
 pub use error::{LocationError, SymbolError};
 pub use expression::{
     ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, MarkerArgument, Variables,
-    Warning, compile_collect, compile_condition, compile_teval, gdb_can_collect, split_items,
+    Warning, compile_collect, compile_condition, compile_teval, gdb_can_collect, gdb_can_read,
+    split_items,
 };
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
 pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};
@@ -101,7 +102,7 @@ pub use location_expression::{
 };
 pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
 pub use registers::{dwarf_register, gdb_register};
-pub use scope::{ScopeVariables, Variable, VariableKind};
+pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};
 pub use types::{
     BaseEncoding, Enumerator, Language, Member, ReferenceKind, StaticMember, StructureKind, Type,

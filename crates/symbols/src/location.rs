@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use tracewire_tracefile::Address;
 
 use crate::module::ModuleId;
+use crate::scope::Scope;
 
 /// One place in the program that a location names.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,6 +14,9 @@ pub struct ResolvedLocation {
     pub address: Address,
     /// The function it is in, as GDB names it, without parameters; `None` where no symbol covers the address.
     pub function: Option<String>,
+    /// Which of the frames at the address the location means: of the function that it names, of the line that it names, else
+    /// the innermost.
+    pub level: u32,
     /// The source file, as the debug information names it.
     pub file: Option<String>,
     /// The source line; 0 when not known.
@@ -21,6 +25,17 @@ pub struct ResolvedLocation {
     pub module: ModuleId,
     /// For a marker: its arguments and its semaphore.
     pub marker: Option<Box<Marker>>,
+}
+
+impl ResolvedLocation {
+    /// Where the names in a tracepoint's condition and actions are seen from.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        Scope {
+            pc: self.address,
+            level: self.level,
+        }
+    }
 }
 
 /// `ADDRESS, marker PROVIDER:NAME, in FUNCTION (FILE:LINE)`, as far as it is known. Control characters, which names from a file may have in

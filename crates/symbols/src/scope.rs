@@ -1,7 +1,32 @@
-//! The variables that are visible at a pc.
+//! Where names are seen from, and the variables that are visible there.
+
+use tracewire_tracefile::Address;
 
 use crate::TypeId;
 use crate::location_expression::VariableLocation;
+
+/// A place that names are seen from: an address, and which of the frames there. An address in an inlined copy has a frame
+/// for the copy and one for each function around it, and each has arguments and variables of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Scope {
+    /// The address.
+    pub pc: Address,
+    /// Which frame: 0 for that of the innermost inlined copy, as GDB numbers the frames of a stopped thread. Where it is more
+    /// than there are ([`Scope::OUTSIDE`]), no arguments and local variables are seen.
+    pub level: u32,
+}
+
+impl Scope {
+    /// The level where the function that was asked for has no frame at the address.
+    pub const OUTSIDE: u32 = u32::MAX;
+}
+
+/// The innermost frame at an address.
+impl From<Address> for Scope {
+    fn from(pc: Address) -> Self {
+        Self { pc, level: 0 }
+    }
+}
 
 /// What a variable is to its function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,7 +62,7 @@ pub struct Variable {
     pub depth: usize,
 }
 
-/// The variables of the function that a pc is in: of the innermost inlined one where there are inlined frames.
+/// The variables of one frame: of the innermost inlined copy at a pc, or of one of those around it.
 #[derive(Clone, Default, Debug)]
 pub struct ScopeVariables {
     /// The formal parameters, in order (GDB's `info args`, a collect's `$args`).

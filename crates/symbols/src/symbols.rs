@@ -16,7 +16,8 @@ use crate::module::demangle;
 use crate::module::{
     ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo, code_address,
 };
-use crate::scope::{ScopeVariables, Variable};
+use crate::resolve::frame;
+use crate::scope::{Scope, ScopeVariables, Variable};
 use crate::types::table::TypeTable;
 use crate::types::{Language, TypeId};
 
@@ -196,10 +197,20 @@ impl Symbols {
         Some(marker(module, note))
     }
 
-    /// The source place of an address; `None` when no module has the address or nothing is known of it.
+    /// The source place of an address, or of a frame there; `None` when no module has the address or nothing is known of
+    /// it.
     #[must_use]
-    pub fn place(&self, pc: Address) -> Option<SourcePlace> {
-        self.read_place(pc)
+    pub fn place(&self, scope: impl Into<Scope>) -> Option<SourcePlace> {
+        let scope = scope.into();
+        let mut place = self.read_place(scope.pc)?;
+        // Of a function that has no frame at the address, the function there.
+        let level = usize::try_from(scope.level).unwrap_or(usize::MAX);
+        for caller in place.callers.drain(..level.min(place.callers.len())) {
+            place.function = Some(caller.function).filter(|name| !name.is_empty());
+            place.file = caller.file;
+            place.line = caller.line;
+        }
+        Some(place)
     }
 
     /// The file of the function `main`: GDB's default for a line number alone.
@@ -210,10 +221,19 @@ impl Symbols {
         file
     }
 
-    /// The arguments and local variables at `pc`.
+    /// The arguments and local variables of a frame; at an address, of its innermost one.
     #[must_use]
-    pub fn variables_at(&self, pc: Address) -> ScopeVariables {
-        self.read_variables(pc)
+    pub fn variables_at(&self, scope: impl Into<Scope>) -> ScopeVariables {
+        self.read_variables(scope.into())
+    }
+
+    /// The frame at another address of the function that a frame is of; where the address is not in it, the innermost one.
+    #[must_use]
+    pub fn same_function(&self, scope: Scope, pc: Address) -> Scope {
+        if pc == scope.pc {
+            return scope;
+        }
+        frame::same_function(self, scope, pc).unwrap_or_else(|| pc.into())
     }
 
     /// Finds a variable as an expression at `pc` sees it: innermost block outwards to the function, then the
@@ -221,14 +241,14 @@ impl Symbols {
     /// information. Also `'file.c'::name`, `function::name` and `ns::name`. Without `pc`, globals only.
     #[must_use]
     pub fn lookup_variable(&self, pc: Option<Address>, name: &str) -> Option<Variable> {
-        self.find_variable(pc, name)
+        self.find_variable(pc.map(Scope::from), name)
     }
 
     /// Finds a function as an expression at `pc` sees it (`&main`, `*table[i].handler == work`): its entry and
     /// its type.
     #[must_use]
     pub fn lookup_function(&self, pc: Option<Address>, name: &str) -> Option<(Address, TypeId)> {
-        self.find_function(pc, name)
+        self.find_function(pc.map(Scope::from), name)
     }
 
     /// The expression that gives the frame base of the function at `pc` (`DW_AT_frame_base`; resolved at `pc` if

@@ -11,7 +11,7 @@ use crate::dwarf::location::Finder;
 use crate::dwarf::{DebugInformation, Die, Entry, flag};
 use crate::location_expression::{LocationExpression, VariableLocation};
 use crate::module::Module;
-use crate::scope::{ScopeVariables, Variable, VariableKind};
+use crate::scope::{Scope, ScopeVariables, Variable, VariableKind};
 use crate::symbols::Symbols;
 
 /// A place in code that has debug information.
@@ -69,9 +69,27 @@ impl Symbols {
         })
     }
 
-    pub(crate) fn read_variables(&self, pc: Address) -> ScopeVariables {
+    /// The place of a frame: the block is the innermost of that frame's.
+    pub(crate) fn code_in(&self, scope: Scope) -> Option<CodePlace<'_>> {
+        let mut place = self.code_at(scope.pc)?;
+        place.block = place
+            .block
+            .and_then(|block| place.tree.frame_block(block, scope.level));
+        Some(place)
+    }
+
+    /// Why nothing is known of a frame's variables; none where they are known.
+    pub(crate) fn no_variables(&self, scope: Scope) -> Option<String> {
+        match self.code_at(scope.pc) {
+            Some(place) if place.block.is_some() => (scope.level == Scope::OUTSIDE)
+                .then(|| "the address is outside of the function's own code".to_owned()),
+            _ => Some("no debug information says which there are".to_owned()),
+        }
+    }
+
+    pub(crate) fn read_variables(&self, scope: Scope) -> ScopeVariables {
         let mut found = ScopeVariables::default();
-        let Some(place) = self.code_at(pc) else {
+        let Some(place) = self.code_in(scope) else {
             return found;
         };
         let mut seen = HashSet::new();

@@ -67,9 +67,28 @@ pub struct SourceStrings {
     /// The name of the marker that the location is. `at` is its address then, because GDB 13 ends the reading of a file
     /// whose location is `-m NAME`, which is what it writes there itself.
     pub marker: Option<String>,
+    /// The level of the frame that the location means, a number as GDB numbers frames; none for the innermost. GDB 13 reads
+    /// conditions and actions in the innermost frame.
+    pub frame: Option<String>,
+    /// The condition, as given, where GDB 13 cannot read it: it ends its reading of a file at such a one. There is no
+    /// `condition` then.
+    pub own_condition: Option<String>,
 }
 
 impl SourceStrings {
+    /// The condition for a reader, as given.
+    #[must_use]
+    pub fn condition(&self) -> Option<&str> {
+        self.condition.as_deref().or(self.own_condition.as_deref())
+    }
+
+    /// The level of the frame that the location means: 0 for the innermost.
+    #[must_use]
+    pub fn frame_level(&self) -> u32 {
+        let level = self.frame.as_deref().and_then(|text| text.parse().ok());
+        level.unwrap_or(0)
+    }
+
     /// The location for a reader: a marker by its name, as `-m NAME`, else as given.
     #[must_use]
     pub fn location(&self) -> Option<Cow<'_, str>> {

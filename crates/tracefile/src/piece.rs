@@ -74,6 +74,10 @@ pub enum SourceKind {
     Command,
     /// `marker`: the name of the marker that the location is. A kind of our own, which GDB passes over.
     Marker,
+    /// `frame`: the level of the frame that the location means. A kind of our own.
+    Frame,
+    /// `if`: a condition that GDB 13 cannot read. A kind of our own.
+    OwnCondition,
     /// A kind that GDB 13 does not have.
     Other(String),
 }
@@ -90,13 +94,17 @@ impl PieceContent {
                 ..
             } => "the location",
             Self::Source {
-                kind: SourceKind::Condition,
+                kind: SourceKind::Condition | SourceKind::OwnCondition,
                 ..
             } => "the condition",
             Self::Source {
                 kind: SourceKind::Marker,
                 ..
             } => "the marker",
+            Self::Source {
+                kind: SourceKind::Frame,
+                ..
+            } => "the frame",
             Self::Source { .. } => "an action line",
             Self::Usage(_) => "the usage",
         };
@@ -111,6 +119,8 @@ impl SourceKind {
             Self::Condition => "cond",
             Self::Command => "cmd",
             Self::Marker => "marker",
+            Self::Frame => "frame",
+            Self::OwnCondition => "if",
             Self::Other(name) => name,
         }
     }
@@ -220,6 +230,8 @@ fn source(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
         b"cond" => SourceKind::Condition,
         b"cmd" => SourceKind::Command,
         b"marker" => SourceKind::Marker,
+        b"frame" => SourceKind::Frame,
+        b"if" => SourceKind::OwnCondition,
         other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
     };
     scanner.colon()?;
@@ -316,30 +328,15 @@ impl TracepointDefinition {
         pieces.extend(
             split(&self.step_actions, room).map(|part| piece(PieceContent::StepActions(part))),
         );
-        pieces.extend(
-            self.source
-                .at
-                .iter()
-                .map(|text| source(SourceKind::At, text)),
-        );
-        pieces.extend(
-            self.source
-                .condition
-                .iter()
-                .map(|text| source(SourceKind::Condition, text)),
-        );
-        pieces.extend(
-            self.source
-                .commands
-                .iter()
-                .map(|text| source(SourceKind::Command, text)),
-        );
-        pieces.extend(
-            self.source
-                .marker
-                .iter()
-                .map(|text| source(SourceKind::Marker, text)),
-        );
+        let strings = &self.source;
+        let one = |kind, text: &Option<String>| text.as_ref().map(|text| source(kind, text));
+        pieces.extend(one(SourceKind::At, &strings.at));
+        pieces.extend(one(SourceKind::Condition, &strings.condition));
+        let commands = strings.commands.iter();
+        pieces.extend(commands.map(|text| source(SourceKind::Command, text)));
+        pieces.extend(one(SourceKind::Marker, &strings.marker));
+        pieces.extend(one(SourceKind::Frame, &strings.frame));
+        pieces.extend(one(SourceKind::OwnCondition, &strings.own_condition));
         pieces.extend(usage.map(|usage| piece(PieceContent::Usage(usage))));
         pieces
     }

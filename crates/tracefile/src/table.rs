@@ -152,6 +152,8 @@ impl TracepointTable {
             SourceKind::At => source.at = Some(text),
             SourceKind::Condition => source.condition = Some(text),
             SourceKind::Marker => source.marker = Some(text),
+            SourceKind::Frame => source.frame = Some(text),
+            SourceKind::OwnCondition => source.own_condition = Some(text),
             SourceKind::Command => source.commands.push(text),
             SourceKind::Other(_) => {}
         }

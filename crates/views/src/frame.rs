@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_symbols::{
-    ExpressionErrorKind, NamedValue, PrintOptions, SourcePlace, State, Symbols, type_name,
+    ExpressionErrorKind, NamedValue, PrintOptions, Scope, SourcePlace, State, Symbols, type_name,
 };
 use tracewire_tracefile::{
     Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointKind, VariableNumber,
@@ -246,7 +246,29 @@ impl<'a> Viewer<'a> {
 
     /// What is known of the place where a frame is.
     pub(crate) fn here(&self, frame: Frame<'a>, pc: Address) -> Rc<Here<'a>> {
-        self.places.get(self.symbols(frame), pc)
+        let symbols = self.symbols(frame);
+        self.places.get(symbols, self.scope(symbols, frame, pc))
+    }
+
+    /// Which frame the tracepoint's names are seen from: that of the function that its location names.
+    fn scope(&self, symbols: &Symbols, frame: Frame<'a>, pc: Address) -> Scope {
+        let Some(collected) = self.tracepoints.at(frame.tracepoint(), pc) else {
+            return pc.into();
+        };
+        let definition = collected.definition;
+        match definition.source.frame_level() {
+            0 => pc.into(),
+            level => {
+                let pc_there = definition.address;
+                symbols.same_function(
+                    Scope {
+                        pc: pc_there,
+                        level,
+                    },
+                    pc,
+                )
+            }
+        }
     }
 
     fn marker(&self, frame: Frame<'a>) -> Option<String> {

@@ -4,8 +4,9 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tracewire_symbols::{ExpressionError, PreparedExpression, PreparedItem, SourcePlace, Symbols};
-use tracewire_tracefile::Address;
+use tracewire_symbols::{
+    ExpressionError, PreparedExpression, PreparedItem, Scope, SourcePlace, Symbols,
+};
 
 /// How many places are remembered. A file may step through any number of them; where each frame is at another one, what is
 /// remembered of more places than a processor's cache holds makes a search slower.
@@ -15,7 +16,7 @@ const MOST_PLACES: usize = 500;
 #[derive(Debug)]
 pub(crate) struct Here<'a> {
     symbols: &'a Symbols,
-    pc: Address,
+    scope: Scope,
     source: OnceCell<Option<SourcePlace>>,
     items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
     expressions: RefCell<HashMap<Box<str>, Rc<Expression<'a>>>>,
@@ -26,18 +27,18 @@ pub(crate) type Expression<'a> = Result<PreparedExpression<'a>, ExpressionError>
 
 /// The places that frames were looked at of.
 #[derive(Debug, Default)]
-pub(crate) struct Places<'a>(RefCell<HashMap<(*const Symbols, Address), Rc<Here<'a>>>>);
+pub(crate) struct Places<'a>(RefCell<HashMap<(*const Symbols, Scope), Rc<Here<'a>>>>);
 
 impl<'a> Places<'a> {
-    pub(crate) fn get(&self, symbols: &'a Symbols, pc: Address) -> Rc<Here<'a>> {
+    pub(crate) fn get(&self, symbols: &'a Symbols, scope: Scope) -> Rc<Here<'a>> {
         let mut places = self.0.borrow_mut();
         if places.len() >= MOST_PLACES {
             places.clear();
         }
-        let here = places.entry((symbols, pc)).or_insert_with(|| {
+        let here = places.entry((symbols, scope)).or_insert_with(|| {
             Rc::new(Here {
                 symbols,
-                pc,
+                scope,
                 source: OnceCell::new(),
                 items: RefCell::default(),
                 expressions: RefCell::default(),
@@ -50,21 +51,21 @@ impl<'a> Places<'a> {
 impl<'a> Here<'a> {
     /// The source place.
     pub(crate) fn source(&self) -> Option<&SourcePlace> {
-        let source = self.source.get_or_init(|| self.symbols.place(self.pc));
+        let source = self.source.get_or_init(|| self.symbols.place(self.scope));
         source.as_ref()
     }
 
     /// An item of a `collect`.
     pub(crate) fn item(&self, text: &str) -> Rc<PreparedItem<'a>> {
         remembered(&self.items, text, || {
-            PreparedItem::new(self.symbols, self.pc, text)
+            PreparedItem::new(self.symbols, self.scope, text)
         })
     }
 
     /// An expression.
     pub(crate) fn expression(&self, text: &str) -> Rc<Expression<'a>> {
         remembered(&self.expressions, text, || {
-            PreparedExpression::new(self.symbols, self.pc, text)
+            PreparedExpression::new(self.symbols, self.scope, text)
         })
     }
 }

@@ -297,7 +297,7 @@ impl From<&Tracepoint> for TracepointInfo {
             step_actions: actions(&definition.step_actions),
             source: SourceInfo {
                 at: definition.source.location().map(Cow::into_owned),
-                cond: definition.source.condition.clone(),
+                cond: definition.source.condition().map(str::to_owned),
                 cmds: as_written(&definition.source.commands),
             },
             hits: tracepoint.usage.map(|usage| usage.hits),

@@ -1,7 +1,9 @@
 //! What a location means: hits against the counts that programs keep themselves, values against GDB's.
 
 mod cold;
+mod conditions;
 mod programs;
+mod scope;
 #[path = "../commands/support.rs"]
 #[allow(dead_code)]
 mod support;

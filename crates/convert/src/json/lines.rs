@@ -116,9 +116,10 @@ fn piece(piece: &Piece) -> Value {
         PieceContent::Source { kind, bytes, .. } => {
             let name = match kind {
                 SourceKind::At => "at",
-                SourceKind::Condition => "condition_text",
+                SourceKind::Condition | SourceKind::OwnCondition => "condition_text",
                 SourceKind::Command => "command",
                 SourceKind::Marker => "marker",
+                SourceKind::Frame => "frame",
                 SourceKind::Other(_) => "other_text",
             };
             object([(name, String::from_utf8_lossy(bytes).into())])

@@ -327,6 +327,8 @@ impl SourceString {
             SourceKind::Condition => "condition",
             SourceKind::Command => "action line",
             SourceKind::Marker => "marker",
+            SourceKind::Frame => "frame",
+            SourceKind::OwnCondition => "condition that GDB cannot read",
             SourceKind::Other(name) => name,
         };
         format!(

@@ -54,6 +54,8 @@ fn source_kind() -> impl Strategy<Value = SourceKind> {
         Just(SourceKind::Condition),
         Just(SourceKind::Command),
         Just(SourceKind::Marker),
+        Just(SourceKind::Frame),
+        Just(SourceKind::OwnCondition),
         "other[a-z]{0,5}".prop_map(SourceKind::Other),
     ]
 }

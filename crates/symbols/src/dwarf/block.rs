@@ -325,6 +325,22 @@ impl BlockTree {
         })
     }
 
+    /// The innermost block of a frame at a block: for level 0 the block itself, for each level more the block around one
+    /// more inlined copy. None if there are not so many.
+    pub(crate) fn frame_block(&self, block: usize, level: u32) -> Option<usize> {
+        let mut copies = 0;
+        let mut around = None;
+        for index in self.outwards(block) {
+            if copies == level {
+                around = around.or(Some(index));
+            }
+            if self.block(index)?.kind == BlockKind::Inlined {
+                copies += 1;
+            }
+        }
+        around
+    }
+
     /// The blocks from one outwards that share its variables: up to the innermost function or inlined copy.
     pub(crate) fn frame(&self, block: usize) -> Vec<usize> {
         let mut blocks = Vec::new();

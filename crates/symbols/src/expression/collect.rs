@@ -366,7 +366,7 @@ impl<'a> Collection<'a> {
             Scalar::Structure if node.is_object() => {
                 let resolver = Resolver {
                     symbols,
-                    pc: self.lower.locator.pc,
+                    scope: self.lower.locator.pc.into(),
                     language: Language::Rust,
                     variables: &NoVariables,
                     text: self.lower.text,

@@ -1,7 +1,7 @@
 //! What a script compiles to: conditions, and the actions of a tracepoint.
 
 use tracewire_agent_expr::{Builder, Opcode};
-use tracewire_tracefile::{Action, Address, Architecture, RegisterMask, VariableNumber};
+use tracewire_tracefile::{Action, Architecture, RegisterMask, VariableNumber};
 
 use super::collect::Collection;
 use super::emit::Emitter;
@@ -10,7 +10,7 @@ use super::lower::Lower;
 use super::register_names::{core_registers, program_counter};
 use super::resolve::{Resolver, Result, StateVariables, resolve};
 use super::{ExpressionError, ExpressionErrorKind};
-use crate::{Symbols, VariableLocation};
+use crate::{Scope, Symbols, VariableLocation};
 
 /// The trace state variables that exist.
 pub trait Variables {
@@ -50,24 +50,25 @@ pub struct Warning {
     pub message: String,
 }
 
-/// Compiles a tracepoint's condition (`if TEXT`) at `pc`, to bytecode that leaves its truth value.
+/// Compiles a tracepoint's condition (`if TEXT`) as seen from a place, to bytecode that leaves its truth value.
 ///
 /// # Errors
 /// When the text is no expression, names something that is not there, or needs what agent expressions cannot do.
 pub fn compile_condition(
     symbols: &Symbols,
-    pc: Address,
+    scope: impl Into<Scope>,
     text: &str,
     variables: &dyn Variables,
 ) -> Result<Vec<u8>> {
+    let scope = scope.into();
     let numbered = Numbered(variables);
-    let node = resolve(symbols, pc, text, &numbered)?;
-    let resolver = resolver(symbols, pc, text, &numbered);
+    let node = resolve(symbols, scope, text, &numbered)?;
+    let resolver = resolver(symbols, scope, text, &numbered);
     let node = resolver.testable(resolver.value(node))?;
     let lower = Lower {
         locator: Locator {
             symbols,
-            pc,
+            pc: scope.pc,
             callers: false,
         },
         text,
@@ -83,29 +84,29 @@ pub fn compile_condition(
     finish(emitter.builder, text)
 }
 
-/// Compiles `teval TEXT` at `pc`. The value of the last expression stays on the stack, as GDB leaves it.
+/// Compiles `teval TEXT` as seen from a place. The value of the last expression stays on the stack, as GDB leaves it.
 ///
 /// # Errors
 /// As [`compile_condition`].
 pub fn compile_teval(
     symbols: &Symbols,
-    pc: Address,
+    scope: impl Into<Scope>,
     text: &str,
     variables: &dyn Variables,
 ) -> Result<Vec<u8>> {
-    compile_condition(symbols, pc, text, variables)
+    compile_condition(symbols, scope, text, variables)
 }
 
 fn resolver<'a>(
     symbols: &'a Symbols,
-    pc: Address,
+    scope: Scope,
     text: &'a str,
     variables: &'a dyn StateVariables,
 ) -> Resolver<'a> {
-    let language = symbols.language_at(Some(pc));
+    let language = symbols.language_at(Some(scope.pc));
     Resolver {
         symbols,
-        pc,
+        scope,
         language,
         variables,
         text,
@@ -135,12 +136,12 @@ pub(super) fn finish(mut builder: Builder, text: &str) -> Result<Vec<u8>> {
 /// As [`ActionList::collect`].
 pub fn compile_collect(
     symbols: &Symbols,
-    pc: Address,
+    scope: impl Into<Scope>,
     item: &str,
     options: CollectOptions,
     variables: &dyn Variables,
 ) -> Result<(Vec<Action>, Vec<Warning>)> {
-    let mut list = ActionList::new(symbols, pc, variables);
+    let mut list = ActionList::new(symbols, scope, variables);
     let warnings = list.collect(item, options)?;
     Ok((list.finish(), warnings))
 }
@@ -150,7 +151,7 @@ pub fn compile_collect(
 /// the expressions follow in the order of the lines.
 pub struct ActionList<'a> {
     symbols: &'a Symbols,
-    pc: Address,
+    scope: Scope,
     variables: &'a dyn Variables,
     all_registers: RegisterMask,
     registers: RegisterMask,
@@ -193,7 +194,11 @@ impl<'a> ActionList<'a> {
     /// No actions yet. `$regs` stands for the registers of the machine's core feature (general, segment, flags,
     /// x87), unless [`with_all_registers`](Self::with_all_registers) says otherwise.
     #[must_use]
-    pub fn new(symbols: &'a Symbols, pc: Address, variables: &'a dyn Variables) -> Self {
+    pub fn new(
+        symbols: &'a Symbols,
+        scope: impl Into<Scope>,
+        variables: &'a dyn Variables,
+    ) -> Self {
         let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
         let mut all_registers = RegisterMask::default();
         for register in core_registers(architecture) {
@@ -201,7 +206,7 @@ impl<'a> ActionList<'a> {
         }
         Self {
             symbols,
-            pc,
+            scope: scope.into(),
             variables,
             all_registers,
             registers: RegisterMask::default(),
@@ -248,18 +253,22 @@ impl<'a> ActionList<'a> {
                 self.merge(collection);
                 return Ok(Vec::new());
             }
-            Some(Group::Arguments) => {
-                let variables = self.symbols.variables_at(self.pc).arguments;
-                return Ok(self.collect_all(variables, string));
-            }
-            Some(Group::Locals) => {
-                let variables = self.symbols.variables_at(self.pc).locals;
+            Some(group @ (Group::Arguments | Group::Locals)) => {
+                if let Some(message) = self.symbols.no_variables(self.scope) {
+                    let name = item.to_owned();
+                    return Ok(vec![Warning { name, message }]);
+                }
+                let variables = self.symbols.variables_at(self.scope);
+                let variables = match group {
+                    Group::Arguments => variables.arguments,
+                    _ => variables.locals,
+                };
                 return Ok(self.collect_all(variables, string));
             }
             None => {}
         }
         let numbered = Numbered(self.variables);
-        let node = resolve(self.symbols, self.pc, item, &numbered)?;
+        let node = resolve(self.symbols, self.scope, item, &numbered)?;
         let mut collection = Collection::new(self.lower(item), string);
         collection.node(&node)?;
         let collection = collection.finish()?;
@@ -274,7 +283,7 @@ impl<'a> ActionList<'a> {
         Lower {
             locator: Locator {
                 symbols: self.symbols,
-                pc: self.pc,
+                pc: self.scope.pc,
                 callers: false,
             },
             text,
@@ -295,7 +304,7 @@ impl<'a> ActionList<'a> {
                 continue;
             }
             let numbered = Numbered(self.variables);
-            let resolver = resolver(self.symbols, self.pc, &name, &numbered);
+            let resolver = resolver(self.symbols, self.scope, &name, &numbered);
             let node = resolver.place(
                 variable,
                 super::Span {
@@ -334,7 +343,7 @@ impl<'a> ActionList<'a> {
     /// # Errors
     /// As [`compile_condition`].
     pub fn teval(&mut self, text: &str) -> Result<()> {
-        let program = compile_teval(self.symbols, self.pc, text, self.variables)?;
+        let program = compile_teval(self.symbols, self.scope, text, self.variables)?;
         self.programs.push(program);
         Ok(())
     }

@@ -1,34 +1,70 @@
 //! What GDB's own compiler of agent expressions can do.
 
-use tracewire_tracefile::{Address, VariableNumber};
+use tracewire_tracefile::VariableNumber;
 
 use super::node::{Node, NodeKind};
 use super::register_names::{is_only_alias, register_size};
 use super::resolve::{StateVariables, resolve};
 use super::scalar::{Scalar, scalar, strip};
-use crate::{ExpressionOperation, Language, Symbols, Type, TypeId, VariableLocation};
+use crate::{
+    ExpressionOperation, Language, Scope, Symbols, Type, TypeId, VariableKind, VariableLocation,
+};
 
-/// Whether GDB 13 compiles `collect TEXT` at `pc`, as it does when it opens a trace file that says so; it stops
-/// reading tracepoints where it cannot.
+/// Whether GDB 13 compiles `collect TEXT` at a place, as it does when it opens a trace file that says so, and takes it for
+/// what it means in the frame that it is seen from; it stops reading tracepoints where it cannot. GDB sees names from the
+/// innermost frame at an address, whatever function the location names.
 ///
 /// Answers yes only where that is sure: variables in registers and in memory, their members, pointers, fixed
 /// repetitions, and computations with whole numbers. GDB cannot compute with floating point there, find members of
 /// anonymous structures, repeat a number of times that a variable says, or take a variable from where optimised code
 /// keeps its parts.
 #[must_use]
-pub fn gdb_can_collect(symbols: &Symbols, pc: Address, text: &str) -> bool {
+pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -> bool {
+    let scope = scope.into();
     let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if let Some(rest) = text.trim().strip_prefix('$')
         && rest.chars().all(name)
         && !rest.starts_with("_probe_arg")
     {
+        let variables = ["arg", "loc"].iter().any(|group| {
+            rest.get(..group.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(group))
+        });
+        if variables && scope.level > 0 {
+            return false;
+        }
         // What is no register to GDB but a name for one, it cannot trace.
         return symbols
             .architecture()
             .is_none_or(|machine| !is_only_alias(machine, rest));
     }
-    let rust = symbols.language_at(Some(pc)) == Language::Rust;
-    resolve(symbols, pc, text, &AnyVariable).is_ok_and(|node| can_compile(symbols, rust, &node))
+    let rust = symbols.language_at(Some(scope.pc)) == Language::Rust;
+    seen_by_gdb(symbols, scope, text).is_some_and(|node| can_compile(symbols, rust, &node))
+}
+
+/// Whether GDB 13 reads a condition at a place, as it does when it opens a trace file that says so, and takes it for what it
+/// means in the frame that it is seen from. What GDB cannot read ends its reading of tracepoints.
+#[must_use]
+pub fn gdb_can_read(symbols: &Symbols, scope: impl Into<Scope>, condition: &str) -> bool {
+    seen_by_gdb(symbols, scope.into(), condition).is_some()
+}
+
+/// An expression as GDB reads it: from the innermost frame. None where it has another meaning there than from `scope`.
+fn seen_by_gdb(symbols: &Symbols, scope: Scope, text: &str) -> Option<Node> {
+    let innermost = Scope::from(scope.pc);
+    let node = resolve(symbols, innermost, text, &AnyVariable).ok()?;
+    if scope == innermost {
+        return Some(node);
+    }
+    let meant = resolve(symbols, scope, text, &AnyVariable).ok()?;
+    (!is_of_frame(&node) && !is_of_frame(&meant)).then_some(node)
+}
+
+/// Whether an expression names an argument or a local variable. The node's depth was bounded by the parser.
+fn is_of_frame(node: &Node) -> bool {
+    let itself = matches!(&node.kind, NodeKind::Place(variable)
+        if matches!(variable.kind, VariableKind::Argument | VariableKind::Local));
+    itself || node.operands().into_iter().any(is_of_frame)
 }
 
 /// Trace state variables are no obstacle.

@@ -50,7 +50,7 @@ fn argument(
 ) -> MarkerArgument {
     let resolver = Resolver {
         symbols,
-        pc,
+        scope: pc.into(),
         language: Language::C,
         variables: &NoVariables,
         text,
@@ -93,7 +93,7 @@ fn compiled(
     let lower = Lower {
         locator: Locator {
             symbols: resolver.symbols,
-            pc: resolver.pc,
+            pc: resolver.scope.pc,
             callers: false,
         },
         text: resolver.text,
@@ -118,8 +118,8 @@ impl Resolver<'_> {
             "c" => None,
             _ => Some((0..12_usize).find(|index| index.to_string() == which)?),
         };
-        let Some(marker) = self.symbols.marker_at(self.pc) else {
-            return Some(self.error(ExpressionErrorKind::NoMarker(self.pc), span));
+        let Some(marker) = self.symbols.marker_at(self.scope.pc) else {
+            return Some(self.error(ExpressionErrorKind::NoMarker(self.scope.pc), span));
         };
         let Some(index) = index else {
             let count = NodeKind::Integer(texts(&marker).count() as i128);

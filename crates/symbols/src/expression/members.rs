@@ -151,7 +151,7 @@ impl Resolver<'_> {
         };
         if static_members.iter().any(|member| member.name == name) {
             let full = format!("{}::{name}", class_name.as_deref()?);
-            return self.symbols.lookup_variable(Some(self.pc), &full);
+            return self.symbols.find_variable(Some(self.scope), &full);
         }
         let mut bases = members.iter().filter(|member| member.base_class);
         bases.find_map(|base| self.find_static(&self.stripped(base.type_id), name, depth))

@@ -39,6 +39,6 @@ pub use compile::{
 };
 pub(crate) use error::Span;
 pub use error::{ExpressionError, ExpressionErrorKind};
-pub use gdb::gdb_can_collect;
+pub use gdb::{gdb_can_collect, gdb_can_read};
 pub use items::split_items;
 pub use marker_argument::MarkerArgument;

@@ -114,17 +114,17 @@ impl Resolver<'_> {
                 span,
             ));
         }
-        let variable = self.symbols.lookup_variable(Some(self.pc), name);
+        let variable = self.symbols.find_variable(Some(self.scope), name);
         // A symbol without debug information gives way to everything that has some.
         if let Some(variable) = &variable
             && variable.kind != VariableKind::Symbol
         {
             return Ok(self.place(variable.clone(), span));
         }
-        if let Some((entry, type_id)) = self.symbols.lookup_function(Some(self.pc), name) {
+        if let Some((entry, type_id)) = self.symbols.find_function(Some(self.scope), name) {
             return Ok(Node::new(NodeKind::Function(entry.0), type_id, span));
         }
-        if let Some(this) = self.symbols.lookup_variable(Some(self.pc), "this") {
+        if let Some(this) = self.symbols.find_variable(Some(self.scope), "this") {
             let this = self.place(this, span);
             if let Ok(member) = self.member(this, name, span, span) {
                 return Ok(member);
@@ -178,7 +178,7 @@ impl Resolver<'_> {
                 span,
             )
         };
-        let (number, last) = match self.symbols.array_bound(array, self.pc) {
+        let (number, last) = match self.symbols.array_bound(array, self.scope.pc) {
             None => return place,
             Some(ArrayBound::Last(last)) => {
                 let count = u64::try_from(last.saturating_add(1)).unwrap_or(0);
@@ -206,7 +206,7 @@ impl Resolver<'_> {
     }
 
     fn near_names(&self, name: &str) -> Vec<String> {
-        let scope = self.symbols.variables_at(self.pc);
+        let scope = self.symbols.variables_at(self.scope);
         let names =
             (scope.arguments.iter().chain(&scope.locals)).map(|variable| variable.name.as_str());
         super::items::near(name, names)
@@ -217,9 +217,9 @@ impl Resolver<'_> {
         let ExpressionKind::Name(name) = &operand.kind else {
             return None;
         };
-        let variable = self.symbols.lookup_variable(Some(self.pc), name)?;
+        let variable = self.symbols.find_variable(Some(self.scope), name)?;
         let untyped = variable.kind == VariableKind::Symbol
-            && self.symbols.lookup_function(Some(self.pc), name).is_none();
+            && self.symbols.find_function(Some(self.scope), name).is_none();
         untyped.then(|| {
             let variable = Variable {
                 type_id: to,

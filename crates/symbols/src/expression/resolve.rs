@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::{Address, VariableNumber};
+use tracewire_tracefile::VariableNumber;
 
 use super::error::{ExpressionError, ExpressionErrorKind, Span};
 use super::node::{Node, NodeKind};
 use super::parse::{Names, parse};
 use super::scalar::{Scalar, builtin, scalar, strip};
 use super::syntax::{BinaryOperator, Expression, ExpressionKind, UnaryOperator};
-use crate::{Language, Symbols, Type, TypeId, VariableKind, VariableLocation};
+use crate::{Language, Scope, Symbols, Type, TypeId, VariableKind, VariableLocation};
 
 pub(super) type Result<T, E = ExpressionError> = std::result::Result<T, E>;
 
@@ -28,10 +28,10 @@ impl StateVariables for NoVariables {
     }
 }
 
-/// Gives an expression types, as it is seen at one pc.
+/// Gives an expression types, as it is seen from one place.
 pub(crate) struct Resolver<'a> {
     pub(crate) symbols: &'a Symbols,
-    pub(crate) pc: Address,
+    pub(crate) scope: Scope,
     pub(crate) language: Language,
     pub(crate) variables: &'a dyn StateVariables,
     pub(crate) text: &'a str,
@@ -40,14 +40,14 @@ pub(crate) struct Resolver<'a> {
 /// Reads and resolves `text`.
 pub(crate) fn resolve(
     symbols: &Symbols,
-    pc: Address,
+    scope: Scope,
     text: &str,
     variables: &dyn StateVariables,
 ) -> Result<Node> {
-    let language = symbols.language_at(Some(pc));
+    let language = symbols.language_at(Some(scope.pc));
     let resolver = Resolver {
         symbols,
-        pc,
+        scope,
         language,
         variables,
         text,
@@ -60,16 +60,16 @@ impl Names for Resolver<'_> {
     fn is_type(&self, name: &str) -> bool {
         // A function of the same name is a constructor, and an enumerator one of another scope.
         let shadowed =
-            (self.symbols.lookup_variable(Some(self.pc), name)).is_some_and(|variable| {
+            (self.symbols.find_variable(Some(self.scope), name)).is_some_and(|variable| {
                 variable.kind != VariableKind::Symbol
                     && !matches!(variable.location, VariableLocation::Constant(_))
             });
-        !shadowed && self.symbols.lookup_type(Some(self.pc), name).is_some()
+        !shadowed && self.symbols.find_type(Some(self.scope), name).is_some()
     }
 
     fn is_known(&self, name: &str) -> bool {
-        self.symbols.lookup_variable(Some(self.pc), name).is_some()
-            || self.symbols.lookup_function(Some(self.pc), name).is_some()
+        self.symbols.find_variable(Some(self.scope), name).is_some()
+            || self.symbols.find_function(Some(self.scope), name).is_some()
     }
 }
 

@@ -14,14 +14,14 @@ impl Resolver<'_> {
                 // Rust's `char` is not C's.
                 let own = matches!(*name, "char") && self.language == crate::Language::Rust;
                 match own
-                    .then(|| symbols.lookup_type(Some(self.pc), name))
+                    .then(|| symbols.find_type(Some(self.scope), name))
                     .flatten()
                 {
                     Some(found) => found,
                     None => self.builtin(name),
                 }
             }
-            TypeSyntax::Named { name, span } => match symbols.lookup_type(Some(self.pc), name) {
+            TypeSyntax::Named { name, span } => match symbols.find_type(Some(self.scope), name) {
                 Some(found) => found,
                 None => {
                     let kind = ExpressionErrorKind::NoType {
@@ -32,7 +32,7 @@ impl Resolver<'_> {
                 }
             },
             TypeSyntax::Tagged { tag, name, span } => {
-                match symbols.lookup_type(Some(self.pc), &format!("{tag} {name}")) {
+                match symbols.find_type(Some(self.scope), &format!("{tag} {name}")) {
                     Some(found) => found,
                     None => {
                         let what = match *tag {

@@ -10,6 +10,7 @@ use crate::dwarf::Die;
 use crate::dwarf::index::{Name, NameKind};
 use crate::dwarf::name::{Pattern, components};
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
+use crate::scope::Scope;
 use crate::symbols::Symbols;
 use crate::types::Type;
 use crate::variables::CodePlace;
@@ -116,10 +117,10 @@ impl Symbols {
 
     pub(crate) fn find_function(
         &self,
-        pc: Option<Address>,
+        scope: Option<Scope>,
         name: &str,
     ) -> Option<(Address, TypeId)> {
-        let place = pc.and_then(|pc| self.code_at(pc));
+        let place = scope.and_then(|scope| self.code_in(scope));
         let pattern = self.pattern(place.as_ref(), name);
         let candidates = self.candidates(place.as_ref(), &pattern, &[NameKind::Function]);
         for candidate in candidates {

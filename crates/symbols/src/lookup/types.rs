@@ -1,12 +1,13 @@
 //! Types by name.
 
 use gimli::constants;
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_tracefile::Architecture;
 
 use crate::TypeId;
 use crate::dwarf::Die;
 use crate::dwarf::index::NameKind;
 use crate::dwarf::name::Pattern;
+use crate::scope::Scope;
 use crate::symbols::Symbols;
 use crate::types::{Language, base};
 use crate::variables::CodePlace;
@@ -14,7 +15,7 @@ use crate::variables::CodePlace;
 use super::Candidate;
 
 impl Symbols {
-    pub(crate) fn find_type(&self, pc: Option<Address>, name: &str) -> Option<TypeId> {
+    pub(crate) fn find_type(&self, scope: Option<Scope>, name: &str) -> Option<TypeId> {
         let name = name.trim();
         let (kinds, rest): (&[NameKind], &str) = match name.split_once(char::is_whitespace) {
             Some(("struct" | "class", rest)) => (&[NameKind::Structure], rest),
@@ -31,7 +32,7 @@ impl Symbols {
                 name,
             ),
         };
-        let language = self.language_at(pc);
+        let language = self.language_at(scope.map(|scope| scope.pc));
         let canonical = base::canonical_c_name(rest).filter(|_| language != Language::Rust);
         let keyword = !matches!(
             canonical,
@@ -40,7 +41,7 @@ impl Symbols {
         if keyword {
             return self.base_type(rest);
         }
-        let place = pc.and_then(|pc| self.code_at(pc));
+        let place = scope.and_then(|scope| self.code_in(scope));
         let pattern = self.pattern(place.as_ref(), rest);
         if let Some(place) = &place
             && let Some(found) = self.find_local_type(place, &pattern, kinds)

@@ -1,22 +1,21 @@
 //! Variables by name.
 
 use gimli::constants;
-use tracewire_tracefile::Address;
 
 use crate::dwarf::index::NameKind;
 use crate::dwarf::name::Pattern;
 use crate::dwarf::{Die, Entry};
 use crate::location_expression::VariableLocation;
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
-use crate::scope::{Variable, VariableKind};
+use crate::scope::{Scope, Variable, VariableKind};
 use crate::symbols::Symbols;
 use crate::variables::{CodePlace, declared, is_mere_declaration};
 
 use super::{Candidate, VARIABLES, elf_symbols_named, file_prefix};
 
 impl Symbols {
-    pub(crate) fn find_variable(&self, pc: Option<Address>, name: &str) -> Option<Variable> {
-        let place = pc.and_then(|pc| self.code_at(pc));
+    pub(crate) fn find_variable(&self, scope: Option<Scope>, name: &str) -> Option<Variable> {
+        let place = scope.and_then(|scope| self.code_in(scope));
         if let Some((file, rest)) = file_prefix(name) {
             return self.find_in_file(file, rest);
         }

@@ -14,6 +14,7 @@ use crate::symbols::Symbols;
 use crate::types::base::canonical_c_name;
 use crate::types::{Language, ReferenceKind, Type, TypeId};
 
+use super::frame;
 use super::prologue::Prologue;
 
 const FUNCTIONS: &[NameKind] = &[NameKind::Function, NameKind::AbstractFunction];
@@ -74,7 +75,7 @@ impl Symbols {
                         let rust = demangle::is_rust(&symbol.name);
                         let part = rust && !pattern.is_exactly(function);
                         let places = if part { &mut partly } else { &mut found };
-                        places.push(at_entry(module, symbol.address, function));
+                        places.push(at_entry(module, symbol.address, function, None));
                     }
                     ElfSymbolKind::IndirectFunction => indirect = true,
                     _ => {}
@@ -332,7 +333,7 @@ fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocat
     let debug = module.debug();
     let entry = debug.entry(die)?;
     let &(start, _) = debug.ranges(die.unit, &entry).first()?;
-    Some(at_entry(module, start, name))
+    Some(at_entry(module, start, name, Some(die)))
 }
 
 /// The places of the inlined copies of a function.
@@ -345,17 +346,27 @@ fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
             tree.blocks
                 .iter()
                 .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die))
-                .map(|block| at_entry(module, block.entry(), name)),
+                .map(|block| at_entry(module, block.entry(), name, Some(die))),
         );
     }
     found
 }
 
-/// The place of a function or copy that starts at a link-time address.
-fn at_entry(module: &Module, entry: u64, name: &str) -> ResolvedLocation {
+/// The place of a function or copy that starts at a link-time address; without its entry, of a symbol.
+fn at_entry(module: &Module, entry: u64, name: &str, die: Option<Die>) -> ResolvedLocation {
     let prologue = Prologue::new(module);
     let address = prologue.function_start(entry);
-    located(module, address, address != entry, Some(name.to_owned()))
+    let level = match die {
+        Some(die) => frame::of_function(module, address, die),
+        None => frame::outermost(module, address),
+    };
+    located(
+        module,
+        address,
+        address != entry,
+        Some(name.to_owned()),
+        level,
+    )
 }
 
 /// A location at a link-time address. Where the prologue was skipped into an inlined copy, GDB tells the line of
@@ -365,6 +376,7 @@ pub(crate) fn located(
     address: u64,
     moved: bool,
     function: Option<String>,
+    level: u32,
 ) -> ResolvedLocation {
     let line = Prologue::new(module).line_at(address);
     let (mut file, mut number) = line.as_ref().map_or((None, 0), |line| {
@@ -376,6 +388,7 @@ pub(crate) fn located(
     ResolvedLocation {
         address: module.biased(address),
         function,
+        level,
         file,
         line: number,
         module: module.info.id,

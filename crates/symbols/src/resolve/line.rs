@@ -9,6 +9,7 @@ use crate::location::ResolvedLocation;
 use crate::module::Module;
 use crate::symbols::Symbols;
 
+use super::frame;
 use super::function::{best, located};
 use super::prologue::Prologue;
 
@@ -97,13 +98,15 @@ impl Symbols {
                 locations.push(ResolvedLocation {
                     address: found.module.biased(address),
                     function,
+                    level: frame::of_line(found.module, address, file, line, false),
                     file: Some(found.file),
                     line,
                     module: found.module.info.id,
                     marker: None,
                 });
             } else {
-                locations.push(located(found.module, address, true, function));
+                let level = frame::of_line(found.module, address, file, line, true);
+                locations.push(located(found.module, address, true, function, level));
             }
         }
         if locations.is_empty() {
@@ -177,7 +180,7 @@ pub(crate) fn units_with_file(module: &Module, file: &str) -> Vec<usize> {
         .collect()
 }
 
-fn is_named(lines: &FileLines, file: &str) -> bool {
+pub(super) fn is_named(lines: &FileLines, file: &str) -> bool {
     names_file(&lines.name, file) || names_file(&lines.path, file)
 }
 

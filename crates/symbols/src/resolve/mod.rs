@@ -1,6 +1,7 @@
 //! Locations: text in, places in the program out.
 
 pub(crate) mod code;
+pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod line;
 mod parse;
@@ -53,6 +54,7 @@ impl Symbols {
         location: &str,
         form: AddressForm,
     ) -> Result<ResolvedLocation, LocationError> {
+        let of_function = matches!(form.base, parse::AddressBase::Name(_));
         let base = match form.base {
             parse::AddressBase::Number(number) => number,
             parse::AddressBase::Name(name) => match self.find_function(None, &name) {
@@ -69,7 +71,18 @@ impl Symbols {
                 }
             },
         };
-        Ok(self.located(Address(base.wrapping_add_signed(form.offset))))
+        let mut located = self.located(Address(base.wrapping_add_signed(form.offset)));
+        // `*f+4` is a place of `f`, whatever has been inlined there.
+        if of_function
+            && let Some(place) = self.code_at(located.address)
+            && place
+                .function()
+                .map(|function| place.module.biased(function.entry()))
+                == Some(Address(base))
+        {
+            located.level = frame::outermost(place.module, place.address);
+        }
+        Ok(located)
     }
 
     /// An address as a location, with what is known of it.
@@ -78,6 +91,7 @@ impl Symbols {
         ResolvedLocation {
             address,
             function: place.as_ref().and_then(|place| place.function.clone()),
+            level: 0,
             file: place.as_ref().and_then(|place| place.file.clone()),
             line: place.as_ref().map_or(0, |place| place.line),
             module: place.map_or_else(

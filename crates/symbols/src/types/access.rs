@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracewire_tracefile::{Address, Architecture};
 
 use super::{Type, TypeId, base};
+use crate::scope::Scope;
 use crate::symbols::{ArrayBound, Symbols};
 
 /// How deep types may nest.
@@ -111,7 +112,7 @@ impl Symbols {
     /// are found without debug information too. Pointers and arrays are the caller's business.
     #[must_use]
     pub fn lookup_type(&self, pc: Option<Address>, name: &str) -> Option<TypeId> {
-        self.find_type(pc, name)
+        self.find_type(pc.map(Scope::from), name)
     }
 
     /// The pointer type to a type.

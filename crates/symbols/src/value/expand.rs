@@ -11,7 +11,7 @@ use crate::expression::location::Locator;
 use crate::expression::node::{Node, NodeKind};
 use crate::expression::register_names::{core_registers, register_name};
 use crate::expression::scalar::builtin;
-use crate::{ExpressionError, ExpressionErrorKind, RegisterRule, Symbols, Variable};
+use crate::{ExpressionError, ExpressionErrorKind, RegisterRule, Scope, Symbols, Variable};
 
 /// A value with the name it is shown under.
 #[derive(Debug)]
@@ -56,16 +56,18 @@ enum PartKind<'a> {
 }
 
 impl<'a> PreparedItem<'a> {
-    /// Reads an item as it is to be understood at `pc`. What is wrong with it shows when it is expanded.
+    /// Reads an item as it is to be understood where it is seen from. What is wrong with it shows when it is expanded.
     #[must_use]
-    pub fn new(symbols: &'a Symbols, pc: Address, item: &str) -> Self {
+    pub fn new(symbols: &'a Symbols, scope: impl Into<Scope>, item: &str) -> Self {
+        let scope = scope.into();
+        let pc = scope.pc;
         let item = item.trim();
         let lower = item.to_ascii_lowercase();
         let variables = |variables: Vec<Variable>| {
             let part = |variable: Variable| Part {
                 name: variable.name.clone(),
                 kind: PartKind::Expression(Ok(PreparedExpression::of_variable(
-                    symbols, pc, variable,
+                    symbols, scope, variable,
                 ))),
             };
             variables.into_iter().map(part).collect()
@@ -76,15 +78,17 @@ impl<'a> PreparedItem<'a> {
         };
         // Only the first letters count, as in GDB.
         let parts = match lower.strip_prefix('$') {
-            Some(name) if name.starts_with("arg") => variables(symbols.variables_at(pc).arguments),
-            Some(name) if name.starts_with("loc") => variables(symbols.variables_at(pc).locals),
+            Some(name) if name.starts_with("arg") => {
+                variables(symbols.variables_at(scope).arguments)
+            }
+            Some(name) if name.starts_with("loc") => variables(symbols.variables_at(scope).locals),
             Some(name) if name.starts_with("reg") => registers(symbols, pc),
             Some(name) if name.starts_with("_sdata") => Vec::new(),
             Some(name) if name.starts_with("_ret") => {
                 one(PartKind::Return(return_address(symbols, pc, item)))
             }
             _ => one(PartKind::Expression(PreparedExpression::new(
-                symbols, pc, item,
+                symbols, scope, item,
             ))),
         };
         Self { parts }
@@ -180,6 +184,6 @@ fn return_address<'a>(
         depth: 0,
     };
     let node = Node::new(NodeKind::Place(variable.into()), pointer, span);
-    let expression = PreparedExpression::of(symbols, pc, item, node);
+    let expression = PreparedExpression::of(symbols, pc.into(), item, node);
     Ok((expression, frame, offset))
 }

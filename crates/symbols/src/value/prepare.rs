@@ -15,7 +15,7 @@ use crate::expression::location::{Locator, Unlocatable};
 use crate::expression::node::Node;
 use crate::expression::object::Object;
 use crate::expression::resolve::{NoVariables, Resolver, StateVariables, resolve};
-use crate::{ExpressionError, Language, Symbols, Variable};
+use crate::{ExpressionError, Language, Scope, Symbols, Variable};
 
 /// Every name may be a variable's: which were saved shows when they are read.
 struct AnyName;
@@ -30,7 +30,7 @@ impl StateVariables for AnyName {
 /// places of variables worked out as far as the debug information goes. What is left is the state's part.
 pub struct PreparedExpression<'a> {
     symbols: &'a Symbols,
-    pc: Address,
+    scope: Scope,
     language: Language,
     text: Box<str>,
     node: Node,
@@ -60,22 +60,27 @@ impl Objects {
 }
 
 impl<'a> PreparedExpression<'a> {
-    /// Reads an expression as it is to be understood at `pc`.
+    /// Reads an expression as it is to be understood where it is seen from.
     ///
     /// # Errors
     /// When the text is no expression, or names something that is not there.
-    pub fn new(symbols: &'a Symbols, pc: Address, text: &str) -> Result<Self, ExpressionError> {
-        let node = resolve(symbols, pc, text, &AnyName)?;
-        Ok(Self::of(symbols, pc, text, node))
+    pub fn new(
+        symbols: &'a Symbols,
+        scope: impl Into<Scope>,
+        text: &str,
+    ) -> Result<Self, ExpressionError> {
+        let scope = scope.into();
+        let node = resolve(symbols, scope, text, &AnyName)?;
+        Ok(Self::of(symbols, scope, text, node))
     }
 
     /// A variable, by itself.
-    pub(super) fn of_variable(symbols: &'a Symbols, pc: Address, variable: Variable) -> Self {
+    pub(super) fn of_variable(symbols: &'a Symbols, scope: Scope, variable: Variable) -> Self {
         let name = variable.name.clone();
         let resolver = Resolver {
             symbols,
-            pc,
-            language: symbols.language_at(Some(pc)),
+            scope,
+            language: symbols.language_at(Some(scope.pc)),
             variables: &NoVariables,
             text: &name,
         };
@@ -84,14 +89,14 @@ impl<'a> PreparedExpression<'a> {
             end: name.len(),
         };
         let node = resolver.place(variable, span);
-        Self::of(symbols, pc, &name, node)
+        Self::of(symbols, scope, &name, node)
     }
 
-    pub(super) fn of(symbols: &'a Symbols, pc: Address, text: &str, node: Node) -> Self {
+    pub(super) fn of(symbols: &'a Symbols, scope: Scope, text: &str, node: Node) -> Self {
         Self {
             symbols,
-            pc,
-            language: symbols.language_at(Some(pc)),
+            scope,
+            language: symbols.language_at(Some(scope.pc)),
             text: text.into(),
             node,
             objects: Objects::default(),
@@ -101,7 +106,7 @@ impl<'a> PreparedExpression<'a> {
     /// Where it is understood.
     #[must_use]
     pub const fn pc(&self) -> Address {
-        self.pc
+        self.scope.pc
     }
 
     /// Its value at a state where the thread stood at [`Self::pc`], as [`evaluate`](super::evaluate()) gives it.
@@ -120,7 +125,7 @@ impl<'a> PreparedExpression<'a> {
             language: self.language,
             locator: Locator {
                 symbols: self.symbols,
-                pc: self.pc,
+                pc: self.scope.pc,
                 callers: true,
             },
             objects: Some(&self.objects),
@@ -134,6 +139,6 @@ impl<'a> PreparedExpression<'a> {
 
 impl fmt::Debug for PreparedExpression<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at {}", self.text, self.pc)
+        write!(f, "{:?} at {}", self.text, self.scope.pc)
     }
 }

@@ -1,0 +1,243 @@
+//! A tracepoint on a function sees that function's arguments, wherever its address falls: against GDB, which stops there in
+//! the function's frame.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::programs::{build, record, source};
+use crate::support::{ran, tracewire};
+
+/// GDB's arguments at the first stop at a function: its name, then names and values.
+const ARGUMENTS: &str = r#"
+import gdb, json
+gdb.execute("set print frame-arguments none")
+gdb.execute("set print entry-values no")
+for function in open("functions").read().split("\n"):
+    point = gdb.Breakpoint(function)
+    gdb.execute("run", to_string=True)
+    frame = gdb.selected_frame()
+    plain = lambda name: name.split("(")[0].split("<")[0].split("::")[-1]
+    while plain(frame.name()) != plain(function) and frame.type() == gdb.INLINE_FRAME:
+        frame = frame.older()
+    block = frame.block()
+    while block.function is None:
+        block = block.superblock
+    arguments = []
+    for symbol in block:
+        if symbol.is_argument:
+            value = frame.read_var(symbol)
+            known = not value.is_optimized_out
+            plain = value.type.strip_typedefs().code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_FLT, gdb.TYPE_CODE_CHAR)
+            try:
+                text = value.format_string() if known and plain else None
+            except gdb.error:
+                text = None
+            arguments.append([symbol.print_name, text])
+    print("@@" + json.dumps([function, frame.name(), arguments]))
+    point.delete()
+    gdb.execute("kill", to_string=True)
+"#;
+
+type Arguments = Vec<(String, Option<String>)>;
+
+fn gdb_arguments(program: &Path, functions: &[&str]) -> BTreeMap<String, (String, Arguments)> {
+    let directory = program.parent().unwrap();
+    std::fs::write(directory.join("functions"), functions.join("\n")).unwrap();
+    std::fs::write(directory.join("arguments.py"), ARGUMENTS).unwrap();
+    let output = Command::new("gdb")
+        .current_dir(directory)
+        .args([
+            "-batch",
+            "-nx",
+            "-ex",
+            "set debuginfod enabled off",
+            "-x",
+            "arguments.py",
+        ])
+        .arg(program)
+        .output()
+        .expect("gdb runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let found: BTreeMap<_, _> = said
+        .lines()
+        .filter_map(|line| {
+            let (function, name, arguments): (String, String, Arguments) =
+                serde_json::from_str(line.strip_prefix("@@")?).unwrap();
+            Some((function, (name, arguments)))
+        })
+        .collect();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(found.len(), functions.len(), "{said}\n{errors}");
+    found
+}
+
+fn shown(directory: &Path) -> Vec<Value> {
+    let show = tracewire()
+        .current_dir(directory)
+        .args(["show", "--json", "out.tf"])
+        .output();
+    ran(show.expect("tracewire runs")).code(0).json()
+}
+
+/// GDB opens the file, and knows all of its tracepoints.
+fn gdb_opens(directory: &Path, tracepoints: usize) {
+    let script = tracewire()
+        .current_dir(directory)
+        .args(["show", "--gdb", "out.tf"])
+        .output()
+        .unwrap();
+    std::fs::write(directory.join("open.gdb"), script.stdout).unwrap();
+    let output = Command::new("gdb")
+        .current_dir(directory)
+        .args([
+            "-batch",
+            "-nx",
+            "-ex",
+            "set debuginfod enabled off",
+            "-x",
+            "open.gdb",
+        ])
+        .output()
+        .expect("gdb runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    for number in 1..=tracepoints {
+        let known = format!("target's tracepoint {number} at");
+        assert!(said.contains(&known), "{known}: {said}\n{errors}");
+    }
+}
+
+/// The arguments of each function, by `$args` and by their names, next to GDB's.
+#[track_caller]
+fn arguments_are_the_functions(compiler: &str, options: &[&str], name: &str, functions: &[&str]) {
+    let directory = tempfile::tempdir().unwrap();
+    let program = build(directory.path(), compiler, options, &[&source(name)]);
+    let expected = gdb_arguments(&program, functions);
+    let mut specifications: Vec<String> = Vec::new();
+    for function in functions {
+        specifications.push(format!("{function} : $args"));
+        let (_, arguments) = &expected[*function];
+        let known = arguments.iter().filter(|(_, value)| value.is_some());
+        let names: Vec<&str> = known.map(|(name, _)| name.as_str()).collect();
+        // By name, and in a condition that is always true.
+        let condition = arguments.iter().find(|(_, value)| {
+            let is_whole = |value: &String| !value.contains('.');
+            value.as_ref().is_some_and(is_whole)
+        });
+        let condition =
+            condition.map_or(String::new(), |(name, _)| format!(" if {name} == {name}"));
+        let list = match names.as_slice() {
+            [] => "$args".to_owned(),
+            names => names.join(", "),
+        };
+        specifications.push(format!("{function}{condition} : {list}"));
+    }
+    let specifications: Vec<&str> = specifications.iter().map(String::as_str).collect();
+    let said = record(&program, &specifications, &[]).code(0).stderr;
+    let frames = shown(directory.path());
+    let mut compared = 0;
+    for (index, function) in functions.iter().enumerate() {
+        let (name, arguments) = &expected[*function];
+        let first = |tracepoint: usize| {
+            let of = |frame: &&Value| frame["tracepoint"] == tracepoint as u64;
+            let found = frames.iter().find(of);
+            found.unwrap_or_else(|| panic!("{function} was not hit: {said}"))
+        };
+        let all = first(2 * index + 1);
+        let plain = |name: &str| name.split(['<', '(']).next().unwrap().to_owned();
+        assert_eq!(
+            plain(all["function"].as_str().unwrap()),
+            plain(name),
+            "{function}"
+        );
+        let values = |frame: &Value| -> Vec<(String, String)> {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let values = frame["values"].as_array().expect("values");
+            values
+                .iter()
+                .map(|value| (text(&value["expression"]), text(&value["value"])))
+                .collect()
+        };
+        let names = |values: &[(String, String)]| -> Vec<String> {
+            values.iter().map(|(name, _)| name.clone()).collect()
+        };
+        let ours = values(all);
+        let theirs: Vec<String> = arguments.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(
+            names(&ours),
+            theirs,
+            "{compiler} {options:?} {function}: {said}"
+        );
+        for values in [ours, values(first(2 * index + 2))] {
+            for (name, value) in values {
+                let theirs = arguments.iter().find(|(other, _)| *other == name);
+                // GDB knows more where a caller says what it passed; then ours says that it does not know.
+                if value == "<optimized out>" && said.contains(&format!("{name}: optimized out")) {
+                    continue;
+                }
+                if let Some((_, Some(theirs))) = theirs {
+                    assert_eq!(
+                        &value, theirs,
+                        "{compiler} {options:?} {function}: {name}: {said}"
+                    );
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        compared >= 2 * functions.len(),
+        "{compared} values compared"
+    );
+    gdb_opens(directory.path(), specifications.len());
+}
+
+const C: [&str; 9] = [
+    "first_noted",
+    "first_scaled",
+    "nested_copies",
+    "unused_arguments",
+    "on_the_stack",
+    "floating",
+    "copied",
+    "caller_of_copy",
+    "other_caller",
+];
+const CPP: [&str; 8] = [
+    "shop::Cart::first",
+    "shop::Cart::kept",
+    "shop::largest<int>",
+    "shop::largest<double>",
+    "shop::counted",
+    "shop::owned",
+    "local_function",
+    "shop::keep",
+];
+const RUST: [&str; 4] = [
+    "inlined::run",
+    "inlined::look",
+    "inlined::pushed<u32>",
+    "inlined::Job::total",
+];
+
+macro_rules! builds {
+    ($($name:ident: $compiler:literal $source:literal $functions:ident $options:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            arguments_are_the_functions($compiler, $options, $source, &$functions);
+        }
+    )*};
+}
+
+builds! {
+    c_gcc: "gcc" "inlined.c" C &["-g", "-O2"];
+    c_gcc_unoptimized: "gcc" "inlined.c" C &["-g", "-O0"];
+    c_gcc_dwarf_4: "gcc" "inlined.c" C &["-gdwarf-4", "-O3"];
+    c_clang: "clang" "inlined.c" C &["-g", "-O2"];
+    cpp_gcc: "g++" "inlined.cpp" CPP &["-g", "-O2"];
+    cpp_clang: "clang++" "inlined.cpp" CPP &["-g", "-O2"];
+    rust_release: "rustc" "inlined.rs" RUST &["-g", "-O", "--edition=2021", "--crate-name=inlined"];
+}

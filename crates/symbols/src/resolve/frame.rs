@@ -1,0 +1,108 @@
+//! Which of the frames at an address a location means: whose arguments a tracepoint there has.
+//!
+//! The first instruction of a function may be the first of an inlined copy of another one, and often is in what C++ and
+//! Rust make of small functions. GDB stops there in the frame of the function that the location names, as far as copies
+//! begin at the address, but compiles a tracepoint's expressions in the innermost one. Here a location means the frame of
+//! what it names, wherever its address falls.
+
+use std::sync::Arc;
+
+use tracewire_tracefile::Address;
+
+use crate::dwarf::Die;
+use crate::dwarf::block::{Block, BlockKind, BlockTree};
+use crate::module::Module;
+use crate::scope::Scope;
+use crate::symbols::Symbols;
+
+use super::line::is_named;
+use super::prologue::Prologue;
+
+/// The functions and inlined copies at a link-time address.
+struct Frames {
+    unit: usize,
+    tree: Arc<BlockTree>,
+    block: usize,
+}
+
+impl Frames {
+    fn at(module: &Module, address: u64) -> Option<Self> {
+        let debug = module.debug();
+        let unit = debug.unit_at(address)?;
+        let tree = debug.blocks(unit);
+        let block = tree.block_at(address)?;
+        Some(Self { unit, tree, block })
+    }
+
+    /// Innermost first, each with its level and its block.
+    fn iter(&self) -> impl Iterator<Item = (u32, &Block)> {
+        let blocks = self
+            .tree
+            .outwards(self.block)
+            .filter_map(|index| self.tree.block(index))
+            .filter(|block| block.kind != BlockKind::Lexical);
+        (0..).zip(blocks)
+    }
+}
+
+/// The innermost frame of a function, or of a copy of it; outside of every frame where the address is in none.
+pub(super) fn of_function(module: &Module, address: u64, function: Die) -> u32 {
+    let Some(frames) = Frames::at(module, address) else {
+        return Scope::OUTSIDE;
+    };
+    let is_it = |block: &Block| {
+        let own = Die {
+            unit: frames.unit,
+            offset: block.offset,
+        };
+        own == function || block.origin == Some(function)
+    };
+    let found = frames.iter().find(|(_, block)| is_it(block));
+    found.map_or(Scope::OUTSIDE, |(level, _)| level)
+}
+
+/// The frame at an address of the function that another frame is of.
+pub(crate) fn same_function(symbols: &Symbols, scope: Scope, pc: Address) -> Option<Scope> {
+    let module = symbols.module_with(scope.pc)?;
+    let frames = Frames::at(module, module.unbiased(scope.pc))?;
+    let (_, block) = frames.iter().find(|(level, _)| *level == scope.level)?;
+    let function = block.origin.unwrap_or(Die {
+        unit: frames.unit,
+        offset: block.offset,
+    });
+    let there = symbols.module_with(pc)?;
+    if there.info.id != module.info.id {
+        return None;
+    }
+    let level = of_function(module, module.unbiased(pc), function);
+    (level != Scope::OUTSIDE).then_some(Scope { pc, level })
+}
+
+/// The frame of the function that is no copy.
+pub(super) fn outermost(module: &Module, address: u64) -> u32 {
+    Frames::at(module, address)
+        .and_then(|frames| frames.iter().last().map(|(level, _)| level))
+        .unwrap_or(0)
+}
+
+/// The innermost frame that is at a line: the one whose own code it is, or that has its call there. Where a prologue was
+/// skipped, the function's.
+pub(super) fn of_line(module: &Module, address: u64, file: &str, line: u64, moved: bool) -> u32 {
+    let Some(frames) = Frames::at(module, address) else {
+        return 0;
+    };
+    let own = Prologue::new(module).line_at(address);
+    let mut current = own.is_some_and(|own| {
+        let lines = own.lines.files.get(own.place.file);
+        own.place.line == line && lines.is_some_and(|lines| is_named(lines, file))
+    });
+    let table = module.debug().lines(frames.unit);
+    for (level, block) in frames.iter() {
+        if current {
+            return level;
+        }
+        let call = block.call_file.and_then(|number| table.file(number));
+        current = block.call_line == line && call.is_some_and(|lines| is_named(lines, file));
+    }
+    if moved { outermost(module, address) } else { 0 }
+}
