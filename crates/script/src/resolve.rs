@@ -42,6 +42,20 @@ pub struct Resolution {
     pub problems: Vec<ScriptError>,
     /// What the user should know all the same.
     pub warnings: Vec<ResolveWarning>,
+    /// The resolvers of indirect functions that tracepoints name and of which nothing is known to have been selected: where
+    /// something is, there are more locations.
+    pub unselected: Vec<Address>,
+}
+
+impl Resolution {
+    /// Adds what another look has given, which is about everything that waits.
+    pub fn extend(&mut self, later: Self) {
+        self.placed.extend(later.placed);
+        self.problems.extend(later.problems);
+        self.warnings.extend(later.warnings);
+        self.pending = later.pending;
+        self.unselected = later.unselected;
+    }
 }
 
 /// A tracepoint's definition at one location, and where that is in the source.
@@ -64,6 +78,8 @@ pub struct Pending {
     pub reason: String,
     /// Whether the modules that are there have a name so near that this looks like a slip of the pen.
     pub near: bool,
+    /// Whether it is an indirect function, whose implementation has not been selected.
+    pub indirect: bool,
 }
 
 impl Pending {
@@ -140,6 +156,11 @@ impl Resolver {
                 ScriptTracepointKind::Marker => format!("-m {}", tracepoint.location.text()),
                 _ => tracepoint.location.text().to_owned(),
             };
+            for resolver in symbols.unselected(&text) {
+                if !resolution.unselected.contains(&resolver) {
+                    resolution.unselected.push(resolver);
+                }
+            }
             let locations = match symbols.resolve(&text, default_file.as_deref()) {
                 Ok(locations) => locations,
                 Err(error) if error.may_come_later() => {
@@ -150,6 +171,7 @@ impl Resolver {
                             location: tracepoint.location.clone(),
                             reason: error.to_string(),
                             near: looks_like_a_slip(&error),
+                            indirect: matches!(error, LocationError::IndirectFunction { .. }),
                         });
                     }
                     continue;
@@ -200,11 +222,13 @@ impl Resolver {
                             place: place.clone(),
                             address: location.address,
                             message: format!(
-                                "tracepoint {number} is not set in {}: {reason}",
+                                "tracepoint {number} is not set in {} ({}:{}): {reason}",
                                 location
                                     .function
                                     .as_deref()
-                                    .unwrap_or("code without a name")
+                                    .unwrap_or("code without a name"),
+                                location.file.as_deref().unwrap_or("no file"),
+                                location.line,
                             ),
                         });
                         continue;

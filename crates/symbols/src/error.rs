@@ -54,10 +54,9 @@ pub enum LocationError {
         /// Names that are close to it, best first.
         near: Vec<String>,
     },
-    /// The function is a GNU indirect function: which code it stands for is settled when the program starts.
+    /// The function is a GNU indirect function: which code it stands for is settled while the program runs.
     #[error(
-        "\"{name}\" is chosen from several implementations when the program starts (a GNU indirect function): \
-         name one of those"
+        "\"{name}\" is selected from several implementations when a program first needs it (a GNU indirect function)"
     )]
     IndirectFunction {
         /// The name.
@@ -115,7 +114,10 @@ impl LocationError {
     pub const fn may_come_later(&self) -> bool {
         matches!(
             self,
-            Self::NoFunction { .. } | Self::NoFile { .. } | Self::NoMarker { .. }
+            Self::NoFunction { .. }
+                | Self::NoFile { .. }
+                | Self::NoMarker { .. }
+                | Self::IndirectFunction { .. }
         )
     }
 }

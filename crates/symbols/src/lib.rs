@@ -75,6 +75,7 @@ mod error;
 mod expression;
 mod frame;
 mod function;
+mod indirect;
 mod location;
 mod location_expression;
 mod lookup;
@@ -95,6 +96,7 @@ pub use expression::{
     split_items,
 };
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
+pub use indirect::IndirectSlot;
 pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};
 pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,

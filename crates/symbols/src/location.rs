@@ -23,6 +23,8 @@ pub struct ResolvedLocation {
     pub line: u64,
     /// The module.
     pub module: ModuleId,
+    /// For the implementation that was selected for an indirect function: that function's name.
+    pub selected_for: Option<String>,
     /// For a marker: its arguments and its semaphore.
     pub marker: Option<Box<Marker>>,
 }
@@ -55,6 +57,10 @@ impl fmt::Display for ResolvedLocation {
         if let Some(function) = &self.function {
             f.write_str(" in ")?;
             write_printable(f, function)?;
+        }
+        if let Some(name) = &self.selected_for {
+            f.write_str(", selected for ")?;
+            write_printable(f, name)?;
         }
         if let Some(file) = &self.file {
             f.write_str(" (")?;

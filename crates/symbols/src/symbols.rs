@@ -1,6 +1,7 @@
 //! The set of modules of one program, and everything that is asked of it.
 
 use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use tracewire_tracefile::{Address, Architecture};
@@ -28,6 +29,8 @@ pub struct Symbols {
     modules: Vec<Loaded>,
     machine: Option<Architecture>,
     pub(crate) types: RefCell<TypeTable>,
+    /// What the resolvers of indirect functions have selected.
+    pub(crate) selected: HashMap<Address, BTreeSet<Address>>,
 }
 
 #[derive(Debug)]
@@ -92,6 +95,9 @@ impl Symbols {
         match self.modules.get_mut(module.0 as usize) {
             Some(loaded) if !loaded.removed => {
                 loaded.removed = true;
+                let module = &loaded.module;
+                self.selected
+                    .retain(|resolver, _| !module.contains(*resolver));
                 true
             }
             _ => false,

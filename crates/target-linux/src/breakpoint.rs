@@ -26,6 +26,8 @@ pub(crate) struct Breakpoint {
     pub(crate) debugger: bool,
     /// Whether the dynamic linker comes by here when it has changed something.
     pub(crate) loader: bool,
+    /// Whether a resolver of an indirect function is here, or where one returns to.
+    pub(crate) resolver: bool,
     pub(crate) displaced: Displaced,
     pub(crate) means: Means,
 }
@@ -47,6 +49,7 @@ pub(crate) enum Purpose {
     Tracepoint,
     Debugger,
     Loader,
+    Resolver,
 }
 
 impl Target for Process {
@@ -169,6 +172,7 @@ impl Process {
             tracepoint: false,
             debugger: false,
             loader: false,
+            resolver: false,
             displaced,
             means,
         };
@@ -205,6 +209,7 @@ impl Process {
             (breakpoint.tracepoint, Purpose::Tracepoint),
             (breakpoint.debugger, Purpose::Debugger),
             (breakpoint.loader, Purpose::Loader),
+            (breakpoint.resolver, Purpose::Resolver),
         ]
         .into_iter()
         .filter_map(|(serves, purpose)| serves.then_some(purpose))
@@ -318,10 +323,11 @@ impl Breakpoint {
             Purpose::Tracepoint => self.tracepoint = wanted,
             Purpose::Debugger => self.debugger = wanted,
             Purpose::Loader => self.loader = wanted,
+            Purpose::Resolver => self.resolver = wanted,
         }
     }
 
     fn is_wanted(&self) -> bool {
-        self.tracepoint || self.debugger || self.loader
+        self.tracepoint || self.debugger || self.loader || self.resolver
     }
 }

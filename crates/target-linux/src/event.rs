@@ -22,6 +22,9 @@ pub enum Event {
         /// Whether it left a core dump.
         core_dumped: bool,
     },
+    /// A thread is at a resolver that is followed, or where one has returned to
+    /// ([`resolver_reached`](crate::Process::resolver_reached)).
+    Resolver(ThreadId),
     /// The handler has said that the run has ended.
     RunEnded,
     /// An [`Interrupter`](crate::Interrupter) has asked.

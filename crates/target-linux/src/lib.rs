@@ -114,6 +114,7 @@ mod event;
 mod fast;
 mod foreground;
 mod halt;
+mod indirect;
 mod inject;
 mod interrupt;
 mod launch;

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::fast::Fast;
+use crate::indirect::IndirectFunctions;
 use crate::interrupt::{Interrupter, Request};
 use crate::launch::Launch;
 use crate::loader::Loader;
@@ -94,6 +95,7 @@ pub struct Process {
     /// A system call instruction of the program's, once it has been looked for.
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
+    pub(crate) indirect: IndirectFunctions,
     pub(crate) collecting: Collecting,
     /// How the C library keeps thread-local variables, once that is known.
     pub(crate) thread_local: Option<thread_local::Layout>,
@@ -235,6 +237,7 @@ impl Process {
             gate: None,
             refuge: None,
             loader: Loader::default(),
+            indirect: IndirectFunctions::default(),
             collecting: Collecting {
                 block: RegisterPlan::new(Width::default(), settings.registers),
                 all: RegisterPlan::new(Width::default(), X86Registers::Avx512),
@@ -329,6 +332,7 @@ impl Process {
         self.gate = None;
         self.refuge = None;
         self.loader = Loader::default();
+        self.indirect = IndirectFunctions::default();
         self.ready.clear();
         self.thread_local = None;
         self.semaphores = Semaphores::default();

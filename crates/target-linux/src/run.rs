@@ -337,13 +337,14 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Option<Event> {
         registers.rip = site;
-        let (tracepoint, debugger, loader) = match self.breakpoints.get(&site) {
+        let (tracepoint, debugger, loader, resolver) = match self.breakpoints.get(&site) {
             Some(breakpoint) => (
                 breakpoint.tracepoint,
                 breakpoint.debugger,
                 breakpoint.loader,
+                breakpoint.resolver,
             ),
-            None if self.fast.has_jump(site) => (true, false, false),
+            None if self.fast.has_jump(site) => (true, false, false, false),
             None => return None,
         };
         let thread = self.threads.get_mut(&id)?;
@@ -369,6 +370,9 @@ impl Process {
         }
         if loader && self.loader.has_changed(&self.memory) && event.is_none() {
             event = Some(Event::LibrariesChanged);
+        }
+        if resolver && event.is_none() {
+            event = Some(Event::Resolver(thread_id(id)));
         }
         if debugger && self.stops_at(id, registers, handler) {
             event = Some(stopped(id, StopCause::Breakpoint));

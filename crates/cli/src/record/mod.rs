@@ -2,6 +2,7 @@
 
 mod buffer;
 mod describe;
+mod indirect;
 mod modules;
 mod prepare;
 mod recording;

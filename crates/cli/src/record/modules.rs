@@ -40,6 +40,11 @@ impl Modules {
         &self.symbols
     }
 
+    /// The same, to be told what the program has selected.
+    pub const fn symbols_mut(&mut self) -> &mut Symbols {
+        &mut self.symbols
+    }
+
     /// Every module of the run, in the order in which they came.
     pub fn all(&self) -> Vec<Module> {
         self.known

@@ -14,7 +14,7 @@ use super::modules::Modules;
 use super::recording::tell_warnings;
 use super::registers::Room;
 use super::signals::Watch;
-use super::{Request, describe, registers, report};
+use super::{Request, describe, indirect, registers, report};
 
 /// What is known before the file is made.
 pub struct Prepared {
@@ -56,16 +56,16 @@ impl Prepared {
             modules.update(&process.modules()?, 0);
             let more = resolver.resolve(modules.symbols());
             fail_on_problems(&more.problems)?;
-            resolution.placed.extend(more.placed);
-            resolution.warnings.extend(more.warnings);
-            resolution.pending = more.pending;
+            resolution.extend(more);
         }
+        indirect::settle(process, &mut modules, &mut resolver, &mut resolution);
+        fail_on_problems(&resolution.problems)?;
         let hopeless: Vec<ScriptError> = resolution
             .pending
             .iter()
             .filter(|pending| match request.script.settings.pending {
                 Some(wait) => !wait,
-                None => pending.near || !modules.is_dynamic(),
+                None => pending.near || !(modules.is_dynamic() || pending.indirect),
             })
             .map(Pending::as_error)
             .collect();

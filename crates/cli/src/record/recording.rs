@@ -17,6 +17,7 @@ use tracewire_views::words;
 
 use super::buffer::Buffer;
 use super::describe::{self, Past};
+use super::indirect;
 use super::modules::Modules;
 use super::prepare::Prepared;
 use super::registers::Room;
@@ -173,6 +174,11 @@ impl Recording {
                     }
                 }
                 Event::LibrariesChanged => watch.hold(|| self.modules_changed(false))?,
+                Event::Resolver(thread) => {
+                    if let Some((resolver, selected)) = self.process.resolver_reached(thread) {
+                        watch.hold(|| self.selected(resolver, selected))?;
+                    }
+                }
                 Event::Exec => {
                     report::say("the program has become another one");
                     if self.process.architecture() != self.registers.machine {
@@ -217,13 +223,7 @@ impl Recording {
             let _ = self.experiment.install(&mut self.process);
         }
         if change.came || exec {
-            let resolution = self.resolver.resolve(self.modules.symbols());
-            for problem in &resolution.problems {
-                report::warn(problem);
-            }
-            tell_warnings(&resolution);
-            self.pending.clone_from(&resolution.pending);
-            self.place(resolution.placed)?;
+            self.look_up()?;
         }
         if change.came || !gone.is_empty() {
             self.describe();
@@ -231,11 +231,38 @@ impl Recording {
         Ok(())
     }
 
+    /// Looks the tracepoints up again, and puts in what is found.
+    fn look_up(&mut self) -> anyhow::Result<()> {
+        let mut resolution = self.resolver.resolve(self.modules.symbols());
+        indirect::settle(
+            &mut self.process,
+            &mut self.modules,
+            &mut self.resolver,
+            &mut resolution,
+        );
+        for problem in &resolution.problems {
+            report::warn(problem);
+        }
+        tell_warnings(&resolution);
+        self.pending = resolution.pending;
+        self.place(resolution.placed)
+    }
+
+    /// The resolver of an indirect function has selected an implementation.
+    fn selected(&mut self, resolver: Address, selected: Address) -> anyhow::Result<()> {
+        if !self.modules.symbols_mut().select(resolver, selected) {
+            return Ok(());
+        }
+        self.process.leave_resolver(resolver);
+        self.look_up()
+    }
+
     /// Forgets what was in a range of addresses, but not what it has done.
     fn forget(&mut self, from: Address, to: Address) {
         self.resolver.forget(from, to);
         // What they have done is known once all their frames have come.
         self.experiment.look_at_rest();
+        self.process.forget_resolvers(from, to);
         let gone: Vec<Past> = self
             .experiment
             .tracepoints()

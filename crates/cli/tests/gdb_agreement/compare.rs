@@ -37,12 +37,18 @@ fn gdb(recorded: &Recorded) -> Value {
         .iter()
         .map(|frame| (frame["frame"].to_string(), expressions(frame)))
         .collect();
+    let functions: BTreeMap<String, &Value> = recorded
+        .frames
+        .iter()
+        .map(|frame| (frame["frame"].to_string(), &frame["function"]))
+        .collect();
     let folder = recorded.folder.path();
     let job = json!({
         "commands": recorded.gdb_commands,
         "file": recorded.file,
         "frames": recorded.frames.len(),
         "expressions": expressions,
+        "functions": functions,
         "registers": REGISTERS,
         "output": folder.join("seen.json"),
     });

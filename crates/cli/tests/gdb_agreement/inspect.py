@@ -25,6 +25,23 @@ seen["status"] = say("tstatus")
 seen["tracepoints"] = say("info tracepoints")
 seen["variables"] = say("info tvariables")
 seen["frames"] = []
+
+
+def plain(name):
+    return (name or "").split("(")[0].split("<")[0]
+
+
+def select(function):
+    """Goes from the innermost inlined copy out to the function that the tracepoint's names are seen from."""
+    frame = gdb.selected_frame()
+    while frame.type() == gdb.INLINE_FRAME and plain(frame.name()) != plain(function):
+        frame = frame.older()
+    if frame == gdb.selected_frame() or plain(frame.name()) != plain(function):
+        return None
+    frame.select()
+    return frame.find_sal().line
+
+
 for number in range(job["frames"]):
     frame = {
         "tfind": say("tfind %d" % number),
@@ -34,6 +51,9 @@ for number in range(job["frames"]):
         "function": say("output $trace_func"),
         "pc": say("output/x $pc"),
     }
+    line = select(job["functions"].get(str(number)))
+    if line is not None:
+        frame["line"] = str(line)
     frame["printed"] = {
         expression: say("output " + expression) for expression in job["expressions"].get(str(number), [])
     }

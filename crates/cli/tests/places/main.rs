@@ -2,6 +2,7 @@
 
 mod cold;
 mod conditions;
+mod indirect;
 mod programs;
 mod scope;
 #[path = "../commands/support.rs"]

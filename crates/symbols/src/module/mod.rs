@@ -4,8 +4,10 @@ mod debug_file;
 pub(crate) mod demangle;
 mod elf_symbol;
 mod image;
+pub(crate) mod indirect;
 mod marker;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -82,6 +84,7 @@ struct Contents {
     image: Image,
     debug_image: OnceLock<Option<Image>>,
     elf_symbols: OnceLock<ElfSymbols>,
+    hidden_versions: OnceLock<HashSet<(Box<str>, u64)>>,
     markers: OnceLock<Vec<MarkerNote>>,
     debug: OnceLock<DebugInformation>,
     frames: OnceLock<FrameTables>,
@@ -101,6 +104,7 @@ impl ModuleFile {
             image,
             debug_image: OnceLock::new(),
             elf_symbols: OnceLock::new(),
+            hidden_versions: OnceLock::new(),
             markers: OnceLock::new(),
             debug: OnceLock::new(),
             frames: OnceLock::new(),
@@ -226,6 +230,40 @@ impl Module {
 
     pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<&ElfSymbol> {
         self.elf_symbols().covering(self.image(), address)
+    }
+
+    /// The indirect functions of a name: those of its newest version where there are several.
+    pub(crate) fn indirect_functions(&self, name: &str) -> Vec<&ElfSymbol> {
+        let found: Vec<&ElfSymbol> = self
+            .elf_symbols()
+            .named(name)
+            .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
+            .collect();
+        if found.len() < 2 {
+            return found;
+        }
+        let file = &*self.file.0;
+        let hidden = file
+            .hidden_versions
+            .get_or_init(|| indirect::hidden_versions(&file.image));
+        let newest =
+            |symbol: &&&ElfSymbol| !hidden.contains(&(symbol.name.clone(), symbol.address));
+        let newest: Vec<&ElfSymbol> = found.iter().filter(newest).copied().collect();
+        if newest.is_empty() { found } else { newest }
+    }
+
+    /// The slots for what functions of its own select, and for functions of these names.
+    pub(crate) fn indirect_slots(&self, names: &HashSet<&str>) -> Vec<indirect::Slot> {
+        indirect::slots(self.image(), names)
+    }
+
+    /// Whether there is code at an address in memory.
+    pub(crate) fn has_code(&self, address: Address) -> bool {
+        self.info.segments.iter().any(|segment| {
+            segment.executable
+                && address >= segment.address
+                && address.0 - segment.address.0 < segment.size
+        })
     }
 
     pub(crate) fn markers(&self) -> &[MarkerNote] {

@@ -67,18 +67,27 @@ impl Symbols {
                 }
                 places.extend(copies(module, name.die(), &qualified));
             }
-            for symbol in elf_symbols_named(module, &pattern) {
-                match symbol.kind {
-                    ElfSymbolKind::Function => {
-                        let readable = demangle::readable(&symbol.name);
-                        let function = without_parameters(&readable);
-                        let rust = demangle::is_rust(&symbol.name);
-                        let part = rust && !pattern.is_exactly(function);
-                        let places = if part { &mut partly } else { &mut found };
-                        places.push(at_entry(module, symbol.address, function, None));
-                    }
-                    ElfSymbolKind::IndirectFunction => indirect = true,
-                    _ => {}
+            let symbols = elf_symbols_named(module, &pattern);
+            let functions = symbols
+                .into_iter()
+                .filter(|symbol| symbol.kind == ElfSymbolKind::Function);
+            for symbol in functions {
+                let readable = demangle::readable(&symbol.name);
+                let function = without_parameters(&readable);
+                let rust = demangle::is_rust(&symbol.name);
+                let part = rust && !pattern.is_exactly(function);
+                let places = if part { &mut partly } else { &mut found };
+                places.push(at_entry(module, symbol.address, function, None));
+            }
+            for symbol in module.indirect_functions(name.trim_start_matches("::")) {
+                indirect = true;
+                let selected = self.selected.get(&module.biased(symbol.address));
+                for &selected in selected.into_iter().flatten() {
+                    found.push(implementation(
+                        module,
+                        module.unbiased(selected),
+                        &symbol.name,
+                    ));
                 }
             }
         }
@@ -352,6 +361,20 @@ fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
     found
 }
 
+/// The place of the implementation that was selected for an indirect function.
+fn implementation(module: &Module, address: u64, indirect: &str) -> ResolvedLocation {
+    let symbol = module.elf_symbol_at(address);
+    let own = symbol.filter(|symbol| symbol.address == address);
+    let name = own.map_or_else(
+        || indirect.to_owned(),
+        |symbol| demangle::readable(&symbol.name),
+    );
+    ResolvedLocation {
+        selected_for: Some(indirect.to_owned()),
+        ..at_entry(module, address, without_parameters(&name), None)
+    }
+}
+
 /// The place of a function or copy that starts at a link-time address; without its entry, of a symbol.
 fn at_entry(module: &Module, entry: u64, name: &str, die: Option<Die>) -> ResolvedLocation {
     let prologue = Prologue::new(module);
@@ -392,6 +415,7 @@ pub(crate) fn located(
         file,
         line: number,
         module: module.info.id,
+        selected_for: None,
         marker: None,
     }
 }

@@ -102,6 +102,7 @@ impl Symbols {
                     file: Some(found.file),
                     line,
                     module: found.module.info.id,
+                    selected_for: None,
                     marker: None,
                 });
             } else {

@@ -15,6 +15,14 @@ use crate::location::ResolvedLocation;
 use crate::symbols::Symbols;
 use parse::{AddressForm, Form};
 
+/// The name of the function that a location is, where it is the name of one.
+pub(crate) fn function_name(location: &str) -> Option<String> {
+    match parse::parse(location) {
+        Ok(Form::Function { name, .. }) => Some(name.trim_start_matches("::").to_owned()),
+        _ => None,
+    }
+}
+
 impl Symbols {
     pub(crate) fn resolve_location(
         &self,
@@ -98,6 +106,7 @@ impl Symbols {
                 || self.module_at(address).unwrap_or(crate::ModuleId(0)),
                 |place| place.module,
             ),
+            selected_for: None,
             marker: None,
         }
     }
