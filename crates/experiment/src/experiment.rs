@@ -432,7 +432,9 @@ impl<S: FrameStore> Experiment<S> {
         self.status.stop_reason = Some(reason);
         self.status.stop_text = text;
         self.status.stopping_tracepoint = tracepoint;
-        self.status.stop_time = Some(now);
+        // A clock may be set back, and a recorded execution be gone back.
+        let start = self.status.start_time.unwrap_or(0);
+        self.status.stop_time = Some(now.max(start));
     }
 
     pub(crate) fn end_with_error(&mut self, number: TracepointNumber, error: &HitError, now: u64) {

@@ -1,5 +1,7 @@
 //! What a target offers an experiment, and what an experiment tells a target.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use tracewire_jump_pad::SharedLayout;
 use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
 
@@ -155,6 +157,14 @@ pub trait Target {
     /// When the program cannot be written to. A program that is gone, or a library that is no longer mapped, is no
     /// error.
     fn remove(&mut self, address: Address) -> Result<(), TargetError>;
+
+    /// The time, in microseconds, by the clock of the hits' timestamps: since 1970, but for a recorded execution.
+    fn now(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        since.map_or(0, |since| {
+            u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+        })
+    }
 
     /// Sets up memory that is shared with the program, for pads.
     ///

@@ -11,7 +11,6 @@ pub(crate) use requests::{done, no_such_tracepoint};
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracewire_experiment::{
     Experiment, InstallError, Options, Registers, Target, TargetError, Unreadable,
@@ -155,18 +154,20 @@ impl Trace {
     /// The program has ended, or has become another one: nothing of ours is in it.
     pub(crate) fn program_gone(&mut self, target: &mut impl Target, words: &str) {
         self.experiment.forget_installed(|_| true);
+        let now = target.now();
         let _ = self
             .experiment
-            .stop(target, StopReason::Command, Some(words.to_owned()), now());
+            .stop(target, StopReason::Command, Some(words.to_owned()), now);
     }
 
     /// The client has gone without a word.
     pub(crate) fn client_gone(&mut self, target: &mut impl Target) {
         if !self.disconnected {
             // What cannot be taken out now is tried again.
+            let now = target.now();
             let _ = self
                 .experiment
-                .stop(target, StopReason::Disconnected, None, now());
+                .stop(target, StopReason::Disconnected, None, now);
         }
     }
 
@@ -179,9 +180,10 @@ impl Trace {
     pub(crate) fn stop_for_good(&mut self, target: Option<&mut impl Target>) {
         if let Some(target) = target {
             // Everything comes out when the target is let go.
+            let now = target.now();
             let _ = self
                 .experiment
-                .stop(target, StopReason::Disconnected, None, now());
+                .stop(target, StopReason::Disconnected, None, now);
         }
     }
 
@@ -391,7 +393,8 @@ impl Trace {
             Err(error) => return Reply::Error(Failure::text(&error.to_string())),
         }
         self.forget_frames();
-        match self.experiment.start_awaiting(target, now()) {
+        let now = target.now();
+        match self.experiment.start_awaiting(target, now) {
             Ok(()) => {
                 self.tell_register_sets();
                 if let Ok(description) = Description::build(&self.parts()) {
@@ -456,8 +459,9 @@ impl Trace {
         // A run that has ended by itself keeps its reason, and the words are of no use any more.
         let note = self.stop_note.take();
         done(target.is_none_or(|target| {
+            let now = target.now();
             self.experiment
-                .stop(target, StopReason::Command, note, now())
+                .stop(target, StopReason::Command, note, now)
                 .is_ok()
         }))
     }
@@ -560,13 +564,4 @@ impl Trace {
 fn words(errors: &[InstallError]) -> String {
     let words: Vec<String> = errors.iter().map(ToString::to_string).collect();
     words.join("; ")
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| {
-            u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-        })
 }

@@ -318,6 +318,17 @@ fn tracepoints_after_the_fact() {
         assert_eq!(after("first"), value(0), "{machine}: {said}");
         let file = TraceFile::open(&saved).unwrap();
         assert!(file.frame_count() > 0, "{machine}");
+        // The run is timed by the clock of its frames.
+        let status = file.description().status().unwrap().fields.clone();
+        let (start, stop) = (status.start_time.unwrap(), status.stop_time.unwrap());
+        let last = recorded.naive.instructions() - 1;
+        let times = [0, last].map(|number| recorded.naive.instruction(number).unwrap().time);
+        assert_eq!(start, times[0], "{machine}");
+        assert!((start..=times[1]).contains(&stop), "{machine} {stop}");
+        for time in file.frames().filter_map(|frame| frame.timestamp()) {
+            assert!((start..=stop).contains(&time), "{machine} {time}");
+        }
+        assert!(!said.contains("stopped -"), "{machine}: {said}");
         for (frame, hit) in file
             .find_all(Search::Tracepoint(TracepointNumber(1)), None)
             .zip(0..)

@@ -193,6 +193,13 @@ impl<E: Execution> Target for Replay<E> {
         self.tracepoints.remove(&address);
         Ok(())
     }
+
+    /// The time of the instruction that comes next; at the end that of the last one.
+    fn now(&self) -> u64 {
+        let last = self.execution.instructions().saturating_sub(1);
+        let here = self.execution.instruction(self.position.min(last));
+        here.map_or(0, |here| here.time)
+    }
 }
 
 fn program_counter_at(execution: &impl Execution, cpu: u32, instant: u64) -> Option<Address> {

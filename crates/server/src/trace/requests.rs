@@ -5,8 +5,8 @@ use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
 use tracewire_tracefile::{Status, VariableNumber};
 
+use super::Trace;
 use super::buffer::DEFAULT_SIZE;
-use super::{Trace, now};
 
 /// How many bytes a jump takes, on x86.
 const JUMP_LENGTH: u64 = 5;
@@ -28,8 +28,10 @@ impl Trace {
                 self.stop_note = None;
                 self.forget_frames();
                 self.client_variables.clear();
+                // Without a target there is no run that could end.
+                let now = target.as_ref().map_or(0, |target| target.now());
                 let target = target.map(|target| target as &mut dyn Target);
-                done(self.experiment.clear(target, now()).is_ok())
+                done(self.experiment.clear(target, now).is_ok())
             }
             TraceRequest::Define { definition } => self.define(definition, target),
             TraceRequest::Actions { actions } => self.actions(actions, target),
