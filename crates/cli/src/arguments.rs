@@ -306,9 +306,9 @@ pub struct FindArguments {
     /// The trace file or execution trace; - for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Frames whose program counter is this address
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
-    pub pc: Option<u64>,
+    /// Frames whose program counter is this address, or the place of a function or source line: 0x8038, main, main.c:14
+    #[arg(long, value_name = "PLACE", value_parser = CodePlace::parse)]
+    pub pc: Option<CodePlace>,
     /// Frames whose program counter is from A to B, both included
     #[arg(long, num_args = 2, value_names = ["A", "B"], value_parser = parse_address)]
     pub range: Option<Vec<u64>>,
@@ -365,6 +365,51 @@ pub struct FindArguments {
     pub json: bool,
     #[command(flatten)]
     pub machine: crate::open::Machine,
+}
+
+/// A place in the code as the user names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CodePlace {
+    /// An address.
+    Address {
+        /// It.
+        address: u64,
+        /// What it would be, had the digits without `0x` been hexadecimal.
+        as_hexadecimal: Option<u64>,
+    },
+    /// A function, or a file and a line.
+    Location(String),
+}
+
+impl CodePlace {
+    /// Reads an address, with or without GDB's `*`, or takes the text for a location.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if let Ok(address) = parse_address(text.strip_prefix('*').unwrap_or(text)) {
+            return Ok(Self::Address {
+                address,
+                as_hexadecimal: u64::from_str_radix(text, 16).ok(),
+            });
+        }
+        if text.is_empty() || text.starts_with('*') {
+            return Err("expected an address such as 0x401000, a function or FILE:LINE".to_owned());
+        }
+        if text.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && text.starts_with(|c: char| c.is_ascii_digit())
+        {
+            return Err(format!(
+                "expected an address such as 0x{text}: hexadecimal digits need 0x"
+            ));
+        }
+        Ok(Self::Location(text.to_owned()))
+    }
+}
+
+/// Says so where nothing is at an address that was read as decimal, and something is at the one with `0x` before it.
+pub fn tell_hexadecimal(address: u64, meant: u64) {
+    anstream::eprintln!(
+        "tracewire: nothing is at {address}, which is {address:#x}; did you mean {meant:#x}?"
+    );
 }
 
 /// An address: hexadecimal with `0x`, or decimal.

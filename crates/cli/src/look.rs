@@ -10,7 +10,7 @@ use tracewire_views::{
 };
 
 use crate::Answer;
-use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
+use crate::arguments::{CodePlace, FindArguments, InfoArguments, ShowArguments, tell_hexadecimal};
 use crate::execution::{self, Kind};
 use crate::frames::FrameRange;
 use crate::open;
@@ -82,8 +82,9 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
         Kind::Execution(source) => return execution::look::info(source, arguments),
         Kind::TraceFile(path) => path,
     };
-    refuse(&[("--elf", !arguments.elf.is_empty())])?;
+    // What is no trace file, or is not there, is told first.
     let file = arguments.machine.trace_file(&path, &[])?;
+    refuse(&[("--elf", !arguments.elf.is_empty())])?;
     let mut info = Info::of(&file);
     if let Some(machine) = arguments.machine.architecture {
         info.architecture = Some(machine.name().to_owned());
@@ -108,13 +109,13 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         Kind::Execution(source) => return execution::look::show(source, arguments),
         Kind::TraceFile(path) => path,
     };
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
     refuse(&[
         ("--instruction", arguments.instruction.is_some()),
         ("--time", arguments.time.is_some()),
         ("--cpu", arguments.cpu.is_some()),
         ("--memory", !arguments.memory.is_empty()),
     ])?;
-    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
     let mut output = output_of(arguments.json);
     if arguments.gdb {
         let path = std::path::absolute(&arguments.file)?;
@@ -228,6 +229,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         Kind::Execution(source) => return execution::look::find(source, arguments),
         Kind::TraceFile(path) => path,
     };
+    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
     refuse(&[
         ("--writes", arguments.writes.is_some()),
         ("--reads", arguments.reads.is_some()),
@@ -236,9 +238,15 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         ("--after", arguments.after.is_some()),
         ("--last", arguments.last),
     ])?;
-    let file = arguments.machine.trace_file(&path, &arguments.elf)?;
-    let criteria = criteria(arguments)?;
-    let symbols_wanted = arguments.json || criteria.line.is_some() || criteria.condition.is_some();
+    let mut criteria = criteria(arguments)?;
+    let location = match &arguments.pc {
+        Some(CodePlace::Location(location)) => Some(location),
+        _ => None,
+    };
+    let symbols_wanted = arguments.json
+        || criteria.line.is_some()
+        || criteria.condition.is_some()
+        || location.is_some();
     let program = if symbols_wanted || !arguments.elf.is_empty() {
         open::program(&file, &arguments.elf)?
     } else {
@@ -246,6 +254,13 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     };
     if let Some(line) = &criteria.line {
         line.check(&program)?;
+    }
+    if let Some(location) = location {
+        if program.is_empty() {
+            anyhow::bail!("--pc {location} needs the program's symbols: name it with --elf");
+        }
+        let places = program.code_places(location);
+        criteria.places = Some(places.with_context(|| format!("--pc {location}"))?);
     }
     let viewer = Viewer::new(&file, &program);
     let limit = if arguments.first { 1 } else { usize::MAX };
@@ -271,6 +286,16 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     drop(progress);
     if answer == Answer::No {
         explain_nothing(&viewer, &criteria, matches.unknown());
+        if let Some(CodePlace::Address {
+            address,
+            as_hexadecimal: Some(meant),
+        }) = arguments.pc
+            && file
+                .find(Search::ProgramCounter(Address(meant)), None)
+                .is_some()
+        {
+            tell_hexadecimal(address, meant);
+        }
     }
     Ok(answer)
 }
@@ -302,8 +327,9 @@ fn criteria(arguments: &FindArguments) -> anyhow::Result<Criteria> {
         condition: arguments.condition.clone(),
         ..Criteria::default()
     };
-    if let Some(pc) = arguments.pc {
-        criteria.searches.push(Search::ProgramCounter(Address(pc)));
+    if let Some(CodePlace::Address { address, .. }) = arguments.pc {
+        let search = Search::ProgramCounter(Address(address));
+        criteria.searches.push(search);
     }
     for (bounds, outside) in [(&arguments.range, false), (&arguments.outside, true)] {
         if let Some([a, b]) = bounds.as_deref() {

@@ -1,18 +1,69 @@
 //! Opening a trace file and the program behind it.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
 use tracewire_tracefile::{Architecture, IndexCache, OpenError, StandardRegisters, TraceFile};
 use tracewire_views::{Program, architecture_of, settle_architecture, words};
 
+use crate::execution;
 use crate::progress::Progress;
 
 /// What `--architecture` takes, listed by help.
 pub fn architectures() -> impl TypedValueParser<Value = Architecture> {
-    let names = Architecture::ALL.iter().map(|machine| machine.name());
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Architecture>())
+    ArchitectureParser
+}
+
+/// Machines in a byte order that there is no table for: clap would name the one in the other order as a similar one.
+const OTHER_ORDERS: [(&str, &str, Architecture); 5] = [
+    ("aarch64_be", "big-endian AArch64", Architecture::Aarch64),
+    ("arm64_be", "big-endian AArch64", Architecture::Aarch64),
+    ("riscv32be", "big-endian RISC-V", Architecture::Riscv32),
+    ("riscv64be", "big-endian RISC-V", Architecture::Riscv64),
+    (
+        "ppcle",
+        "little-endian PowerPC of 32 bits",
+        Architecture::PowerPc,
+    ),
+];
+
+#[derive(Clone)]
+struct ArchitectureParser;
+
+impl ArchitectureParser {
+    fn names() -> PossibleValuesParser {
+        PossibleValuesParser::new(Architecture::ALL.iter().map(|machine| machine.name()))
+    }
+}
+
+impl TypedValueParser for ArchitectureParser {
+    type Value = Architecture;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Architecture, clap::Error> {
+        let other = OTHER_ORDERS.iter().find(|(name, ..)| value == *name);
+        if let Some((name, words, known)) = other {
+            let message = format!(
+                "{name}: {words} is not known; {known} is {}-endian\n",
+                known.byte_order()
+            );
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command));
+        }
+        let parser = Self::names().try_map(|name| name.parse::<Architecture>());
+        parser.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let names = Architecture::ALL.iter().map(|machine| machine.name());
+        Some(Box::new(names.map(PossibleValue::new)))
+    }
 }
 
 /// Which machine a file is of, for files that do not tell.
@@ -74,6 +125,9 @@ fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> 
     };
     match opened {
         // Whatever takes a trace file has looked for an execution trace first.
+        Err(OpenError::Header) if let Some(reason) = execution::nothing_in(path) => {
+            anyhow::bail!("{shown} cannot be used: {reason}")
+        }
         Err(OpenError::Header) => anyhow::bail!(
             "{shown} cannot be used: it is no trace file, as `tracewire record` and GDB's `tsave` write it, and no execution \
              trace (QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form)"

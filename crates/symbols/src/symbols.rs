@@ -309,6 +309,19 @@ impl Symbols {
         self.read_functions()
     }
 
+    /// Where the function begins that a location names, of whose places this is one; none where it names a line, an
+    /// address or an inlined copy.
+    #[must_use]
+    pub fn entry_of(&self, location: &str, place: &ResolvedLocation) -> Option<Address> {
+        let last = location.rsplit(':').next().unwrap_or(location).trim();
+        if last.starts_with('*') || last.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let function = self.read_function_at(place.address)?;
+        let named = place.function.as_ref()?;
+        (function.name == *named).then_some(function.entry)
+    }
+
     /// The (not inlined) function that an address is in.
     #[must_use]
     pub fn function_at(&self, pc: Address) -> Option<Function> {

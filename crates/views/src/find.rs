@@ -12,6 +12,8 @@ use crate::truth::Truth;
 pub struct Criteria {
     /// By program counter or tracepoint.
     pub searches: Vec<Search>,
+    /// With a program counter that is one of these.
+    pub places: Option<Vec<Address>>,
     /// In the code of a source line.
     pub line: Option<LineCriterion>,
     /// An expression that is true.
@@ -188,10 +190,18 @@ impl<'a> Matches<'a, '_> {
     fn is_match(&mut self, frame: Frame<'a>) -> Result<bool, FindError> {
         let Criteria {
             searches,
+            places,
             line,
             condition,
         } = self.criteria;
         if !searches.iter().all(|search| search.matches(&frame)) {
+            return Ok(false);
+        }
+        let is_at = |place: &Address| Search::ProgramCounter(*place).matches(&frame);
+        if places
+            .as_ref()
+            .is_some_and(|places| !places.iter().any(is_at))
+        {
             return Ok(false);
         }
         if let Some(line) = line {

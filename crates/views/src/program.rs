@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
-use tracewire_symbols::{ModuleFile, Symbols};
+use tracewire_symbols::{LocationError, ModuleFile, Symbols};
 use tracewire_tracefile::{Address, Module, TraceFile};
 
 use crate::architecture::architecture_of;
@@ -180,6 +180,31 @@ impl Program {
         let index = later.saturating_sub(1);
         // There is one epoch at least: see the field.
         &self.epochs[index].symbols
+    }
+
+    /// The places in the code that a location names, of the program and what it became: for a function where it begins,
+    /// and where GDB puts a tracepoint on it.
+    ///
+    /// # Errors
+    /// When it names none in any of them.
+    pub fn code_places(&self, location: &str) -> Result<Vec<Address>, LocationError> {
+        let mut places = BTreeSet::new();
+        let mut failed = None;
+        for epoch in &self.epochs {
+            match epoch.symbols.resolve(location, None) {
+                Ok(found) => {
+                    for place in found {
+                        places.insert(place.address);
+                        places.extend(epoch.symbols.entry_of(location, &place));
+                    }
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            Some(error) if places.is_empty() => Err(error),
+            _ => Ok(places.into_iter().collect()),
+        }
     }
 
     /// Whether nothing is known of the program.

@@ -15,7 +15,7 @@ use tracewire_views::words;
 
 use super::open::{Opened, Source};
 use crate::Answer;
-use crate::arguments::{FindArguments, InfoArguments, ShowArguments};
+use crate::arguments::{CodePlace, FindArguments, InfoArguments, ShowArguments, tell_hexadecimal};
 use crate::frames::FrameRange;
 use crate::look::{output, output_of};
 
@@ -212,6 +212,22 @@ pub fn find(source: Source, arguments: &FindArguments) -> anyhow::Result<Answer>
         _ => found,
     };
     write_found(&opened, &found, arguments.json)?;
+    if let (
+        true,
+        Some(CodePlace::Address {
+            address,
+            as_hexadecimal: Some(meant),
+        }),
+    ) = (found.is_empty(), &arguments.pc)
+    {
+        let search = Search::new(What::Visit, *meant..=*meant);
+        if recording
+            .find_first(&search, InstructionNumber(0))?
+            .is_some()
+        {
+            tell_hexadecimal(*address, *meant);
+        }
+    }
     Ok(if found.is_empty() {
         Answer::No
     } else {
@@ -306,8 +322,15 @@ fn searches(opened: &Opened, arguments: &FindArguments) -> anyhow::Result<Vec<Ve
         }
     };
     let mut groups = Vec::new();
-    if let Some(pc) = arguments.pc {
-        groups.push(vec![search(What::Visit, pc, pc)]);
+    if let Some(pc) = &arguments.pc {
+        let one = |address: u64| search(What::Visit, address, address);
+        groups.push(match pc {
+            CodePlace::Address { address, .. } => vec![one(*address)],
+            CodePlace::Location(location) => code_places(opened, location)?
+                .into_iter()
+                .map(|place| one(place.0))
+                .collect(),
+        });
     }
     for (bounds, outside) in [(&arguments.range, false), (&arguments.outside, true)] {
         let Some([a, b]) = bounds.as_deref() else {
@@ -357,6 +380,24 @@ fn searches(opened: &Opened, arguments: &FindArguments) -> anyhow::Result<Vec<Ve
         groups.push(vec![search(What::Visit, 0, u64::MAX)]);
     }
     Ok(groups)
+}
+
+/// The places in the code that a location names: a function where it begins, a line where a tracepoint on it would be.
+fn code_places(opened: &Opened, location: &str) -> anyhow::Result<Vec<Address>> {
+    let symbols = opened
+        .symbols
+        .as_ref()
+        .with_context(|| format!("--pc {location} needs the program: add --elf PROGRAM"))?;
+    let places = symbols
+        .resolve(location, None)
+        .with_context(|| format!("--pc {location}"))?;
+    Ok(places
+        .iter()
+        .map(|place| {
+            let entry = symbols.entry_of(location, place);
+            entry.unwrap_or(place.address)
+        })
+        .collect())
 }
 
 /// The registers that the trace writes which are meant by a name: the trace's own, else those that are the same to GDB.

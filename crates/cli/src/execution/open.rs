@@ -14,7 +14,7 @@ use tracewire_exec_analysis::view::missing_writes;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::{Machine, of_elf};
 use tracewire_exec_trace::recording::{self, Image, ImagePiece, OpenOptions, Recording};
-use tracewire_exec_trace::text::{Format, beginning};
+use tracewire_exec_trace::text::{Compression, Format, beginning};
 use tracewire_symbols::Symbols;
 use tracewire_tracefile::{Address, Architecture};
 
@@ -109,6 +109,19 @@ fn is_execution(path: &Path) -> bool {
     };
     let is_trace_file = bytes.starts_with(b"\x7fTRACE");
     !is_trace_file && (Recording::is_compact(&bytes) || Format::detect(&bytes).is_some())
+}
+
+/// Why there is nothing in a file to tell its kind by; none where there is something.
+pub fn nothing_in(path: &Path) -> Option<&'static str> {
+    let mut start = [0; 4];
+    let length = File::open(path).ok()?.read(&mut start).ok()?;
+    if length == 0 {
+        return Some("it is empty");
+    }
+    let is_compressed = Compression::detect(&start) != Compression::None;
+    let is_nothing = beginning(path, 1).is_ok_and(|bytes| bytes.is_empty());
+    (is_compressed && is_nothing)
+        .then_some("its compressed data are cut or damaged before the first byte")
 }
 
 /// An execution trace, opened, with what is known of its machine and program.
@@ -294,9 +307,16 @@ fn indexing(name: &str, [done, all]: [u64; 2]) -> String {
 pub fn execution(path: &Path) -> anyhow::Result<Source> {
     match kind(path)? {
         Kind::Execution(source) => Ok(source),
-        Kind::TraceFile(_) => bail!(
-            "{} is no execution trace: expected QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form",
-            path.display()
-        ),
+        Kind::TraceFile(file) => {
+            // What cannot be read is said as it is.
+            let shown = path.display();
+            File::open(&*file).with_context(|| format!("{shown} cannot be used"))?;
+            match nothing_in(&file) {
+                Some(reason) => bail!("{shown} cannot be used: {reason}"),
+                None => bail!(
+                    "{shown} is no execution trace: expected QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form"
+                ),
+            }
+        }
     }
 }

@@ -183,7 +183,25 @@ fn find_answers_with_frame_numbers() {
     run("find sample.tf --range 5 3")
         .code(2)
         .says(&["lower address first"]);
-    run("find sample.tf --pc here").code(2).says(&["0x401000"]);
+    run("find sample.tf --pc here").code(2).says(&["--elf"]);
+    let handle = run("find sample.tf --pc 0x555555555158").code(0).stdout;
+    for place in ["handle", "*0x555555555158", "93824992235864"] {
+        let found = run(&format!("find sample.tf --elf sample --pc {place}"));
+        assert_eq!(found.code(0).stdout, handle, "{place}");
+    }
+    let line = run("find sample.tf --elf sample --pc sample.c:14")
+        .code(0)
+        .stdout;
+    assert_eq!(line, run("find sample.tf --tracepoint 3").code(0).stdout);
+    run("find sample.tf --elf sample --pc handel")
+        .code(2)
+        .says(&["--pc handel", "did you mean handle?"]);
+    run("find sample.tf --pc 555555555158")
+        .code(1)
+        .says(&["did you mean 0x555555555158?"]);
+    run("find sample.tf --pc 55555555515c")
+        .code(2)
+        .says(&["0x55555555515c"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod support;
 mod analyses;
 mod conversions;
 mod fields;
+mod refusals;
 mod searches;
 mod state;
 mod times;

@@ -152,3 +152,44 @@ fn everything_that_can_be_looked_for() {
     assert!(text.contains("lui sp"), "{text}");
     run(&path, "memory @ 0x7fff0000,4").code(1);
 }
+
+#[test]
+fn places_by_name_and_digits_without_a_prefix() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, elf, _, options) = sample(&folder, 1, 300_000);
+    let elf = elf.display();
+    let mix = tracewire_sample_machine::Program::of(&options)
+        .function("mix")
+        .unwrap();
+    let visits = numbers(&path, &format!("find @ --pc {:#x}", mix.start));
+    assert!(visits.len() > 50);
+    for place in [
+        "mix".to_owned(),
+        format!("*{:#x}", mix.start),
+        mix.start.to_string(),
+    ] {
+        assert_eq!(
+            numbers(&path, &format!("find @ --pc {place} --elf {elf}")),
+            visits
+        );
+    }
+    run(&path, "find @ --pc mix")
+        .code(2)
+        .says(&["add --elf PROGRAM"]);
+    run(&path, &format!("find @ --pc mux --elf {elf}"))
+        .code(2)
+        .says(&["--pc mux", "did you mean mix"]);
+    // Digits that are a decimal number, and were meant as hexadecimal ones.
+    let digits = format!("{:x}", mix.start);
+    let expected = format!("did you mean {:#x}?", mix.start);
+    let said = run(&path, &format!("find @ --pc {digits}"));
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        said.code(1).says(&[&expected]);
+    } else {
+        said.code(2).says(&[&format!("0x{digits}")]);
+    }
+    run(&path, "find @ --pc 80001000")
+        .code(1)
+        .says(&["did you mean 0x80001000?"]);
+    run(&path, "find @ --pc 12345").code(1);
+}

@@ -94,8 +94,13 @@ impl Image {
         }
         let file = object::File::parse(data).map_err(|error| unusable(error.to_string()))?;
         let architecture = architecture_of(&file).ok_or_else(|| {
+            let order = if file.is_little_endian() {
+                "little-endian"
+            } else {
+                "big-endian"
+            };
             unusable(format!(
-                "programs for {:?} are not known",
+                "programs for {order} {:?} are not known",
                 file.architecture()
             ))
         })?;
@@ -340,14 +345,14 @@ fn architecture_of(file: &object::File<'_>) -> Option<Architecture> {
         (Machine::I386, false) => Architecture::I386,
         (Machine::Arm, _) if little => Architecture::Arm,
         (Machine::Arm, _) => Architecture::ArmBig,
-        (Machine::Aarch64, true) => Architecture::Aarch64,
+        (Machine::Aarch64, true) if little => Architecture::Aarch64,
         (Machine::Mips | Machine::Mips64, false) if little => Architecture::MipsLittle,
         (Machine::Mips | Machine::Mips64, false) => Architecture::Mips,
         (Machine::Mips | Machine::Mips64, true) if little => Architecture::Mips64Little,
         (Machine::Mips | Machine::Mips64, true) => Architecture::Mips64,
-        (Machine::Riscv32, _) => Architecture::Riscv32,
-        (Machine::Riscv64, _) => Architecture::Riscv64,
-        (Machine::PowerPc, _) => Architecture::PowerPc,
+        (Machine::Riscv32, _) if little => Architecture::Riscv32,
+        (Machine::Riscv64, _) if little => Architecture::Riscv64,
+        (Machine::PowerPc, _) if !little => Architecture::PowerPc,
         (Machine::PowerPc64, _) if little => Architecture::PowerPc64Little,
         (Machine::PowerPc64, _) => Architecture::PowerPc64,
         (Machine::Unknown, false) if is_nios2(file) => Architecture::Nios2,
