@@ -14,8 +14,8 @@ use clap::{Args, Parser, Subcommand, ValueHint};
     long_about = "GDB's tracepoints for a live program.\n\nName places in a program and what to collect there, let \
                   the program run at its own pace, and look afterwards at what each hit saw: here, or in GDB, which \
                   reads and writes the same files and the same scripts.",
-    after_help = "Start with:  tracewire demo\n\nExit status: 0 done; 1 the data says no (nothing found, no tracepoint \
-                  was ever set); 2 wrong usage or input that cannot be used.",
+    after_help = "Start with:  tracewire demo\n\nExit status: 0 done; 1 the data says no (nothing found, no frame \
+                  recorded); 2 wrong usage or input that cannot be used.",
     subcommand_required = true,
     arg_required_else_help = true,
     disable_help_subcommand = true
@@ -101,8 +101,8 @@ pub enum Command {
 
 const DEMO_HELP: &str = "\
 The sample has three threads. Its tracepoints use a condition, a string behind two pointers, a trace state \
-variable and while-stepping. The program, its source, its script and the trace file are written into the current \
-folder, or beside the FILE of -o, so that they can be looked at afterwards.
+variable and while-stepping. The program, its source, its script and the trace file are written beside the FILE of -o, \
+or into tracewire/demo in the user's cache ($XDG_CACHE_HOME, or ~/.cache), so that they can be looked at afterwards.
 
 Examples:
   tracewire demo
@@ -110,9 +110,9 @@ Examples:
 
 #[derive(Args, Debug)]
 pub struct DemoArguments {
-    /// The trace file to write
-    #[arg(short, long, value_name = "FILE", default_value = "tracewire-demo.tf", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    /// The trace file to write [default: tracewire-demo.tf in tracewire/demo of the user's cache]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
 }
 
 const RECORD_HELP: &str = "\
@@ -136,8 +136,10 @@ THE LANGUAGE
         end
       end
       passcount 100
-  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER:NAME for a marker (with strace in a script). One that is not there yet waits \
-for the library that has it.
+  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER:NAME for a marker (with strace in a script). One that is in no \
+module of the program, once its libraries are loaded, is an error before the program runs. With --pending, or after `set breakpoint \
+pending on` in a script, it waits for a library that is opened later, or a program that this one becomes. With --keep-going \
+what cannot be set is left out.
 
   A SPEC is LOCATION [if COND] [: LIST]. The colon has a blank after it, so that ns::function and file.c:12 stay whole. LIST has \
 expressions and commas between them: whatever a name begins with, it is a variable, and no action. /s before an expression \
@@ -152,7 +154,14 @@ a list, each is collected.
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
 on ^C. Then the program is let go as it was found: a program that is still running runs on. A program that record \
-started keeps the terminal until it ends.
+started keeps the terminal until it ends. SIGINT ends the run even where a script's `&` has had it ignored; the program starts with \
+it ignored all the same.
+
+  The exit status is 0 when a frame was recorded, 1 when none was (no tracepoint was hit, or none was ever set), and 2 when the \
+run could not begin or the file could not be written. PROGRAM's own status is in the last messages.
+
+  -o may name a FIFO or another stream, and - is standard output: the whole file is made in the temporary directory and sent \
+when the run is over. All messages go to standard error; so does what PROGRAM prints, when -o is standard output.
 
 Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
@@ -160,6 +169,7 @@ Examples:
   tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
+  tracewire record -t 'work : n' -o - -- ./program | tracewire show -
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
 
 #[derive(Args, Debug)]
@@ -177,12 +187,21 @@ pub struct RecordArguments {
         required_unless_present = "scripts"
     )]
     pub tracepoints: Vec<String>,
-    /// The trace file to write
+    /// The trace file to write; - for standard output, where PROGRAM's own goes to standard error
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// Attach to this process
-    #[arg(short, long, value_name = "PID", group = "target")]
+    #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
     pub pid: Option<u32>,
+    /// Let places that are not found wait for a library that is opened later
+    #[arg(long)]
+    pub pending: bool,
+    /// Leave out tracepoints that cannot be set, with a warning, and record the others
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Print a line for each tracepoint and each warning, however many there are
+    #[arg(short, long)]
+    pub verbose: bool,
     /// How much to keep: bytes, or with KiB, MiB, GiB [default: 1GiB; with --circular 5MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub buffer_size: Option<u64>,

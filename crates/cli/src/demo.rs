@@ -12,6 +12,7 @@ use tracewire_views::{Program, Viewer};
 
 use crate::Answer;
 use crate::arguments::DemoArguments;
+use crate::execution;
 use crate::look::write_table;
 use crate::record::{BufferSize, Request, Start, quoted, run, say};
 
@@ -22,7 +23,11 @@ const SCRIPT: &str = include_str!("../sample/tracewire-demo.gdb");
 
 /// `demo`.
 pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
-    let output = std::path::absolute(&arguments.output)?;
+    let asked = match &arguments.output {
+        Some(output) => output.clone(),
+        None => directory()?.join("tracewire-demo.tf"),
+    };
+    let output = std::path::absolute(&asked)?;
     let folder = output.parent().unwrap_or(Path::new("/"));
     let files = Files::beside(folder);
     files.write()?;
@@ -45,6 +50,9 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
         },
         duration: None,
         mechanism: Default::default(),
+        pending: false,
+        keep_going: false,
+        verbose: false,
     })?;
     let file = TraceFile::open(&output)?;
     let program = Program::of(&file, &[])?;
@@ -52,9 +60,9 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     let mut stdout = anstream::stdout().lock();
     writeln!(stdout)?;
     write_table(&mut stdout, &viewer, file.frames())?;
-    let trace = quoted(&arguments.output);
-    let script = quoted(&shown(&arguments.output, &files.script));
-    let program = quoted(&shown(&arguments.output, &files.program));
+    let trace = quoted(&asked);
+    let script = quoted(&shown(&asked, &files.script));
+    let program = quoted(&shown(&asked, &files.program));
     writeln!(
         stdout,
         "\nEach row is a trace frame: what one hit of a tracepoint (TP), or one step of while-stepping, saw.\n\
@@ -73,6 +81,23 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     )?;
     stdout.flush()?;
     Ok(Answer::Yes)
+}
+
+/// Where the files go that nobody asked for by a name: not into the current directory, which may be a checkout.
+fn directory() -> anyhow::Result<PathBuf> {
+    let Some(cache) = execution::cache() else {
+        // Of a name that nobody else can have taken: a program in it is run.
+        let made = tempfile::Builder::new().prefix("tracewire-demo-").tempdir();
+        return Ok(made.context("no temporary directory")?.keep());
+    };
+    let directory = cache.join("demo");
+    fs::create_dir_all(&directory).with_context(|| {
+        format!(
+            "cannot make {}; choose another place with -o FOLDER/tracewire-demo.tf",
+            directory.display()
+        )
+    })?;
+    Ok(directory)
 }
 
 /// The name of a file beside the output, said in the way the user said the output.

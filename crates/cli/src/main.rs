@@ -11,6 +11,7 @@ mod look;
 mod open;
 mod output;
 mod packets;
+mod process_id;
 mod progress;
 mod record;
 mod repair;

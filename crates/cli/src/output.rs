@@ -1,13 +1,149 @@
 //! The file that is to be written, looked at before anything is done.
 
+use std::fs::File;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use tempfile::TempDir;
+
+/// Where a trace file goes: to its name, or into a stream. What goes into a stream is a whole file in a temporary
+/// directory first, since the front of a trace file is written last.
+#[derive(Debug)]
+pub struct Output {
+    /// The file to write.
+    path: PathBuf,
+    /// What the user called it.
+    shown: PathBuf,
+    stream: Option<Stream>,
+}
+
+/// A stream, and where its file is made.
+#[derive(Debug)]
+struct Stream {
+    directory: TempDir,
+    /// Standard output as it was at the beginning; none for a stream that has a name.
+    stdout: Option<File>,
+}
+
+impl Output {
+    /// Makes sure that a trace file can be written at `path`; `-` is the standard output.
+    pub fn new(path: &Path) -> anyhow::Result<Self> {
+        let is_stdout = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
+            .iter()
+            .any(|name| path.as_os_str() == *name);
+        let is_stream = is_stdout
+            || std::fs::metadata(path).is_ok_and(|metadata| {
+                let kind = metadata.file_type();
+                kind.is_fifo() || kind.is_char_device()
+            });
+        if !is_stream {
+            return Ok(Self {
+                path: check(path)?,
+                shown: path.to_owned(),
+                stream: None,
+            });
+        }
+        let stdout = is_stdout.then(|| io::stdout().as_fd().try_clone_to_owned());
+        let stdout = stdout
+            .transpose()
+            .context("standard output")?
+            .map(File::from);
+        let shown = if is_stdout {
+            PathBuf::from("standard output")
+        } else {
+            path.to_owned()
+        };
+        let is_terminal = match &stdout {
+            Some(stdout) => stdout.is_terminal(),
+            // Whether a FIFO is one cannot be asked before somebody reads it.
+            None => !is_fifo(path) && File::open(path).is_ok_and(|file| file.is_terminal()),
+        };
+        if is_terminal {
+            bail!(
+                "{} is a terminal, and a trace file is no text; expected the name of a file, or a pipe",
+                shown.display()
+            );
+        }
+        let directory = tempfile::Builder::new()
+            .prefix("tracewire-")
+            .tempdir()
+            .context("no temporary directory for what goes into a stream")?;
+        Ok(Self {
+            path: directory.path().join("run.tf"),
+            shown,
+            stream: Some(Stream { directory, stdout }),
+        })
+    }
+
+    /// The file to write.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the user called it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// Whether there is a file to look at in the end.
+    pub const fn is_file(&self) -> bool {
+        self.stream.is_none()
+    }
+
+    /// Whether the trace file goes to standard output. A program that is started must not write there, too.
+    pub fn is_stdout(&self) -> bool {
+        self.stream
+            .as_ref()
+            .is_some_and(|stream| stream.stdout.is_some())
+    }
+
+    /// Sends the file that was written on its way, where it goes into a stream.
+    pub fn deliver(self) -> anyhow::Result<()> {
+        let Some(Stream { directory, stdout }) = self.stream else {
+            return Ok(());
+        };
+        let name = &self.shown;
+        let send = || -> io::Result<()> {
+            let mut file = File::open(&self.path)?;
+            let mut sink = match &stdout {
+                Some(stdout) => stdout.try_clone()?,
+                None => File::options().write(true).open(name)?,
+            };
+            io::copy(&mut file, &mut sink)?;
+            Ok(())
+        };
+        match send() {
+            Ok(()) => Ok(()),
+            // The reader has what it wanted.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(error.into()),
+            Err(error) => {
+                let kept = directory.keep().join("run.tf");
+                Err(error).with_context(|| {
+                    format!(
+                        "cannot write {}; the trace file is {}",
+                        name.display(),
+                        kept.display()
+                    )
+                })
+            }
+        }
+    }
+}
+
+fn is_fifo(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
 
 /// Makes sure that a trace file can be written at `path`, and gives the path that it is to replace: a link is
 /// followed, so that the file it names is replaced and not the link.
 pub fn check(path: &Path) -> anyhow::Result<PathBuf> {
     let shown = path.display();
+    if path.as_os_str() == "-" {
+        bail!("the output cannot be standard output here; expected the name of a file to write");
+    }
     let path = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             bail!("the output {shown} is a folder; expected the name of a file to write")

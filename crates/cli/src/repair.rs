@@ -10,7 +10,7 @@ use tracewire_tracefile::repair::{Change, DamagedFile, Salvage};
 use tracewire_views::words;
 
 use crate::Answer;
-use crate::output;
+use crate::output::Output;
 use crate::progress::Progress;
 
 pub const HELP: &str = "\
@@ -37,7 +37,7 @@ pub struct RepairArguments {
     /// The damaged trace file
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// The trace file to write
+    /// The trace file to write; - for standard output
     #[arg(short, long, value_name = "OUT", group = "result", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Replace IN itself, once the good file is whole
@@ -48,7 +48,8 @@ pub struct RepairArguments {
 /// `repair`.
 pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     let source = &arguments.file;
-    let out = output::check(arguments.output.as_ref().unwrap_or(source))?;
+    let output = Output::new(arguments.output.as_ref().unwrap_or(source))?;
+    let out = output.path().to_owned();
     if !arguments.in_place && is_same(source, &out) {
         bail!(
             "{} is the damaged file itself; choose another OUT, or replace it with --in-place",
@@ -75,9 +76,10 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     let told = salvage.told_frames().map(|told| format!(" of {told} told"));
     anstream::eprintln!(
         "tracewire: {}: {kept}{}",
-        out.display(),
+        output.shown().display(),
         told.unwrap_or_default()
     );
+    output.deliver()?;
     Ok(Answer::Yes)
 }
 

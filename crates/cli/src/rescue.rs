@@ -29,7 +29,7 @@ Examples:
 #[derive(Args, Debug)]
 pub struct RescueArguments {
     /// The program's process
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = crate::process_id::parse)]
     pub pid: u32,
     /// The trace file to write
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath)]

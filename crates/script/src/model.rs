@@ -102,8 +102,8 @@ pub struct Settings {
     pub disconnected: Option<bool>,
     /// `set default-collect`: what every tracepoint collects besides.
     pub default_collect: Option<ScriptAction>,
-    /// `set breakpoint pending`: whether a location that is not found waits for a library (`on`), is an error
-    /// (`off`), or waits unless it looks like a slip of the pen (`auto`, `None`).
+    /// `set breakpoint pending`: whether a location that is not found waits for a library (`on`) or is an error (`off`);
+    /// `auto` (`None`) leaves it to the command line.
     pub pending: Option<bool>,
 }
 

@@ -15,7 +15,7 @@ use tracewire_tracefile::{
 };
 
 use crate::actions;
-use crate::error::{Problem, ScriptError, near_names};
+use crate::error::{Problem, ScriptError};
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind};
 use crate::parse::{BUILTIN_VARIABLES, Script};
 use crate::place::Located;
@@ -76,10 +76,9 @@ pub struct Pending {
     pub location: Located,
     /// What is not there yet; one line.
     pub reason: String,
-    /// Whether the modules that are there have a name so near that this looks like a slip of the pen.
-    pub near: bool,
-    /// Whether it is an indirect function, whose implementation has not been selected.
-    pub indirect: bool,
+    /// Whether nothing in the program has such a name, so that it may be misspelt. What is known to be still to come is not
+    /// unknown.
+    pub is_unknown: bool,
 }
 
 impl Pending {
@@ -105,6 +104,14 @@ pub struct ResolveWarning {
 impl fmt::Display for ResolveWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} (at {})", self.place, self.message, self.address)
+    }
+}
+
+impl Resolution {
+    /// Whether there is no tracepoint in it, neither placed nor waiting.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.placed.is_empty() && self.pending.is_empty()
     }
 }
 
@@ -170,8 +177,7 @@ impl Resolver {
                             number,
                             location: tracepoint.location.clone(),
                             reason: error.to_string(),
-                            near: looks_like_a_slip(&error),
-                            indirect: matches!(error, LocationError::IndirectFunction { .. }),
+                            is_unknown: is_unknown(&error),
                         });
                     }
                     continue;
@@ -498,15 +504,14 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a name that is there differs so little that the one written is most likely a slip of the pen.
-fn looks_like_a_slip(error: &LocationError) -> bool {
-    let (LocationError::NoFunction { name, near, .. }
-    | LocationError::NoFile { name, near, .. }
-    | LocationError::NoMarker { name, near, .. }) = error
-    else {
-        return false;
-    };
-    !near_names(name, near.iter().map(String::as_str)).is_empty()
+/// Whether a location names what nothing is known of: it may be misspelt.
+const fn is_unknown(error: &LocationError) -> bool {
+    matches!(
+        error,
+        LocationError::NoFunction { .. }
+            | LocationError::NoFile { .. }
+            | LocationError::NoMarker { .. }
+    )
 }
 
 fn number(variables: &[VariableDefinition], name: &str) -> Option<VariableNumber> {

@@ -18,8 +18,9 @@ use tracewire_tracefile::{
 
 use super::open::execution;
 use crate::arguments::parse_size;
-use crate::record::{BufferSize, placed, read_script, say, warn};
-use crate::{Answer, open, output};
+use crate::output::Output;
+use crate::record::{self, BufferSize, placed, read_script, say, tell_warnings, warn};
+use crate::{Answer, open};
 
 pub const HELP: &str = "\
 The script is GDB's own, as for `tracewire record`: what `save tracepoints` writes can be fed in unchanged. A SPEC of -t \
@@ -27,6 +28,8 @@ is as there, too: LIST has expressions, /s before one collects a string. The fil
 
 What the recording does not know is missing from the frames. Of registers the frames say which are not known, and \
 `tracewire show` leaves them out; to GDB they are 0, unless the recording never tells them. They are named when the run is over.
+
+The exit status is 0 when a frame was collected, 1 when none was, and 2 when the script or the input cannot be used.
 
 Examples:
   tracewire collect -x script.gdb --elf firmware.elf -o out.tf cpu.trace
@@ -49,7 +52,10 @@ pub struct CollectArguments {
     /// The program that was executed; may be given several times
     #[arg(long, value_name = "ELF", required = true, value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,
-    /// The trace file to write
+    /// Print a line for each tracepoint and each warning, however many there are
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The trace file to write; - for standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
     /// How much to keep: bytes, or with KiB, MiB, GiB [default: 1GiB; with --circular 5MiB]
@@ -71,18 +77,18 @@ const NAMES_TOLD: usize = 8;
 
 /// `collect`.
 pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
-    let output = output::check(&arguments.output)?;
+    let output = Output::new(&arguments.output)?;
     let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.architecture)?;
     opened.machine()?;
     let symbols = opened.symbols.as_ref().context("no program was named")?;
-    let resolved = Resolved::new(&script, symbols)?;
+    let resolved = Resolved::new(&script, symbols, arguments.verbose)?;
     let modules = modules(symbols);
     let circular = arguments.circular || script.settings.circular == Some(true);
     let buffer = BufferSize::of(&script, arguments.buffer_size, circular);
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
-    placed(&resolved.placed);
+    placed(&resolved.placed, arguments.verbose);
     let request = Request {
         definitions: (resolved.placed.iter())
             .map(|placed| placed.definition.clone())
@@ -92,13 +98,13 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
         circular,
     };
     let file = CollectedFile {
-        path: &output,
+        path: output.path(),
         script: &script,
         request: &request,
         registers: FrameRegisters::of(&recorded, &request),
         modules,
     };
-    let failed = || output.display().to_string();
+    let failed = || output.shown().display().to_string();
     let mut frames = Frames::new(&file).with_context(failed)?;
     let collected = collect_frames(&recorded, &request, &mut frames)?;
     if let Some(problem) = recorded.problem() {
@@ -106,7 +112,8 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
     }
     tracewire_mapped_file::verify()?;
     frames.finish(&collected).with_context(failed)?;
-    tell(&output, &request, &collected);
+    tell(output.shown(), &request, &collected);
+    output.deliver()?;
     Ok(match collected.status.frames_created {
         Some(1..) => Answer::Yes,
         _ => Answer::No,
@@ -120,7 +127,7 @@ struct Resolved {
 }
 
 impl Resolved {
-    fn new(script: &Script, symbols: &Symbols) -> anyhow::Result<Self> {
+    fn new(script: &Script, symbols: &Symbols, verbose: bool) -> anyhow::Result<Self> {
         let mut resolver = Resolver::new(script.clone());
         let resolution = resolver.resolve(symbols);
         // No library comes later in a recording.
@@ -128,12 +135,11 @@ impl Resolved {
         let problems: Vec<ScriptError> =
             resolution.problems.iter().cloned().chain(pending).collect();
         if !problems.is_empty() {
-            let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let mut shown = Vec::new();
+            record::tell(&problems, verbose, "problems", |one| shown.push(one));
             bail!("{}", shown.join("\n"));
         }
-        for warning in &resolution.warnings {
-            warn(warning);
-        }
+        tell_warnings(&resolution, verbose);
         Ok(Self {
             placed: resolution.placed,
             variables: resolver.variables().to_vec(),

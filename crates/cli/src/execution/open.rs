@@ -283,8 +283,8 @@ pub fn image(symbols: &Symbols) -> Image {
     Image::new(pieces)
 }
 
-/// Where indexes go that cannot stand beside their traces.
-fn cache() -> Option<PathBuf> {
+/// Where files of ours go that belong beside nothing: indexes that cannot be beside their traces, the demo's.
+pub fn cache() -> Option<PathBuf> {
     let set = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())

@@ -24,6 +24,7 @@ pub fn description<S: FrameStore>(
     registers: Room,
     settings: &StatusFields,
 ) -> Result<Description, LineError> {
+    let mut tracepoints = tracepoints(experiment, past);
     let mut fields = experiment.status();
     fields.notes.clone_from(&settings.notes);
     fields.user.clone_from(&settings.user);
@@ -33,9 +34,16 @@ pub fn description<S: FrameStore>(
         fields.running = false;
         fields.stop_reason = Some(StopReason::Unknown);
         fields.stop_text = None;
+        // How much there is in the end is not known, and the file itself says how much there is so far.
+        fields.frames = None;
+        fields.frames_created = None;
+        fields.buffer_free = None;
+        for tracepoint in &mut tracepoints {
+            tracepoint.usage = None;
+        }
     }
     build(
-        tracepoints(experiment, past),
+        tracepoints,
         experiment.variables().cloned().collect(),
         fields,
         modules,

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod describe;
+mod few;
 mod indirect;
 mod modules;
 mod prepare;
@@ -21,12 +22,15 @@ use tracewire_tracefile::ThreadId;
 use tracewire_views::words;
 
 pub use buffer::BufferSize;
+pub use few::{once_each, tell};
 use recording::Recording;
+pub use recording::tell_warnings;
 pub use report::{Report, placed, quoted, say, warn};
 use signals::{Signals, Watch};
 
+use crate::Answer;
 use crate::arguments::RecordArguments;
-use crate::{Answer, output};
+use crate::output::Output;
 
 /// What is to be recorded.
 #[derive(Debug)]
@@ -37,6 +41,12 @@ pub struct Request {
     pub buffer: BufferSize,
     pub duration: Option<Duration>,
     pub mechanism: tracewire_experiment::Mechanism,
+    /// Whether places that are not found wait.
+    pub pending: bool,
+    /// Whether tracepoints that cannot be set are left out.
+    pub keep_going: bool,
+    /// Whether messages are printed however many there are.
+    pub verbose: bool,
 }
 
 /// The program.
@@ -62,10 +72,13 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         start: start(arguments.pid, arguments.program)?,
         duration: arguments.duration,
         mechanism: arguments.mechanism.map(Into::into).unwrap_or_default(),
+        pending: arguments.pending,
+        keep_going: arguments.keep_going,
+        verbose: arguments.verbose,
     };
     let report = run(request)?;
     report.print_ending();
-    Ok(if report.ever_placed {
+    Ok(if report.created > 0 {
         Answer::Yes
     } else {
         Answer::No
@@ -126,8 +139,13 @@ impl BufferSize {
 
 /// Records: starts or attaches, lets the program run, lets it go, writes the file, and waits for a program that
 /// was started. Talks on stderr.
-pub fn run(request: Request) -> anyhow::Result<Report> {
-    let output = output::check(&request.output)?;
+pub fn run(mut request: Request) -> anyhow::Result<Report> {
+    let output = Output::new(&request.output)?;
+    output.shown().clone_into(&mut request.output);
+    if output.is_stdout() {
+        // The trace file and nothing else goes there: not what the program prints, either.
+        nix::unistd::dup2_stdout(std::io::stderr()).context("standard output")?;
+    }
     let signals = Signals::block();
     let (process, spawned) = match &request.start {
         Start::Attach(pid) => (Process::attach(ThreadId(*pid), Settings::default())?, false),
@@ -150,9 +168,20 @@ pub fn run(request: Request) -> anyhow::Result<Report> {
             return Err(error).context("cannot start a thread");
         }
     };
-    let recording = Recording::begin(process, spawned, request, output, &watch)?;
-    let mut report = recording.run()?;
+    let path = output.path().to_owned();
+    let recording = Recording::begin(process, spawned, request, path, &watch)?;
+    let recorded = recording.run();
+    let is_file = output.is_file();
+    // A run that failed has left a file of what it saw.
+    let delivered = if output.path().exists() {
+        output.deliver()
+    } else {
+        Ok(())
+    };
+    let mut report = recorded?;
+    report.is_file = is_file;
     report.print_summary();
+    delivered?;
     watch.only_wait();
     if spawned && !report.program_ended() && !matches!(watch.wish(), Some(signals::Wish::Signal(_)))
     {

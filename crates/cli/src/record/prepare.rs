@@ -1,5 +1,6 @@
 //! What is settled before the first tracepoint is put in: places, registers, the file.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +15,7 @@ use super::modules::Modules;
 use super::recording::tell_warnings;
 use super::registers::Room;
 use super::signals::Watch;
-use super::{Request, describe, indirect, registers, report};
+use super::{Request, describe, indirect, registers, report, tell};
 
 /// What is known before the file is made.
 pub struct Prepared {
@@ -46,7 +47,10 @@ impl Prepared {
         } else {
             run_meanwhile(process, watch, look)?
         };
-        fail_on_problems(&resolution.problems)?;
+        // What is left out is told of once, when all is known.
+        if !request.keep_going {
+            check(&resolution, request)?;
+        }
         let load = spawned && modules.is_dynamic() && !resolution.pending.is_empty();
         if load {
             load_libraries(process)?;
@@ -55,27 +59,27 @@ impl Prepared {
         if load || !spawned {
             modules.update(&process.modules()?, 0);
             let more = resolver.resolve(modules.symbols());
-            fail_on_problems(&more.problems)?;
             resolution.extend(more);
         }
         indirect::settle(process, &mut modules, &mut resolver, &mut resolution);
-        fail_on_problems(&resolution.problems)?;
-        let hopeless: Vec<ScriptError> = resolution
-            .pending
-            .iter()
-            .filter(|pending| match request.script.settings.pending {
-                Some(wait) => !wait,
-                None => pending.near || !(modules.is_dynamic() || pending.indirect),
-            })
-            .map(Pending::as_error)
-            .collect();
-        if !hopeless.is_empty() && modules.is_dynamic() {
-            report::say(
-                "a name that comes with a library opened later is waited for after `set breakpoint pending on`",
-            );
+        // Each look finds the same ones.
+        let mut known = HashSet::new();
+        (resolution.problems).retain(|problem| known.insert(problem.to_string()));
+        check(&resolution, request)?;
+        let may_wait = request.pending || request.script.settings.pending == Some(true);
+        let (unknown, expected): (Vec<_>, Vec<_>) = std::mem::take(&mut resolution.pending)
+            .into_iter()
+            .partition(|pending| !may_wait && pending.is_unknown);
+        resolution.pending = expected;
+        if !unknown.is_empty() {
+            let errors: Vec<ScriptError> = unknown.iter().map(Pending::as_error).collect();
+            let words = in_words(&errors, request.verbose);
+            if !request.keep_going || resolution.is_empty() {
+                bail!("{words}\n{WAIT}");
+            }
+            report::warn(words);
         }
-        fail_on_problems(&hopeless)?;
-        tell_warnings(&resolution);
+        tell_warnings(&resolution, request.verbose);
         Ok(Self {
             modules,
             resolver,
@@ -138,8 +142,8 @@ impl Prepared {
                 return Err(error).with_context(|| format!("tracepoint {number}"));
             }
         }
-        report::placed(placed);
-        report::pending(&self.resolution.pending);
+        report::placed(placed, request.verbose);
+        report::pending(&self.resolution.pending, request.verbose);
         Ok(Made {
             experiment,
             registers,
@@ -224,11 +228,25 @@ impl tracewire_experiment::HitHandler for Nobody {
     }
 }
 
-/// All problems of a script at once.
-fn fail_on_problems(problems: &[ScriptError]) -> anyhow::Result<()> {
-    if problems.is_empty() {
+/// What a user may do about a place that is not found.
+const WAIT: &str = "a place that comes with a library opened later, or with a program that this one becomes, is waited for \
+                    with --pending";
+
+/// Refuses problems of a script, all at once, or warns of them.
+fn check(resolution: &Resolution, request: &Request) -> anyhow::Result<()> {
+    if resolution.problems.is_empty() {
         return Ok(());
     }
-    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    bail!("{}", shown.join("\n"))
+    let words = in_words(&resolution.problems, request.verbose);
+    if request.keep_going && !resolution.is_empty() {
+        report::warn(words);
+        return Ok(());
+    }
+    bail!("{words}")
+}
+
+fn in_words(problems: &[ScriptError], verbose: bool) -> String {
+    let mut words = Vec::new();
+    tell(problems, verbose, "problems", |one| words.push(one));
+    words.join("\n")
 }

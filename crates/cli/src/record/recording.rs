@@ -23,7 +23,7 @@ use super::prepare::Prepared;
 use super::registers::Room;
 use super::report::{self, Ending, Report};
 use super::signals::{Watch, Wish};
-use super::{Request, give_up, registers};
+use super::{Request, give_up, once_each, registers, tell};
 use crate::progress::Progress;
 
 /// A program with tracepoints in it.
@@ -46,6 +46,8 @@ pub struct Recording {
     stop_notes: Option<String>,
     ever_placed: bool,
     begun: u64,
+    keep_going: bool,
+    verbose: bool,
 }
 
 impl Recording {
@@ -88,6 +90,8 @@ impl Recording {
             duration: request.duration,
             watch: watch.clone(),
             begun: now(),
+            keep_going: request.keep_going,
+            verbose: request.verbose,
         };
         for placed in &prepared.resolution.placed {
             recording.prepare_marker(placed);
@@ -243,7 +247,7 @@ impl Recording {
         for problem in &resolution.problems {
             report::warn(problem);
         }
-        tell_warnings(&resolution);
+        tell_warnings(&resolution, self.verbose);
         self.pending = resolution.pending;
         self.place(resolution.placed)
     }
@@ -287,7 +291,7 @@ impl Recording {
 
     /// Puts tracepoints in; the run starts with the first.
     fn place(&mut self, placed: Vec<Placed>) -> anyhow::Result<()> {
-        report::placed(&placed);
+        report::placed(&placed, self.verbose);
         let mut addresses: Vec<Address> = placed.iter().map(|one| one.definition.address).collect();
         if !self.ever_placed {
             addresses.extend(
@@ -318,25 +322,41 @@ impl Recording {
                 }
             }
         } else if !self.ever_placed && self.experiment.tracepoints().next().is_some() {
-            let now = now();
-            match self.experiment.start(&mut self.process, now) {
-                Ok(()) => self.ever_placed = true,
-                Err(StartError::CannotInstall(errors)) => {
-                    bail!(
-                        "{}",
-                        errors
-                            .iter()
-                            .map(ToString::to_string)
-                            .collect::<Vec<_>>()
-                            .join("\n")
-                    );
-                }
-                Err(error) => return Err(error.into()),
-            }
+            self.start()?;
             self.describe();
         }
-        report::served(&self.experiment, &addresses);
+        report::served(&self.experiment, &addresses, self.verbose);
         Ok(())
+    }
+
+    /// Starts the run. Tracepoints that cannot be put in are an error, or left out.
+    fn start(&mut self) -> anyhow::Result<()> {
+        let now = now();
+        loop {
+            let errors = match self.experiment.start(&mut self.process, now) {
+                Ok(()) => {
+                    self.ever_placed = true;
+                    return Ok(());
+                }
+                Err(StartError::CannotInstall(errors)) => errors,
+                Err(error) => return Err(error.into()),
+            };
+            if self.keep_going {
+                tell(&errors, self.verbose, "problems", report::warn);
+                for error in &errors {
+                    for number in &error.numbers {
+                        // It is there: the experiment has just named it.
+                        let deleted = self.experiment.delete(*number, Some(error.address));
+                        debug_assert!(deleted.is_ok(), "{deleted:?}");
+                    }
+                }
+            }
+            if !self.keep_going || self.experiment.tracepoints().next().is_none() {
+                let mut words = Vec::new();
+                tell(&errors, self.verbose, "problems", |one| words.push(one));
+                bail!("{}", words.join("\n"));
+            }
+        }
     }
 
     /// What a marker needs before a tracepoint is put on it: the program must reach it, and what it says must be known.
@@ -426,9 +446,10 @@ impl Recording {
             tracepoints,
             missing,
             pending: self.pending,
-            ever_placed: self.ever_placed,
             attached_to: (!self.spawned).then_some(process),
             losses,
+            is_file: true,
+            verbose: self.verbose,
         };
         match failure {
             None => Ok(report),
@@ -465,10 +486,13 @@ fn missing(
     all
 }
 
-pub fn tell_warnings(resolution: &Resolution) {
-    for warning in &resolution.warnings {
-        report::warn(warning);
-    }
+pub fn tell_warnings(resolution: &Resolution, verbose: bool) {
+    let warnings = resolution.warnings.iter();
+    let warnings = once_each(warnings.map(|warning| {
+        let words = format!("{}: {}", warning.place, warning.message);
+        (words, warning.address)
+    }));
+    tell(warnings, verbose, "warnings", report::warn);
 }
 
 /// Microseconds since 1970, the clock of `$trace_timestamp`.

@@ -1,6 +1,6 @@
 //! What is said on stderr: what was set where, how the run ended, what to do next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tracewire_experiment::{Experiment, FrameStore, Missing, Served};
@@ -9,8 +9,13 @@ use tracewire_target_linux::Event;
 use tracewire_tracefile::{Address, ThreadId, Tracepoint};
 use tracewire_views::{taken_for_another, words};
 
+use super::few::{TOLD, tell};
+
 /// How many locations of one tracepoint are told one by one.
 const LOCATIONS_TOLD: usize = 8;
+
+/// How many tracepoints are told of that GDB takes for others, and of those with the most hits.
+const EXAMPLES_TOLD: usize = 3;
 
 /// How a recording went.
 #[derive(Debug)]
@@ -23,10 +28,12 @@ pub struct Report {
     pub tracepoints: Vec<Tracepoint>,
     pub missing: Vec<(i32, Missing)>,
     pub pending: Vec<Pending>,
-    pub ever_placed: bool,
     pub attached_to: Option<ThreadId>,
     /// Frames that pads could not keep.
     pub losses: tracewire_experiment::Losses,
+    /// Whether there is a file to look at: a stream is read by another.
+    pub is_file: bool,
+    pub verbose: bool,
 }
 
 /// Why the run is over.
@@ -71,16 +78,27 @@ pub fn ignored_commands(script: &Script) {
 }
 
 /// Says where tracepoints were put.
-pub fn placed(placed: &[Placed]) {
+pub fn placed(placed: &[Placed], verbose: bool) {
     let mut told: Option<(i32, usize)> = None;
+    let mut numbers = BTreeSet::new();
     for one in placed {
+        let is_known = numbers.contains(&one.definition.number);
+        if !is_known && numbers.len() >= TOLD && !verbose {
+            let all: BTreeSet<_> = placed.iter().map(|one| one.definition.number).collect();
+            let more = all.len() - TOLD;
+            say(format_args!(
+                "{more} more tracepoints are set; --verbose names them"
+            ));
+            break;
+        }
+        numbers.insert(one.definition.number);
         let number = one.definition.number.0;
         let count = match told {
             Some((same, count)) if same == number => count + 1,
             _ => 1,
         };
         told = Some((number, count));
-        if count <= LOCATIONS_TOLD {
+        if count <= LOCATIONS_TOLD || verbose {
             say(format_args!("tracepoint {number} at {}", where_it_is(one)));
         } else if count == LOCATIONS_TOLD + 1 {
             let same = |other: &&Placed| other.definition.number.0 == number;
@@ -103,7 +121,7 @@ fn where_it_is(placed: &Placed) -> String {
 }
 
 /// Says what serves tracepoints that have been put in at these addresses.
-pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address]) {
+pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address], verbose: bool) {
     let mut told: BTreeMap<(i32, String), u64> = BTreeMap::new();
     for tracepoint in experiment.tracepoints() {
         let definition = tracepoint.definition();
@@ -118,6 +136,17 @@ pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address]) 
         };
         *told.entry((definition.number.0, words)).or_default() += 1;
     }
+    if told.len() > TOLD && !verbose {
+        let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
+        for ((_, words), count) in told {
+            *by_words.entry(words).or_default() += count;
+        }
+        let lines = by_words
+            .iter()
+            .map(|(words, count)| format!("{} by {words}", words::count(*count, "location")));
+        tell(lines, verbose, "ways", say);
+        return;
+    }
     for ((number, words), count) in told {
         let many = if count > 1 {
             format!(" ({count} locations)")
@@ -129,14 +158,12 @@ pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address]) 
 }
 
 /// Says which tracepoints wait.
-pub fn pending(pending: &[Pending]) {
-    for one in pending {
-        say(format_args!(
-            "tracepoint {} waits: {}",
-            one.number,
-            words::printable(&one.reason)
-        ));
-    }
+pub fn pending(pending: &[Pending], verbose: bool) {
+    let lines = pending.iter().map(|one| {
+        let reason = words::printable(&one.reason);
+        format!("tracepoint {} waits: {reason}", one.number)
+    });
+    tell(lines, verbose, "tracepoints wait", say);
 }
 
 impl Report {
@@ -159,7 +186,6 @@ impl Report {
         if let Some(process) = self.attached_to.filter(|_| !self.program_ended()) {
             say(format_args!("process {process} runs on"));
         }
-        let hits: Vec<String> = self.hits().collect();
         let mut frames = words::count(self.frames, "frame");
         if self.created > self.frames {
             frames.push_str(&format!(" of {}", self.created));
@@ -167,11 +193,7 @@ impl Report {
         say(format_args!(
             "{frames} in {}; hits: {}",
             self.output.display(),
-            if hits.is_empty() {
-                "none".to_owned()
-            } else {
-                hits.join(", ")
-            }
+            self.hits()
         ));
         let losses = &self.losses;
         for (count, why) in [
@@ -191,48 +213,81 @@ impl Report {
                 warn(format_args!("{} lost: {why}", words::count(count, "frame")));
             }
         }
-        for (number, missing) in &self.missing {
+        let lines = self.missing.iter().map(|(number, missing)| {
             let first = missing
                 .first
                 .map_or_else(String::new, |address| format!(", the first at {address}"));
-            warn(format_args!(
-                "tracepoint {number}: {} could not be read{first}",
-                words::count(missing.count, "value")
-            ));
-        }
-        for pending in &self.pending {
-            warn(format_args!(
-                "tracepoint {} was never set: {}",
-                pending.number,
-                words::printable(&pending.reason)
-            ));
-        }
+            let values = words::count(missing.count, "value");
+            format!("tracepoint {number}: {values} could not be read{first}")
+        });
+        tell(
+            lines,
+            self.verbose,
+            "tracepoints had values that could not be read",
+            warn,
+        );
+        let lines = self.pending.iter().map(|pending| {
+            let reason = words::printable(&pending.reason);
+            format!("tracepoint {} was never set: {reason}", pending.number)
+        });
+        tell(lines, self.verbose, "tracepoints were never set", warn);
     }
 
-    /// Hits by tracepoint, locations added up.
-    fn hits(&self) -> impl Iterator<Item = String> + '_ {
-        let mut sums: Vec<(i32, u64)> = Vec::new();
+    /// Hits by tracepoint, locations added up; of many tracepoints a summary.
+    fn hits(&self) -> String {
+        let mut sums: BTreeMap<i32, u64> = BTreeMap::new();
         for tracepoint in &self.tracepoints {
-            let number = tracepoint.definition.number.0;
             let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
-            match sums.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, sum)) => *sum += hits,
-                None => sums.push((number, hits)),
-            }
+            *sums.entry(tracepoint.definition.number.0).or_default() += hits;
         }
-        sums.into_iter()
-            .map(|(number, hits)| format!("tracepoint {number} {hits}"))
+        let words = |(number, hits): (&i32, &u64)| format!("tracepoint {number} {hits}");
+        if sums.is_empty() {
+            return "none".to_owned();
+        }
+        if sums.len() <= TOLD || self.verbose {
+            return sums.iter().map(words).collect::<Vec<_>>().join(", ");
+        }
+        let all: u64 = sums.values().sum();
+        let mut most: Vec<_> = sums.iter().filter(|(_, hits)| **hits > 0).collect();
+        let hit = most.len();
+        most.sort_by_key(|(_, hits)| std::cmp::Reverse(**hits));
+        let most: Vec<String> = most.into_iter().take(EXAMPLES_TOLD).map(words).collect();
+        let most = if most.is_empty() {
+            String::new()
+        } else {
+            format!(", most of {}", most.join(", "))
+        };
+        let info = if self.is_file {
+            format!(" (`tracewire info {}` has all)", quoted(&self.output))
+        } else {
+            String::new()
+        };
+        format!("{all} of {hit} of {} tracepoints{most}{info}", sums.len())
     }
 
     /// What to do next.
     pub fn print_ending(&self) {
+        if !self.is_file {
+            return;
+        }
         let file = quoted(&self.output);
         say(format_args!("look at it with:    tracewire show {file}"));
         say(format_args!(
             "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
         ));
-        for taken in taken_for_another(&self.tracepoints) {
-            say(taken);
+        let taken = taken_for_another(&self.tracepoints);
+        let told = if self.verbose {
+            taken.len()
+        } else {
+            EXAMPLES_TOLD
+        };
+        for one in taken.iter().take(told) {
+            say(one);
+        }
+        if let Some(more @ 1..) = taken.len().checked_sub(told) {
+            say(format_args!(
+                "so it does with {more} more; `tracewire show {file} --gdb` names them"
+            ));
         }
     }
 

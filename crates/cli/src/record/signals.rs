@@ -28,7 +28,9 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals that end a run, but for those that are ignored (`nohup`, a background job).
+    /// Blocks the signals that end a run, but for those that are ignored (`nohup`). SIGINT is taken even so: a shell without
+    /// job control has every `&` ignore it, and `kill -INT` is how scripts end a recording. It stays ignored where it was,
+    /// for the program that is started to inherit: Linux queues a blocked signal that is ignored.
     pub fn block() -> Self {
         let wanted = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
         let mut set = MaybeUninit::uninit();
@@ -39,7 +41,8 @@ impl Signals {
             for signal in wanted {
                 let mut action = MaybeUninit::<libc::sigaction>::uninit();
                 let known = libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0;
-                if known && action.assume_init_ref().sa_sigaction != libc::SIG_IGN {
+                let ignored = !known || action.assume_init_ref().sa_sigaction == libc::SIG_IGN;
+                if signal == libc::SIGINT || !ignored {
                     libc::sigaddset(set.as_mut_ptr(), signal);
                 }
             }

@@ -73,7 +73,9 @@ fn visit_once(built: &Built, program: &Working, visit: usize) -> bool {
     }
     let ended = recorder.wait_with_output().expect("ended");
     if ends_itself || visit % 4 == 3 {
-        assert!(ended.status.success(), "visit {visit}: {ended:?}");
+        // A short visit may see no hit.
+        let code = ended.status.code();
+        assert!(matches!(code, Some(0 | 1)), "visit {visit}: {ended:?}");
     }
     let file = tracewire_tracefile::TraceFile::open(built.path(&file));
     file.is_ok_and(|file| file.frame_count() > 0)

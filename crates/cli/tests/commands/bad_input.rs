@@ -34,7 +34,18 @@ fn processes_that_cannot_be_attached_to() {
     run("record -t step -o /tmp/none.tf -p 4194305")
         .code(2)
         .says(&["no process 4194305"]);
-    run("record -t step -o /tmp/none.tf -p x").code(2);
+    for command in ["record -t step", "rescue"] {
+        run(&format!("{command} -o /tmp/none.tf -p no-such-name"))
+            .code(2)
+            .says(&[
+                "a process id is a number of 1 or more",
+                "`pgrep NAME`",
+                "none runs as no-such-name now",
+            ]);
+        run(&format!("{command} -o /tmp/none.tf -p 0"))
+            .code(2)
+            .says(&["a process id is a number of 1 or more"]);
+    }
     // Already traced by another.
     let built = Built::new(
         "#include <unistd.h>\nint main (void) { pause (); return 0; }\n",
@@ -42,6 +53,12 @@ fn processes_that_cannot_be_attached_to() {
     );
     let mut program = Command::new(&built.program).spawn().expect("runs");
     let pid = program.id().to_string();
+    let named = run("record -t step -o /tmp/none.tf -p program").code(2);
+    assert!(
+        named.stderr.contains("program runs as ") && named.stderr.contains("process"),
+        "{}",
+        named.stderr
+    );
     let mut tracer = Command::new("gdb")
         .args(["-nx", "-q", "-ex", "attach"])
         .args(
@@ -141,7 +158,8 @@ fn outputs_that_cannot_be_written() {
     };
     record("nosuch/out.tf").says(&["cannot write nosuch/out.tf", "No such file"]);
     record(".").says(&["folder"]);
-    record("/dev/null").says(&["no ordinary file"]);
+    let _socket = std::os::unix::net::UnixListener::bind(built.path("socket")).expect("bound");
+    record("socket").says(&["no ordinary file"]);
     record("/proc/out.tf").says(&["cannot write /proc/out.tf"]);
 }
 

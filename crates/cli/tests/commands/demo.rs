@@ -7,8 +7,16 @@ use crate::support::{Built, ran, run, tracewire, value};
 #[test]
 fn it_records_shows_and_says_what_comes_next() {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = tracewire().arg("demo").current_dir(folder.path()).output();
+    let cache = tempfile::tempdir().expect("a folder");
+    let output = tracewire()
+        .arg("demo")
+        .current_dir(folder.path())
+        .env("XDG_CACHE_HOME", cache.path())
+        .output();
     let demo = ran(output.expect("runs")).code(0);
+    // What nobody named is not left where people work.
+    let left = std::fs::read_dir(folder.path()).expect("read").count();
+    assert_eq!(left, 0, "{}", demo.stderr);
     assert!(
         demo.stdout.contains("9 orders, takings 233.84"),
         "{}",

@@ -156,9 +156,8 @@ fn bad_pointers_harm_nobody() {
             .arg(&built.program)
             .output()
             .expect("tracewire runs"))
-        .code(0)
     };
-    let done = record("look : collect *wild@8, wild, $_ret, *(long *) wild");
+    let done = record("look : collect *wild@8, wild, $_ret, *(long *) wild").code(0);
     assert_eq!(done.stdout, "499500\n");
     assert!(
         done.stderr.contains("values could not be read"),
@@ -167,7 +166,7 @@ fn bad_pointers_harm_nobody() {
     );
     let info = built.info();
     assert_eq!(info["frames"], 1000, "{}", done.stderr);
-    let done = record("look if *wild == 7 || *wild == 8");
+    let done = record("look if *wild == 7 || *wild == 8").code(1);
     assert_eq!(done.stdout, "499500\n");
     let info = built.info();
     let status = &info["status"];

@@ -51,7 +51,9 @@ fn installing(built: &Built, program: &Working, mechanism: &str) -> Duration {
     assert!(said.any(|line| line.contains("by ")));
     let aim = begun.elapsed();
     said.for_each(drop);
-    assert!(recorder.wait().expect("ended").success());
+    // In so short a time there may be no hit.
+    let code = recorder.wait().expect("ended").code();
+    assert!(matches!(code, Some(0 | 1)), "{code:?}");
     aim
 }
 

@@ -1,6 +1,8 @@
 //! Tracepoints on what is not there yet.
 
-use crate::support::{Built, value};
+use std::process::Command;
+
+use crate::support::{Built, Ran, value};
 
 /// Opens `plugin.so` twice, and calls its function with 0 and 1.
 const OPENS: &str = r#"
@@ -33,6 +35,23 @@ fn opens_a_library() -> Built {
     built
 }
 
+impl Built {
+    /// `record --pending` into `out.tf`, with a script.
+    fn waiting(&self, script: &str) -> Ran {
+        std::fs::write(self.path("script.gdb"), script).expect("written");
+        self.run(&[
+            "record",
+            "--pending",
+            "-x",
+            "script.gdb",
+            "-o",
+            "out.tf",
+            "--",
+            "./program",
+        ])
+    }
+}
+
 fn values_of_n(built: &Built) -> Vec<String> {
     let frames = built.frames();
     let values = frames.iter().filter_map(|frame| value(frame, "n"));
@@ -43,7 +62,7 @@ fn values_of_n(built: &Built) -> Vec<String> {
 fn a_library_that_is_opened_later_is_waited_for() {
     let built = opens_a_library();
     let done = built
-        .record("trace plugin_work\nactions\ncollect n\nend\n", &[])
+        .waiting("trace plugin_work\nactions\ncollect n\nend\n")
         .code(0);
     assert_eq!(done.stdout, "81\n");
     done.says(&["tracepoint 1 waits", "plugin_work", "plugin.so.c:1"]);
@@ -55,7 +74,7 @@ fn a_library_that_is_opened_later_is_waited_for() {
             .all(|frame| frame["function"] == "plugin_work")
     );
 
-    let done = built.record("trace never_there\n", &[]).code(1);
+    let done = built.waiting("trace never_there\n").code(1);
     assert_eq!(done.stdout, "81\n");
     done.says(&["tracepoint 1 was never set", "never_there"]);
 }
@@ -71,10 +90,33 @@ fn the_script_says_what_becomes_of_a_name_that_is_not_found() {
     let done = with("set breakpoint pending off", "plugin_work").code(2);
     assert_eq!(done.stdout, "");
     done.says(&["plugin_work"]);
-    // Auto: a slip of the pen is an error, and it is told how it is waited for all the same.
-    let done = with("set breakpoint pending auto", "mian").code(2);
-    assert_eq!(done.stdout, "");
-    done.says(&["mian", "main", "set breakpoint pending on"]);
+    // Auto, and without it: an error too, which says how it is waited for all the same.
+    for (setting, name) in [
+        ("set breakpoint pending auto", "mian"),
+        ("", "mian"),
+        ("", "plugin_work"),
+        ("", "nosuch.c:12"),
+    ] {
+        let done = with(setting, name).code(2);
+        assert_eq!(done.stdout, "", "{name}");
+        done.says(&[name, "--pending"]);
+        assert!(!built.path("out.tf").exists());
+        assert!(!built.path("out.tf.recording").exists());
+    }
+    with("", "mian").says(&["did you mean main?"]);
+    // As for a process that is attached to: it runs on.
+    let mut program = Command::new("sleep")
+        .arg("1000")
+        .spawn()
+        .expect("sleep runs");
+    let id = program.id().to_string();
+    built
+        .run(&["record", "-t", "mian_loop", "-o", "x.tf", "-p", &id])
+        .code(2)
+        .says(&["mian_loop", "--pending"]);
+    assert!(program.try_wait().expect("waited").is_none());
+    program.kill().expect("killed");
+    program.wait().expect("ended");
     // On: waited for, whatever it looks like.
     let done = with("set breakpoint pending on", "mian").code(1);
     assert_eq!(done.stdout, "81\n");
@@ -88,7 +130,7 @@ fn the_script_says_what_becomes_of_a_name_that_is_not_found() {
 fn frames_have_room_for_what_a_tracepoint_collects_that_waits() {
     let built = opens_a_library();
     let script = "trace plugin_work\nactions\ncollect n, $xmm0, $fs_base\nend\n";
-    let done = built.record(script, &[]).code(0);
+    let done = built.waiting(script).code(0);
     assert!(!done.stderr.contains("no room"), "{}", done.stderr);
     assert_eq!(values_of_n(&built), ["0", "1"]);
     assert_eq!(built.info()["register_block_size"], 560);

@@ -1,0 +1,171 @@
+//! What `record` says, and what it leaves out of it.
+
+use crate::support::{Built, Ran};
+
+/// So many functions, each called once.
+fn functions(count: usize) -> Built {
+    let each = |words: fn(usize) -> String| (0..count).map(words).collect::<String>();
+    let source = format!(
+        "{}int main (void) {{ int sum = 0;\n{}return sum < 0; }}\n",
+        each(|at| format!(
+            "__attribute__ ((noinline)) int f{at} (int x) {{ asm (\"\"); return x + {at}; }}\n"
+        )),
+        each(|at| format!("sum += f{at} ({at});\n")),
+    );
+    Built::new(&source, &["-O1"])
+}
+
+fn script(places: impl Iterator<Item = String>) -> String {
+    places.map(|place| format!("trace {place}\n")).collect()
+}
+
+/// The messages, without what is different in each run.
+fn lines(ran: &Ran) -> Vec<String> {
+    ran.stderr.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn of_many_tracepoints_a_few_are_told() {
+    let built = functions(300);
+    let all = script(
+        (0..300)
+            .map(|at| format!("f{at}"))
+            .chain((0..300).map(|at| format!("f{at}"))),
+    );
+    let done = built.record(&all, &[]).code(0);
+    let told = lines(&done);
+    assert!(told.len() < 50, "{}", done.stderr);
+    assert!(told.iter().all(|line| line.len() < 300), "{}", done.stderr);
+    let done = done.says(&[
+        " in f19 (/",
+        "580 more tracepoints are set; --verbose names them\n",
+        " locations by ",
+        "600 frames in out.tf; hits: 600 of 600 of 600 tracepoints, most of tracepoint 1 1, tracepoint 2 1, tracepoint 3 1 \
+         (`tracewire info out.tf` has all)\n",
+        "GDB takes tracepoint 303 for tracepoint 3",
+        "so it does with 297 more; `tracewire show out.tf --gdb` names them\n",
+    ]);
+    assert!(!done.stderr.contains("tracepoint 304"), "{}", done.stderr);
+
+    std::fs::write(built.path("script.gdb"), all).expect("written");
+    built
+        .run(&[
+            "record",
+            "--verbose",
+            "-x",
+            "script.gdb",
+            "-o",
+            "out.tf",
+            "--",
+            "./program",
+        ])
+        .code(0)
+        .says(&[
+            "tracepoint 600 at 0x",
+            "tracepoint 600 by ",
+            "GDB takes tracepoint 600 for tracepoint 300",
+            "tracepoint 600 1",
+        ]);
+}
+
+#[test]
+fn what_is_the_same_at_many_places_is_said_once() {
+    let built = Built::new(
+        "static inline __attribute__ ((always_inline)) int own_step (int n) { int twice; asm (\"nop\"); return n; }\n\
+         int main (int argc, char **argv) { int sum = 0; \n\
+         sum += own_step (argc); sum += own_step (argc + 1); sum += own_step (argc + 2); sum += own_step (argc + 3);\n return sum < 0; }\n",
+        &["-O2"],
+    );
+    let done = built
+        .run(&[
+            "record",
+            "-t",
+            "own_step : twice",
+            "-o",
+            "out.tf",
+            "--",
+            "./program",
+        ])
+        .code(0);
+    let warnings: Vec<_> = lines(&done)
+        .into_iter()
+        .filter(|line| line.contains("warning"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{}", done.stderr);
+    assert!(
+        warnings[0].contains("-t:1:12: twice: ") && warnings[0].contains(" and 3 more locations)"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn problems_are_told_up_to_a_limit() {
+    let built = functions(1);
+    let done = built
+        .record(&script((0..30).map(|at| format!("g{at}"))), &[])
+        .code(2);
+    let done = done.says(&[
+        "\"g19\"",
+        "10 more problems; --verbose prints all\n",
+        "waited for with --pending\n",
+    ]);
+    assert!(!done.stderr.contains("\"g20\""), "{}", done.stderr);
+}
+
+#[test]
+fn a_tracepoint_that_cannot_be_set_is_left_out_if_that_is_wanted() {
+    let built = functions(3);
+    let bad =
+        "trace f0\ntrace *0x10\ntrace nosuch\ntrace f1\nactions\n  collect nosuch\nend\ntrace f2\n";
+    let only_address = "trace f0\ntrace *0x10\n";
+    let run = |script: &str, options: &[&str]| {
+        std::fs::write(built.path("script.gdb"), script).expect("written");
+        let arguments = [
+            &["record"][..],
+            options,
+            &["-x", "script.gdb", "-o", "out.tf", "--", "./program"],
+        ]
+        .concat();
+        built.run(&arguments)
+    };
+    // Before the program runs, by its name.
+    run(bad, &[]).code(2).says(&["No symbol \"nosuch\""]);
+    run(only_address, &[])
+        .code(2)
+        .says(&["tracepoint 2", "0x10"]);
+    assert!(!built.path("out.tf").exists());
+    let done = run(bad, &["--keep-going"]).code(0);
+    done.says(&[
+        "warning",
+        "0x10",
+        "\"nosuch\" is not defined",
+        "No symbol \"nosuch\"",
+        "2 frames in out.tf",
+    ]);
+    let seen: Vec<_> = built
+        .frames()
+        .iter()
+        .map(|frame| frame["tracepoint"].as_i64())
+        .collect();
+    assert_eq!(seen, [Some(1), Some(5)]);
+    // Nothing is left.
+    std::fs::remove_file(built.path("out.tf")).expect("removed");
+    run("trace *0x10\n", &["--keep-going"])
+        .code(2)
+        .says(&["0x10"]);
+    run("trace nosuch\n", &["--keep-going"])
+        .code(2)
+        .says(&["nosuch"]);
+    assert!(!built.path("out.tf").exists());
+}
+
+#[test]
+fn no_frame_is_no() {
+    let built = functions(1);
+    built
+        .record("trace f0 if x == 7\n", &[])
+        .code(1)
+        .says(&["0 frames in out.tf"]);
+    assert!(built.path("out.tf").exists());
+    built.record("trace f0\n", &[]).code(0);
+}
