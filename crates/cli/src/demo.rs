@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tracewire_script::Script;
 use tracewire_tracefile::TraceFile;
-use tracewire_views::{Program, Viewer};
+use tracewire_views::Program;
 
 use crate::Answer;
 use crate::arguments::DemoArguments;
@@ -56,10 +56,9 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     })?;
     let file = TraceFile::open(&output)?;
     let program = Program::of(&file, &[])?;
-    let viewer = Viewer::new(&file, &program);
     let mut stdout = anstream::stdout().lock();
     writeln!(stdout)?;
-    write_table(&mut stdout, &viewer, file.frames())?;
+    write_table(&mut stdout, &file, program, &[], file.frames())?;
     let trace = quoted(&asked);
     let script = quoted(&shown(&asked, &files.script));
     let program = quoted(&shown(&asked, &files.program));

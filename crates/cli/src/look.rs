@@ -1,6 +1,7 @@
 //! `info`, `show` and `find`: looking at a trace file.
 
 use std::io::{BufWriter, IsTerminal as _, Write};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use tracewire_symbols::ExpressionError;
@@ -13,12 +14,9 @@ use crate::Answer;
 use crate::arguments::{CodePlace, FindArguments, InfoArguments, ShowArguments, tell_hexadecimal};
 use crate::execution::{self, Kind};
 use crate::frames::FrameRange;
+use crate::in_order;
 use crate::open;
 use crate::progress::Progress;
-
-/// How many frames a table is laid out for at a time: its columns are as wide as their widest cell, and a file
-/// may have millions of frames.
-const FRAMES_A_TABLE: usize = 1000;
 
 /// Standard output, buffered.
 pub type Output = BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>>;
@@ -134,7 +132,6 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         return Err(no_such_frame(range.start, &file));
     }
     let program = open::program(&file, &arguments.elf)?;
-    let viewer = Viewer::new(&file, &program);
     let wanted = arguments.tracepoint;
     let chosen = (range.start..range.end.unwrap_or(frames).min(frames))
         .filter_map(|number| file.frame(FrameNumber(number)))
@@ -146,17 +143,26 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         Progress::over_frames(&arguments.file, &file)
     };
     if arguments.json {
-        for frame in chosen {
-            write_json(&mut output, &viewer.view(frame))?;
-            shown += 1;
-        }
+        let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+            let mut text = Vec::with_capacity(numbers.len() << 10);
+            for frame in numbers
+                .iter()
+                .filter_map(|number| viewer.file().frame(*number))
+            {
+                write_json(&mut text, &viewer.view(frame))?;
+            }
+            Ok(text)
+        };
+        let write = |text: &[u8]| Ok(output.write_all(text)?);
+        shown = in_order::render(&file, program, &arguments.elf, chosen, &render, write)?;
     } else if range.single {
+        let viewer = Viewer::new(&file, &program);
         for frame in chosen {
             table::write_frame(&mut output, &viewer.view(frame), origin(&file))?;
             shown += 1;
         }
     } else {
-        shown = write_table(&mut output, &viewer, chosen)?;
+        shown = write_table(&mut output, &file, program, &arguments.elf, chosen)?;
     }
     output.flush()?;
     drop(progress);
@@ -174,24 +180,22 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
 /// Writes frames as tables, and gives how many there were.
 pub fn write_table<'a>(
     output: &mut impl Write,
-    viewer: &Viewer<'a>,
+    file: &'a TraceFile,
+    program: Program,
+    elf: &[PathBuf],
     frames: impl Iterator<Item = Frame<'a>>,
 ) -> anyhow::Result<u64> {
-    let origin = origin(viewer.file());
-    let mut shown = 0;
-    let mut views = Vec::new();
-    for frame in frames {
-        views.push(viewer.view(frame));
-        shown += 1;
-        if views.len() == FRAMES_A_TABLE {
-            write!(output, "{}", table::frames(&views, origin))?;
-            views.clear();
-        }
-    }
-    if !views.is_empty() {
-        write!(output, "{}", table::frames(&views, origin))?;
-    }
-    Ok(shown)
+    let origin = origin(file);
+    let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+        let frames = numbers
+            .iter()
+            .filter_map(|number| viewer.file().frame(*number));
+        let rows: Vec<_> = frames.map(|frame| viewer.row(frame)).collect();
+        Ok(table::frames(&rows, origin).into_bytes())
+    };
+    in_order::render(file, program, elf, frames, &render, |text| {
+        Ok(output.write_all(text)?)
+    })
 }
 
 fn write_json(output: &mut impl Write, view: &FrameView) -> anyhow::Result<()> {

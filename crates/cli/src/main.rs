@@ -7,6 +7,7 @@ mod demo;
 mod execution;
 mod frames;
 mod gdbserver;
+mod in_order;
 mod look;
 mod open;
 mod output;

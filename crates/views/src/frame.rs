@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_symbols::{
-    ExpressionErrorKind, NamedValue, PrintOptions, Scope, SourcePlace, State, Symbols, type_name,
+    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, Scope, SourcePlace, State,
+    Symbols, type_name,
 };
 use tracewire_tracefile::{
     Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointKind, VariableNumber,
@@ -193,7 +194,7 @@ impl<'a> Viewer<'a> {
             register_values: self.register_values(frame),
             unavailable_registers: self.unavailable_registers(frame),
             memory: Vec::new(),
-            variables: Map::default(),
+            variables: self.variables(frame),
             static_data: None,
             unknown: None,
             marker: self.marker(frame),
@@ -202,31 +203,13 @@ impl<'a> Viewer<'a> {
             file: place.and_then(|place| place.file.clone()),
             values: self.values(frame),
         };
-        // Where each variable stands in the view.
-        let mut known: HashMap<String, usize> = HashMap::new();
         for block in frame.blocks() {
             match block {
-                Block::Registers(_) => {}
-                Block::Variable { number, .. } if number.tells_of_frame() => {}
+                Block::Registers(_) | Block::Variable { .. } => {}
                 Block::Memory { address, bytes } => view.memory.push(MemoryView {
                     address: address.to_string(),
                     bytes: Bytes(bytes.to_vec()),
                 }),
-                Block::Variable { number, value } => {
-                    let name = self
-                        .variable_names
-                        .get(&number)
-                        .map_or_else(|| format!("number {number}"), |name| (*name).to_owned());
-                    let shown = &mut view.variables.0;
-                    // A variable collected twice has its last value, as for GDB.
-                    match known.get(&name).and_then(|index| shown.get_mut(*index)) {
-                        Some((_, known)) => *known = value,
-                        None => {
-                            known.insert(name.clone(), shown.len());
-                            shown.push((name, value));
-                        }
-                    }
-                }
                 Block::StaticData(bytes) => {
                     let data = view.static_data.get_or_insert_default();
                     data.0.extend_from_slice(bytes);
@@ -235,6 +218,34 @@ impl<'a> Viewer<'a> {
             }
         }
         view
+    }
+
+    /// The trace state variables that a frame holds, but for what it says of itself.
+    pub(crate) fn variables(&self, frame: Frame<'a>) -> Map<i64> {
+        let mut shown: Vec<(String, i64)> = Vec::new();
+        // Where each variable is in the view.
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for block in frame.blocks() {
+            let Block::Variable { number, value } = block else {
+                continue;
+            };
+            if number.tells_of_frame() {
+                continue;
+            }
+            let name = self
+                .variable_names
+                .get(&number)
+                .map_or_else(|| format!("number {number}"), |name| (*name).to_owned());
+            // A variable collected twice has its last value, as for GDB.
+            match known.get(&name).and_then(|index| shown.get_mut(*index)) {
+                Some((_, known)) => *known = value,
+                None => {
+                    known.insert(name.clone(), shown.len());
+                    shown.push((name, value));
+                }
+            }
+        }
+        Map(shown)
     }
 
     /// The source place of a frame.
@@ -271,7 +282,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    fn marker(&self, frame: Frame<'a>) -> Option<String> {
+    pub(crate) fn marker(&self, frame: Frame<'a>) -> Option<String> {
         let pc = frame.program_counter()?;
         let definition = self
             .tracepoints
@@ -329,28 +340,13 @@ impl<'a> Viewer<'a> {
     }
 
     fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {
-        if self.program.is_empty() {
-            return Vec::new();
-        }
         let Some(state) = FrameState::new(self.file, frame) else {
             return Vec::new();
-        };
-        let Some(collected) = self.tracepoints.at(frame.tracepoint(), state.pc()) else {
-            return Vec::new();
-        };
-        let (hit, step) = match frame.is_step() {
-            Some(true) => (&[][..], &collected.items.step[..]),
-            Some(false) => (&collected.items.hit[..], &[][..]),
-            None => (&collected.items.hit[..], &collected.items.step[..]),
         };
         let symbols = self.symbols(frame);
         let here = self.here(frame, state.pc());
         let mut values: Vec<ValueView> = Vec::new();
-        for item in hit.iter().chain(step) {
-            // The registers stand in a field of their own, and the data of a marker too.
-            if is_whole_set(item) {
-                continue;
-            }
+        for item in self.items(frame, &state) {
             for named in here.item(item).expand(&state) {
                 let value = self.value(symbols, named, &state);
                 if !values.contains(&value) {
@@ -359,6 +355,27 @@ impl<'a> Viewer<'a> {
             }
         }
         values
+    }
+
+    /// What the frame's tracepoint collects there, but for the registers and the data of a marker, which have a field of their
+    /// own; nothing where nothing is known of the program.
+    pub(crate) fn items(
+        &self,
+        frame: Frame<'a>,
+        state: &FrameState<'a>,
+    ) -> impl Iterator<Item = &str> {
+        let collected = match self.program.is_empty() {
+            true => None,
+            false => self.tracepoints.at(frame.tracepoint(), state.pc()),
+        };
+        let (hit, step) = match (collected, frame.is_step()) {
+            (None, _) => (&[][..], &[][..]),
+            (Some(collected), Some(true)) => (&[][..], &collected.items.step[..]),
+            (Some(collected), Some(false)) => (&collected.items.hit[..], &[][..]),
+            (Some(collected), None) => (&collected.items.hit[..], &collected.items.step[..]),
+        };
+        let items = hit.iter().chain(step).map(String::as_str);
+        items.filter(|item| !is_whole_set(item))
     }
 
     fn value(&self, symbols: &Symbols, named: NamedValue, state: &dyn State) -> ValueView {
@@ -372,15 +389,21 @@ impl<'a> Viewer<'a> {
             Err(error) => ValueView {
                 expression: named.name,
                 type_name: None,
-                value: match error.kind() {
-                    ExpressionErrorKind::Unavailable => "<unavailable>".to_owned(),
-                    ExpressionErrorKind::OptimizedOut(_)
-                    | ExpressionErrorKind::ValueOptimizedOut => "<optimized out>".to_owned(),
-                    _ => format!("<error: {error}>"),
-                },
+                value: reason(&error),
                 error: Some(error.to_string()),
             },
         }
+    }
+}
+
+/// What is shown in the place of a value.
+pub(crate) fn reason(error: &ExpressionError) -> String {
+    match error.kind() {
+        ExpressionErrorKind::Unavailable => "<unavailable>".to_owned(),
+        ExpressionErrorKind::OptimizedOut(_) | ExpressionErrorKind::ValueOptimizedOut => {
+            "<optimized out>".to_owned()
+        }
+        _ => format!("<error: {error}>"),
     }
 }
 

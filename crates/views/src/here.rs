@@ -8,6 +8,8 @@ use tracewire_symbols::{
     ExpressionError, PreparedExpression, PreparedItem, Scope, SourcePlace, Symbols,
 };
 
+use crate::table::{SourceWords, cell};
+
 /// How many places are remembered. A file may step through any number of them; where each frame is at another one, what is
 /// remembered of more places than a processor's cache holds makes a search slower.
 const MOST_PLACES: usize = 500;
@@ -18,6 +20,7 @@ pub(crate) struct Here<'a> {
     symbols: &'a Symbols,
     scope: Scope,
     source: OnceCell<Option<SourcePlace>>,
+    words: OnceCell<Option<Box<str>>>,
     items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
     expressions: RefCell<HashMap<Box<str>, Rc<Expression<'a>>>>,
 }
@@ -40,6 +43,7 @@ impl<'a> Places<'a> {
                 symbols,
                 scope,
                 source: OnceCell::new(),
+                words: OnceCell::new(),
                 items: RefCell::default(),
                 expressions: RefCell::default(),
             })
@@ -53,6 +57,20 @@ impl<'a> Here<'a> {
     pub(crate) fn source(&self) -> Option<&SourcePlace> {
         let source = self.source.get_or_init(|| self.symbols.place(self.scope));
         source.as_ref()
+    }
+
+    /// The source place for a cell of a table.
+    pub(crate) fn words(&self) -> Option<&str> {
+        let words = self.words.get_or_init(|| {
+            let source = self.source()?;
+            let words = SourceWords {
+                function: source.function.as_deref(),
+                file: source.file.as_deref(),
+                line: Some(source.line).filter(|line| *line != 0),
+            };
+            words.words(cell).map(Into::into)
+        });
+        words.as_deref()
     }
 
     /// An item of a `collect`.

@@ -50,6 +50,7 @@ mod info;
 mod markers;
 mod program;
 mod register;
+mod row;
 mod state;
 pub mod table;
 mod truth;
@@ -64,3 +65,4 @@ pub use info::{
 };
 pub use markers::{ElfInfo, MarkerInfo};
 pub use program::{Program, ProgramError};
+pub use row::FrameRow;

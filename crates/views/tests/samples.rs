@@ -57,6 +57,12 @@ fn info_as_json() {
     }
 }
 
+fn rows(name: &str, program: &Program) -> Vec<tracewire_views::FrameRow> {
+    let file = open(name);
+    let viewer = Viewer::new(&file, program);
+    file.frames().map(|frame| viewer.row(frame)).collect()
+}
+
 #[test]
 fn info_for_people() {
     for name in ["sample.tf", "tfile-basic.tf", "tfile-error.tf"] {
@@ -69,7 +75,10 @@ fn info_for_people() {
 fn frames_without_symbols() {
     let none = Program::default();
     let shown = views("sample.tf", &none);
-    insta::assert_snapshot!("frames_bare", plain(&table::frames(&shown, None)));
+    insta::assert_snapshot!(
+        "frames_bare",
+        plain(&table::frames(&rows("sample.tf", &none), None))
+    );
     insta::assert_snapshot!("frame_bare", plain(&whole_frame(&shown[6])));
     let basic = views("tfile-basic.tf", &none);
     let json = serde_json::to_string(&basic[0]).expect("JSON");
@@ -83,7 +92,10 @@ fn frames_with_symbols() {
     let program = Program::of(&file, &[fixture("sample")]).expect("the program");
     let viewer = Viewer::new(&file, &program);
     let shown: Vec<_> = file.frames().map(|frame| viewer.view(frame)).collect();
-    insta::assert_snapshot!("frames", plain(&table::frames(&shown, None)));
+    insta::assert_snapshot!(
+        "frames",
+        plain(&table::frames(&rows("sample.tf", &program), None))
+    );
     let values: Vec<_> = shown
         .iter()
         .map(|view| (view.frame, &view.values))
@@ -233,7 +245,9 @@ fn bytes_of_a_frame_are_shown_as_digits() {
     let text = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0\ntp T1:1000:E:0:0\n\n\x01\0\x08\0\0\0S\x02\0hiQ\x01\xff\0\0\0\0";
     let file = TraceFile::from_bytes(text.to_vec()).expect("a trace file");
     let program = Program::default();
-    let view = Viewer::new(&file, &program).view(file.frame(FrameNumber(0)).expect("a frame"));
+    let viewer = Viewer::new(&file, &program);
+    let frame = file.frame(FrameNumber(0)).expect("a frame");
+    let view = viewer.view(frame);
     let json = serde_json::to_value(&view).expect("JSON");
     assert_eq!(
         (&json["static_data"], &json["unknown"]),
@@ -243,5 +257,5 @@ fn bytes_of_a_frame_are_shown_as_digits() {
     for line in ["  68 69 ", "  51 01 ff ", " hi\n", " Q..\n"] {
         assert!(shown.contains(line), "{shown}");
     }
-    assert!(plain(&table::frames(&[view], None)).contains("$_sdata = \"hi\""));
+    assert!(plain(&table::frames(&[viewer.row(frame)], None)).contains("$_sdata = \"hi\""));
 }

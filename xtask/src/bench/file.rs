@@ -14,7 +14,7 @@ use tracewire_tracefile::{
     VariableDefinition, VariableNumber, X86Registers,
 };
 
-use super::median;
+use super::{median, show};
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]
@@ -83,6 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     generate(&one_place, arguments.frames, Places::One)?;
     every_frame(&tracewire, &one_place, arguments, Places::One)?;
     drop(fs::remove_file(&one_place));
+    show::run(&tracewire, folder.path(), arguments.rounds)?;
     walk(&tracewire, folder.path(), arguments)
 }
 
@@ -178,7 +179,7 @@ pub(super) fn evict(path: &Path) -> Result<()> {
 }
 
 /// Reads the file from start to end, as fast as the machine does it.
-fn sequential_read(path: &Path) -> Result<Duration> {
+pub(super) fn sequential_read(path: &Path) -> Result<Duration> {
     let mut file = File::open(path)?;
     let mut buffer = vec![0; 1 << 20];
     let start = Instant::now();

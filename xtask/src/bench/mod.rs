@@ -3,6 +3,7 @@
 mod file;
 mod hit;
 mod save;
+mod show;
 mod trace;
 
 use anyhow::Result;

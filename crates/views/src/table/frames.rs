@@ -1,56 +1,54 @@
 //! `show` for people.
 
+use std::borrow::Cow;
 use std::io;
 
-use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, cell, lines_of, styled, table};
-use crate::frame::{Bytes, FrameView, ValueView};
-use crate::words::{bytes, count, printable};
+use super::columns::{Column, Context, lines};
+use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, styled};
+use crate::frame::{FrameView, ValueView};
+use crate::program::hexadecimal;
+use crate::row::FrameRow;
+use crate::words::printable;
 
 /// `show` of many frames: one row a frame and a line a value. `origin` is the time that times count from.
 #[must_use]
-pub fn frames(views: &[FrameView], origin: Option<u64>) -> String {
-    let timed = views.iter().any(|view| view.time_us.is_some());
-    let threaded = views.iter().any(|view| view.thread.is_some());
-    let placed = views
-        .iter()
-        .any(|view| view.marker.is_some() || view.function.is_some() || view.file.is_some());
-    let mut headings = vec!["Frame", "TP"];
-    if timed {
-        headings.push("Time");
+pub fn frames(rows: &[FrameRow], origin: Option<u64>) -> String {
+    type Cell = for<'a> fn(&'a FrameRow, &'a Context) -> Cow<'a, str>;
+    let numbered = |heading, cell: Cell| Column {
+        heading,
+        right: true,
+        cell,
+    };
+    let mut columns: Vec<Column<FrameRow>> = vec![
+        numbered("Frame", |row, _| row.frame.to_string().into()),
+        numbered("TP", |row, _| row.tracepoint.to_string().into()),
+    ];
+    if rows.iter().any(|row| row.time_us.is_some()) {
+        columns.push(numbered("Time", |row, context| match row.time_us {
+            Some(time) => since(time, context.origin).into(),
+            None => "".into(),
+        }));
     }
-    if threaded {
-        headings.extend(["Thread", "CPU"]);
+    if rows.iter().any(|row| row.thread.is_some()) {
+        columns.push(numbered("Thread", |row, _| shown(row.thread)));
+        columns.push(numbered("CPU", |row, _| shown(row.cpu)));
     }
-    headings.extend([if placed { "Where" } else { "PC" }, "What"]);
-    let mut rows = table(&headings);
-    for view in views {
-        let mut row = vec![view.frame.to_string(), view.tracepoint.to_string()];
-        if timed {
-            row.push(
-                view.time_us
-                    .map_or_else(String::new, |time| since(time, origin)),
-            );
-        }
-        if threaded {
-            row.push(
-                view.thread
-                    .map_or_else(String::new, |thread| thread.to_string()),
-            );
-            row.push(view.cpu.map_or_else(String::new, |cpu| cpu.to_string()));
-        }
-        let step = (view.stepping == Some(true)).then_some(" (step)");
-        row.push(place_words(view, cell) + step.unwrap_or_default());
-        row.push(value_lines(view).join("\n"));
-        rows.add_row(row);
-    }
-    for (index, heading) in headings.iter().enumerate() {
-        if matches!(*heading, "Frame" | "TP" | "Time" | "Thread" | "CPU")
-            && let Some(column) = rows.column_mut(index)
-        {
-            column.set_cell_alignment(comfy_table::CellAlignment::Right);
-        }
-    }
-    lines_of(&rows)
+    let is_placed = rows.iter().any(|row| row.is_placed);
+    columns.push(Column {
+        heading: if is_placed { "Where" } else { "PC" },
+        right: false,
+        cell: |row, _| row.place.as_str().into(),
+    });
+    let last: (_, fn(&FrameRow) -> &str) = ("What", |row| &row.lines);
+    lines(rows, &columns, &Context { origin }, last, |heading| {
+        styled(STRONG, heading)
+    })
+}
+
+fn shown(number: Option<u32>) -> Cow<'static, str> {
+    number
+        .map_or_else(String::new, |number| number.to_string())
+        .into()
 }
 
 /// A time in microseconds as seconds since `origin`.
@@ -62,68 +60,57 @@ fn since(time: u64, origin: Option<u64>) -> String {
     }
 }
 
-/// Where a frame is, its words made safe by `shown`.
-fn place_words(view: &FrameView, shown: fn(&str) -> String) -> String {
+/// Where a frame is, its words made safe for a terminal.
+fn place_words(view: &FrameView) -> String {
     let mut words = Vec::new();
-    words.extend(view.marker.as_deref().map(shown));
-    words.extend(view.function.as_deref().map(shown));
-    if let Some(file) = &view.file {
-        let file = file.strip_prefix("./").unwrap_or(file);
-        let line = view
-            .line
-            .map_or_else(String::new, |line| format!(":{line}"));
-        words.push(format!("{}{line}", shown(file)));
-    }
+    words.extend(view.marker.as_deref().map(printable));
+    let source = SourceWords {
+        function: view.function.as_deref(),
+        file: view.file.as_deref(),
+        line: view.line,
+    };
+    words.extend(source.words(printable));
     if words.is_empty() {
         words.push(view.pc.clone().unwrap_or_else(|| "?".to_owned()));
     }
     words.join(" ")
 }
 
-/// An expression and its value, made safe by `shown`.
-fn value_line(value: &ValueView, shown: fn(&str) -> String) -> String {
-    let (expression, told) = (shown(&value.expression), shown(&value.value));
+/// What the program's symbols say of a place.
+pub(crate) struct SourceWords<'a> {
+    pub(crate) function: Option<&'a str>,
+    pub(crate) file: Option<&'a str>,
+    pub(crate) line: Option<u64>,
+}
+
+impl SourceWords<'_> {
+    /// As one text, made safe by `shown`; none where nothing is known.
+    pub(crate) fn words(&self, shown: fn(&str) -> String) -> Option<String> {
+        let file = self.file.map(|file| {
+            let file = file.strip_prefix("./").unwrap_or(file);
+            let line = self
+                .line
+                .map_or_else(String::new, |line| format!(":{line}"));
+            format!("{}{line}", shown(file))
+        });
+        match (self.function.map(shown), file) {
+            (Some(function), Some(file)) => Some(format!("{function} {file}")),
+            (function, file) => function.or(file),
+        }
+    }
+}
+
+/// An expression and its value, made safe for a terminal.
+fn value_line(value: &ValueView) -> String {
+    let (expression, told) = (printable(&value.expression), printable(&value.value));
     match value.error {
         Some(_) => format!("{expression} = {}", styled(WARNING, told)),
         None => format!("{expression} = {told}"),
     }
 }
 
-/// What a frame saw, a line each: the values, or what stands in the frame where no symbols are known.
-fn value_lines(view: &FrameView) -> Vec<String> {
-    if !view.values.is_empty() {
-        let line = |value| value_line(value, cell);
-        return view.values.iter().map(line).collect();
-    }
-    let mut words = Vec::new();
-    if !view.registers.is_empty() {
-        words.push(count(view.registers.0.len() as u64, "register"));
-    }
-    if !view.memory.is_empty() {
-        let total: usize = view.memory.iter().map(|piece| piece.bytes.0.len()).sum();
-        words.push(format!("{} of memory", bytes(total as u64)));
-    }
-    let mut lines = Vec::new();
-    if !words.is_empty() {
-        lines.push(words.join(", "));
-    }
-    let own = view
-        .variables
-        .0
-        .iter()
-        .filter(|(name, _)| !is_builtin(name));
-    lines.extend(own.map(|(name, value)| format!("${} = {value}", cell(name))));
-    if let Some(data) = &view.static_data {
-        lines.push(format!("$_sdata = {}", cell(&text_or_digits(data))));
-    }
-    if let Some(unknown) = &view.unknown {
-        lines.push(format!("{} not understood", bytes(unknown.0.len() as u64)));
-    }
-    lines
-}
-
 /// The variables that have a column of their own.
-fn is_builtin(name: &str) -> bool {
+pub(crate) fn is_builtin(name: &str) -> bool {
     matches!(name, "trace_timestamp" | "trace_thread" | "trace_cpu")
 }
 
@@ -153,7 +140,7 @@ pub fn write_frame(
         head.push(format!("cpu {cpu}"));
     }
     writeln!(out, "{}", styled(STRONG, head.join(", ")))?;
-    let place = place_words(view, printable);
+    let place = place_words(view);
     match &view.pc {
         Some(pc) if *pc != place => {
             writeln!(out, "{place} {}", styled(FAINT, pc))?;
@@ -166,7 +153,7 @@ pub fn write_frame(
         let named = value.type_name.as_deref().map_or_else(String::new, |name| {
             format!("{} ", styled(FAINT, format_args!("({})", printable(name))))
         });
-        writeln!(out, "  {named}{}", value_line(value, printable))?;
+        writeln!(out, "  {named}{}", value_line(value))?;
     }
     if !view.variables.is_empty() {
         writeln!(out, "{}", styled(STRONG, "variables"))?;
@@ -238,9 +225,9 @@ fn dump(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// What a marker has said: mostly text.
-fn text_or_digits(bytes: &Bytes) -> String {
-    match std::str::from_utf8(&bytes.0) {
+pub(crate) fn text_or_digits(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(char::is_control) => format!("\"{text}\""),
-        _ => bytes.to_string(),
+        _ => hexadecimal(bytes),
     }
 }

@@ -8,11 +8,13 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::words::printable;
 
+mod columns;
 mod elf;
 mod frames;
 mod info;
 
 pub use elf::elf;
+pub(crate) use frames::{SourceWords, is_builtin, text_or_digits};
 pub use frames::{frames, write_frame};
 pub use info::{info, stop_words};
 
@@ -34,11 +36,26 @@ fn styled(style: Style, text: impl std::fmt::Display) -> String {
 const MOST_SHOWN: usize = 500;
 
 /// Text from a file for a cell of a table, made safe for a terminal; what is too long is cut. JSON has it whole.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     match text.char_indices().nth(MOST_SHOWN) {
         Some((end, _)) => printable(text.get(..end).unwrap_or_default()) + "…",
         None => printable(text),
     }
+}
+
+/// Appends [`cell`].
+pub(crate) fn push_cell(line: &mut String, text: &str) {
+    // Most texts are short and plain.
+    if text.len() <= MOST_SHOWN && !text.bytes().any(|byte| !matches!(byte, b' '..=b'~')) {
+        line.push_str(text);
+    } else {
+        line.push_str(&cell(text));
+    }
+}
+
+/// Appends [`cell`] of something that is no value.
+pub(crate) fn push_warning(line: &mut String, text: &str) {
+    line.push_str(&styled(WARNING, cell(text)));
 }
 
 /// A table without frames, whose lines are never wrapped: what reads it may be a program.

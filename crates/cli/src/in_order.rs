@@ -1,0 +1,104 @@
+//! Frames made into text by several threads, and written in their order.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use tracewire_tracefile::{Frame, FrameNumber, TraceFile};
+use tracewire_views::{Program, Viewer};
+
+/// How many frames are made into text at a time. They are a table of their own: its columns are as wide as their widest cell,
+/// and a file may have millions of frames.
+const FRAMES_A_PIECE: usize = 1000;
+
+/// From how many frames on another thread is worth its own copy of the program's symbols.
+const MANY: u64 = 20_000;
+
+/// The most threads: each has the symbols in memory.
+const MOST_THREADS: usize = 8;
+
+/// How many pieces a thread may be ahead of what is written.
+const AHEAD: usize = 4;
+
+/// What a piece of the frames is made into.
+pub type Render<'r> = dyn Fn(&Viewer<'_>, &[FrameNumber]) -> anyhow::Result<Vec<u8>> + Sync + 'r;
+
+/// Makes text of frames and hands it to `write` in the order of the frames; how many they were.
+pub fn render<'a>(
+    file: &'a TraceFile,
+    program: Program,
+    elf: &[PathBuf],
+    frames: impl Iterator<Item = Frame<'a>>,
+    render: &Render<'_>,
+    mut write: impl FnMut(&[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
+    let mut numbers = frames.map(|frame| frame.number());
+    let mut piece = move || {
+        let piece: Vec<_> = numbers.by_ref().take(FRAMES_A_PIECE).collect();
+        (!piece.is_empty()).then_some(piece)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = match file.frame_count() {
+        0..MANY => 1,
+        _ => threads.min(MOST_THREADS),
+    };
+    let mut shown = 0;
+    if threads == 1 {
+        let viewer = Viewer::new(file, &program);
+        while let Some(numbers) = piece() {
+            write(&render(&viewer, &numbers)?)?;
+            shown += numbers.len() as u64;
+        }
+        return Ok(shown);
+    }
+    let mut program = Some(program);
+    std::thread::scope(|scope| {
+        let workers: Vec<Worker> = (0..threads)
+            .map(|_| {
+                let (jobs, work) = sync_channel::<Vec<FrameNumber>>(AHEAD);
+                let (done, texts) = sync_channel(AHEAD);
+                // Symbols cannot be asked by two threads at once.
+                let known = program.take();
+                scope.spawn(move || {
+                    let program = match known.map_or_else(|| Program::of(file, elf), Ok) {
+                        Ok(program) => program,
+                        Err(error) => return drop(done.send(Err(error.into()))),
+                    };
+                    let viewer = Viewer::new(file, &program);
+                    for numbers in work {
+                        // Nobody reads on after an error.
+                        if done.send(render(&viewer, &numbers)).is_err() {
+                            return;
+                        }
+                    }
+                });
+                Worker { jobs, texts }
+            })
+            .collect();
+        // The workers in the order of the pieces that they have.
+        let mut waiting: VecDeque<&Worker> = VecDeque::new();
+        let mut next = workers.iter().cycle();
+        loop {
+            while waiting.len() < AHEAD * threads
+                && let Some(numbers) = piece()
+            {
+                let Some(worker) = next.next() else { break };
+                shown += numbers.len() as u64;
+                // One that has ended has left its reason.
+                let _ = worker.jobs.send(numbers);
+                waiting.push_back(worker);
+            }
+            let Some(worker) = waiting.pop_front() else {
+                return Ok(shown);
+            };
+            write(&worker.texts.recv()??)?;
+        }
+    })
+}
+
+/// A thread that makes text of pieces, one after the other.
+struct Worker {
+    jobs: SyncSender<Vec<FrameNumber>>,
+    texts: Receiver<anyhow::Result<Vec<u8>>>,
+}

@@ -1,0 +1,171 @@
+//! A frame as a row of a table: what a [`FrameView`](crate::FrameView) has, as far as a table shows it, and in text at
+//! once. A table of a million frames has no use for the registers of each.
+
+use std::fmt::Write as _;
+
+use tracewire_symbols::{State as _, TypeId, type_name};
+use tracewire_tracefile::{Block, Frame};
+
+use crate::frame::{Viewer, reason};
+use crate::here::Here;
+use crate::state::FrameState;
+use crate::table::{is_builtin, push_cell, push_warning};
+use crate::words::{bytes, count};
+
+/// One frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrameRow {
+    pub(crate) frame: u64,
+    pub(crate) tracepoint: i32,
+    pub(crate) time_us: Option<u64>,
+    pub(crate) thread: Option<u32>,
+    pub(crate) cpu: Option<u32>,
+    /// Whether the program says where the frame is, and not an address alone.
+    pub(crate) is_placed: bool,
+    pub(crate) place: String,
+    /// What the frame saw, a line each: the values, or what is in the frame where no symbols are known.
+    pub(crate) lines: String,
+}
+
+impl<'a> Viewer<'a> {
+    /// One frame for [`table::frames`](crate::table::frames).
+    #[must_use]
+    pub fn row(&self, frame: Frame<'a>) -> FrameRow {
+        let state = FrameState::new(self.file(), frame);
+        let here = state.map(|state| self.here(frame, state.pc()));
+        let here = here.as_deref();
+        let marker = self.marker(frame);
+        let is_placed = marker.is_some() || here.is_some_and(|here| here.words().is_some());
+        let mut place = String::new();
+        if let Some(marker) = &marker {
+            push_cell(&mut place, marker);
+        }
+        if let Some(words) = here.and_then(Here::words) {
+            if !place.is_empty() {
+                place.push(' ');
+            }
+            place.push_str(words);
+        }
+        if place.is_empty() {
+            match frame.program_counter() {
+                Some(pc) => drop(write!(place, "{pc}")),
+                None => place.push('?'),
+            }
+        }
+        if frame.is_step() == Some(true) {
+            place.push_str(" (step)");
+        }
+        let mut lines = String::new();
+        self.value_lines(frame, state.as_ref(), here, &mut lines);
+        if lines.is_empty() {
+            self.content_lines(frame, &mut lines);
+        }
+        FrameRow {
+            frame: frame.number().0,
+            tracepoint: frame.tracepoint().0,
+            time_us: frame.timestamp(),
+            thread: frame.thread().map(|thread| thread.0),
+            cpu: frame.cpu(),
+            is_placed,
+            place,
+            lines,
+        }
+    }
+
+    /// Every collected expression and its value, each once.
+    fn value_lines(
+        &self,
+        frame: Frame<'a>,
+        state: Option<&FrameState<'a>>,
+        here: Option<&Here<'a>>,
+        lines: &mut String,
+    ) {
+        let (Some(state), Some(here)) = (state, here) else {
+            return;
+        };
+        let symbols = self.symbols(frame);
+        // Where each line is, and of what type its value is.
+        let mut known: Vec<(usize, usize, Option<TypeId>)> = Vec::new();
+        let mut line = String::new();
+        for item in self.items(frame, state) {
+            for named in here.item(item).expand(state) {
+                line.clear();
+                push_cell(&mut line, &named.name);
+                line.push_str(" = ");
+                let type_id = match &named.value {
+                    Ok(value) => {
+                        push_cell(&mut line, &value.print(symbols, state, &self.options));
+                        Some(value.type_id())
+                    }
+                    Err(error) => {
+                        push_warning(&mut line, &reason(error));
+                        None
+                    }
+                };
+                let is_known = known.iter().any(|(start, end, of)| {
+                    let same_type = *of == type_id
+                        || of.zip(type_id).is_some_and(|(one, other)| {
+                            type_name(symbols, one) == type_name(symbols, other)
+                        });
+                    lines.get(*start..*end) == Some(&line) && same_type
+                });
+                if is_known {
+                    continue;
+                }
+                if !known.is_empty() {
+                    lines.push('\n');
+                }
+                let start = lines.len();
+                lines.push_str(&line);
+                known.push((start, lines.len(), type_id));
+            }
+        }
+    }
+
+    /// What is in a frame without values.
+    fn content_lines(&self, frame: Frame<'a>, lines: &mut String) {
+        let registers = frame
+            .registers()
+            .filter(|(_, bytes)| bytes.is_some())
+            .count();
+        let mut words = Vec::new();
+        if registers > 0 {
+            words.push(count(registers as u64, "register"));
+        }
+        let mut memory = None;
+        let mut data: Option<Vec<u8>> = None;
+        let mut unknown = None;
+        for block in frame.blocks() {
+            match block {
+                Block::Memory { bytes, .. } => *memory.get_or_insert(0) += bytes.len() as u64,
+                Block::StaticData(bytes) => data.get_or_insert_default().extend_from_slice(bytes),
+                Block::Unknown(bytes) => unknown = Some(bytes.len() as u64),
+                Block::Registers(_) | Block::Variable { .. } => {}
+            }
+        }
+        if let Some(total) = memory {
+            words.push(format!("{} of memory", bytes(total)));
+        }
+        let mut all = Vec::new();
+        if !words.is_empty() {
+            all.push(words.join(", "));
+        }
+        for (name, value) in self.variables(frame).0 {
+            if !is_builtin(&name) {
+                let mut line = "$".to_owned();
+                push_cell(&mut line, &name);
+                let _ = write!(line, " = {value}");
+                all.push(line);
+            }
+        }
+        if let Some(data) = data {
+            let mut line = "$_sdata = ".to_owned();
+            push_cell(&mut line, &crate::table::text_or_digits(&data));
+            all.push(line);
+        }
+        if let Some(unknown) = unknown {
+            all.push(format!("{} not understood", bytes(unknown)));
+        }
+        lines.push_str(&all.join("\n"));
+    }
+}
