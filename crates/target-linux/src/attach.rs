@@ -9,8 +9,9 @@ use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
 use crate::ptrace::{Running, Status, Tid, wait_for};
 
-/// Starts tracing every thread of a process; none of them has been stopped yet. Threads that are born
-/// meanwhile are traced by the kernel's doing and tell of themselves.
+/// Starts tracing every thread of a process, and asks each to stop as soon as it is traced: those that are busy would leave
+/// this one no processor to reach the others. Threads that are born meanwhile are traced by the kernel's doing and tell of
+/// themselves.
 pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
     if process == std::process::id().cast_signed() {
         return Err(Error::OwnProcess(thread_id(process)));
@@ -29,7 +30,10 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
         for thread in fresh {
             seen.insert(thread);
             match Running::seize(thread) {
-                Ok(running) => seized.push((thread, running)),
+                Ok(running) => {
+                    running.interrupt();
+                    seized.push((thread, running));
+                }
                 // Ended since it was listed, or born to a thread that is already traced.
                 Err(_) if thread != process && (is_gone(thread) || is_ours(thread)) => {}
                 // A leader that has ended before its threads cannot be traced, nor need it be.
@@ -49,11 +53,8 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
     Ok(seized)
 }
 
-/// Lets threads go that nothing has been done to yet.
+/// Lets threads go that nothing has been done to yet, but that they were asked to stop.
 pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
-    for (_, running) in &threads {
-        running.interrupt();
-    }
     for (thread, running) in threads {
         match wait_for(thread) {
             Ok(Status::Exited(_) | Status::Killed(..)) | Err(_) => {}

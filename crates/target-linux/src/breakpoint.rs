@@ -5,10 +5,11 @@ use tracewire_jump_pad::SharedLayout;
 use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION, Way};
 use tracewire_tracefile::Address;
 
+use crate::address_space::PAGE_SIZE;
 use crate::fast::Mechanism;
-use crate::maps::{self, ThreadStatus};
+use crate::maps;
 use crate::process::Process;
-use crate::slots::{PAGE_SIZE, free_page};
+use crate::slots;
 use crate::width::Width;
 
 /// The instruction of a breakpoint.
@@ -71,7 +72,7 @@ impl Target for Process {
                 reason: error.to_string(),
             });
         }
-        self.forget_jumps(|site| site == address.0);
+        self.forget_jump(address.0);
         self.remove_breakpoint(address.0, Purpose::Tracepoint)
     }
 
@@ -262,18 +263,13 @@ impl Process {
 
     /// Whether there is code that this machine executes at an address, and if not, why.
     pub(crate) fn check_code(&mut self, address: u64) -> Result<(), &'static str> {
-        let thread = self.any_thread();
-        let mappings =
-            maps::mappings(thread).map_err(|_| "the process's mappings cannot be read")?;
-        let mapping = mappings
-            .iter()
-            .find(|mapping| (mapping.start..mapping.end).contains(&address));
-        match mapping {
+        let known = self
+            .while_stopped()
+            .map_err(|_| "the process's mappings cannot be read")?;
+        match known.space.mapping_at(address) {
             None => Err(NOT_MAPPED),
             Some(mapping) if !mapping.executable => Err(NOT_EXECUTABLE),
-            Some(_) if Width::of_program(thread) == Some(None) => {
-                Err("the process runs a program for another machine")
-            }
+            Some(_) if known.is_foreign => Err("the process runs a program for another machine"),
             Some(_) => Ok(()),
         }
     }
@@ -291,7 +287,9 @@ impl Process {
     /// Makes a copy of the instruction in the process, if there is a place for it.
     fn slot(&mut self, site: u64, displaced: &Displaced) -> Means {
         if displaced.is_call()
-            && ThreadStatus::read(self.any_thread()).is_ok_and(|status| status.has_shadow_stack())
+            && self
+                .while_stopped()
+                .is_ok_and(|known| known.has_shadow_stack)
         {
             return Means::InPlace;
         }
@@ -309,10 +307,15 @@ impl Process {
         if let Some(slot) = self.slots.free_slot(site) {
             return Some(slot);
         }
-        let mappings = maps::mappings(self.any_thread()).ok()?;
-        let page = free_page(&mappings, site)?;
-        self.map_page(page, PAGE_SIZE)?;
-        self.slots.add_page(page);
+        let page = self
+            .map_code(|space| space.room_near(site, slots::REACH, PAGE_SIZE))
+            .ok()?;
+        let keep_from_children = libc::MADV_DONTFORK as u64;
+        self.system_call(
+            libc::SYS_madvise,
+            [page.start, PAGE_SIZE, keep_from_children, 0, 0, 0],
+        );
+        self.slots.add_page(page.start);
         self.slots.free_slot(site)
     }
 }

@@ -25,6 +25,11 @@ impl Process {
         {
             thread.interrupt();
         }
+        self.await_halt()
+    }
+
+    /// Waits until every thread has stopped; all have been asked to.
+    pub(crate) fn await_halt(&mut self) -> Result<(), Error> {
         // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
         // are gone, and those are gone only once their end has been heard.
         while self.threads.values().any(Thread::can_be_stopped) {

@@ -78,33 +78,6 @@ fn way_back(saved: &user_regs_struct, mask: u64) -> Vec<u8> {
 }
 
 impl Process {
-    /// Maps memory at exactly this address for code of ours; `None` if it cannot be had.
-    pub(crate) fn map_page(&mut self, address: u64, size: u64) -> Option<()> {
-        let protection = libc::PROT_READ | libc::PROT_EXEC;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let got = self.system_call(
-            libc::SYS_mmap,
-            [address, size, protection as u64, flags as u64, u64::MAX, 0],
-        )?;
-        if got != address {
-            // A kernel before 4.17 takes the address for a hint; an error is no address at all.
-            if got < u64::MAX - 4095 {
-                self.unmap_page(got, size);
-            }
-            return None;
-        }
-        // A child by fork does not run our code.
-        self.system_call(
-            libc::SYS_madvise,
-            [address, size, libc::MADV_DONTFORK as u64, 0, 0, 0],
-        );
-        Some(())
-    }
-
-    pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
-        self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);
-    }
-
     /// Makes a system call through a thread at rest; `None` if no thread may.
     pub(crate) fn system_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
         // The gate is a 64-bit instruction.
@@ -113,6 +86,7 @@ impl Process {
         }
         let thread = self.volunteer()?;
         let gate = self.gate()?;
+        self.remote_calls += 1;
         let held = self.threads.get_mut(&thread)?.pending.take();
         let result = self.system_call_by(thread, gate, number, arguments);
         if let Some(held) = held {

@@ -2,13 +2,13 @@
 
 use tracewire_jump_pad::relocate::Place;
 
+use crate::address_space::PAGE_SIZE;
 use crate::breakpoint::Means;
 use crate::error::Error;
 use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, wait_for};
-use crate::slots::PAGE_SIZE;
 use crate::thread::{Pending, State};
 use crate::unclaimed;
 
@@ -125,7 +125,7 @@ impl Process {
         let Some(thread) = self
             .threads
             .get(&id)
-            .filter(|thread| thread.pending.is_none())
+            .filter(|thread| thread.pending.is_none() && !thread.surfaced)
         else {
             return;
         };

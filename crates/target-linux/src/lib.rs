@@ -102,6 +102,7 @@
 //!   itself system calls meanwhile.
 #![deny(missing_docs)]
 
+mod address_space;
 mod affinity;
 mod attach;
 mod breakpoint;

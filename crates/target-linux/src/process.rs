@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tracewire_experiment::MemoryRead;
 use tracewire_tracefile::{Architecture, ThreadId, X86Registers};
 
+use crate::address_space::WhileStopped;
 use crate::affinity::Follower;
 use crate::attach;
 use crate::breakpoint::{Breakpoint, Purpose};
@@ -88,6 +89,10 @@ pub struct Process {
     pub(crate) removed: BTreeSet<u64>,
     pub(crate) slots: Slots,
     pub(crate) fast: Fast,
+    /// What is known of it as long as it is stopped.
+    pub(crate) while_stopped: Option<WhileStopped>,
+    /// The system calls that it has made for us.
+    pub(crate) remote_calls: u64,
     /// Jumps of a killed tracer that are out.
     pub(crate) taken_over: usize,
     /// Where there is room behind some code, once it has been looked for.
@@ -199,10 +204,14 @@ impl Process {
         };
         let threads = seized
             .into_iter()
-            .map(|(thread, running)| (thread, Thread::new(id, thread, running)))
+            .map(|(id_of_thread, running)| {
+                let thread = Thread::new(id, id_of_thread, running);
+                thread.interrupt_due.set(true);
+                (id_of_thread, thread)
+            })
             .collect();
         let mut process = Self::new(id, threads, memory, settings);
-        process.halt()?;
+        process.await_halt()?;
         process.choose_width();
         process.take_over();
         process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
@@ -233,6 +242,8 @@ impl Process {
             removed: BTreeSet::new(),
             slots: Slots::default(),
             fast: Fast::default(),
+            while_stopped: None,
+            remote_calls: 0,
             taken_over: 0,
             gate: None,
             refuge: None,
@@ -297,6 +308,12 @@ impl Process {
         Interrupter(Arc::clone(&self.request))
     }
 
+    /// How many system calls the process has made for us.
+    #[must_use]
+    pub const fn remote_calls(&self) -> u64 {
+        self.remote_calls
+    }
+
     /// Reads memory of the process at rest, as [`StoppedThread::read_memory`] does at a hit.
     ///
     /// [`StoppedThread::read_memory`]: tracewire_experiment::StoppedThread::read_memory
@@ -329,6 +346,7 @@ impl Process {
         self.removed.clear();
         self.slots = Slots::default();
         self.fast = Fast::default();
+        self.while_stopped = None;
         self.gate = None;
         self.refuge = None;
         self.loader = Loader::default();

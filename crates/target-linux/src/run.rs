@@ -38,7 +38,6 @@ impl Process {
     }
 
     pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
-        self.fast.forget_room();
         self.start_idle()?;
         let mut pulse = self.fast.has_jumps().then(Pulse::start).flatten();
         loop {
@@ -219,6 +218,7 @@ impl Process {
         if self.threads.get(&id).is_none_or(|thread| thread.held) {
             return Ok(());
         }
+        self.forget_while_stopped();
         self.introduce(id);
         self.arm(id)
             .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;

@@ -70,6 +70,8 @@ pub(crate) struct Thread {
     pub(crate) mid_call: bool,
     /// A debugger has asked for it to stop while others run.
     pub(crate) stop_wanted: bool,
+    /// Since it last ran, it has been asked for a fault that it has run into and not told of.
+    pub(crate) surfaced: bool,
     pub(crate) cpu: CpuSource,
 }
 
@@ -138,6 +140,7 @@ impl Thread {
             news: None,
             mid_call: false,
             stop_wanted: false,
+            surfaced: false,
             cpu: CpuSource::default(),
         }
     }
@@ -190,6 +193,7 @@ impl Thread {
         self.enters_call = false;
         self.takes_signal = false;
         self.mid_call = false;
+        self.surfaced = false;
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         self.state = match state {
             State::Running(running) => State::Stopped(running.stopped()),

@@ -4,6 +4,7 @@ mod buffer;
 mod describe;
 mod few;
 mod indirect;
+mod meanwhile;
 mod modules;
 mod prepare;
 mod recording;

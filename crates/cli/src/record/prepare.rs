@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
@@ -11,6 +10,7 @@ use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::{ByteOrder, FrameFormat, StatusFields, TracepointDefinition};
 
 use super::buffer::Buffer;
+use super::meanwhile::run_meanwhile;
 use super::modules::Modules;
 use super::recording::tell_warnings;
 use super::registers::Room;
@@ -174,46 +174,8 @@ fn load_libraries(process: &mut Process) -> anyhow::Result<()> {
     }
 }
 
-/// Lets the program run while another thread works; it may take seconds to read a large program's symbols.
-fn run_meanwhile<R: Send>(
-    process: &mut Process,
-    watch: &Watch,
-    work: impl FnOnce() -> R + Send,
-) -> anyhow::Result<R> {
-    let interrupter = watch.interrupter();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let worker = scope.spawn(|| {
-            let result = work();
-            // Set first: the interruption must not be taken for somebody else's.
-            done.store(true, Ordering::Release);
-            interrupter.interrupt();
-            result
-        });
-        while !done.load(Ordering::Acquire) {
-            match process.run(&mut Nobody)? {
-                event @ (Event::Exited(_) | Event::Killed { .. }) => {
-                    bail!("{} before the run began", report::program_words(&event))
-                }
-                // The symbols are of the program that was.
-                Event::Exec => {
-                    bail!("the program became another one before the run began; try again")
-                }
-                _ => {}
-            }
-        }
-        if watch.wish().is_some() {
-            bail!("ended before the run began");
-        }
-        match worker.join() {
-            Ok(result) => Ok(result),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
 /// Whoever wants to know of hits where there can be none.
-struct Nobody;
+pub struct Nobody;
 
 impl tracewire_experiment::HitHandler for Nobody {
     fn hit(

@@ -28,10 +28,6 @@ impl ByteRule {
             Self::NoInstruction => NOT_INSTRUCTIONS.contains(&byte),
         }
     }
-
-    fn admitted(self) -> impl Iterator<Item = u8> {
-        (0..=u8::MAX).filter(move |byte| self.admits(*byte))
-    }
 }
 
 /// What is asked of the four bytes of a displacement, lowest first, and where it counts from.
@@ -100,24 +96,26 @@ impl Pattern {
         }
     }
 
-    /// Ranges in which all that fit lie, the nearest first: each is of one value of the bytes above the lowest two.
+    /// Ranges in which all that fit lie, near ones first: each is of one value of the bytes above the lowest two.
     pub fn windows(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         const WINDOW: i64 = 1 << 16;
         let [_, _, third, fourth] = self.rules;
-        let mut uppers: Vec<i16> = fourth
-            .admitted()
-            .flat_map(|high| {
-                third
-                    .admitted()
-                    .map(move |low| i16::from_le_bytes([low, high]))
+        // 0, -1, 1, -2, and so on; below zero, what is near has a large third byte.
+        let highs = (0..=i8::MAX)
+            .flat_map(|high| [high, -1 - high])
+            .filter(move |high| fourth.admits(high.cast_unsigned()));
+        highs
+            .flat_map(move |high| {
+                (0..=u8::MAX)
+                    .map(move |third| if high < 0 { u8::MAX - third } else { third })
+                    .filter(move |low| third.admits(*low))
+                    .map(move |low| i16::from_le_bytes([low, high.cast_unsigned()]))
             })
-            .collect();
-        uppers.sort_unstable_by_key(|upper| if *upper < 0 { -1 - upper } else { *upper });
-        uppers.into_iter().filter_map(|upper| {
-            let start = self.from.checked_add_signed(i64::from(upper) * WINDOW)?;
-            let end = start.checked_add(WINDOW as u64)?;
-            (end <= HIGHEST).then_some(start..end)
-        })
+            .filter_map(|upper| {
+                let start = self.from.checked_add_signed(i64::from(upper) * WINDOW)?;
+                let end = start.checked_add(WINDOW as u64)?;
+                (end <= HIGHEST).then_some(start..end)
+            })
     }
 }
 

@@ -6,79 +6,86 @@ use std::ops::Range;
 /// Memory that we have mapped in the process for code.
 #[derive(Debug, Default)]
 pub(crate) struct Areas {
-    /// Their ends by their starts; none touches another's pages.
+    /// Their ends by their starts.
     mapped: BTreeMap<u64, u64>,
     /// The ends of what is used by their starts.
     used: BTreeMap<u64, u64>,
+    /// The ends of what is free by their starts; none touches another of its area.
+    free: BTreeMap<u64, u64>,
 }
 
 impl Areas {
     pub(crate) fn add(&mut self, area: Range<u64>) {
         self.mapped.insert(area.start, area.end);
+        self.free.insert(area.start, area.end);
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.mapped.iter().map(|(start, end)| *start..*end)
     }
 
+    /// Takes a range that is free.
     pub(crate) fn use_range(&mut self, range: Range<u64>) {
         self.used.insert(range.start, range.end);
+        let around = self.free.range(..=range.start).next_back();
+        let Some((&start, &end)) = around.filter(|(_, end)| **end >= range.end) else {
+            debug_assert!(false, "{range:x?} is not free");
+            return;
+        };
+        self.free.remove(&start);
+        for (start, end) in [(start, range.start), (range.end, end)] {
+            if start < end {
+                self.free.insert(start, end);
+            }
+        }
     }
 
     /// Gives a used range back, and takes out the area that it was in if nothing else in there is used.
     pub(crate) fn give_back(&mut self, start: u64) -> Option<Range<u64>> {
-        self.used.remove(&start)?;
-        let (&area, &end) = self.mapped.range(..=start).next_back()?;
-        if self.used.range(area..end).next().is_some() {
+        let (area, free) = self.forget_use(start)?;
+        if free != area {
             return None;
         }
-        self.mapped.remove(&area);
-        Some(area..end)
+        self.mapped.remove(&area.start);
+        self.free.remove(&free.start);
+        Some(area)
     }
 
-    /// Gives a used range back; its area stays.
-    pub(crate) fn forget_use(&mut self, start: u64) {
-        self.used.remove(&start);
+    /// Gives a used range back; its area stays. Gives that, and the free stretch there is now.
+    pub(crate) fn forget_use(&mut self, start: u64) -> Option<(Range<u64>, Range<u64>)> {
+        let end = self.used.remove(&start)?;
+        let (&area, &area_end) = self.mapped.range(..=start).next_back()?;
+        let mut free = start..end;
+        if let Some((&before, _)) = self
+            .free
+            .range(area..start)
+            .next_back()
+            .filter(|(_, end)| **end == start)
+        {
+            self.free.remove(&before);
+            free.start = before;
+        }
+        if end < area_end
+            && let Some(after) = self.free.remove(&end)
+        {
+            free.end = after;
+        }
+        self.free.insert(free.start, free.end);
+        Some((area..area_end, free))
     }
 
-    /// The free stretches of all areas that lie in a range, clipped to it.
+    /// The free stretches that lie in a range, clipped to it, in rising order.
     pub(crate) fn free(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self
-            .mapped
-            .range(..=within.start)
+            .free
+            .range(..within.start)
             .next_back()
-            .filter(|(_, end)| **end > within.start)
-            .map(|(start, end)| (*start, *end));
-        let after = within.start.saturating_add(1);
-        let rest = self
-            .mapped
-            .range(after..within.end.max(after))
-            .map(|(start, end)| (*start, *end));
+            .filter(|(_, end)| **end > within.start);
+        let rest = self.free.range(within.start..within.end.max(within.start));
         first
             .into_iter()
             .chain(rest)
-            .flat_map(move |(start, end)| self.free_in(start..end))
-            .filter_map(move |free| {
-                let start = free.start.max(within.start);
-                let end = free.end.min(within.end);
-                (start < end).then_some(start..end)
-            })
-    }
-
-    /// The free stretches of one area.
-    fn free_in(&self, area: Range<u64>) -> Vec<Range<u64>> {
-        let mut stretches = Vec::new();
-        let mut at = area.start;
-        for (start, end) in self.used.range(area.clone()) {
-            if at < *start {
-                stretches.push(at..*start);
-            }
-            at = *end;
-        }
-        if at < area.end {
-            stretches.push(at..area.end);
-        }
-        stretches
+            .map(move |(start, end)| (*start).max(within.start)..(*end).min(within.end))
     }
 }
 
@@ -96,8 +103,21 @@ mod tests {
         let free: Vec<_> = areas.free(0x1080..0x8800).collect();
         assert_eq!(free, [0x1080..0x1100, 0x1200..0x2000, 0x8000..0x8800]);
         assert_eq!(areas.give_back(0x1100), None);
+        assert_eq!(areas.free(0..0x8000).collect::<Vec<_>>(), [0x1000..0x2000]);
         assert_eq!(areas.give_back(0x2000), Some(0x1000..0x3000));
         let starts: Vec<_> = areas.all().map(|area| area.start).collect();
         assert_eq!(starts, [0x8000]);
+    }
+
+    #[test]
+    fn areas_that_touch_stay_two() {
+        let mut areas = Areas::default();
+        areas.add(0x1000..0x2000);
+        areas.add(0x2000..0x3000);
+        areas.use_range(0x1000..0x2000);
+        areas.use_range(0x2000..0x3000);
+        assert_eq!(areas.give_back(0x1000), Some(0x1000..0x2000));
+        assert_eq!(areas.give_back(0x2000), Some(0x2000..0x3000));
+        assert_eq!(areas.free(0..0x4000).count(), 0);
     }
 }

@@ -14,6 +14,7 @@ use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH};
 
 use super::place::{NoJump, Placement};
 use super::{Body, Pad, Patch};
+use crate::address_space::NoMemory;
 use crate::breakpoint::Purpose;
 use crate::process::Process;
 
@@ -47,7 +48,7 @@ impl Process {
         let lifted = self.lift(site..site + JUMP_LENGTH as u64);
         let placed = self.put_jump(site, body);
         self.put_back(lifted);
-        self.free_pads();
+        self.free_some_pads();
         placed
     }
 
@@ -68,7 +69,7 @@ impl Process {
         let lifted = self.lift_up_to(range.end, range.clone());
         let written = self.memory.write_through(range.start, bytes);
         self.put_back(lifted);
-        self.free_pads();
+        self.free_some_pads();
         written
     }
 
@@ -124,7 +125,7 @@ impl Process {
             self.fast.areas.forget_use(pad);
             if let Some(springboard) = springboard {
                 self.fast.springboards.remove(&springboard);
-                self.fast.areas.forget_use(springboard);
+                self.fast.springboard_areas.forget_use(springboard);
             }
         }
         written
@@ -144,7 +145,7 @@ impl Process {
         let block = jump.block();
         let made = (body.0)(pad)?;
         if made.code.len() > length {
-            return Err(NoJump::NoMemory);
+            return Err(NoJump::from(NoMemory::NoRoom));
         }
         let start = made.code.len() as u64;
         let copy = match self.lead_to_borrowed(pad, pad + start, block) {
@@ -163,7 +164,7 @@ impl Process {
         }
         let bytes = jump
             .bytes(springboard.unwrap_or(pad))
-            .ok_or(NoJump::NoMemory)?;
+            .ok_or(NoMemory::NoRoom)?;
         let entry = Pad {
             site,
             springboard,
@@ -209,10 +210,8 @@ impl Process {
         let writes = patch.jump.writes();
         self.memory.uncover_all(writes)?;
         self.fast.strike(site);
-        if let Some(patch) = self.fast.jumps.remove(&site)
-            && let Some(pad) = self.fast.pads.get_mut(&patch.pad)
-        {
-            pad.retired = true;
+        if let Some(patch) = self.fast.jumps.remove(&site) {
+            self.fast.retire(patch.pad);
         }
         self.gate = None;
         Ok(())

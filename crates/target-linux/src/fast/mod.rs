@@ -34,7 +34,6 @@ use areas::Areas;
 use attend::Attended;
 use borrowed::Borrowed;
 pub use mechanism::Mechanism;
-use place::Room;
 pub use shared::{Ownership, SharedMemory};
 
 /// The jumps in a process, and the pads that they lead to.
@@ -46,11 +45,14 @@ pub(crate) struct Fast {
     pads: BTreeMap<u64, Pad>,
     /// Jumps on the way from a site to its pad, by their addresses, and which pad that is.
     springboards: BTreeMap<u64, u64>,
+    /// Where pads are: near their sites.
     areas: Areas,
+    /// Where springboards are: no pad lies where a neighbour's jump can only lead.
+    springboard_areas: Areas,
+    /// The pads whose jump is out, which are freed together.
+    retired: Vec<u64>,
     /// Copies of displaced instructions that a debugger makes, by the sites.
     borrowed: BTreeMap<u64, Borrowed>,
-    /// What is mapped where, as long as the process stands.
-    room: Option<Room>,
     /// Where branches lead, by the mapping whose code they are in.
     landings: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Sites whose jump has become a trap, and why.
@@ -179,8 +181,11 @@ impl Fast {
         (address < site + patch.jump.written() as u64).then_some(patch.pad)
     }
 
-    /// What is known of where things are in memory is only good while the process stands.
-    pub(crate) fn forget_room(&mut self) {
-        self.room = None;
+    /// The jump to a pad is out.
+    fn retire(&mut self, start: u64) {
+        if let Some(pad) = self.pads.get_mut(&start) {
+            pad.retired = true;
+            self.retired.push(start);
+        }
     }
 }

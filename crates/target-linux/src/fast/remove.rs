@@ -1,6 +1,9 @@
 //! Taking jumps out, and giving the memory of pads back once nobody is in there.
 
+use std::collections::BTreeSet;
+
 use super::Inside;
+use super::areas::Areas;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::thread::State;
@@ -18,7 +21,7 @@ impl Process {
         lifted.retain(|lifted| lifted.site() != site);
         let erased = self.erase_jump(site);
         self.put_back(lifted);
-        self.free_pads();
+        self.free_some_pads();
         erased
     }
 
@@ -31,34 +34,32 @@ impl Process {
         }
     }
 
-    /// Forgets jumps in memory that is gone.
-    pub(crate) fn forget_jumps(&mut self, is_gone: impl Fn(u64) -> bool) {
-        let gone: Vec<u64> = self
-            .fast
-            .jumps
-            .keys()
-            .copied()
-            .filter(|site| is_gone(*site))
-            .collect();
-        for site in gone {
-            self.fast.strike(site);
-            if let Some(patch) = self.fast.jumps.remove(&site) {
-                for address in patch.jump.writes() {
-                    self.memory.forget(address);
-                }
-                if let Some(pad) = self.fast.pads.get_mut(&patch.pad) {
-                    pad.retired = true;
-                }
-            }
+    /// Forgets the jump at a site, if there is one, whose memory is gone.
+    pub(crate) fn forget_jump(&mut self, site: u64) {
+        let Some(patch) = self.fast.jumps.remove(&site) else {
+            return;
+        };
+        self.fast.strike(site);
+        for address in patch.jump.writes() {
+            self.memory.forget(address);
+        }
+        self.fast.retire(patch.pad);
+    }
+
+    /// Frees pads, once there are enough of them: each time, all threads are asked where they are.
+    pub(super) fn free_some_pads(&mut self) {
+        const ENOUGH: usize = 64;
+        if self.fast.retired.len() >= ENOUGH {
+            self.free_pads();
         }
     }
 
     /// Gives back the memory of pads whose jump is out and that no thread is in or may come back to.
     pub(super) fn free_pads(&mut self) {
-        if self.fast.interrupted || !self.fast.pads.values().any(|pad| pad.retired) {
+        if self.fast.interrupted || self.fast.retired.is_empty() {
             return;
         }
-        let mut occupied = Vec::new();
+        let mut occupied = BTreeSet::new();
         for thread in self.threads.values() {
             let State::Stopped(stopped) = &thread.state else {
                 // It cannot be asked where it is.
@@ -76,7 +77,7 @@ impl Process {
                         );
                     }
                     Some(Inside::Body { pad, .. } | Inside::Displaced { pad, .. }) => {
-                        occupied.push(pad);
+                        _ = occupied.insert(pad);
                     }
                     None => {}
                 }
@@ -84,10 +85,8 @@ impl Process {
         }
         let free: Vec<u64> = self
             .fast
-            .pads
-            .iter()
-            .filter(|(start, pad)| pad.retired && !occupied.contains(start))
-            .map(|(start, _)| *start)
+            .retired
+            .extract_if(.., |start| !occupied.contains(start))
             .collect();
         for start in free {
             let springboard = self
@@ -98,11 +97,13 @@ impl Process {
             if let Some(springboard) = springboard {
                 self.fast.springboards.remove(&springboard);
             }
-            for start in [Some(start), springboard].into_iter().flatten() {
-                if let Some(area) = self.fast.areas.give_back(start) {
-                    self.unmap_page(area.start, area.end - area.start);
-                    self.fast.forget_room();
-                }
+            let areas = [
+                self.fast.areas.give_back(start),
+                springboard
+                    .and_then(|springboard| self.fast.springboard_areas.give_back(springboard)),
+            ];
+            for area in areas.into_iter().flatten() {
+                self.unmap_page(area.start, area.end - area.start);
             }
         }
     }
@@ -113,16 +114,26 @@ impl Process {
         if self.fast.has_jumps() {
             return;
         }
-        for pad in self.fast.pads.values_mut() {
-            pad.retired = true;
+        let active: Vec<u64> = self
+            .fast
+            .pads
+            .iter()
+            .filter(|(_, pad)| !pad.retired)
+            .map(|(start, _)| *start)
+            .collect();
+        for start in active {
+            self.fast.retire(start);
         }
         self.free_pads();
         if self.fast.pads.is_empty() {
             self.fast.borrowed.clear();
-            for area in std::mem::take(&mut self.fast.areas).all() {
+            let areas = [
+                std::mem::take(&mut self.fast.areas),
+                std::mem::take(&mut self.fast.springboard_areas),
+            ];
+            for area in areas.iter().flat_map(Areas::all) {
                 self.unmap_page(area.start, area.end - area.start);
             }
-            self.fast.forget_room();
             self.unmap_shared();
         }
     }

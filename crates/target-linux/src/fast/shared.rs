@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tracewire_tracefile::Address;
 
 use super::NoJump;
+use crate::address_space::{NoMemory, PAGE_SIZE, error_of};
 use crate::process::Process;
-use crate::slots::PAGE_SIZE;
 
 /// Memory that the program has mapped too.
 ///
@@ -226,60 +226,46 @@ impl Process {
         const NAME: &[u8] = b"tracewire\0";
         const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let refused = NoJump::Refused("it filters its system calls, or may have no more memory");
-        let failed = || refused.clone();
         let size = size.next_multiple_of(PAGE_SIZE);
-        let length = usize::try_from(size).map_err(|_| failed())?;
-        // Where the program's own mappings will not come for long.
-        let place = self.room()?.middle(size).ok_or(NoJump::NoMemory)?;
-        let thread = self.volunteer().ok_or_else(failed)?;
-        let name = self
-            .call_for_us(
-                libc::SYS_mmap,
-                [0, PAGE_SIZE, READ_WRITE, PRIVATE, u64::MAX, 0],
-            )
-            .ok_or_else(failed)?;
-        let descriptor = self.memory.write(name, NAME).ok().and_then(|()| {
-            self.call_for_us(
-                libc::SYS_memfd_create,
-                [name, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0],
-            )
-        });
+        let length = usize::try_from(size).map_err(|_| NoMemory::NoRoom)?;
+        let thread = self.volunteer().ok_or(NoMemory::Filtered)?;
+        let name = self.call_for_us(
+            libc::SYS_mmap,
+            [0, PAGE_SIZE, READ_WRITE, PRIVATE, u64::MAX, 0],
+        )?;
+        let named = self.memory.write(name, NAME);
+        let descriptor = self.call_for_us(
+            libc::SYS_memfd_create,
+            [name, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0],
+        );
         self.unmap_page(name, PAGE_SIZE);
-        let descriptor = descriptor.ok_or_else(failed)?;
+        named.map_err(|error| NoJump::Write(error.to_string()))?;
+        let descriptor = descriptor?;
         let opened = OpenOptions::new()
             .read(true)
             .write(true)
             .open(format!("/proc/{thread}/fd/{descriptor}"))
             .and_then(|file| file.set_len(size).map(|()| file))
             .and_then(|file| Ok((map(&file, length)?, file)));
-        let address = opened.as_ref().ok().and_then(|_| {
-            self.call_for_us(
-                libc::SYS_mmap,
+        let place = match &opened {
+            Ok(_) => self.map_fixed(
+                &mut |space| space.room_for_data(size),
                 [
-                    place,
-                    size,
                     READ_WRITE,
-                    (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE) as u64,
+                    (libc::MAP_SHARED | libc::MAP_POPULATE) as u64,
                     descriptor,
-                    0,
                 ],
-            )
-        });
-        self.call_for_us(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
-        self.fast.forget_room();
+            ),
+            Err(_) => Err(NoMemory::Unreadable),
+        };
+        self.system_call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
         let (start, file) = opened.map_err(|error| NoJump::Write(error.to_string()))?;
         let mapping = Arc::new(Mapping {
             start,
             size: length,
             _file: file,
         });
-        let address = address.ok_or(refused)?;
-        if address != place {
-            // A kernel before 4.17 takes the address for a hint.
-            self.unmap_page(address, size);
-            return Err(NoJump::NoMemory);
-        }
+        let address = place?.start;
         self.fast.shared.push((address, size));
         Ok(SharedMemory {
             mapping,
@@ -287,32 +273,18 @@ impl Process {
         })
     }
 
-    /// A system call whose result is not an error.
-    fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
-        self.system_call(number, arguments)
-            .filter(|result| *result < u64::MAX - 4095)
+    /// A system call that the process is to make, and its result.
+    fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, NoMemory> {
+        let result = self
+            .system_call(number, arguments)
+            .ok_or(NoMemory::Filtered)?;
+        error_of(result).map_or(Ok(result), |error| Err(NoMemory::Refused(error)))
     }
 
     pub(super) fn unmap_shared(&mut self) {
         for (address, size) in std::mem::take(&mut self.fast.shared) {
             self.unmap_page(address, size);
         }
-    }
-
-    /// Maps memory at exactly this address for pads, which a child by fork has too; `None` if it cannot be had.
-    pub(super) fn map_code(&mut self, address: u64, size: u64) -> Option<()> {
-        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let got = self.call_for_us(
-            libc::SYS_mmap,
-            [address, size, protection, flags as u64, u64::MAX, 0],
-        )?;
-        if got != address {
-            // A kernel before 4.17 takes the address for a hint.
-            self.unmap_page(got, size);
-            return None;
-        }
-        Some(())
     }
 }
 

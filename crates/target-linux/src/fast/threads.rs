@@ -199,6 +199,7 @@ impl Process {
                     thread.go_on(Resume::Continue, 0);
                 }
             }
+            self.forget_while_stopped();
             std::thread::sleep(MOMENT);
             if self.halt().is_err() {
                 return;
@@ -251,8 +252,14 @@ impl Process {
             return;
         }
         for id in self.standing() {
+            if self.threads.get(&id).is_some_and(|thread| thread.surfaced) {
+                continue;
+            }
             self.surface_fault(id);
             self.absorb(id);
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.surfaced = true;
+            }
         }
     }
 }

@@ -1,0 +1,120 @@
+//! Work beside a program that runs, which may leave it no processor.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::bail;
+use tracewire_target_linux::{Event, Process};
+
+use super::report;
+use super::signals::Watch;
+
+/// How often it is looked whether the work gets a processor.
+const TURN: Duration = Duration::from_millis(20);
+/// How long the program is stopped at once where the work does not.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Lets the program run while another thread works; it may take seconds to read a large program's symbols.
+///
+/// Where the program's threads leave that thread waiting for a processor, the program is stopped for a moment now and then:
+/// beside 100 busy threads, work of 0.1 s would take 5 s.
+pub fn run_meanwhile<R: Send>(
+    process: &mut Process,
+    watch: &Watch,
+    work: impl FnOnce() -> R + Send,
+) -> anyhow::Result<R> {
+    let interrupter = watch.interrupter();
+    let (done, starves) = (Done::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // However this ends, nobody waits any more.
+        let ending = SetAtEnd(&done);
+        let worker = scope.spawn(|| {
+            let result = work();
+            // Set first: the interruption must not be taken for somebody else's.
+            done.set();
+            interrupter.interrupt();
+            result
+        });
+        scope.spawn(|| {
+            let mut before = waited_for_processor();
+            while !done.wait(TURN) {
+                let now = waited_for_processor();
+                if now.saturating_sub(before) > TURN / 2 {
+                    starves.store(true, Ordering::Release);
+                    interrupter.interrupt();
+                }
+                before = now;
+            }
+        });
+        while !done.is_set() {
+            match process.run(&mut super::prepare::Nobody)? {
+                event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                    bail!("{} before the run began", report::program_words(&event))
+                }
+                // The symbols are of the program that was.
+                Event::Exec => {
+                    bail!("the program became another one before the run began; try again")
+                }
+                _ => {}
+            }
+            if watch.wish().is_some() {
+                bail!("ended before the run began");
+            }
+            if starves.swap(false, Ordering::AcqRel) {
+                done.wait(PAUSE);
+            }
+        }
+        drop(ending);
+        match worker.join() {
+            Ok(result) => Ok(result),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Whether the work is done.
+#[derive(Debug, Default)]
+struct Done {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Done {
+    fn set(&self) {
+        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    fn is_set(&self) -> bool {
+        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is, for so long at most.
+    fn wait(&self, time: Duration) -> bool {
+        let guard = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .changed
+            .wait_timeout_while(guard, time, |is_set| !*is_set);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+struct SetAtEnd<'a>(&'a Done);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}
+
+/// For how long the threads of this process have been able to run and had no processor, all together; zero where the kernel
+/// does not say.
+fn waited_for_processor() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let waited = tasks.filter_map(|task| {
+        let line = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    Duration::from_nanos(waited.sum())
+}

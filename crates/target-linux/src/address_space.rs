@@ -1,0 +1,317 @@
+//! What is mapped where in the process, and what else is asked of it again and again while it is stopped.
+
+use std::io;
+use std::ops::Range;
+
+use nix::errno::Errno;
+
+use crate::maps::{self, Mapping, ThreadStatus};
+use crate::process::Process;
+use crate::ptrace::Tid;
+use crate::thread::Thread;
+use crate::width::Width;
+
+/// The size of a page of the machine, in bytes.
+pub(crate) const PAGE_SIZE: u64 = 4096;
+/// The lowest address that programs may usually map (`vm.mmap_min_addr`).
+pub(crate) const LOWEST: u64 = 0x1_0000;
+/// What is left free below the main stack.
+const STACK_ROOM: u64 = 1 << 30;
+/// The first address that no program has.
+const HIGHEST: u64 = 0x7fff_ffff_f000;
+
+/// Where memory for data is looked for, the best place first.
+///
+/// Runtimes divide the address space among themselves and end the program where something is mapped that they do not know:
+///
+/// | runtime | its own | the program's |
+/// |---|---|---|
+/// | ThreadSanitizer to LLVM 17, GCC | 0x0100… to 0x5500…, 0x5680… to 0x7e80… | 0x5500… to 0x5680…, 0x7e80… on |
+/// | ThreadSanitizer from LLVM 18 | 0x0200… to 0x5500…, 0x5a00… to 0x7a00… | 0x5500… to 0x5a00…, 0x7a00… on |
+/// | MemorySanitizer | 0x0100… to 0x5100…, 0x6000… to 0x7400… | 0x5100… to 0x6000…, 0x7400… on |
+/// | AddressSanitizer | 0x0000_7fff_8000 to 0x1000_7fff_8000; its heap from 0x5000… or 0x6000… | 0x1000_8000… on |
+/// | Go | its heap from 0x00c0_0000_0000 | the rest |
+/// | JVM | a heap below 32 GiB, its classes next to it; ZGC 0x0400… to 0x1000… | the rest |
+///
+/// (Each `…` is eight zeros.) What all leave to the program is 0x7e80… and on, where the kernel puts libraries and stacks, from
+/// the top down and at most 1 TiB of it left out at random: 0x7e80… to 0x7f00… is the part that is reached last.
+const DATA: [Range<u64>; 2] = [0x7e80_0000_0000..0x7f00_0000_0000, LOWEST..HIGHEST];
+
+/// The mappings of a process. What we map is entered here, so that no address is asked for twice.
+#[derive(Debug)]
+pub(crate) struct AddressSpace {
+    mappings: Vec<Mapping>,
+    /// Rising, by starts and by ends.
+    taken: Vec<Range<u64>>,
+}
+
+impl AddressSpace {
+    pub(crate) fn new(mappings: Vec<Mapping>) -> Self {
+        let taken = mappings
+            .iter()
+            .map(|mapping| {
+                // The main stack grows down.
+                let below = if mapping.path.as_os_str() == "[stack]" {
+                    STACK_ROOM
+                } else {
+                    0
+                };
+                mapping.start.saturating_sub(below)..mapping.end
+            })
+            .collect();
+        Self { mappings, taken }
+    }
+
+    /// The mapping of the program's that holds an address.
+    pub(crate) fn mapping_at(&self, address: u64) -> Option<&Mapping> {
+        let next = self
+            .mappings
+            .partition_point(|mapping| mapping.end <= address);
+        self.mappings
+            .get(next)
+            .filter(|mapping| mapping.start <= address)
+    }
+
+    /// Whole pages that nothing is mapped on, in a range.
+    pub(crate) fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let within = within.start.max(LOWEST)..within.end.min(HIGHEST);
+        let first = self
+            .taken
+            .partition_point(|taken| taken.end <= within.start);
+        let relevant = self.taken.get(first..).unwrap_or_default();
+        let ends = std::iter::once(within.start).chain(relevant.iter().map(|taken| taken.end));
+        let starts = relevant.iter().map(|taken| taken.start).chain([within.end]);
+        ends.zip(starts)
+            .take_while(move |(start, _)| *start < within.end)
+            .filter_map(move |(start, end)| {
+                let start = start.next_multiple_of(PAGE_SIZE);
+                let end = end.min(within.end) & !(PAGE_SIZE - 1);
+                (start < end).then_some(start..end)
+            })
+    }
+
+    /// Room of this size for something near an address, within reach of it, in nobody's way: below the address; only where
+    /// there is none it is above, and then as far off as can be, since the heap grows up.
+    pub(crate) fn room_near(&self, address: u64, reach: u64, size: u64) -> Option<Range<u64>> {
+        let fits = |gap: &Range<u64>| gap.end - gap.start >= size;
+        let below = address.saturating_sub(reach)..address;
+        let above = address..address.saturating_add(reach);
+        let gap = self
+            .gaps(below)
+            .filter(fits)
+            .last()
+            .or_else(|| self.gaps(above).filter(fits).last())?;
+        Some(gap.end - size..gap.end)
+    }
+
+    /// Room of this size for data, in nobody's way.
+    pub(crate) fn room_for_data(&self, size: u64) -> Option<Range<u64>> {
+        DATA.into_iter().find_map(|within| {
+            let largest = self
+                .gaps(within)
+                .max_by_key(|gap| gap.end - gap.start)
+                .filter(|gap| gap.end - gap.start >= size)?;
+            // In the middle, where the program's own mappings will not come for long.
+            let slack = largest.end - largest.start - size;
+            let start = (largest.start + slack / 2) & !(PAGE_SIZE - 1);
+            Some(start..start + size)
+        })
+    }
+
+    /// Whether the program's heap ends where a gap begins.
+    pub(crate) fn is_for_heap(&self, gap: &Range<u64>) -> bool {
+        gap.start
+            .checked_sub(1)
+            .and_then(|last| self.mapping_at(last))
+            .is_some_and(|mapping| mapping.path.as_os_str() == "[heap]")
+    }
+
+    /// Notes that something has been mapped there.
+    pub(crate) fn take(&mut self, range: Range<u64>) {
+        let place = self
+            .taken
+            .partition_point(|taken| taken.start < range.start);
+        self.taken.insert(place, range);
+    }
+}
+
+/// What is known of a process while all of it is stopped.
+#[derive(Debug)]
+pub(crate) struct WhileStopped {
+    pub(crate) space: AddressSpace,
+    /// It runs a program that this machine does not execute.
+    pub(crate) is_foreign: bool,
+    /// Returns are checked against a shadow stack.
+    pub(crate) has_shadow_stack: bool,
+}
+
+impl WhileStopped {
+    fn of(thread: Tid) -> io::Result<Self> {
+        Ok(Self {
+            space: AddressSpace::new(maps::mappings(thread)?),
+            is_foreign: Width::of_program(thread) == Some(None),
+            has_shadow_stack: ThreadStatus::read(thread)
+                .is_ok_and(|status| status.has_shadow_stack()),
+        })
+    }
+}
+
+/// Why the process has no memory for us.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NoMemory {
+    #[error("no memory can be had near enough to it")]
+    NoRoom,
+    #[error("the process lets no memory be had: its mappings cannot be read")]
+    Unreadable,
+    #[error("the process lets no memory be had: it filters its system calls")]
+    Filtered,
+    #[error("the process lets no memory be had: {}", .0.desc())]
+    Refused(Errno),
+    #[error("the process lets no memory be had: something else is mapped where there was room")]
+    Taken,
+}
+
+/// How often another place is looked for where something is mapped that was not there before.
+const TRIES: usize = 4;
+
+impl Process {
+    /// What is known of the process while it is stopped, looked up once.
+    pub(crate) fn while_stopped(&mut self) -> io::Result<&mut WhileStopped> {
+        if self.threads.values().any(Thread::can_be_stopped) {
+            self.while_stopped = None;
+        }
+        let known = match self.while_stopped.take() {
+            Some(known) => known,
+            None => WhileStopped::of(self.any_thread())?,
+        };
+        Ok(self.while_stopped.insert(known))
+    }
+
+    /// The program may run, or something has been unmapped.
+    pub(crate) fn forget_while_stopped(&mut self) {
+        self.while_stopped = None;
+    }
+
+    /// Has the process map memory for code of ours, where `choose` finds room. A child by fork has it too.
+    pub(crate) fn map_code(
+        &mut self,
+        mut choose: impl FnMut(&AddressSpace) -> Option<Range<u64>>,
+    ) -> Result<Range<u64>, NoMemory> {
+        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        self.map_fixed(&mut choose, [protection, flags, u64::MAX])
+    }
+
+    /// Has the process map memory where `choose` finds room, with this protection, these flags and this descriptor.
+    pub(crate) fn map_fixed(
+        &mut self,
+        choose: &mut dyn FnMut(&AddressSpace) -> Option<Range<u64>>,
+        [protection, flags, descriptor]: [u64; 3],
+    ) -> Result<Range<u64>, NoMemory> {
+        for _ in 0..TRIES {
+            let known = self.while_stopped().map_err(|_| NoMemory::Unreadable)?;
+            let range = choose(&known.space).ok_or(NoMemory::NoRoom)?;
+            let (address, size) = (range.start, range.end - range.start);
+            let fixed = flags | libc::MAP_FIXED_NOREPLACE as u64;
+            let got = self
+                .system_call(
+                    libc::SYS_mmap,
+                    [address, size, protection, fixed, descriptor, 0],
+                )
+                .ok_or(NoMemory::Filtered)?;
+            if got == address {
+                if let Some(known) = &mut self.while_stopped {
+                    known.space.take(range.clone());
+                }
+                return Ok(range);
+            }
+            match error_of(got) {
+                None => {
+                    // A kernel before 4.17 takes the address for a hint.
+                    self.unmap_page(got, size);
+                }
+                Some(Errno::EEXIST) => {}
+                Some(error) => return Err(NoMemory::Refused(error)),
+            }
+            // What is known of the mappings is not true any more.
+            self.forget_while_stopped();
+        }
+        Err(NoMemory::Taken)
+    }
+
+    /// Has the process unmap memory.
+    pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
+        self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);
+        self.forget_while_stopped();
+    }
+}
+
+/// The error that a system call has returned.
+pub(crate) fn error_of(result: u64) -> Option<Errno> {
+    const LARGEST: u64 = 4095;
+    (result > u64::MAX - LARGEST).then(|| Errno::from_raw(result.wrapping_neg() as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    const REACH: u64 = 0x7fff_0000;
+
+    fn mapping(start: u64, end: u64, path: &str) -> Mapping {
+        Mapping {
+            start,
+            end,
+            readable: true,
+            executable: true,
+            offset: 0,
+            path: PathBuf::from(path),
+        }
+    }
+
+    #[test]
+    fn room_is_below_the_program_and_above_only_if_it_must() {
+        let program = AddressSpace::new(vec![
+            mapping(0x40_0000, 0x50_0000, "/p"),
+            mapping(0x60_0000, 0x70_0000, "[heap]"),
+        ]);
+        assert_eq!(
+            program.room_near(0x40_1000, REACH, PAGE_SIZE),
+            Some(0x3f_f000..0x40_0000)
+        );
+        assert!(program.is_for_heap(&(0x70_0000..0x80_0000)));
+        assert!(!program.is_for_heap(&(0x50_0000..0x60_0000)));
+        let low = AddressSpace::new(vec![
+            mapping(LOWEST, 0x50_0000, "/p"),
+            mapping(0x50_0000, 0x70_0000, "[heap]"),
+        ]);
+        let room = low.room_near(0x40_1000, REACH, PAGE_SIZE).unwrap();
+        assert!(room.start > 0x7000_0000 && room.start - 0x40_1000 < REACH);
+    }
+
+    #[test]
+    fn no_room_is_where_the_stack_grows() {
+        let stack = 0x7fff_f000_0000;
+        let program = AddressSpace::new(vec![
+            mapping(stack, stack + 0x2_0000, "[stack]"),
+            mapping(stack + 0x2_0000, stack + 0x3_0000, "[vdso]"),
+        ]);
+        let room = program.room_near(stack + 0x2_0000, REACH, PAGE_SIZE);
+        let start = room.unwrap().start;
+        assert!(start + STACK_ROOM <= stack || start > stack);
+    }
+
+    #[test]
+    fn what_has_been_taken_is_no_room() {
+        let mut program = AddressSpace::new(vec![mapping(0x40_0000, 0x50_0000, "/p")]);
+        let mut before = 0x40_0000;
+        for size in [PAGE_SIZE, 64 * PAGE_SIZE, PAGE_SIZE] {
+            let room = program.room_near(0x40_1000, REACH, size).unwrap();
+            assert_eq!(room, before - size..before);
+            program.take(room.clone());
+            before = room.start;
+        }
+    }
+}
