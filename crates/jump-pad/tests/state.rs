@@ -131,6 +131,60 @@ fn every_register_of_every_set_is_collected_and_kept() {
     }
 }
 
+/// Flags that change what instructions do, and the exceptions of vector instructions, none of them masked.
+#[test]
+fn a_thread_keeps_its_flags_whatever_they_are() {
+    const ALIGNMENT_CHECK: u64 = 1 << 18;
+    const NESTED_TASK: u64 = 1 << 14;
+    const DIRECTION: u64 = 1 << 10;
+    const IDENTIFICATION: u64 = 1 << 21;
+    const ARITHMETIC: u64 = 0x8d5;
+    let mut machine = Machine::new();
+    for choice in 0..1_u64 << 5 {
+        let bits = [
+            ALIGNMENT_CHECK,
+            NESTED_TASK,
+            DIRECTION,
+            IDENTIFICATION,
+            ARITHMETIC,
+        ];
+        let flags = bits
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| choice >> place & 1 != 0)
+            .fold(0x202, |flags, (_, bit)| flags | bit);
+        let setting = Setting::new(sizes(WhenFull::Stop));
+        // Pieces at odd places, a long one, and a condition that reads.
+        let mut definition = tracepoint(
+            1,
+            vec![
+                tracepoints::registers(),
+                memory(machine.stack.end() - 509, 7),
+                memory(machine.stack.end() - 499, 300),
+                pointed_to(7, 5),
+            ],
+        );
+        definition.condition = Some(code("const8 1\nend"));
+        let pad = setting.compile(&[definition]).unwrap();
+        machine.load(pad);
+        set_registers(&mut machine);
+        machine.state().flags = flags;
+        machine.state().wanted.fill(0);
+        // Every exception is unmasked, and none has come about.
+        machine.state().wanted[24..28].copy_from_slice(&0_u32.to_le_bytes());
+        machine.run_with_extended();
+        assert_eq!(machine.state().flags, flags);
+        let frame = frames(&setting).pop().unwrap();
+        assert!(frame.len() > 300, "{flags:x}: {}", frame.len());
+        let mxcsr = &machine.state().extended_behind[24..28];
+        assert_eq!(u32::from_le_bytes(mxcsr.try_into().unwrap()), 0);
+        // As a new thread has it.
+        set_registers(&mut machine);
+        machine.state().wanted[24..28].copy_from_slice(&0x1f80_u32.to_le_bytes());
+        machine.run_with_extended();
+    }
+}
+
 #[test]
 fn a_thread_at_the_end_of_its_stack_goes_on_without_a_frame() {
     let mut machine = Machine::new();

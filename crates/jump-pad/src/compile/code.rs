@@ -169,7 +169,7 @@ impl<'o> Code<'o> {
         self.slots.values().max().map_or(8, |last| last + 8)
     }
 
-    fn place_of(&mut self, slot: Slot) -> u32 {
+    pub(super) fn place_of(&mut self, slot: Slot) -> u32 {
         let next = self.room();
         *self.slots.entry(slot).or_insert(next)
     }
@@ -197,10 +197,6 @@ impl<'o> Code<'o> {
         if register.is_clobbered() {
             self.place_of(Slot::Saved(register));
         }
-    }
-
-    pub(super) fn has(&self, slot: Slot) -> bool {
-        self.slots.contains_key(&slot)
     }
 
     pub(super) fn shared(&self, offset: u64) -> AsmMemoryOperand {

@@ -17,6 +17,11 @@ use crate::shared::stop;
 const OWNER: u32 = 0x3fff_ffff;
 const WAITERS: u32 = 0x8000_0000;
 
+/// The alignment check flag, and its byte and its bit in that.
+const ALIGNMENT_CHECK: i32 = 1 << 18;
+const ALIGNMENT_CHECK_BYTE: u32 = 2;
+const ALIGNMENT_CHECK_BIT: i32 = 1 << 2;
+
 impl<'o> Code<'o> {
     /// Makes the pad. What frames can hold is given for each tracepoint.
     pub(super) fn pad(&mut self, tracepoints: &'o [Planned]) -> Made<Vec<Bound>> {
@@ -50,7 +55,19 @@ impl<'o> Code<'o> {
             self.place(orphan)?;
         }
 
+        let checked = self.label();
+        self.place(checked)?;
+        self.restore_registers()?;
+        // All flags, the alignment check among them.
+        let whole = self.slot(Slot::WholeFlags);
+        self.asm.push(whole)?;
+        self.asm.popfq()?;
+        self.give_stack_back()?;
+        self.asm.jmp(self.to(end))?;
+
         self.place(finish)?;
+        self.checks_alignment()?;
+        self.asm.jne(self.to(checked))?;
         self.leave()?;
         self.place(end)?;
         Ok(bounds)
@@ -72,18 +89,17 @@ impl<'o> Code<'o> {
         let down = RED_ZONE + self.room();
         self.asm.lea(rsp, rsp - down)?;
         // What is touched first is what lies deepest: when that can be, all can.
-        if self.deeper > 0 {
+        self.deeper = self.deeper.max(8);
+        if self.deeper > 8 {
             self.may_fault_for(no_stack, FaultKind::Stack);
             self.asm.mov(qword_ptr(rsp - self.deeper), rax)?;
         }
-        let first = self.slot(Slot::Saved(Gpr(0)));
+        let whole = self.slot(Slot::WholeFlags);
         self.may_fault_for(no_stack, FaultKind::Stack);
+        self.asm.pushfq()?;
+        self.asm.pop(whole)?;
+        let first = self.slot(Slot::Saved(Gpr(0)));
         self.asm.mov(first, rax)?;
-        if self.has(Slot::WholeFlags) {
-            let whole = self.slot(Slot::WholeFlags);
-            self.asm.pushfq()?;
-            self.asm.pop(whole)?;
-        }
         let flags = self.slot(Slot::Flags);
         self.asm.lahf()?;
         self.asm.seto(al)?;
@@ -92,7 +108,28 @@ impl<'o> Code<'o> {
             let slot = self.slot(Slot::Saved(register));
             self.asm.mov(slot, register.wide())?;
         }
+        let (checks, goes_on) = (self.label(), self.label());
+        self.checks_alignment()?;
+        self.asm.jne(self.to(checks))?;
+        self.place(goes_on)?;
+        self.later(move |code| {
+            code.place(checks)?;
+            code.asm.pushfq()?;
+            code.asm.and(dword_ptr(rsp), !ALIGNMENT_CHECK)?;
+            code.asm.popfq()?;
+            code.asm.jmp(code.to(goes_on))?;
+            Ok(())
+        });
         self.number(Gpr(1), self.options.shared.0)
+    }
+
+    /// Whether the program has misaligned accesses checked, which frames are full of: they would be faults. To ask costs
+    /// less than to set the flags of every hit.
+    fn checks_alignment(&mut self) -> Made {
+        let whole = self.place_of(Slot::WholeFlags);
+        let byte = byte_ptr(rsp + (whole + ALIGNMENT_CHECK_BYTE));
+        self.asm.test(byte, ALIGNMENT_CHECK_BIT)?;
+        Ok(())
     }
 
     fn leave(&mut self) -> Made {
@@ -101,10 +138,19 @@ impl<'o> Code<'o> {
         // Overflows when `seto` has seen an overflow.
         self.asm.add(al, 0x7f)?;
         self.asm.sahf()?;
+        self.restore_registers()?;
+        self.give_stack_back()
+    }
+
+    fn restore_registers(&mut self) -> Made {
         for register in self.saved() {
             let slot = self.slot(Slot::Saved(register));
             self.asm.mov(register.wide(), slot)?;
         }
+        Ok(())
+    }
+
+    fn give_stack_back(&mut self) -> Made {
         let up = RED_ZONE + self.room();
         self.asm.lea(rsp, rsp + up)?;
         Ok(())
