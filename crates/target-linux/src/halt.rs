@@ -34,7 +34,7 @@ impl Process {
         // are gone, and those are gone only once their end has been heard.
         while self.threads.values().any(Thread::can_be_stopped) {
             match self.wait() {
-                Ok((id, status)) if self.threads.contains_key(&id) => self.halted(id, status),
+                Ok((id, status)) if self.claims(id) => self.halted(id, status),
                 Ok((id, status)) => unclaimed::keep(id, status),
                 // A signal of ours does not end the wait.
                 Err(Errno::EINTR) => {}
@@ -274,6 +274,39 @@ impl Process {
         }
     }
 
+    /// Whether a thread that a wait has reported is one of this process, which it then has. A new thread is reported by
+    /// itself as well as by the one that has made it, in any order, and by itself alone where the other one was killed.
+    pub(crate) fn claims(&mut self, id: Tid) -> bool {
+        if self.threads.contains_key(&id) {
+            return true;
+        }
+        let group = ThreadStatus::read(id)
+            .ok()
+            .and_then(|status| status.number("Tgid"))
+            .filter(|group| *group != id);
+        let process = self
+            .threads
+            .values()
+            .map(|thread| thread.process)
+            .find(|process| Some(*process) == group);
+        if let Some(process) = process {
+            self.take_in_thread(process, id, true);
+        }
+        process.is_some()
+    }
+
+    fn take_in_thread(&mut self, process: Tid, id: Tid, is_thread: bool) {
+        let mut thread = Thread::new(process, id, Running::born(id));
+        if is_thread
+            && self.reports.threads
+            && self.passed_signals.is_some()
+            && self.is_known(process)
+        {
+            thread.news = Some(News::Created);
+        }
+        self.threads.insert(id, thread);
+    }
+
     /// A traced thread has made a thread or a process.
     fn note_birth(&mut self, parent: Tid, event: i32) {
         let Some(child) = self
@@ -306,16 +339,11 @@ impl Process {
             } else {
                 group.unwrap_or(child)
             };
-            self.threads
-                .insert(child, Thread::new(process, child, Running::born(child)));
-            if is_thread {
-                if self.reports.threads
-                    && self.is_debugged(child)
-                    && let Some(thread) = self.threads.get_mut(&child)
-                {
-                    thread.news = Some(News::Created);
-                }
-            } else if event == libc::PTRACE_EVENT_VFORK
+            if !self.threads.contains_key(&child) {
+                self.take_in_thread(process, child, is_thread);
+            }
+            if !is_thread
+                && event == libc::PTRACE_EVENT_VFORK
                 && self.reports.vforks
                 && self.is_debugged(parent)
             {

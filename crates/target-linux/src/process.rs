@@ -330,7 +330,7 @@ impl Process {
         send_kill(self.id);
         while self.ended.is_none() {
             match self.wait() {
-                Ok((thread, status)) if self.threads.contains_key(&thread) => {
+                Ok((thread, status)) if self.claims(thread) => {
                     self.note(thread, status);
                 }
                 Ok((thread, status)) => unclaimed::keep(thread, status),

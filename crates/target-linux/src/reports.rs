@@ -224,7 +224,7 @@ impl Process {
         crate::process::send_kill(child);
         while self.threads.values().any(|thread| thread.process == child) {
             match self.wait() {
-                Ok((id, status)) if self.threads.contains_key(&id) => self.note(id, status),
+                Ok((id, status)) if self.claims(id) => self.note(id, status),
                 Ok((id, status)) => crate::unclaimed::keep(id, status),
                 Err(nix::errno::Errno::EINTR) => {}
                 Err(_) => break,

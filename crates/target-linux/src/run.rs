@@ -141,7 +141,7 @@ impl Process {
         status: Status,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        if !self.threads.contains_key(&id) {
+        if !self.claims(id) {
             unclaimed::keep(id, status);
             return Ok(None);
         }

@@ -156,7 +156,7 @@ impl Tracees {
             match self
                 .processes
                 .iter_mut()
-                .find(|process| process.threads.contains_key(&id))
+                .find_map(|process| process.claims(id).then_some(process))
             {
                 Some(process) => {
                     let event = process.told(id, status, handler)?;

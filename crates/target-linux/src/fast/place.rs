@@ -200,7 +200,7 @@ impl Process {
             None => {
                 let mut place = None;
                 let area = self.map_code(|space| {
-                    let (at, area) = springboard_area(space, &pattern, reaches)?;
+                    let (at, area) = springboard_area(space, pattern, reaches)?;
                     place = Some(at);
                     Some(area)
                 })?;
