@@ -163,7 +163,9 @@ pub(crate) enum NoMemory {
     NoRoom,
     #[error("the process lets no memory be had: its mappings cannot be read")]
     Unreadable,
-    #[error("the process lets no memory be had: it filters its system calls")]
+    #[error(
+        "the process lets no memory be had: it filters its system calls, or dispatches them to itself"
+    )]
     Filtered,
     #[error("the process lets no memory be had: {}", .0.desc())]
     Refused(Errno),

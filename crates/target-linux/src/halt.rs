@@ -432,9 +432,27 @@ pub(crate) fn first_stop(child: Tid) -> Option<Status> {
 /// is the reason, the call is started again, so that the program does not notice us.
 fn undo_interruption(width: Width, stopped: &Stopped) {
     /// The same of i386: `epoll_wait`, `epoll_pwait`, `epoll_pwait2`, `rt_sigtimedwait` in its two forms, `io_getevents`,
-    /// `semtimedop_time64`, `msgrcv`, and `ipc`, which has the older ones.
-    const NOT_RESTARTED_32: [libc::c_long; 9] = [256, 319, 441, 177, 421, 247, 420, 401, 117];
-    const NOT_RESTARTED: [libc::c_long; 8] = [
+    /// `semtimedop_time64`, `msgrcv`, and `ipc`, which has the older ones; `read`, `write`, `readv`, `writev`, `socketcall`,
+    /// `connect`, `accept4`, `sendto`, `sendmsg`, `recvfrom`, `recvmsg`, `sendmmsg`, and `recvmmsg` in its two forms.
+    const NOT_RESTARTED_32: [libc::c_long; 23] = [
+        256, 319, 441, 177, 421, 247, 420, 401, 117, 3, 4, 145, 146, 102, 362, 364, 369, 370, 371,
+        372, 345, 337, 417,
+    ];
+    const NOT_RESTARTED: [libc::c_long; 21] = [
+        // Of sockets with a timeout (socket(7), SO_RCVTIMEO).
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_recvmmsg,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_connect,
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,

@@ -4,8 +4,8 @@ use libc::user_regs_struct;
 
 use crate::maps::{self, ThreadStatus};
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid, wait_for};
-use crate::thread::{Pending, State};
+use crate::ptrace::{Resume, Status, Stopped, Tid, wait_for};
+use crate::thread::{Pending, State, Thread};
 use crate::width::Width;
 
 /// The instruction `syscall`.
@@ -360,6 +360,7 @@ impl Process {
             .chain(idle)
             .find(|thread| {
                 ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())
+                    && !self.dispatches_system_calls(thread)
             })?
             .id;
         let entry = self.threads.get_mut(&thread)?;
@@ -367,6 +368,14 @@ impl Process {
             entry.rejoin_group_stop = true;
         }
         Some(thread)
+    }
+
+    /// Whether the kernel would give the thread a signal in place of a system call that it makes for us (Syscall User
+    /// Dispatch, as Wine has it).
+    fn dispatches_system_calls(&self, thread: &Thread) -> bool {
+        const ALLOWED: [u8; 1] = [0];
+        let dispatch = thread.stopped().and_then(Stopped::system_call_dispatch);
+        dispatch.is_some_and(|dispatch| self.memory.read_array(dispatch.selector) != Some(ALLOWED))
     }
 
     /// A system call instruction in the process: the vdso has some.

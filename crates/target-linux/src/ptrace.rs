@@ -287,6 +287,22 @@ impl Stopped {
             .any(|info| signals & bit(info.si_signo) != 0 && info.si_code > 0))
     }
 
+    /// How the thread's system calls are dispatched to itself; none where they are not, or the kernel cannot say.
+    pub(crate) fn system_call_dispatch(&self) -> Option<SystemCallDispatch> {
+        /// `PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG`, which libc does not name.
+        const GET_CONFIG: c_uint = 0x4211;
+        const ON: u64 = 1;
+        let mut dispatch = SystemCallDispatch::default();
+        call(
+            GET_CONFIG,
+            self.0,
+            size_of::<SystemCallDispatch>(),
+            std::ptr::from_mut(&mut dispatch) as usize,
+        )
+        .ok()?;
+        (dispatch.mode & ON != 0).then_some(dispatch)
+    }
+
     /// Where the thread's `struct rseq` is, if it has registered one.
     pub(crate) fn rseq_area(&self) -> Option<u64> {
         /// The kernel's `struct ptrace_rseq_configuration`.
@@ -309,6 +325,17 @@ impl Stopped {
         .ok()?;
         (configuration.pointer != 0).then_some(configuration.pointer)
     }
+}
+
+/// The kernel's `struct ptrace_sud_config`.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct SystemCallDispatch {
+    mode: u64,
+    /// The address of the byte that says whether system calls are let through just now.
+    pub(crate) selector: u64,
+    offset: u64,
+    length: u64,
 }
 
 /// What a wait tells of a thread.
