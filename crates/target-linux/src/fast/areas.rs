@@ -103,7 +103,7 @@ mod tests {
         let free: Vec<_> = areas.free(0x1080..0x8800).collect();
         assert_eq!(free, [0x1080..0x1100, 0x1200..0x2000, 0x8000..0x8800]);
         assert_eq!(areas.give_back(0x1100), None);
-        assert_eq!(areas.free(0..0x8000).collect::<Vec<_>>(), [0x1000..0x2000]);
+        assert!(areas.free(0..0x8000).eq(std::iter::once(0x1000..0x2000)));
         assert_eq!(areas.give_back(0x2000), Some(0x1000..0x3000));
         let starts: Vec<_> = areas.all().map(|area| area.start).collect();
         assert_eq!(starts, [0x8000]);
