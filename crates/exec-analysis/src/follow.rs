@@ -43,6 +43,8 @@ struct Known {
     flow: Flow,
     /// The address behind it; none where its length is not known.
     next: Option<u64>,
+    /// What it puts into the link register, if the code tells that and it goes nowhere.
+    link: Option<u64>,
 }
 
 /// What a register is for, by calling convention.
@@ -123,7 +125,11 @@ pub struct Follower<'a> {
 /// Where an instruction may go, as [`Machine::flow`], of what a recording knows of it.
 #[must_use]
 pub fn flow_of(machine: &Machine, address: Address, code: &Code) -> Option<Flow> {
-    machine.flow(&Instruction {
+    machine.flow(&instruction_of(address, code))
+}
+
+fn instruction_of(address: Address, code: &Code) -> Instruction<'_> {
+    Instruction {
         time: tracewire_exec_trace::record::Time::ZERO,
         cpu: None,
         taken: true,
@@ -135,7 +141,7 @@ pub fn flow_of(machine: &Machine, address: Address, code: &Code) -> Option<Flow>
         mode: code.mode.as_bytes(),
         security: code.security,
         disassembly: code.disassembly.as_bytes(),
-    })
+    }
 }
 
 /// What a machine uses the registers of a recording for.
@@ -196,6 +202,10 @@ impl<'a> Follower<'a> {
             next: code
                 .opcode
                 .map(|opcode| step.address().0.wrapping_add(u64::from(opcode.size()))),
+            link: (self.machine)
+                .computed_link(&instruction_of(step.address(), &code))
+                .filter(|_| step.is_taken())
+                .map(|link| link.0),
         };
         self.known.insert(id, known);
         Ok(known)
@@ -263,6 +273,14 @@ impl<'a> Follower<'a> {
                     behind,
                 });
             }
+        }
+        // What the code tells; the trace may report the same.
+        let cpu = &mut self.cpus[at];
+        if let Some(link) = known.link {
+            (cpu.link, cpu.link_is_computed) = (Some(link), true);
+        } else if known.flow.kind == FlowKind::Call && cpu.has_link_register {
+            let behind = cpu.branch.as_ref().and_then(|branch| branch.behind);
+            (cpu.link, cpu.link_is_computed) = (behind, false);
         }
         self.take_effects(step, known.flow.kind);
         Ok(())
@@ -364,6 +382,7 @@ impl Cpu {
         tell: &mut impl FnMut(Move),
     ) {
         let function = functions.entered(pc);
+        self.link_is_computed = false;
         self.enter(function, pc, return_to, Origin::Call, tell);
     }
 

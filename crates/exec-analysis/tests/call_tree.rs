@@ -578,7 +578,8 @@ fn action() -> impl Strategy<Value = Action> {
 /// Without registers, what only they tell is left out.
 fn is_told_by_code(machine: Architecture, action: &Action) -> bool {
     match action {
-        Action::Longjmp(_) | Action::Setjmp | Action::CallByHand(_) => false,
+        Action::Longjmp(_) | Action::Setjmp => false,
+        Action::CallByHand(_) => machine != Architecture::X86_64,
         Action::Table => !matches!(machine, Architecture::Arm | Architecture::X86_64),
         _ => true,
     }

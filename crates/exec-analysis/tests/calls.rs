@@ -235,3 +235,70 @@ fn labels_are_no_functions() {
         ["_start 13", "_start;called 6", "_start;sizeless 2"]
     );
 }
+
+/// `mov lr, pc` and a jump are a call, with registers in the trace or without; a jump by a link register that was
+/// computed is none that returns.
+#[test]
+fn calls_and_jumps_by_the_link_register() {
+    let text = "\
+        1 clk IT (1) 00008000 e1a0e00f A svc_s : MOV lr,pc\n\
+        1 clk R r14_svc 00008008\n\
+        2 clk IT (2) 00008004 e12fff13 A svc_s : BX r3\n\
+        3 clk IT (3) 00009000 e3a00001 A svc_s : MOV r0,#1\n\
+        4 clk IT (4) 00009004 e12fff1e A svc_s : BX lr\n\
+        5 clk IT (5) 00008008 e1a00000 A svc_s : NOP\n\
+        6 clk IT (6) 0000800c e1a0e00f A svc_s : MOV lr,pc\n\
+        6 clk R r14_svc 00008014\n\
+        7 clk IT (7) 00008010 e59ff000 A svc_s : LDR pc,[pc,#0]\n\
+        7 clk MR4 00008018 00009000\n\
+        8 clk IT (8) 00009000 e3a00001 A svc_s : MOV r0,#1\n\
+        9 clk IT (9) 00009004 e12fff1e A svc_s : BX lr\n\
+        10 clk IT (10) 00008014 e28fe010 A svc_s : ADD lr,pc,#16\n\
+        10 clk R r14_svc 0000802c\n\
+        11 clk IT (11) 00008018 e12fff1e A svc_s : BX lr\n\
+        12 clk IT (12) 0000802c e1a00000 A svc_s : NOP\n";
+    let without: String = (text.lines())
+        .filter(|line| line.contains(" IT "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for text in [text, &without] {
+        let options = OpenOptions {
+            architecture: Some(Architecture::Arm),
+            ..OpenOptions::default()
+        };
+        let recording = Recording::of_text(text.as_bytes(), &options).unwrap();
+        let machine = Machine::of(Architecture::Arm);
+        let tree = CallTree::of(&recording, machine, None, 0..u64::MAX).unwrap();
+        let mut folded = Vec::new();
+        tree.write_folded(&mut folded).unwrap();
+        let folded = String::from_utf8(folded).unwrap();
+        assert_eq!(folded, "0x8000 8\n0x8000;0x9000 4\n", "{text}");
+        assert_eq!(tree.nodes()[1].calls, 2);
+    }
+}
+
+/// A program that is started again, without a word of the trace, is another root, and the rows of calls do not grow.
+#[test]
+fn a_restarted_program_nests_no_deeper() {
+    // _start calls main, which calls exit, which asks the host to end, from where the program begins again.
+    let round = [
+        (0x8000u64, "94000010"),
+        (0x8040, "94000010"),
+        (0x8080, "d45e0000"),
+    ];
+    let mut text = String::new();
+    for at in 0..3000u64 {
+        let (address, code) = round[(at % 3) as usize];
+        text += &format!("{at} clk 0 IT ({at}) {address:016x} {code} O EL1h_n : x\n");
+    }
+    let recording = Recording::of_text(text.as_bytes(), &OpenOptions::default()).unwrap();
+    let machine = Machine::of(Architecture::Aarch64);
+    let tree = CallTree::of(&recording, machine, None, 0..u64::MAX).unwrap();
+    let mut folded = Vec::new();
+    tree.write_folded(&mut folded).unwrap();
+    assert_eq!(
+        String::from_utf8(folded).unwrap(),
+        "0x8000 1000\n0x8000;0x8040 1000\n0x8000;0x8040;0x8080 1000\n"
+    );
+    assert_eq!(tree.nodes()[0].calls, 1000);
+}

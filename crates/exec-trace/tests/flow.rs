@@ -193,3 +193,68 @@ fn codes_as_disassemblers_have_them() {
         );
     }
 }
+
+/// What code computes of its own address for the link register; encodings as LLVM's assembler has them.
+#[test]
+fn return_addresses_that_code_computes() {
+    let link = |machine: Architecture, set, address: u64, code: &str| {
+        let instruction = Instruction {
+            time: tracewire_exec_trace::record::Time::ZERO,
+            cpu: None,
+            taken: true,
+            id: None,
+            address: Address(address),
+            address_digits: 16,
+            opcode: Some(Opcode {
+                value: u128::from_str_radix(code, 16).unwrap(),
+                digits: code.len() as u8,
+            }),
+            set,
+            mode: b"",
+            security: None,
+            disassembly: b"",
+        };
+        let found = Machine::of(machine).computed_link(&instruction);
+        found.map(|address| address.0)
+    };
+    use tracewire_exec_trace::record::InstructionSet::{A, O, T};
+    for (machine, set, address, code, wanted) in [
+        (Architecture::Arm, Some(A), 0x8000, "e1a0e00f", Some(0x8008)),
+        (Architecture::Arm, Some(A), 0x8000, "e28fe00c", Some(0x8014)),
+        (Architecture::Arm, Some(A), 0x8000, "e28feb01", Some(0x8408)),
+        (Architecture::Arm, Some(A), 0x8000, "e24fe004", Some(0x8004)),
+        (Architecture::Arm, Some(A), 0x8000, "e1a0e003", None),
+        (Architecture::Arm, Some(T), 0x8002, "46fe", Some(0x8006)),
+        (Architecture::Arm, Some(T), 0x8002, "f20f0e08", Some(0x800c)),
+        (Architecture::Arm, Some(T), 0x8002, "f2af0e08", Some(0x7ffc)),
+        (
+            Architecture::Arm,
+            Some(T),
+            0x8000,
+            "f60f0e03",
+            Some(0x8004 + 2051),
+        ),
+        (
+            Architecture::Aarch64,
+            Some(O),
+            0x8000,
+            "1000005e",
+            Some(0x8008),
+        ),
+        (
+            Architecture::Aarch64,
+            Some(O),
+            0x8000,
+            "30ffffde",
+            Some(0x7ff9),
+        ),
+        (Architecture::Aarch64, Some(O), 0x8000, "10000041", None),
+        (Architecture::Mips, None, 0x8000, "e1a0e00f", None),
+    ] {
+        assert_eq!(
+            link(machine, set, address, code),
+            wanted,
+            "{machine:?} {code}"
+        );
+    }
+}

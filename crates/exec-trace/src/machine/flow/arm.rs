@@ -224,3 +224,50 @@ const fn thumb_32(high: u16, low: u16, address: u64) -> Flow {
         _ => Flow::NEXT,
     }
 }
+
+/// The address that an A32 or T32 instruction computes of its own one for the link register.
+pub(super) const fn computed_link_32(
+    word: u32,
+    digits: u8,
+    address: u64,
+    is_thumb: bool,
+) -> Option<u64> {
+    if is_thumb && digits == 4 {
+        // mov lr, pc.
+        return if word == 0x46fe {
+            Some(address.wrapping_add(4))
+        } else {
+            None
+        };
+    }
+    if is_thumb {
+        // adr.w lr.
+        let base = address.wrapping_add(4) & !3;
+        let offset = (word >> 26 & 1) << 11 | (word >> 12 & 7) << 8 | word & 0xff;
+        return match word & 0xfbff_8f00 {
+            0xf20f_0e00 => Some(base.wrapping_add(offset as u64)),
+            0xf2af_0e00 => Some(base.wrapping_sub(offset as u64)),
+            _ => None,
+        };
+    }
+    let base = address.wrapping_add(8);
+    // mov lr, pc; add and sub lr, pc, #n.
+    if word & 0x0fff_ffff == 0x01a0_e00f {
+        return Some(base);
+    }
+    let offset = (word & 0xff).rotate_right((word >> 8 & 15) * 2) as u64;
+    match word & 0x0fff_f000 {
+        0x028f_e000 => Some(base.wrapping_add(offset)),
+        0x024f_e000 => Some(base.wrapping_sub(offset)),
+        _ => None,
+    }
+}
+
+/// The same of an A64 instruction: `adr x30`.
+pub(super) const fn computed_link_64(word: u32, address: u64) -> Option<u64> {
+    if word & 0x9f00_001f != 0x1000_001e {
+        return None;
+    }
+    let offset = (word >> 5 & 0x7_ffff) << 2 | word >> 29 & 3;
+    Some(address.wrapping_add(signed(offset as u64, 21)))
+}

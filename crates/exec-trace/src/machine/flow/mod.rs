@@ -104,7 +104,52 @@ const fn signed(value: u64, bits: u32) -> u64 {
     (((value << shift) as i64) >> shift) as u64
 }
 
+/// Arm's instruction sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ArmSet {
+    A32,
+    Thumb,
+    A64,
+}
+
 impl Machine {
+    /// Which of Arm's sets an instruction is of.
+    fn arm_set(&self, instruction: &Instruction<'_>) -> ArmSet {
+        let is_short = instruction.opcode.is_some_and(|opcode| opcode.digits == 4);
+        if is_short || instruction.set.is_some_and(InstructionSet::is_thumb) {
+            return ArmSet::Thumb;
+        }
+        // In its 32-bit state an AArch64 has other sets; QEMU4V calls A64 so too, with long addresses.
+        let is_a32 = self.architecture() != Architecture::Aarch64
+            || instruction.set == Some(InstructionSet::A)
+                && instruction.address_digits == 8
+                && (instruction.opcode).is_some_and(|opcode| arm::is_not_a64(opcode.value as u32));
+        if is_a32 { ArmSet::A32 } else { ArmSet::A64 }
+    }
+
+    /// The address that an instruction puts into the link register without going anywhere, if its code tells that: before
+    /// a jump, that makes a call of it.
+    #[must_use]
+    pub fn computed_link(&self, instruction: &Instruction<'_>) -> Option<Address> {
+        let opcode = instruction.opcode?;
+        let (word, address) = (opcode.value as u32, instruction.address.0);
+        if !matches!(
+            self.architecture(),
+            Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64
+        ) {
+            return None;
+        }
+        let link = match self.arm_set(instruction) {
+            ArmSet::A64 => arm::computed_link_64(word, address)?,
+            set => {
+                let is_thumb = set == ArmSet::Thumb;
+                let link = arm::computed_link_32(word, opcode.digits, address, is_thumb)?;
+                link & 0xffff_ffff
+            }
+        };
+        Some(Address(link))
+    }
+
     /// Where an instruction may go. None where the record does not tell its code, or the code is of an instruction
     /// set that is not known here, such as MIPS16.
     #[must_use]
@@ -114,20 +159,13 @@ impl Machine {
         let flow = match (self.architecture(), opcode.digits) {
             (Architecture::X86_64, digits) => x86::flow(opcode.value, digits, address, true),
             (Architecture::I386, digits) => x86::flow(opcode.value, digits, address, false),
-            (Architecture::Arm | Architecture::ArmBig, digits) => {
-                let is_thumb = digits == 4 || instruction.set.is_some_and(InstructionSet::is_thumb);
-                arm::flow_32(opcode.value as u32, digits, address, is_thumb)?
-            }
-            (Architecture::Aarch64, digits) => {
-                // In its 32-bit state the processor has other sets; QEMU4V calls A64 so too, with long addresses.
-                let is_thumb = digits == 4 || instruction.set.is_some_and(InstructionSet::is_thumb);
-                let is_a32 = instruction.set == Some(InstructionSet::A)
-                    && instruction.address_digits == 8
-                    && arm::is_not_a64(opcode.value as u32);
-                if is_thumb || is_a32 {
-                    arm::flow_32(opcode.value as u32, digits, address, is_thumb)?
-                } else {
-                    arm::flow_64(opcode.value as u32, address)
+            (Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64, digits) => {
+                match self.arm_set(instruction) {
+                    ArmSet::A64 => arm::flow_64(opcode.value as u32, address),
+                    set => {
+                        let is_thumb = set == ArmSet::Thumb;
+                        arm::flow_32(opcode.value as u32, digits, address, is_thumb)?
+                    }
                 }
             }
             (Architecture::Riscv32, 4) => riscv::flow_16(opcode.value as u16, address, true),
