@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::ops::RangeInclusive;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -317,10 +317,7 @@ fn write(
     }
     let out = &output::check(out)?;
     let folder = parent(out);
-    // A temporary file is its owner's alone by default; the result is as open as any new file.
-    let mut beside = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder)
+    let mut beside = tempfile::NamedTempFile::new_in(folder)
         .with_context(|| format!("cannot make a file in {}", folder.display()))?;
     write_to(beside.as_file_mut()).with_context(|| format!("cannot write {}", out.display()))?;
     tracewire_mapped_file::verify()?;
@@ -418,7 +415,10 @@ fn write_folder(file: &TraceFile, out: &Path) -> anyhow::Result<Answer> {
         .tempdir_in(parent(out))
         .with_context(|| format!("cannot make a folder in {}", parent(out).display()))?;
     let made = beside.path().join("made");
-    fs::create_dir(&made).with_context(|| format!("cannot make a folder for {shown}"))?;
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&made)
+        .with_context(|| format!("cannot make a folder for {shown}"))?;
     let progress = Progress::over_frames(out, file);
     ctf::write(file, |name| {
         File::create(made.join(name)).map(BufWriter::new)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
+use tracewire_tracefile::private;
 
 /// Where a trace file goes: to its name, or into a stream. What goes into a stream is a whole file in a temporary
 /// directory first, since the front of a trace file is written last.
@@ -45,6 +46,9 @@ impl Output {
                 shown: path.to_owned(),
                 stream: None,
             });
+        }
+        if !is_stdout {
+            refuse_foreign_link(path)?;
         }
         let stdout = is_stdout.then(|| io::stdout().as_fd().try_clone_to_owned());
         let stdout = stdout
@@ -137,6 +141,17 @@ fn is_fifo(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
+/// Refuses a name at which another user can have put a link.
+fn refuse_foreign_link(path: &Path) -> anyhow::Result<()> {
+    if private::is_foreign_link(path) {
+        bail!(
+            "the output {} is a symbolic link in a folder that others can write to, and is not followed; choose another name",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 /// Makes sure that a trace file can be written at `path`, and gives the path that it is to replace: a link is
 /// followed, so that the file it names is replaced and not the link.
 pub fn check(path: &Path) -> anyhow::Result<PathBuf> {
@@ -144,6 +159,7 @@ pub fn check(path: &Path) -> anyhow::Result<PathBuf> {
     if path.as_os_str() == "-" {
         bail!("the output cannot be standard output here; expected the name of a file to write");
     }
+    refuse_foreign_link(path)?;
     let path = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
             bail!("the output {shown} is a folder; expected the name of a file to write")

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tracewire_packets::log::{Direction, line};
+use tracewire_tracefile::private;
 
 /// A log of packets, in the form that [`tracewire_packets::log`] reads; or none. Several sessions may share it.
 #[derive(Debug)]
@@ -29,12 +30,12 @@ impl SessionLog {
         }
     }
 
-    /// A log in a new file.
+    /// A log in a new file, for its owner alone: it holds what was read of the program's memory.
     ///
     /// # Errors
     /// When the file cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let sink = Some(Mutex::new(BufWriter::new(File::create(path)?)));
+        let sink = Some(Mutex::new(BufWriter::new(private::create(path)?)));
         Ok(Self {
             sink,
             shown: Arc::default(),

@@ -106,6 +106,7 @@ mod memory;
 mod module;
 mod number;
 mod piece;
+pub mod private;
 mod register_set;
 pub mod registers;
 pub mod repair;

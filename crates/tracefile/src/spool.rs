@@ -103,7 +103,7 @@ impl Spool {
             .read(true)
             .write(true)
             .custom_flags(OFlag::O_TMPFILE.bits())
-            .mode(0o666)
+            .mode(0o600)
             .open(folder)
             .map_err(WriteError::system("create a file in", folder))?;
         Self::begin(file, folder.to_owned(), folder.to_owned(), description)

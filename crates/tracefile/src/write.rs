@@ -1,13 +1,14 @@
 //! Whole files, written beside their place and put there by a rename.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::checksum::SealingWriter;
 use crate::description::{Description, HEADER, LineError};
 use crate::encode::FRAME_HEADER;
+use crate::private;
 
 /// The end marker that GDB writes; its reader needs the first two bytes.
 pub(crate) const END_MARKER: [u8; 4] = [0; 4];
@@ -188,6 +189,7 @@ fn exchange(one: &Path, other: &Path) -> io::Result<()> {
 /// on.
 #[cfg(target_os = "linux")]
 fn remove_in_the_background(path: &Path) {
+    use std::fs::OpenOptions;
     use std::os::unix::fs::OpenOptionsExt;
 
     let held = OpenOptions::new()
@@ -223,7 +225,7 @@ pub(crate) fn check_frame(frame: &[u8]) -> Result<(), WriteError> {
     }
 }
 
-/// Makes a new file in the folder of `path`, named after it. A file that is there already, perhaps left by a
+/// Makes a new file in the folder of `path`, named after it, for its owner alone. A file that is there already, perhaps left by a
 /// crash, is never touched.
 pub(crate) fn create_beside(path: &Path, suffix: &str) -> Result<(PathBuf, File), WriteError> {
     let name = path
@@ -237,7 +239,7 @@ pub(crate) fn create_beside(path: &Path, suffix: &str) -> Result<(PathBuf, File)
             candidate.push(format!("-{attempt}"));
         }
         let candidate = path.with_file_name(candidate);
-        match OpenOptions::new()
+        match private::options()
             .read(true)
             .write(true)
             .create_new(true)

@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -69,10 +68,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
         }
         _ => {
             let folder = out.parent().filter(|parent| !parent.as_os_str().is_empty());
-            // A temporary file is its owner's alone by default; the result is as open as any new file.
-            let mut beside = tempfile::Builder::new()
-                .permissions(std::fs::Permissions::from_mode(0o666))
-                .tempfile_in(folder.unwrap_or(Path::new(".")))
+            let mut beside = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
                 .with_context(|| format!("cannot write {}", out.display()))?;
             let mut sink = BufWriter::with_capacity(1 << 18, beside.as_file_mut());
             write(&opened, format, arguments, &mut sink)?;

@@ -1,9 +1,11 @@
 //! A file as it is read.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use tracewire_tracefile::private;
 
 use super::block::BlockAt;
 use super::bytes::Bytes;
@@ -98,8 +100,18 @@ impl<T> Kept<T> {
 
 impl Store {
     pub(crate) fn open(path: &Path) -> Result<Self, Unusable> {
+        Self::open_if(path, |_| true)
+    }
+
+    /// The index of a text: one that another user has made would have us believe anything of it.
+    pub(crate) fn open_index(path: &Path) -> Result<Self, Unusable> {
+        Self::open_if(path, private::is_own)
+    }
+
+    fn open_if(path: &Path, is_good: impl Fn(&Metadata) -> bool) -> Result<Self, Unusable> {
         let file = File::open(path).map_err(|_| Unusable::Other)?;
-        if file.metadata().map_err(|_| Unusable::Other)?.len() < MAGIC.len() as u64 {
+        let metadata = file.metadata().map_err(|_| Unusable::Other)?;
+        if metadata.len() < MAGIC.len() as u64 || !is_good(&metadata) {
             return Err(Unusable::Other);
         }
         Self::read(Bytes::map(file, path).map_err(|_| Unusable::Other)?)

@@ -153,7 +153,7 @@ fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, OpenEr
         places: places(path, options.cache.as_deref()),
     };
     let found = again.places.iter().find_map(|place| {
-        let store = Store::open(place).ok()?;
+        let store = Store::open_index(place).ok()?;
         let is_found = store.facts.key == key.with_byte_order(0)
             && order.is_none_or(|order| store.facts.is_big == (order == ByteOrder::Big));
         (is_found || store.facts.key == key).then_some(store)

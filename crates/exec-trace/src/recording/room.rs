@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tracewire_tracefile::private;
+
 /// Where the index of a trace may stand: beside it, and in the cache.
 pub(super) fn places(path: &Path, cache: Option<&Path>) -> Vec<PathBuf> {
     let mut places = Vec::new();
@@ -45,6 +47,10 @@ impl Room {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
         };
+        // One of somebody else's, which is not read, is not replaced either.
+        if fs::symlink_metadata(place).is_ok_and(|there| !private::is_own(&there)) {
+            return None;
+        }
         fs::create_dir_all(folder).ok()?;
         let (name, file) = create(folder)?;
         Some(Self {
@@ -69,7 +75,7 @@ fn create(folder: &Path) -> Option<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = folder.join(format!(".tracewire-{}-{count}.part", std::process::id()));
-    let mut options = File::options();
+    let mut options = private::options();
     let options = options.read(true).write(true).create_new(true);
     let file = options.open(&name).or_else(|error| {
         // What an earlier process of this number left behind.

@@ -1,9 +1,11 @@
 //! The text again, and the compact form.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+
+use tracewire_tracefile::private;
 
 use super::{ReadError, Recording};
 use crate::index::Table;
@@ -83,11 +85,26 @@ impl Recording {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(format!(".{}.part", std::process::id()));
         let temporary = PathBuf::from(temporary);
-        let written = File::create(&temporary)
-            .and_then(|mut file| file.write_all(self.store().bytes()))
+        let make = || {
+            private::options()
+                .write(true)
+                .create_new(true)
+                .open(&temporary)
+        };
+        let made = make().or_else(|error| {
+            // What an earlier process of this number left.
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                fs::remove_file(&temporary)?;
+                return make();
+            }
+            Err(error)
+        });
+        let mut file = made.map_err(failed)?;
+        let written = file
+            .write_all(self.store().bytes())
             .and_then(|()| fs::rename(&temporary, path));
         written.map_err(|error| {
-            // It may not be there.
+            // Nothing more can be done about it.
             drop(fs::remove_file(&temporary));
             failed(error)
         })

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use tracewire_mapped_file::MappedFile;
+use tracewire_tracefile::private;
 
 /// How a file is compressed, told by its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -223,7 +224,7 @@ fn unnamed_file(folder: &Path) -> io::Result<File> {
     let mut number = std::process::id();
     loop {
         let path = folder.join(format!(".tracewire-text-{number}"));
-        let made = File::options()
+        let made = private::options()
             .read(true)
             .write(true)
             .create_new(true)

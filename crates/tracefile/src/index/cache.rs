@@ -11,7 +11,8 @@
 //! | the tracepoint of each frame | 2 each |
 //!
 //! That is 14¼ bytes a frame. An index is good for a file of the same path, size, time of change and
-//! description, whose last frame and end marker are where the index has them; any other is made anew. Nothing
+//! description, whose last frame and end marker are where the index has them, and that no other user has made; any other is made
+//! again. Nothing
 //! in it is believed further than that: a frame is read from where it says only if one fits there.
 
 use std::collections::hash_map::DefaultHasher;
@@ -27,6 +28,7 @@ use super::{Ending, FrameIndex, WalkedFrames};
 use crate::architecture::ByteOrder;
 use crate::file::TraceFile;
 use crate::number::{FrameNumber, TracepointNumber};
+use crate::private;
 use crate::write::create_beside;
 
 /// Smaller files are read anew in the time that looking for an index takes.
@@ -103,6 +105,9 @@ impl IndexCache {
     pub(crate) fn load(&self, key: &Key, file: &Unindexed<'_>) -> Option<WalkedFrames> {
         let path = self.folder.join(&key.name);
         let stored = File::open(&path).ok()?;
+        if !private::is_own(&stored.metadata().ok()?) {
+            return None;
+        }
         let map = MappedFile::map(stored, path).ok()?;
         let index = CachedIndex::new(map)?;
         let (header, order, ending) = index.header()?;
