@@ -9,6 +9,7 @@
 //! - [`Evaluation`] runs one. It stops whenever it needs a register, memory or a variable, and whenever it has something
 //!   to collect, as `gimli::Evaluation` does for DWARF expressions: the caller may then fetch for many evaluations at
 //!   once. Who has everything at hand gives a [`Context`] to [`Evaluation::evaluate`];
+//! - [`CollectOnce`] leaves out of a frame's programs what others of them have collected;
 //! - [`Builder`] puts programs together for a compiler, with labels and the shortest constants;
 //! - [`assemble`] and [`disassemble`] read and write the listing that GDB's `maint agent` prints.
 //!
@@ -56,6 +57,7 @@ mod builder;
 mod context;
 mod evaluation;
 mod instruction;
+mod once;
 mod opcode;
 mod text;
 mod verify;
@@ -68,6 +70,7 @@ pub use evaluation::{
 pub use instruction::{
     DecodeError, Instruction, Instructions, Operand, PROGRAM_LIMIT, decode_at, instructions,
 };
+pub use once::CollectOnce;
 pub use opcode::{Opcode, OperandKind};
 pub use text::{AssembleError, assemble, disassemble};
 pub use verify::{Verified, VerifyError, verify};

@@ -86,11 +86,22 @@ fn free(line: &str) -> Option<u64> {
 fn outline(file: &TraceFile) -> Vec<String> {
     file.frames()
         .map(|frame| {
+            let mut collected: Vec<std::ops::Range<u64>> = Vec::new();
             let blocks: Vec<String> = frame
                 .blocks()
-                .filter(|block| {
+                .filter(|block| match block {
                     // Which registers nobody asked for.
-                    !matches!(block, Block::Variable { number, .. } if number.tells_of_frame())
+                    Block::Variable { number, .. } => !number.tells_of_frame(),
+                    // gdbserver collects a pointer for each expression with it.
+                    Block::Memory { address, bytes } => {
+                        let place = address.0..address.0 + bytes.len() as u64;
+                        let again = collected
+                            .iter()
+                            .any(|one| one.start <= place.start && place.end <= one.end);
+                        collected.push(place);
+                        !again
+                    }
+                    _ => true,
                 })
                 .map(|block| match block {
                     Block::Registers(bytes) => format!("{} bytes of registers", bytes.len()),

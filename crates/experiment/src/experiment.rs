@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tracewire_agent_expr::Evaluation;
 use tracewire_tracefile::{
-    Address, FrameFormat, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
+    Action, Address, FrameFormat, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
     TracepointUsage, VariableDefinition, VariableNumber,
 };
 
@@ -70,6 +70,12 @@ impl Tracepoint {
     #[must_use]
     pub const fn definition(&self) -> &TracepointDefinition {
         &self.definition
+    }
+
+    /// What a hit does: the actions of its definition, without the collections of what others of them collect.
+    #[must_use]
+    pub fn actions(&self) -> &[Action] {
+        &self.plan.actions.list
     }
 
     /// Hits with a true condition, and the bytes of the frames that were made, headers included. A hit whose frame waits for

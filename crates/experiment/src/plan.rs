@@ -1,6 +1,6 @@
 //! What a tracepoint does at a hit, worked out when it is defined.
 
-use tracewire_agent_expr::{Verified, verify};
+use tracewire_agent_expr::{CollectOnce, Verified, verify};
 use tracewire_tracefile::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
 
 use crate::error::{DefineError, Part};
@@ -25,6 +25,8 @@ pub(crate) struct Actions {
     pub(crate) steps: Vec<Step>,
     /// The expressions among them, in order.
     pub(crate) expressions: Vec<Expression>,
+    /// What a pad does: the actions without the collections of what others of them collect.
+    pub(crate) list: Vec<Action>,
 }
 
 #[derive(Debug)]
@@ -99,8 +101,18 @@ impl Actions {
     /// `part` makes the name of an action of its place in the list, from 1.
     fn new(list: &[Action], part: impl Fn(usize) -> Part) -> Result<Self, DefineError> {
         let mut actions = Self::default();
+        let mut once = CollectOnce::default();
         for (place, action) in (1..).zip(list) {
             match action {
+                &Action::Memory {
+                    base,
+                    offset,
+                    length,
+                } if length <= FRAME_LIMIT
+                    && once.memory(base.map(|base| base.0), offset, length) =>
+                {
+                    continue;
+                }
                 Action::Registers(mask) => {
                     let registers = actions.registers.get_or_insert_default();
                     mask.iter().for_each(|register| registers.insert(register));
@@ -120,6 +132,13 @@ impl Actions {
                 }),
                 Action::Expression(code) => {
                     let program = check(code, part(place))?;
+                    let program = match once.program(code) {
+                        Some(shorter) => check(&shorter, part(place))?,
+                        None => program,
+                    };
+                    actions
+                        .list
+                        .push(Action::Expression(program.code().to_vec()));
                     let after = actions
                         .expressions
                         .iter()
@@ -131,9 +150,11 @@ impl Actions {
                         step: actions.steps.len(),
                     });
                     actions.steps.push(Step::Expression);
+                    continue;
                 }
                 Action::StaticData => actions.steps.push(Step::StaticData),
             }
+            actions.list.push(action.clone());
         }
         Ok(actions)
     }

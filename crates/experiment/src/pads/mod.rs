@@ -190,6 +190,7 @@ impl<S: FrameStore> Experiment<S> {
                     0 => 0,
                     count => count.saturating_sub(tracepoint.passes).max(1),
                 },
+                actions: tracepoint.plan.actions.list.clone(),
                 ..tracepoint.definition.clone()
             })
             .collect();

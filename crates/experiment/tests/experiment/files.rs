@@ -48,7 +48,10 @@ fn what_was_collected_is_what_the_file_says() {
     let mut experiment = Experiment::new(options, SpoolStore::new(spool, Some(frame * 7 / 2)));
     let actions = vec![
         memory(0x1000, 8),
-        expression("const16 0x1002\nconst8 3\ntrace\nend"),
+        expression("const16 0x1006\nconst8 2\ntrace\nend"),
+        expression(
+            "reg 0\nconst16 0x1002\nadd\nconst8 0\nbit_and\nconst16 0x1002\nadd\nconst8 3\ntrace\nend",
+        ),
     ];
     experiment.define(tracepoint(9, CODE, actions)).unwrap();
     let mut target = target();

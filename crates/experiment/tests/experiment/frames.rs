@@ -76,8 +76,8 @@ fn registers_come_first_then_stamps_then_the_actions_in_order() {
             Block::M(0x2008, 0x3000_u64.to_le_bytes().to_vec()),
             Block::M(0x3000, b"hello\0".to_vec()),
             Block::M(0x2000, 77_u32.to_le_bytes().to_vec()),
+            // The memory that is collected once more at the end is there.
             Block::V(1, 1_700_000_000_000_000),
-            Block::M(0x3006, b"world".to_vec()),
         ]
     );
 }
@@ -111,7 +111,8 @@ fn memory_is_read_in_as_few_calls_as_pointers_are_deep() {
     assert_eq!(target.calls().pieces, 3);
     let hell = Block::M(0x3000, b"hell".to_vec());
     let id = Block::M(0x2000, 77_u32.to_le_bytes().to_vec());
-    assert_eq!(blocks, [hell.clone(), id, hell.clone(), hell]);
+    // What the last expression collects, the first one has. That the second register has the same value, nobody knows before.
+    assert_eq!(blocks, [hell.clone(), id, hell]);
 }
 
 #[test]

@@ -161,6 +161,10 @@ impl Bench {
             };
             setting.kept = kept.into_iter().map(|mask| mask.map(number)).collect();
         }
+        // What the experiment has its pads do.
+        for (definition, tracepoint) in definitions.iter_mut().zip(experiment.tracepoints()) {
+            definition.actions = tracepoint.actions().to_vec();
+        }
         let pad = match setting.compile(&definitions) {
             Ok(pad) => pad,
             Err(

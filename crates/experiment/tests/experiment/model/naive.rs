@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tracewire_agent_expr::{Context, Evaluation, EvaluationErrorKind};
+use tracewire_agent_expr::{CollectOnce, Context, Evaluation, EvaluationErrorKind};
 use tracewire_experiment::fake::Moment;
 use tracewire_experiment::{Options, Registers, Unreadable};
 use tracewire_tracefile::{
@@ -21,6 +21,25 @@ pub fn memory() -> [(u64, Vec<u8>); 3] {
     let second = b" of it\0and more without an end".to_vec();
     let third = (1..=40).collect();
     [(0x1000, first), (0x1040, second), (0x2000, third)]
+}
+
+/// Leaves out what actions collect again. That no byte is lost by it, the tests of agent expressions show.
+fn collect_once(actions: &mut Vec<Action>) {
+    let mut once = CollectOnce::default();
+    actions.retain_mut(|action| match action {
+        Action::Memory {
+            base,
+            offset,
+            length,
+        } => !once.memory(base.map(|base| base.0), *offset, *length),
+        Action::Expression(code) => {
+            if let Some(shorter) = once.program(code) {
+                *code = shorter;
+            }
+            true
+        }
+        Action::Registers(_) | Action::StaticData => true,
+    });
 }
 
 pub struct Tracepoint {
@@ -90,7 +109,9 @@ impl Model {
         definitions.position(|each| (each.number, each.address) == key)
     }
 
-    pub fn define(&mut self, definition: TracepointDefinition) {
+    pub fn define(&mut self, mut definition: TracepointDefinition) {
+        collect_once(&mut definition.actions);
+        collect_once(&mut definition.step_actions);
         let key = (definition.number, definition.address);
         self.stepping.retain(|(_, each, _)| *each != key);
         let new = Tracepoint {
