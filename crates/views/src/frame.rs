@@ -1,20 +1,22 @@
 //! One trace frame: where, when, and every value collected, as one JSON object.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_symbols::{
     ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, Scope, SourcePlace, State,
     Symbols, type_name,
 };
-use tracewire_tracefile::{
-    Address, Block, ByteOrder, Frame, Register, TraceFile, TracepointKind, VariableNumber,
-};
+use tracewire_tracefile::{Address, Block, Frame, TraceFile, TracepointKind, VariableNumber};
 
 use crate::collected::Tracepoints;
 use crate::here::{Here, Places};
+use crate::hexadecimal::Hexadecimal;
 use crate::program::{Program, hexadecimal};
 use crate::register::{is_short, is_telling, print};
 use crate::state::FrameState;
@@ -43,11 +45,11 @@ pub struct FrameView {
     pub stepping: Option<bool>,
     /// The registers by name, each as a number in hexadecimal whatever the byte order.
     #[serde(skip_serializing_if = "Map::is_empty")]
-    pub registers: Map<String>,
+    pub registers: Map<Hexadecimal>,
     /// Those whose types say more than a number does, as GDB prints them (flags, floating point, vectors); a vector that
     /// is all zero is left out.
     #[serde(skip_serializing_if = "Map::is_empty")]
-    pub register_values: Map<String>,
+    pub register_values: Map<Text>,
     /// The names of those that were asked for, and that the frame does not tell because they are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unavailable_registers: Vec<String>,
@@ -120,9 +122,27 @@ impl Serialize for Bytes {
     }
 }
 
-/// Names and values in order.
+/// Names and values in order. The names are the same in most frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Map<V>(pub Vec<(String, V)>);
+pub struct Map<V>(pub Vec<(Arc<str>, V)>);
+
+/// Text that many frames have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Text(pub Arc<str>);
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
 
 impl<V> Map<V> {
     /// Whether there are none.
@@ -136,7 +156,7 @@ impl<V: Serialize> Serialize for Map<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
+            map.serialize_entry(&**name, value)?;
         }
         map.end()
     }
@@ -149,7 +169,11 @@ pub struct Viewer<'a> {
     program: &'a Program,
     pub(crate) options: PrintOptions,
     tracepoints: Tracepoints<'a>,
-    variable_names: HashMap<VariableNumber, &'a str>,
+    variable_names: HashMap<VariableNumber, Arc<str>>,
+    /// The registers' names, in the order of the layout.
+    register_names: Vec<Arc<str>>,
+    /// What each register with a telling type was last shown as, and for which bytes: most have the same in frame after frame.
+    register_texts: RefCell<Vec<(Box<[u8]>, Option<Text>)>>,
     places: Places<'a>,
 }
 
@@ -159,11 +183,18 @@ impl<'a> Viewer<'a> {
     pub fn new(file: &'a TraceFile, program: &'a Program) -> Self {
         let variables = file.description().variables().iter();
         let variable_names = variables
-            .map(|variable| (variable.number, variable.name.as_str()))
+            .map(|variable| (variable.number, variable.name.as_str().into()))
+            .collect();
+        let registers = file.layout().map_or(&[][..], |layout| layout.registers());
+        let register_names: Vec<Arc<str>> = registers
+            .iter()
+            .map(|register| register.name.as_str().into())
             .collect();
         Self {
             file,
             program,
+            register_texts: RefCell::new(vec![Default::default(); register_names.len()]),
+            register_names,
             options: PrintOptions::default(),
             tracepoints: Tracepoints::of(file),
             variable_names,
@@ -222,9 +253,9 @@ impl<'a> Viewer<'a> {
 
     /// The trace state variables that a frame holds, but for what it says of itself.
     pub(crate) fn variables(&self, frame: Frame<'a>) -> Map<i64> {
-        let mut shown: Vec<(String, i64)> = Vec::new();
-        // Where each variable is in the view.
-        let mut known: HashMap<String, usize> = HashMap::new();
+        let mut shown: Vec<(Arc<str>, i64)> = Vec::new();
+        // Where each variable is in the view, once there are many.
+        let mut known: HashMap<Arc<str>, usize> = HashMap::new();
         for block in frame.blocks() {
             let Block::Variable { number, value } = block else {
                 continue;
@@ -235,12 +266,23 @@ impl<'a> Viewer<'a> {
             let name = self
                 .variable_names
                 .get(&number)
-                .map_or_else(|| format!("number {number}"), |name| (*name).to_owned());
+                .map_or_else(|| format!("number {number}").into(), Arc::clone);
+            if shown.len() == FEW_VARIABLES {
+                let names = shown.iter().map(|(name, _)| Arc::clone(name));
+                known = names.zip(0..).collect();
+            }
+            let index = if shown.len() < FEW_VARIABLES {
+                shown.iter().position(|(other, _)| *other == name)
+            } else {
+                known.get(&name).copied()
+            };
             // A variable collected twice has its last value, as for GDB.
-            match known.get(&name).and_then(|index| shown.get_mut(*index)) {
+            match index.and_then(|index| shown.get_mut(index)) {
                 Some((_, known)) => *known = value,
                 None => {
-                    known.insert(name.clone(), shown.len());
+                    if shown.len() >= FEW_VARIABLES {
+                        known.insert(Arc::clone(&name), shown.len());
+                    }
                     shown.push((name, value));
                 }
             }
@@ -302,12 +344,15 @@ impl<'a> Viewer<'a> {
         self.program.symbols(frame.timestamp())
     }
 
-    fn registers(&self, frame: Frame<'a>) -> Map<String> {
+    fn registers(&self, frame: Frame<'a>) -> Map<Hexadecimal> {
         let order = self.file.byte_order();
-        let told = |(register, bytes): (&Register, Option<&[u8]>)| {
-            Some((register.name.clone(), number(bytes?, order)))
-        };
-        Map(frame.registers().filter_map(told).collect())
+        let mut told = Vec::with_capacity(self.register_names.len());
+        for ((_, bytes), name) in frame.registers().zip(&self.register_names) {
+            if let Some(bytes) = bytes {
+                told.push((Arc::clone(name), Hexadecimal::of_register(bytes, order)));
+            }
+        }
+        Map(told)
     }
 
     fn unavailable_registers(&self, frame: Frame<'a>) -> Vec<String> {
@@ -327,15 +372,22 @@ impl<'a> Viewer<'a> {
             .collect()
     }
 
-    fn register_values(&self, frame: Frame<'a>) -> Map<String> {
+    fn register_values(&self, frame: Frame<'a>) -> Map<Text> {
         let order = self.file.byte_order();
-        let told = frame.registers().filter_map(|(one, bytes)| {
-            let value_type = one.value_type.as_deref().filter(|one| is_telling(one))?;
-            let bytes = bytes?;
-            let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
-            let text = (!empty).then(|| print(value_type, bytes, order))??;
-            Some((one.name.clone(), text))
-        });
+        let mut texts = self.register_texts.borrow_mut();
+        let registers = frame.registers().zip(&self.register_names);
+        let told = registers
+            .zip(texts.iter_mut())
+            .filter_map(|(((one, bytes), name), known)| {
+                let value_type = one.value_type.as_deref().filter(|one| is_telling(one))?;
+                let bytes = bytes?;
+                if *known.0 != *bytes {
+                    let empty = !is_short(value_type) && bytes.iter().all(|byte| *byte == 0);
+                    let text = (!empty).then(|| print(value_type, bytes, order)).flatten();
+                    *known = (bytes.into(), text.map(|text| Text(text.into())));
+                }
+                Some((Arc::clone(name), known.1.clone()?))
+            });
         Map(told.collect())
     }
 
@@ -413,28 +465,5 @@ fn is_whole_set(item: &str) -> bool {
     lower.starts_with("$reg") || lower.starts_with("$_sdata")
 }
 
-/// A register's bytes as a number in hexadecimal.
-fn number(bytes: &[u8], order: ByteOrder) -> String {
-    if let Some(number) = order.unsigned(bytes) {
-        return format!("{number:#x}");
-    }
-    let mut bytes = bytes.to_vec();
-    if order == ByteOrder::Little {
-        bytes.reverse();
-    }
-    let digits = hexadecimal(&bytes);
-    let digits = digits.trim_start_matches('0');
-    format!("0x{}", if digits.is_empty() { "0" } else { digits })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn registers_are_numbers() {
-        assert_eq!(number(&[0x58, 0x51, 0, 0], ByteOrder::Little), "0x5158");
-        assert_eq!(number(&[0, 0, 0x51, 0x58], ByteOrder::Big), "0x5158");
-        assert_eq!(number(&[0, 0], ByteOrder::Big), "0x0");
-    }
-}
+/// Up to how many variables of a frame are searched one by one.
+const FEW_VARIABLES: usize = 16;

@@ -46,6 +46,7 @@ mod find;
 mod frame;
 mod gdb;
 mod here;
+mod hexadecimal;
 mod info;
 mod markers;
 mod program;
@@ -58,8 +59,9 @@ pub mod words;
 
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use find::{Criteria, FindError, LineCriterion, Matches};
-pub use frame::{Bytes, FrameView, Map, MemoryView, ValueView, Viewer};
+pub use frame::{Bytes, FrameView, Map, MemoryView, Text, ValueView, Viewer};
 pub use gdb::{TakenForAnother, commands as gdb_commands, taken_for_another};
+pub use hexadecimal::Hexadecimal;
 pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };

@@ -208,8 +208,8 @@ fn variables_of_a_frame() {
     let frame = file.frame(FrameNumber(0)).expect("a frame");
     let shown = Viewer::new(&file, &program).view(frame).variables.0;
     assert_eq!(shown.len(), 400_000);
-    assert_eq!(shown[0], ("a".to_owned(), 400_005));
-    assert_eq!(shown[1], ("number 1".to_owned(), 6));
+    assert_eq!(shown[0], ("a".into(), 400_005));
+    assert_eq!(shown[1], ("number 1".into(), 6));
 }
 
 /// GDB has no blocks in blocks, whatever a file says: the lines of one tracepoint are never far to the right.

@@ -163,16 +163,16 @@ pub fn write_frame(
     }
     if !view.registers.is_empty() || !view.unavailable_registers.is_empty() {
         writeln!(out, "{}", styled(STRONG, "registers"))?;
-        let names = view.registers.0.iter().map(|(name, _)| name);
+        let names = view.registers.0.iter().map(|(name, _)| &**name);
         let width = names
-            .chain(&view.unavailable_registers)
-            .map(String::len)
+            .chain(view.unavailable_registers.iter().map(String::as_str))
+            .map(str::len)
             .max()
             .unwrap_or(0);
         let many = view.registers.0.len() > FEW_REGISTERS;
         let mut zero = 0_u64;
         for (name, value) in &view.registers.0 {
-            if many && value == "0x0" {
+            if many && **value == *"0x0" {
                 zero += 1;
                 continue;
             }

@@ -1,0 +1,128 @@
+//! Numbers in hexadecimal, without an allocation for each: a file may have millions of frames, and each of them dozens.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Serialize, Serializer};
+use tracewire_tracefile::ByteOrder;
+
+use crate::program::hexadecimal;
+
+/// `0x` and the digits of 64 bits.
+const LONGEST: usize = 18;
+
+/// A number in hexadecimal, `0x…`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hexadecimal(Digits);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Digits {
+    /// The last so many of these characters.
+    Short([u8; LONGEST], u8),
+    Long(Box<str>),
+}
+
+impl Hexadecimal {
+    /// A number of 64 bits.
+    #[must_use]
+    pub fn new(mut number: u64) -> Self {
+        let mut characters = [b'0'; LONGEST];
+        let mut length = 0;
+        for place in characters.iter_mut().rev() {
+            *place = match (number & 15) as u8 {
+                digit @ 0..10 => b'0' + digit,
+                digit => b'a' - 10 + digit,
+            };
+            number >>= 4;
+            length += 1;
+            if number == 0 {
+                break;
+            }
+        }
+        // 16 digits at most: there is room for both.
+        for (place, character) in characters.iter_mut().rev().skip(length).zip(*b"x0") {
+            *place = character;
+        }
+        Self(Digits::Short(characters, length as u8 + 2))
+    }
+
+    /// A register's bytes.
+    pub(crate) fn of_register(bytes: &[u8], order: ByteOrder) -> Self {
+        if let Some(number) = order.unsigned(bytes) {
+            return Self::new(number);
+        }
+        let mut bytes = bytes.to_vec();
+        if order == ByteOrder::Little {
+            bytes.reverse();
+        }
+        let digits = hexadecimal(&bytes);
+        let digits = digits.trim_start_matches('0');
+        let digits = if digits.is_empty() { "0" } else { digits };
+        Self(Digits::Long(format!("0x{digits}").into()))
+    }
+}
+
+impl Deref for Hexadecimal {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match &self.0 {
+            Digits::Short(characters, length) => {
+                let start = LONGEST.saturating_sub(usize::from(*length));
+                let digits = characters.get(start..).unwrap_or_default();
+                std::str::from_utf8(digits).unwrap_or_default()
+            }
+            Digits::Long(digits) => digits,
+        }
+    }
+}
+
+impl fmt::Display for Hexadecimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl fmt::Debug for Hexadecimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
+}
+
+impl Serialize for Hexadecimal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_as_rust_prints_them() {
+        for shift in 0..64 {
+            for number in [
+                1_u64 << shift,
+                (1 << shift) - 1,
+                u64::MAX >> shift,
+                0x0123_4567_89ab_cdef >> shift,
+            ] {
+                assert_eq!(&*Hexadecimal::new(number), format!("{number:#x}"));
+            }
+        }
+    }
+
+    #[test]
+    fn registers_are_numbers() {
+        let number = |bytes: &[u8], order| Hexadecimal::of_register(bytes, order).to_string();
+        assert_eq!(number(&[0x58, 0x51, 0, 0], ByteOrder::Little), "0x5158");
+        assert_eq!(number(&[0, 0, 0x51, 0x58], ByteOrder::Big), "0x5158");
+        assert_eq!(number(&[0, 0], ByteOrder::Big), "0x0");
+        assert_eq!(number(&[0; 16], ByteOrder::Little), "0x0");
+        assert_eq!(
+            number(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 0], ByteOrder::Little),
+            "0x90807060504030201"
+        );
+    }
+}
