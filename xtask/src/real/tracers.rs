@@ -105,8 +105,8 @@ impl Tracewire {
     fn record(&self, spec: &str, file: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .arg("record")
-            .args(["-t", spec])
+            // A Java launcher opens the virtual machine's library itself.
+            .args(["record", "--pending", "-t", spec])
             .args([OsStr::new("-o"), file.as_os_str()])
             // Room for all: what is measured is whether all hits are there.
             .args(["--buffer-size", "4294967296"]);
