@@ -162,6 +162,9 @@ impl<V: Serialize> Serialize for Map<V> {
     }
 }
 
+/// A register's bytes, and what they were shown as; none for a vector of zeros.
+type KnownText = (Box<[u8]>, Option<Text>);
+
 /// Makes the views of a file's frames.
 #[derive(Debug)]
 pub struct Viewer<'a> {
@@ -173,7 +176,7 @@ pub struct Viewer<'a> {
     /// The registers' names, in the order of the layout.
     register_names: Vec<Arc<str>>,
     /// What each register with a telling type was last shown as, and for which bytes: most have the same in frame after frame.
-    register_texts: RefCell<Vec<(Box<[u8]>, Option<Text>)>>,
+    register_texts: RefCell<Vec<KnownText>>,
     places: Places<'a>,
 }
 
