@@ -72,45 +72,74 @@ fn hexadecimal(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, 16).map_err(|_| "expected a hexadecimal number".to_owned())
 }
 
-/// `serve`.
-pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
-    match execution::kind(&arguments.file)? {
-        Kind::TraceFile(path) => serve_saved_trace(arguments, &path),
-        Kind::Execution(source) => serve_execution(arguments, source),
-    }
+/// What is served.
+enum Served {
+    Saved(SavedTrace),
+    Recorded(Recorded, PathBuf),
 }
 
-fn serve_execution(arguments: &ServeArguments, source: Source) -> anyhow::Result<Answer> {
+/// `serve`.
+pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
+    let log = log(arguments)?;
+    let listener = listener(arguments)?;
+    let token = token(arguments)?;
+    let file = arguments.file.display();
+    // GDB may come while a large trace is indexed.
+    let waits = || {
+        if !listener.is_stdio() {
+            anstream::eprintln!(
+                "tracewire: {file} is being read; it can be looked at soon: target remote {listener}"
+            );
+        }
+    };
+    let served =
+        listener.keep_clients_while(waits, || match execution::kind(&arguments.file)? {
+            Kind::TraceFile(path) => saved_trace(arguments, &path).map(Served::Saved),
+            Kind::Execution(source) => recorded(arguments, source),
+        })?;
+    let clients = clients(arguments, token.as_ref());
+    match served {
+        Served::Saved(trace) => {
+            if !listener.is_stdio() {
+                let frames = trace.file().frame_count();
+                anstream::eprintln!(
+                    "tracewire: {file}, {frames} frames; in GDB: target remote {listener}"
+                );
+            }
+            serve_saved(&listener, &trace, &log, clients)?;
+        }
+        Served::Recorded(recorded, shown) => {
+            if !listener.is_stdio() {
+                let (count, machine) = (recorded.instructions(), recorded.machine().architecture());
+                anstream::eprintln!(
+                    "tracewire: {}, {count} instructions of {machine}; in GDB: target remote {listener}",
+                    shown.display()
+                );
+            }
+            let files = arguments.files.clone().map(SaveFolder);
+            replay::serve(&listener, &recorded, files.as_ref(), &log, clients)?;
+            if let Some(problem) = recorded.problem() {
+                anstream::eprintln!(
+                    "tracewire: warning: {}",
+                    words::printable(&problem.to_string())
+                );
+            }
+        }
+    }
+    Ok(Answer::Yes)
+}
+
+fn recorded(arguments: &ServeArguments, source: Source) -> anyhow::Result<Served> {
     if arguments.bias.is_some() {
         anyhow::bail!(
             "--bias is for trace files: an execution trace has the addresses of its program"
         );
     }
     let opened = source.open(arguments.elf.as_slice(), arguments.architecture)?;
-    // Said before anybody listens.
     opened.machine()?;
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
-    let log = log(arguments)?;
-    let listener = listener(arguments)?;
-    if !listener.is_stdio() {
-        let (count, machine) = (recorded.instructions(), recorded.machine().architecture());
-        anstream::eprintln!(
-            "tracewire: {}, {count} instructions of {machine}; in GDB: target remote {listener}",
-            shown.display()
-        );
-    }
-    let files = arguments.files.clone().map(SaveFolder);
-    let token = token(arguments)?;
-    let clients = clients(arguments, token.as_ref());
-    replay::serve(&listener, &recorded, files.as_ref(), &log, clients)?;
-    if let Some(problem) = recorded.problem() {
-        anstream::eprintln!(
-            "tracewire: warning: {}",
-            words::printable(&problem.to_string())
-        );
-    }
-    Ok(Answer::Yes)
+    Ok(Served::Recorded(recorded, shown))
 }
 
 fn token(arguments: &ServeArguments) -> anyhow::Result<Option<Token>> {
@@ -137,7 +166,7 @@ fn listener(arguments: &ServeArguments) -> anyhow::Result<Listener> {
         .with_context(|| format!("cannot listen at {}", arguments.address))
 }
 
-fn serve_saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<Answer> {
+fn saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<SavedTrace> {
     let file = open::trace_file(path)?;
     if let Some(architecture) = arguments.architecture {
         check_architecture(&file, architecture)
@@ -162,13 +191,5 @@ fn serve_saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<
             "{file} does not tell which machine it is of, and GDB must know: add --elf PROGRAM or --architecture NAME"
         );
     }
-    let log = log(arguments)?;
-    let listener = listener(arguments)?;
-    if !listener.is_stdio() {
-        let frames = trace.file().frame_count();
-        anstream::eprintln!("tracewire: {file}, {frames} frames; in GDB: target remote {listener}");
-    }
-    let token = token(arguments)?;
-    serve_saved(&listener, &trace, &log, clients(arguments, token.as_ref()))?;
-    Ok(Answer::Yes)
+    Ok(trace)
 }

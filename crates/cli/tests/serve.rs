@@ -112,3 +112,139 @@ fn a_log_without_packets_and_a_file_that_is_none_are_told() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
+
+/// A trace that comes slowly: a pipe, of which the first half is there and the second one not yet.
+struct Slow {
+    path: PathBuf,
+    writer: std::fs::File,
+}
+
+/// The lines of a small program of MIPS.
+fn lines(from: u32, to: u32) -> String {
+    (from..to)
+        .map(|at| {
+            format!(
+                "{at} clk 0 IT ({at}) {:08x} 24080000 A svc : addiu t0,zero,{at}\n{at} clk R r8 {at:08x}\n",
+                0x8000_0000u32 + at * 4
+            )
+        })
+        .collect()
+}
+
+impl Slow {
+    fn make(path: PathBuf) -> PathBuf {
+        let made = Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        path
+    }
+
+    /// Waits until the trace is read.
+    fn begin(path: PathBuf) -> Self {
+        use std::io::Write;
+        let mut writer = std::fs::File::options().write(true).open(&path).unwrap();
+        writer.write_all(lines(1, 500).as_bytes()).unwrap();
+        Self { path, writer }
+    }
+
+    fn finish(mut self) {
+        use std::io::Write;
+        self.writer.write_all(lines(500, 1000).as_bytes()).unwrap();
+        drop(self.writer);
+        std::fs::remove_file(&self.path).unwrap();
+    }
+}
+
+/// GDB gives up after two seconds without a byte: it is kept waiting for as long as the index takes, through a pipe and
+/// at a socket, which is there at once.
+#[test]
+fn gdb_waits_while_a_trace_is_indexed() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::process::Stdio;
+
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (socket, piped, listened) = (
+        at("socket"),
+        Slow::make(at("piped")),
+        Slow::make(at("listened")),
+    );
+    let gdb = |target: &str| {
+        let commands = ["print/x $pc", "monitor when"];
+        let mut gdb = Command::new("gdb-multiarch");
+        gdb.args([
+            "-nx",
+            "-batch",
+            "-ex",
+            "set architecture mips",
+            "-ex",
+            "set endian big",
+            "-ex",
+        ])
+        .arg(format!("target remote {target}"));
+        for command in commands {
+            gdb.args(["-ex", command]);
+        }
+        gdb.stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let _server = Server(
+        Command::new(TRACEWIRE)
+            .arg("serve")
+            .args([&socket, &listened])
+            .args(["--architecture", "mips"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    // Whoever reads the trace has listened before.
+    let at_socket = Slow::begin(listened);
+    let through_pipe = gdb(&format!(
+        "| {TRACEWIRE} serve - {} --architecture mips",
+        piped.display()
+    ));
+    let in_pipe = Slow::begin(piped);
+    let with_socket = gdb(&socket.display().to_string());
+    let mut client = UnixStream::connect(&socket).unwrap();
+    client
+        .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+        .unwrap();
+    client.write_all(b"$qSupported:swbreak+#8b").unwrap();
+    // The server's own ticks are the clock: five seconds of them.
+    let mut ticks = [0; 10];
+    client.read_exact(&mut ticks).unwrap();
+    assert_eq!(ticks, [b'+'; 10]);
+    at_socket.finish();
+    in_pipe.finish();
+    let mut answer = Vec::new();
+    let mut buffer = [0; 256];
+    while !answer.contains(&b'#') {
+        let count = client.read(&mut buffer).unwrap();
+        assert_ne!(count, 0);
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(
+        answer.trim_start_matches('+').starts_with("$PacketSize="),
+        "{answer}"
+    );
+    for gdb in [through_pipe, with_socket] {
+        let output = gdb.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("$1 = 0x80000004"), "{said}");
+        assert!(!said.contains("unexpectedly"), "{said}");
+    }
+}
+
+/// A server that serves for ever, ended with the test.
+struct Server(std::process::Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}

@@ -46,6 +46,7 @@ pub mod replay;
 pub mod saved;
 mod serve;
 mod session;
+mod startup;
 mod trace;
 mod transport;
 

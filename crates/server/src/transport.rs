@@ -1,11 +1,13 @@
 //! Listening and the streams that come of it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -30,6 +32,8 @@ const STDIN: RawFd = 0;
 #[derive(Debug)]
 pub struct Listener {
     kind: Kind,
+    /// Clients that were let in before there was anything to look at.
+    pub(crate) early: Mutex<VecDeque<Transport>>,
 }
 
 #[derive(Debug)]
@@ -51,7 +55,10 @@ impl Listener {
             ListenAddress::Unix(path) => Kind::Unix(bind_unix(path)?, path.clone()),
             ListenAddress::Tcp { host, port } => Kind::Tcp(bind(host, *port)?),
         };
-        Ok(Self { kind })
+        Ok(Self {
+            kind,
+            early: Mutex::default(),
+        })
     }
 
     /// The TCP address, with the port that was found.
@@ -92,25 +99,49 @@ impl Listener {
     /// # Errors
     /// When the system cannot give one; that of a client that is gone already is not told.
     pub fn accept(&self) -> io::Result<Transport> {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(transport) = early.pop_front() {
+            return Ok(transport);
+        }
+        drop(early);
         loop {
-            let accepted = match &self.kind {
-                Kind::Stdio => return Ok(Transport::Stdio),
-                Kind::Tcp(listener) => listener
-                    .accept()
-                    .and_then(|(stream, _)| Transport::tcp(stream)),
-                Kind::Unix(listener, _) => match listener.accept() {
-                    Ok((stream, _)) if !is_own(&stream).unwrap_or(false) => continue,
-                    accepted => accepted.and_then(|(stream, _)| Transport::unix(stream)),
-                },
-            };
-            match accepted {
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
-                    ) => {}
-                accepted => return accepted,
+            if let Some(transport) = self.accept_one()? {
+                return Ok(transport);
             }
+        }
+    }
+
+    /// A client; none of one that is gone already, or that may not connect.
+    pub(crate) fn accept_one(&self) -> io::Result<Option<Transport>> {
+        let accepted = match &self.kind {
+            Kind::Stdio => return Ok(Some(Transport::Stdio)),
+            Kind::Tcp(listener) => listener
+                .accept()
+                .and_then(|(stream, _)| Transport::tcp(stream)),
+            Kind::Unix(listener, _) => match listener.accept() {
+                Ok((stream, _)) if !is_own(&stream).unwrap_or(false) => return Ok(None),
+                accepted => accepted.and_then(|(stream, _)| Transport::unix(stream)),
+            },
+        };
+        match accepted {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                ) =>
+            {
+                Ok(None)
+            }
+            accepted => accepted.map(Some),
+        }
+    }
+
+    /// Whether accepting waits for a client.
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        match &self.kind {
+            Kind::Tcp(listener) => listener.set_nonblocking(nonblocking),
+            Kind::Unix(listener, _) => listener.set_nonblocking(nonblocking),
+            Kind::Stdio => Ok(()),
         }
     }
 }
