@@ -74,8 +74,8 @@ fn hexadecimal(text: &str) -> Result<u64, String> {
 
 /// What is served.
 enum Served {
-    Saved(SavedTrace),
-    Recorded(Recorded, PathBuf),
+    Saved(Box<SavedTrace>),
+    Recorded(Box<Recorded>, PathBuf),
 }
 
 /// `serve`.
@@ -94,7 +94,9 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
     };
     let served =
         listener.keep_clients_while(waits, || match execution::kind(&arguments.file)? {
-            Kind::TraceFile(path) => saved_trace(arguments, &path).map(Served::Saved),
+            Kind::TraceFile(path) => {
+                saved_trace(arguments, &path).map(|trace| Served::Saved(Box::new(trace)))
+            }
             Kind::Execution(source) => recorded(arguments, source),
         })?;
     let clients = clients(arguments, token.as_ref());
@@ -117,7 +119,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
                 );
             }
             let files = arguments.files.clone().map(SaveFolder);
-            replay::serve(&listener, &recorded, files.as_ref(), &log, clients)?;
+            replay::serve(&listener, &*recorded, files.as_ref(), &log, clients)?;
             if let Some(problem) = recorded.problem() {
                 anstream::eprintln!(
                     "tracewire: warning: {}",
@@ -139,7 +141,7 @@ fn recorded(arguments: &ServeArguments, source: Source) -> anyhow::Result<Served
     opened.machine()?;
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
-    Ok(Served::Recorded(recorded, shown))
+    Ok(Served::Recorded(Box::new(recorded), shown))
 }
 
 fn token(arguments: &ServeArguments) -> anyhow::Result<Option<Token>> {

@@ -89,6 +89,9 @@ pub fn kind(path: &Path) -> anyhow::Result<Kind> {
     } else {
         (path.to_owned(), None)
     };
+    if let Some(problem) = unusable(&path)? {
+        bail!("{} cannot be used: {problem}", shown.display());
+    }
     if !is_execution(&path) {
         return Ok(Kind::TraceFile(Kept {
             path,
@@ -100,6 +103,24 @@ pub fn kind(path: &Path) -> anyhow::Result<Kind> {
         shown,
         _folder: folder,
     }))
+}
+
+/// Why a file is no trace whatever is asked of it: there is nothing in it.
+fn unusable(path: &Path) -> anyhow::Result<Option<&'static str>> {
+    let shown = || format!("{} cannot be used", path.display());
+    let metadata = fs::metadata(path).with_context(shown)?;
+    if !metadata.is_file() {
+        return Ok(None);
+    }
+    let mut first = Vec::new();
+    let file = File::open(path).with_context(shown)?;
+    file.take(4).read_to_end(&mut first).with_context(shown)?;
+    if first.is_empty() {
+        return Ok(Some("it is empty"));
+    }
+    let is_compressed = Compression::detect(&first) != Compression::None;
+    let is_cut = is_compressed && beginning(path, 1).is_ok_and(|text| text.is_empty());
+    Ok(is_cut.then_some("the compressed data are cut or damaged before the first byte of a trace"))
 }
 
 fn is_execution(path: &Path) -> bool {

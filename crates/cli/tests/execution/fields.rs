@@ -226,3 +226,40 @@ fn registers_have_one_name() {
     );
     assert_eq!(registers["x0"], "0x0000000000000001");
 }
+
+/// A file that is not there, one that is empty, and one whose compressed data are cut: each has its own words, whatever
+/// is asked of it.
+#[test]
+fn files_with_nothing_in_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let text = "1 clk 0 IT (1) 00000004 3c080001 A svc : lui t0,0x1\n".repeat(100);
+    let packed = zstd::encode_all(text.as_bytes(), 3).unwrap();
+    let missing = folder.path().join("missing.trace");
+    let files = [
+        (missing, "No such file"),
+        (path("empty.trace", b""), "it is empty"),
+        (
+            path("cut.trace.zst", &packed[..10]),
+            "compressed data are cut",
+        ),
+    ];
+    for (file, words) in files {
+        for command in [
+            "info @",
+            "show @ --instruction 0",
+            "show @ --elf @",
+            "check @",
+            "find @ --pc 4",
+            "serve - @",
+        ] {
+            let ran = run(&file, command).code(2);
+            let name = file.file_name().unwrap().to_str().unwrap();
+            ran.says(&[words, name]);
+        }
+    }
+}
