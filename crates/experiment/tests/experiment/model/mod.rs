@@ -116,8 +116,8 @@ fn apply(
 ) -> Result<(), TestCaseError> {
     match operation {
         Operation::Define(definition) => {
-            experiment.define(definition.clone()).unwrap();
-            model.define(definition.clone());
+            experiment.define((**definition).clone()).unwrap();
+            model.define((**definition).clone());
         }
         Operation::Delete(number, address) => {
             let done = experiment.delete(*number, *address).is_ok();

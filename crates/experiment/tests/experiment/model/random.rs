@@ -11,7 +11,7 @@ use crate::support::{CODE, expression, memory as plain, program, registers, trac
 
 #[derive(Clone, Debug)]
 pub enum Operation {
-    Define(TracepointDefinition),
+    Define(Box<TracepointDefinition>),
     Delete(TracepointNumber, Option<Address>),
     Enable(TracepointNumber, Option<Address>, bool),
     Start,
@@ -144,7 +144,7 @@ fn moment() -> impl Strategy<Value = Moment> {
 
 pub fn operations() -> impl Strategy<Value = Vec<Operation>> {
     let operation = prop_oneof![
-        3 => definition().prop_map(Operation::Define),
+        3 => definition().prop_map(|definition| Operation::Define(Box::new(definition))),
         1 => (number(), proptest::option::of(code()))
             .prop_map(|(number, address)| Operation::Delete(number, address)),
         1 => (number(), proptest::option::of(code()), any::<bool>())
