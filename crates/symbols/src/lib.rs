@@ -30,7 +30,9 @@
 //! program, bias added.
 //!
 //! Debug information may be in the file itself, compressed or not, or apart from it (by build id, by
-//! `.gnu_debuglink`), or not there at all: then the ELF symbols are what there is.
+//! `.gnu_debuglink`), with parts in other files (split units in `.dwo` files or a `.dwp`, what several programs have in
+//! common by `.gnu_debugaltlink`), or not there at all: then the ELF symbols are what there is. A part that cannot be read is
+//! said ([`ModuleFile::unread_debug_information`]).
 //!
 //! # GDB's answers
 //!

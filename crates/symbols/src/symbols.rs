@@ -116,6 +116,12 @@ impl Symbols {
         Some(&self.module_of(module)?.info)
     }
 
+    /// What debug information a module refers to that cannot be read ([`ModuleFile::unread_debug_information`]).
+    #[must_use]
+    pub fn unread_debug_information(&self, module: ModuleId) -> Option<String> {
+        self.module_of(module)?.file().unread_debug_information()
+    }
+
     pub(crate) fn module_of(&self, module: ModuleId) -> Option<&Module> {
         let loaded = self.modules.get(module.0 as usize)?;
         (!loaded.removed).then_some(&loaded.module)

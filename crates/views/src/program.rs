@@ -118,6 +118,9 @@ impl Program {
                 }
             }
         }
+        for (_, file) in &usable {
+            program.notes.extend(file.unread_debug_information());
+        }
         if !usable.is_empty() {
             program.add_epochs(&usable)?;
         }

@@ -95,7 +95,12 @@ impl Modules {
             None
         } else {
             match self.symbols.add_module(&file_of(loaded), loaded.load_bias) {
-                Ok(id) => Some(id),
+                Ok(id) => {
+                    if let Some(unread) = self.symbols.unread_debug_information(id) {
+                        report::warn(unread);
+                    }
+                    Some(id)
+                }
                 Err(error) => {
                     report::warn(format_args!("{error}; its names are not known"));
                     None

@@ -2,6 +2,7 @@
 
 mod cold;
 mod conditions;
+mod forms;
 mod indirect;
 mod programs;
 mod scope;

@@ -32,11 +32,11 @@ impl DebugInformation {
     fn read_ranges(&self) -> Vec<UnitRange> {
         let mut ranges = Vec::new();
         for number in 0..self.unit_count() {
-            let Some(unit) = self.unit(number) else {
+            let Some((dwarf, unit)) = self.with_ranges(number) else {
                 continue;
             };
             let before = ranges.len();
-            if let Ok(mut list) = self.dwarf_of(number).unit_ranges(unit) {
+            if let Ok(mut list) = dwarf.unit_ranges(unit) {
                 while let Ok(Some(range)) = list.next() {
                     // Code that the linker dropped is at 0.
                     if range.begin < range.end && range.begin != 0 {
@@ -78,7 +78,7 @@ impl DebugInformation {
             return false;
         };
         root.tag() == constants::DW_TAG_compile_unit
-            && root.has_children()
+            && (root.has_children() || unit.dwo_id.is_some())
             && !root.has_attr(constants::DW_AT_ranges)
             && !root.has_attr(constants::DW_AT_low_pc)
     }

@@ -2,7 +2,7 @@
 
 use gimli::{AttributeValue, UnitOffset, UnitType, constants};
 
-use super::{DebugInformation, Die, Entry, MOST_UNIT_RANGES, UnitSlot, Value};
+use super::{DebugInformation, Die, Entry, MOST_UNIT_RANGES, Source, UnitSlot, Value};
 
 /// How many `DW_AT_abstract_origin` and `DW_AT_specification` are followed from one entry.
 const LONGEST_ORIGIN_CHAIN: usize = 8;
@@ -51,8 +51,13 @@ impl DebugInformation {
         match *value {
             AttributeValue::UnitRef(offset) => Some(Die { unit, offset }),
             AttributeValue::DebugInfoRef(offset) => {
-                let supplementary = self.slots().get(unit)?.supplementary;
-                self.die_at(offset.0, supplementary)
+                let slot = self.slots().get(unit)?;
+                if let Some(split) = &slot.split {
+                    let start = split.header.debug_info_offset()?.0;
+                    let offset = UnitOffset(offset.0.checked_sub(start)?);
+                    return Some(Die { unit, offset });
+                }
+                self.die_at(offset.0, matches!(slot.source, Source::Supplementary))
             }
             AttributeValue::DebugInfoRefSup(offset) => self.die_at(offset.0, true),
             AttributeValue::DebugTypesRef(signature) => self.type_unit(signature),
@@ -67,13 +72,15 @@ impl DebugInformation {
         // `.debug_info` comes first and is in order; the supplementary file is last and in order, too.
         let (low, high) = if supplementary {
             (
-                slots.partition_point(|slot| !slot.supplementary),
+                slots.partition_point(|slot| !matches!(slot.source, Source::Supplementary)),
                 slots.len(),
             )
         } else {
             (
                 0,
-                slots.partition_point(|slot| !slot.supplementary && start(slot).is_some()),
+                slots.partition_point(|slot| {
+                    matches!(slot.source, Source::Module) && start(slot).is_some()
+                }),
             )
         };
         let part = slots.get(low..high)?;
@@ -161,6 +168,12 @@ impl DebugInformation {
     pub(crate) fn type_of(&self, unit: usize, entry: &Entry) -> Option<Die> {
         let (unit, value) = self.attribute_of(unit, entry, constants::DW_AT_type)?;
         self.reference(unit, &value)
+    }
+
+    /// Whether an entry has a type at all, also one that is nowhere to be read.
+    pub(crate) fn has_type(&self, unit: usize, entry: &Entry) -> bool {
+        self.attribute_of(unit, entry, constants::DW_AT_type)
+            .is_some()
     }
 
     /// The code of an entry: its ranges in the order of the list, without empty ones and those the linker

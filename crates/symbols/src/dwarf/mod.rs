@@ -7,7 +7,9 @@ pub(crate) mod index;
 pub(crate) mod line;
 pub(crate) mod location;
 pub(crate) mod name;
+mod split;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
@@ -18,6 +20,7 @@ use crate::types::Language;
 use block::BlockTree;
 use index::{Index, Name};
 use line::LineTable;
+use split::{SplitReader, SplitUnit};
 
 pub(crate) type Unit = gimli::Unit<Reader>;
 pub(crate) type Entry = gimli::DebuggingInformationEntry<Reader>;
@@ -38,16 +41,35 @@ pub(crate) struct Die {
 #[derive(Debug)]
 pub(crate) struct DebugInformation {
     dwarf: Dwarf<Reader>,
-    units: OnceLock<Vec<UnitSlot>>,
+    /// The files that it is from, beside which a package of split units may be.
+    files: Vec<PathBuf>,
+    units: OnceLock<Units>,
     by_address: OnceLock<Vec<address::UnitRange>>,
     index: OnceLock<Index>,
 }
 
 #[derive(Debug)]
+struct Units {
+    slots: Vec<UnitSlot>,
+    /// The files of split units that cannot be read.
+    unread: Vec<String>,
+}
+
+/// The file that a unit's header is in.
+#[derive(Debug)]
+enum Source {
+    Module,
+    Supplementary,
+    /// The file of a split unit, of which this is a type unit.
+    Split(Arc<Dwarf<Reader>>),
+}
+
+#[derive(Debug)]
 struct UnitSlot {
     header: gimli::UnitHeader<Reader>,
-    /// Whether it is of the supplementary file.
-    supplementary: bool,
+    source: Source,
+    /// For a skeleton: the unit in a file of its own, which stands for it.
+    split: Option<SplitUnit>,
     unit: OnceLock<Option<Box<Unit>>>,
     facts: OnceLock<Arc<UnitFacts>>,
     blocks: OnceLock<Arc<BlockTree>>,
@@ -69,7 +91,7 @@ pub(crate) struct UnitFacts {
 }
 
 impl DebugInformation {
-    pub(crate) fn new(image: &Image, supplementary: Option<&Image>) -> Self {
+    pub(crate) fn new(image: &Image, supplementary: Option<&Image>, files: Vec<PathBuf>) -> Self {
         let load = |image: &Image| -> Dwarf<Reader> {
             Dwarf::load(
                 |id: SectionId| -> Result<Reader, std::convert::Infallible> {
@@ -91,19 +113,25 @@ impl DebugInformation {
         }
         Self {
             dwarf,
+            files,
             units: OnceLock::new(),
             by_address: OnceLock::new(),
             index: OnceLock::new(),
         }
     }
 
-    /// The unit headers, in the order of `.debug_info`, then `.debug_types`, then the supplementary file. A
-    /// damaged header ends its section.
+    /// The unit headers, in the order of `.debug_info`, then `.debug_types`, then the type units of split units, then the
+    /// supplementary file. A damaged header ends its section.
     fn slots(&self) -> &[UnitSlot] {
+        &self.all_units().slots
+    }
+
+    fn all_units(&self) -> &Units {
         self.units.get_or_init(|| {
-            let slot = |header, supplementary| UnitSlot {
+            let slot = |header, source, split| UnitSlot {
                 header,
-                supplementary,
+                source,
+                split,
                 unit: OnceLock::new(),
                 facts: OnceLock::new(),
                 blocks: OnceLock::new(),
@@ -111,21 +139,29 @@ impl DebugInformation {
                 lines: OnceLock::new(),
             };
             let mut slots = Vec::new();
+            let mut split = SplitReader::new(&self.dwarf, &self.files);
             let mut units = self.dwarf.units();
             while let Ok(Some(header)) = units.next() {
-                slots.push(slot(header, false));
+                let apart = split.split(&header);
+                slots.push(slot(header, Source::Module, apart));
             }
             let mut units = self.dwarf.type_units();
             while let Ok(Some(header)) = units.next() {
-                slots.push(slot(header, false));
+                slots.push(slot(header, Source::Module, None));
+            }
+            for (header, dwarf) in split.types {
+                slots.push(slot(header, Source::Split(dwarf), None));
             }
             if let Some(supplementary) = self.dwarf.sup() {
                 let mut units = supplementary.units();
                 while let Ok(Some(header)) = units.next() {
-                    slots.push(slot(header, true));
+                    slots.push(slot(header, Source::Supplementary, None));
                 }
             }
-            slots
+            Units {
+                slots,
+                unread: split.unread,
+            }
         })
     }
 
@@ -133,22 +169,52 @@ impl DebugInformation {
         self.slots().len()
     }
 
+    /// The files of split units that cannot be read, as the units name them.
+    pub(crate) fn unread_files(&self) -> &[String] {
+        &self.all_units().unread
+    }
+
+    /// Whether entries are in the files of split units.
+    pub(in crate::dwarf) fn is_split(&self) -> bool {
+        self.slots().iter().any(|slot| slot.split.is_some())
+    }
+
     /// The sections that a unit's offsets refer to.
     pub(crate) fn dwarf_of(&self, unit: usize) -> &Dwarf<Reader> {
-        match self.slots().get(unit) {
-            Some(slot) if slot.supplementary => self.dwarf.sup().unwrap_or(&self.dwarf),
-            _ => &self.dwarf,
+        let Some(slot) = self.slots().get(unit) else {
+            return &self.dwarf;
+        };
+        match (&slot.source, &slot.split) {
+            (_, Some(split)) => &split.dwarf,
+            (Source::Split(dwarf), _) => dwarf,
+            (Source::Supplementary, _) => self.dwarf.sup().unwrap_or(&self.dwarf),
+            (Source::Module, _) => &self.dwarf,
+        }
+    }
+
+    /// The unit that has the ranges of a unit's code, and its sections: of a split one the skeleton.
+    fn with_ranges(&self, unit: usize) -> Option<(&Dwarf<Reader>, &Unit)> {
+        match self.slots().get(unit)?.split.as_ref() {
+            Some(split) => Some((&self.dwarf, &split.skeleton)),
+            None => Some((self.dwarf_of(unit), self.unit(unit)?)),
         }
     }
 
     /// The header of a unit that can be read.
     fn header(&self, unit: usize) -> Option<&gimli::UnitHeader<Reader>> {
-        let header = &self.slots().get(unit)?.header;
+        let slot = self.slots().get(unit)?;
+        let header = slot
+            .split
+            .as_ref()
+            .map_or(&slot.header, |split| &split.header);
         matches!(header.address_size(), 4 | 8).then_some(header)
     }
 
     pub(crate) fn unit(&self, unit: usize) -> Option<&Unit> {
         let slot = self.slots().get(unit)?;
+        if let Some(split) = &slot.split {
+            return Some(&split.unit);
+        }
         slot.unit
             .get_or_init(|| {
                 self.dwarf_of(unit)
@@ -181,7 +247,10 @@ impl DebugInformation {
                 assembler: matches!(language, Some(constants::DW_LANG_Mips_Assembler)),
                 producer: text(constants::DW_AT_producer).unwrap_or_default(),
                 name: text(constants::DW_AT_name),
-                directory: text(constants::DW_AT_comp_dir),
+                directory: text(constants::DW_AT_comp_dir).or_else(|| {
+                    let directory = self.unit(unit)?.comp_dir.as_ref()?;
+                    Some(gimli::Reader::to_string_lossy(directory).ok()?.into_owned())
+                }),
                 low_pc: self.unit(unit).map_or(0, |unit| unit.low_pc),
             })
         };

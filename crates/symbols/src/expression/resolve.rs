@@ -311,7 +311,12 @@ impl Resolver<'_> {
                     span,
                 ))
             }
-            _ => self.type_error("Attempt to take contents of a non-pointer value.", span),
+            _ => match &*self.stripped(operand.type_id) {
+                Type::Unknown { name, .. } => {
+                    self.type_error(format!("The type of this is not known: {name}."), span)
+                }
+                _ => self.type_error("Attempt to take contents of a non-pointer value.", span),
+            },
         }
     }
 

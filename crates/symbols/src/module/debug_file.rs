@@ -59,6 +59,14 @@ fn by_link(image: &Image) -> Option<Image> {
     })
 }
 
+/// The file that `.gnu_debugaltlink` names, where it cannot be read.
+pub(crate) fn missing_supplementary(image: &Image) -> Option<String> {
+    let file = object::File::parse(&*image.bytes).ok()?;
+    let (name, _) = file.gnu_debugaltlink().ok()??;
+    let name = String::from_utf8_lossy(name).into_owned();
+    supplementary(image).is_none().then_some(name)
+}
+
 /// The file that `.gnu_debugaltlink` names (dwz's shared parts), if its build id is the one asked for.
 pub(crate) fn supplementary(image: &Image) -> Option<Image> {
     let file = object::File::parse(&*image.bytes).ok()?;
@@ -70,7 +78,7 @@ pub(crate) fn supplementary(image: &Image) -> Option<Image> {
         .join(name);
     let by_build_id = build_id_path(build_id);
     std::iter::once(beside).chain(by_build_id).find_map(|path| {
-        Image::read(&path)
+        Image::read_debug(&path)
             .ok()
             .filter(|found| found.build_id.as_deref() == Some(build_id))
     })

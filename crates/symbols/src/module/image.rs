@@ -61,9 +61,20 @@ enum Compression {
     Some(CompressionFormat, u64),
 }
 
+/// What a file is read for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Contents {
+    Program,
+    DebugInformation,
+}
+
 impl Image {
     /// Reads a regular file.
     pub(crate) fn read(path: &Path) -> Result<Self, SymbolError> {
+        Self::read_as(path, Contents::Program)
+    }
+
+    fn read_as(path: &Path, contents: Contents) -> Result<Self, SymbolError> {
         let cannot_read = |reason| SymbolError::Read {
             path: path.to_owned(),
             reason,
@@ -80,10 +91,20 @@ impl Image {
             metadata.len(),
         )
         .map_err(cannot_read)?;
-        Self::parse(path, bytes)
+        Self::parse_as(path, bytes, contents)
+    }
+
+    /// Reads a file that has debug information only: one for several programs, or of split units. It may be one that was
+    /// not linked.
+    pub(crate) fn read_debug(path: &Path) -> Result<Self, SymbolError> {
+        Self::read_as(path, Contents::DebugInformation)
     }
 
     pub(crate) fn parse(path: &Path, bytes: Arc<[u8]>) -> Result<Self, SymbolError> {
+        Self::parse_as(path, bytes, Contents::Program)
+    }
+
+    fn parse_as(path: &Path, bytes: Arc<[u8]>, contents: Contents) -> Result<Self, SymbolError> {
         let unusable = |reason: String| SymbolError::NotUsable {
             path: path.to_owned(),
             reason,
@@ -107,6 +128,7 @@ impl Image {
         let relocatable = match file.kind() {
             ObjectKind::Executable => false,
             ObjectKind::Dynamic => true,
+            ObjectKind::Relocatable if contents == Contents::DebugInformation => true,
             ObjectKind::Relocatable => {
                 return Err(unusable("an object file that was not linked".to_owned()));
             }

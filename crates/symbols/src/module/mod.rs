@@ -134,6 +134,31 @@ impl ModuleFile {
     pub fn is_relocatable(&self) -> bool {
         self.0.image.relocatable
     }
+
+    /// What debug information the file refers to that cannot be read; a line for the user, none where all can be. Only files
+    /// that may have some elsewhere are looked into.
+    #[must_use]
+    pub fn unread_debug_information(&self) -> Option<String> {
+        let image = self.0.debug_image().unwrap_or(&self.0.image);
+        let mut unread: Vec<String> = debug_file::missing_supplementary(image)
+            .into_iter()
+            .collect();
+        // The addresses that split units refer to are in a section of their own.
+        if image.has_bytes(".debug_addr") {
+            unread.extend_from_slice(self.0.debug().unread_files());
+        }
+        let others = match unread.len() {
+            0 => return None,
+            1 => String::new(),
+            2 => " and another file".to_owned(),
+            count => format!(" and {} more files", count - 1),
+        };
+        Some(format!(
+            "{}: cannot read the debug information in {}{others}; variables and types that are there are not known",
+            self.path().display(),
+            unread.first()?
+        ))
+    }
 }
 
 impl Contents {
@@ -144,6 +169,19 @@ impl Contents {
             is_apart.then(|| debug_file::find(&self.image)).flatten()
         });
         found.as_ref()
+    }
+
+    fn debug(&self) -> &DebugInformation {
+        self.debug.get_or_init(|| {
+            let image = self.debug_image().unwrap_or(&self.image);
+            let files = [Some(&self.image), self.debug_image()];
+            let files = files.into_iter().flatten().map(|image| image.path.clone());
+            DebugInformation::new(
+                image,
+                debug_file::supplementary(image).as_ref(),
+                files.collect(),
+            )
+        })
     }
 }
 
@@ -272,11 +310,11 @@ impl Module {
     }
 
     pub(crate) fn debug(&self) -> &DebugInformation {
-        let file = &*self.file.0;
-        file.debug.get_or_init(|| {
-            let image = file.debug_image().unwrap_or(&file.image);
-            DebugInformation::new(image, debug_file::supplementary(image).as_ref())
-        })
+        self.file.0.debug()
+    }
+
+    pub(crate) fn file(&self) -> &ModuleFile {
+        &self.file
     }
 
     pub(crate) fn frames(&self) -> &FrameTables {

@@ -9,6 +9,16 @@ use crate::module::Module;
 use crate::symbols::Symbols;
 use crate::types::Language;
 
+/// The name of a type that an entry refers to in a file that is not read.
+pub(crate) const UNREAD: &str = "<type in debug information that cannot be read>";
+
+fn unread() -> Type {
+    Type::Unknown {
+        name: UNREAD.to_owned(),
+        size: 0,
+    }
+}
+
 impl Symbols {
     /// The number of the type that an entry is.
     pub(crate) fn type_id(&self, module: &Module, die: Die) -> TypeId {
@@ -21,6 +31,7 @@ impl Symbols {
     pub(crate) fn type_id_of(&self, module: &Module, unit: usize, entry: &Entry) -> TypeId {
         match module.debug().type_of(unit, entry) {
             Some(die) => self.type_id(module, die),
+            None if module.debug().has_type(unit, entry) => self.made(UNREAD, unread()),
             None => self.void(),
         }
     }

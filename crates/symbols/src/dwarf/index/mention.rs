@@ -19,6 +19,7 @@ impl DebugInformation {
             || wanted.starts_with("operator")
             || wanted.contains(char::REPLACEMENT_CHARACTER)
             || self.dwarf.sup().is_some()
+            || self.is_split()
         {
             return true;
         }
