@@ -9,6 +9,7 @@ use crate::address_space::PAGE_SIZE;
 use crate::fast::Mechanism;
 use crate::maps;
 use crate::process::Process;
+use crate::rseq;
 use crate::slots;
 use crate::width::Width;
 
@@ -55,6 +56,12 @@ pub(crate) enum Purpose {
 
 impl Target for Process {
     fn insert(&mut self, address: Address) -> Result<(), TargetError> {
+        if self.is_restartable(address.0, 1) {
+            return Err(TargetError::CannotInsert {
+                address,
+                reason: rseq::WITHIN.to_owned(),
+            });
+        }
         self.insert_breakpoint(address.0, Purpose::Tracepoint)?;
         self.raise_semaphore(address.0);
         Ok(())

@@ -94,7 +94,8 @@
 //! - The program sees breakpoints where it reads its own code.
 //! - A thread that blocks or ignores `SIGTRAP` finds it unblocked after a hit, and a handler that the program has for it
 //!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.
-//! - Within a restartable sequence (rseq) an instruction is executed outside of it; do not trace there.
+//! - Within a restartable sequence (rseq) an instruction would be executed outside of it. Tracepoints are refused there; a
+//!   debugger's breakpoints are not.
 //! - A child made with `CLONE_UNTRACED` keeps the breakpoints.
 //! - The program sees us in the `TracerPid` of `/proc/self/status`; a set-user-ID program that a `vfork` child executes
 //!   while it is followed gets no rights unless we are privileged.
@@ -131,6 +132,7 @@ mod ptrace;
 mod pulse;
 mod registers;
 mod reports;
+mod rseq;
 mod run;
 mod semaphore;
 mod signal;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracewire_experiment::MemoryRead;
@@ -26,6 +27,7 @@ use crate::memory::Memory;
 use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
 use crate::registers::RegisterPlan;
 use crate::reports::Reports;
+use crate::rseq::Sequences;
 use crate::semaphore::Semaphores;
 use crate::slots::Slots;
 use crate::spawn;
@@ -91,6 +93,8 @@ pub struct Process {
     pub(crate) fast: Fast,
     /// What is known of it as long as it is stopped.
     pub(crate) while_stopped: Option<WhileStopped>,
+    /// The restartable sequences of its files.
+    pub(crate) sequences: BTreeMap<PathBuf, Sequences>,
     /// The system calls that it has made for us.
     pub(crate) remote_calls: u64,
     /// Jumps of a killed tracer that are out.
@@ -243,6 +247,7 @@ impl Process {
             slots: Slots::default(),
             fast: Fast::default(),
             while_stopped: None,
+            sequences: BTreeMap::new(),
             remote_calls: 0,
             taken_over: 0,
             gate: None,
@@ -347,6 +352,7 @@ impl Process {
         self.slots = Slots::default();
         self.fast = Fast::default();
         self.while_stopped = None;
+        self.sequences.clear();
         self.gate = None;
         self.refuge = None;
         self.loader = Loader::default();

@@ -1,12 +1,13 @@
 //! What a tracepoint is served by, and by what not.
 
 use tracewire_experiment::{PadMaker, TargetError};
-use tracewire_jump_pad::relocate::Way;
+use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
 use tracewire_tracefile::Address;
 
 use super::Body;
 use crate::breakpoint::NOT_MAPPED;
 use crate::process::Process;
+use crate::rseq;
 use crate::width::Width;
 
 /// How a tracepoint works.
@@ -44,6 +45,9 @@ impl Process {
             NOT_MAPPED => TargetError::NotMapped(address),
             reason => refuse(reason.to_owned()),
         })?;
+        if self.is_restartable(address.0, JUMP_LENGTH as u64) {
+            return Err(refuse(rseq::WITHIN.to_owned()));
+        }
         self.insert_jump(address.0, &Body(code))
             .map_err(|error| refuse(error.to_string()))?;
         self.raise_semaphore(address.0);

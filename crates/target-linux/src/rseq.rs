@@ -1,0 +1,116 @@
+//! Restartable sequences (rseq): code that the kernel has begin again when the thread loses its processor within.
+//!
+//! The kernel knows such a sequence by the addresses of its instructions. An instruction that is executed elsewhere, in a pad
+//! or in a copy, is outside of it: the sequence would be finished on another processor, and the program computes wrong. The
+//! sequences of a file are listed in its section `__rseq_cs`, as `struct rseq_cs` of the kernel.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment};
+
+use crate::maps::seen_by;
+use crate::process::Process;
+
+/// Why no tracepoint can be put there.
+pub(crate) const WITHIN: &str = "it is within a restartable sequence (rseq), which an instruction executed elsewhere would break";
+
+/// The size of the kernel's `struct rseq_cs`.
+const DESCRIPTOR: usize = 32;
+/// Where in that the address of the first instruction is, and the length.
+const START: usize = 8;
+const LENGTH: usize = 16;
+/// The most sequences of a file that are looked at.
+const MOST: usize = 1 << 16;
+
+/// The restartable sequences of a file, by the addresses in the file.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    /// Ranges of the file, and the address of each.
+    segments: Vec<(Range<u64>, u64)>,
+    all: Vec<Range<u64>>,
+}
+
+impl Sequences {
+    fn read(path: &Path) -> Option<Self> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let section = file.section_by_name("__rseq_cs")?;
+        let bytes = section.data().ok()?;
+        let within = section.address()..section.address() + bytes.len() as u64;
+        // Where the file is not linked to a fixed address, the dynamic linker writes the addresses.
+        let relocated: BTreeMap<u64, u64> = file
+            .dynamic_relocations()
+            .into_iter()
+            .flatten()
+            .filter(|(place, _)| within.contains(place))
+            .map(|(place, relocation)| (place, relocation.addend().cast_unsigned()))
+            .collect();
+        let number = |bytes: &[u8], at: usize| {
+            let field = bytes.get(at..at + size_of::<u64>())?;
+            Some(u64::from_le_bytes(field.try_into().ok()?))
+        };
+        let all = bytes
+            .chunks_exact(DESCRIPTOR)
+            .zip((section.address()..).step_by(DESCRIPTOR))
+            .take(MOST)
+            .filter_map(|(descriptor, address)| {
+                let start = match relocated.get(&(address + START as u64)) {
+                    Some(start) => *start,
+                    None => number(descriptor, START)?,
+                };
+                Some(start..start.checked_add(number(descriptor, LENGTH)?)?)
+            })
+            .collect();
+        let segments = file
+            .segments()
+            .map(|segment| {
+                let (offset, size) = segment.file_range();
+                (offset..offset.saturating_add(size), segment.address())
+            })
+            .collect();
+        Some(Self { segments, all })
+    }
+
+    /// Whether a sequence has any of the bytes from a place in the file on.
+    fn overlap(&self, offset: u64, length: u64) -> bool {
+        let segment = self
+            .segments
+            .iter()
+            .find(|(range, _)| range.contains(&offset));
+        segment.is_some_and(|(range, address)| {
+            let start = address + (offset - range.start);
+            self.all
+                .iter()
+                .any(|sequence| sequence.start < start + length && start < sequence.end)
+        })
+    }
+}
+
+impl Process {
+    /// Whether bytes of code are part of a restartable sequence.
+    pub(crate) fn is_restartable(&mut self, address: u64, length: u64) -> bool {
+        let Ok(known) = self.while_stopped() else {
+            return false;
+        };
+        let mapping = known.space.mapping_at(address);
+        let Some(mapping) = mapping.filter(|mapping| mapping.path.is_absolute()) else {
+            return false;
+        };
+        let (path, offset) = (
+            mapping.path.clone(),
+            mapping.offset + (address - mapping.start),
+        );
+        if !self.sequences.contains_key(&path) {
+            let file = seen_by(self.any_thread(), &path);
+            let read = Sequences::read(&file).unwrap_or_default();
+            self.sequences.insert(path.clone(), read);
+        }
+        self.sequences
+            .get(&path)
+            .is_some_and(|sequences| sequences.overlap(offset, length))
+    }
+}
