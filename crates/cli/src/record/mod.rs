@@ -7,6 +7,7 @@ mod indirect;
 mod meanwhile;
 mod modules;
 mod prepare;
+mod priority;
 mod recording;
 mod registers;
 mod report;
@@ -24,6 +25,7 @@ use tracewire_views::words;
 
 pub use buffer::BufferSize;
 pub use few::{once_each, tell};
+use priority::Priority;
 use recording::Recording;
 pub use recording::tell_warnings;
 pub use report::{Report, placed, quoted, say, warn};
@@ -148,6 +150,8 @@ pub fn run(mut request: Request) -> anyhow::Result<Report> {
         nix::unistd::dup2_stdout(std::io::stderr()).context("standard output")?;
     }
     let signals = Signals::block();
+    // A program that is started would inherit it.
+    let priority = matches!(request.start, Start::Attach(_)).then(Priority::raise);
     let (process, spawned) = match &request.start {
         Start::Attach(pid) => (Process::attach(ThreadId(*pid), Settings::default())?, false),
         Start::Spawn { program, arguments } => (
@@ -171,6 +175,7 @@ pub fn run(mut request: Request) -> anyhow::Result<Report> {
     };
     let path = output.path().to_owned();
     let recording = Recording::begin(process, spawned, request, path, &watch)?;
+    drop(priority);
     let recorded = recording.run();
     let is_file = output.is_file();
     // A run that failed has left a file of what it saw.

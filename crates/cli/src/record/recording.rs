@@ -20,6 +20,7 @@ use super::describe::{self, Past};
 use super::indirect;
 use super::modules::Modules;
 use super::prepare::Prepared;
+use super::priority::Priority;
 use super::registers::Room;
 use super::report::{self, Ending, Report};
 use super::signals::{Watch, Wish};
@@ -129,6 +130,7 @@ impl Recording {
     pub fn run(mut self) -> anyhow::Result<Report> {
         let progress = self.progress();
         let ending = self.run_to_end();
+        let _priority = (!self.spawned).then(Priority::raise);
         drop(progress);
         let now = now();
         let (ending, failure) = match ending {
