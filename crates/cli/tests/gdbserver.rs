@@ -1,9 +1,12 @@
 //! `tracewire gdbserver` to real GDB: stops, steps, threads and signals, and a whole session with tracepoints.
 
+mod checked;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use checked::assert_clean;
 use tracewire_tracefile::{
     Block, FrameEncoder, FrameFormat, StopReason, TraceFile, TraceFileWriter,
 };
@@ -261,6 +264,7 @@ fn what_gdb_saves_of_a_run_with_an_error_is_written_again_byte_for_byte() {
     );
     assert_in_order(&said, &["Trace stopped by an error", "tracepoint 3"]);
     let path = folder.path().join("error.tf");
+    assert_clean(&path);
     let file = TraceFile::open(&path).unwrap();
     let status = &file.description().status().unwrap().fields;
     assert!(

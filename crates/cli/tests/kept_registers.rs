@@ -1,9 +1,12 @@
 //! Frames of `tracewire gdbserver` keep the registers that were asked for, to real GDB: the others are unavailable, the buffer
 //! holds as many more frames, and what is saved is a file that GDB and Tracewire open.
 
+mod checked;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use checked::assert_clean;
 use tracewire_tracefile::{FrameNumber, TraceFile};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -79,16 +82,6 @@ fn assert_in_order(said: &str, wanted: &[&str]) {
             None => panic!("`{wanted}` is not where it should be in:\n{said}"),
         }
     }
-}
-
-/// What `check` says of a file.
-fn checked(file: &Path) -> String {
-    let output = Command::new(TRACEWIRE)
-        .arg("check")
-        .arg(file)
-        .output()
-        .unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// The number in a line of `tstatus`.
@@ -181,8 +174,7 @@ fn what_gdb_and_the_server_save_is_opened_by_both() {
         );
         for name in ["gdb.tf", "server.tf", "again.tf"] {
             let path = folder.path().join(name);
-            let faults = checked(&path);
-            assert!(faults.contains("0 errors, 0 warnings"), "{faults}\n{said}");
+            assert_clean(&path);
             let file = TraceFile::open(&path).unwrap();
             assert_eq!(file.frame_count(), 20, "{said}");
             let frame = file.frame(FrameNumber(6)).unwrap();
@@ -244,6 +236,7 @@ fn a_circular_buffer_is_read_and_saved_to_its_last_frame() {
     assert_eq!(number(&said, "(of ", " created total"), 2000, "{said}");
     assert!(said.contains(&format!("= {}", 2000 - kept)), "{said}");
     for name in ["gdb.tf", "server.tf"] {
+        assert_clean(&folder.path().join(name));
         let file = TraceFile::open(folder.path().join(name)).unwrap();
         let indices = file
             .frames()

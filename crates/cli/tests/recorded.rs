@@ -1,5 +1,6 @@
 //! Recorded executions on the command line: `show`, `collect` and `serve` against the independent logs of real programs.
 
+mod checked;
 #[path = "../../target-replay/tests/support/mod.rs"]
 mod support;
 
@@ -7,6 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
+use checked::assert_clean;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::Naive;
 use tracewire_exec_trace::machine::Machine;
@@ -143,6 +145,7 @@ fn what_is_collected_is_what_the_log_says() {
             .copied()
             .filter(|number| *number >> 31 == 1)
             .collect();
+        assert_clean(&file);
         let opened = TraceFile::open(&file).unwrap();
         for (tracepoint, wanted) in [(1, &numbers), (2, &negative)] {
             let collected: Vec<u64> = opened
@@ -321,6 +324,7 @@ fn registers_that_are_not_known_are_unavailable() {
     let hits: Vec<u64> = (0..naive.instructions())
         .filter(|at| naive.instruction(*at).unwrap().address == Address(entry))
         .collect();
+    assert_clean(&file);
     let opened = TraceFile::open(&file).unwrap();
     assert_eq!(opened.frame_count(), hits.len() as u64);
     let layout = opened.layout().unwrap();
@@ -352,13 +356,6 @@ fn registers_that_are_not_known_are_unavailable() {
     let shown = output(tracewire().args(["show", "--frame", "0"]).arg(&file));
     assert!(shown.contains("<unavailable>"), "{shown}");
     assert!(!shown.contains("-2147483648"), "{shown}");
-    let checked = tracewire().arg("check").arg(&file).output().unwrap();
-    let said = String::from_utf8_lossy(&checked.stdout);
-    assert!(checked.status.success(), "{said}");
-    assert!(
-        !said.contains("-2147483648") && !said.contains("register block"),
-        "{said}"
-    );
 }
 
 /// The trace of a program without its memory accesses, as an emulator's log of registers gives it.
@@ -428,6 +425,7 @@ fn without_accesses_writable_memory_is_unavailable() {
             "{name}: {checked}"
         );
 
+        // `check` warns of this one: the values that are not known are missing from its frames.
         let file = folder.path().join("without.tf");
         let mut collect = tracewire();
         collect

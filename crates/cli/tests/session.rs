@@ -1,9 +1,12 @@
 //! One whole session of stock GDB with tracepoints, against `tracewire gdbserver` and against gdbserver: what GDB says is
 //! the same line by line, but for what is better, and the frames are the same.
 
+mod checked;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use checked::assert_clean;
 use tracewire_tracefile::{Block, TraceFile, VariableNumber};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -161,6 +164,9 @@ fn gdb_says_what_it_says_with_gdbserver_and_the_frames_are_the_same() {
     assert!(!ours.path().join("../outside.tf").exists());
 
     let open = |path: PathBuf| outline(&TraceFile::open(path).unwrap());
+    for name in ["sample.tf", "saved.tf"] {
+        assert_clean(&ours.path().join(name));
+    }
     let pulled = open(ours.path().join("sample.tf"));
     assert_eq!(pulled.len(), 24);
     assert_eq!(open(ours.path().join("saved.tf")), pulled);

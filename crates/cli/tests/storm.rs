@@ -9,9 +9,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use checked::assert_clean;
 use tracewire_tracefile::check::{Severity, check};
 use tracewire_tracefile::{Frame, TraceFile, TracepointNumber};
 
+mod checked;
 #[path = "storm/packets.rs"]
 mod packets;
 #[allow(dead_code, reason = "the other tests use the rest")]
@@ -106,6 +108,7 @@ fn storm(kind: &str, mechanism: &str) {
     assert!(said.contains("exit: 0"), "{all}");
     assert!(all.contains(" wrong 0"), "{all}");
 
+    assert_clean(&folder.path().join("storm.tf"));
     let counts = whole_frames(&folder.path().join("storm.tf"), 5);
     assert!(counts.iter().sum::<usize>() > 100, "{counts:?}: {all}");
     let line = |start: &str| {

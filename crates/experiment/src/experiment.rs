@@ -181,8 +181,8 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// Adds a tracepoint, or replaces the one with the same number and address. During a run it counts from now on, and
-    /// takes effect with [`install`](Self::install).
+    /// Adds a tracepoint, or replaces the one with the same number and address, whose counts go on during a run: a debugger
+    /// defines a location again when its library has come back. Takes effect with [`install`](Self::install).
     ///
     /// # Errors
     /// When it could not be evaluated or written down; nothing has changed then.
@@ -205,7 +205,12 @@ impl<S: FrameStore> Experiment<S> {
         // What stands there does what was defined before.
         self.stale.insert(key.1);
         self.look();
+        let running = self.running;
         match self.position(key) {
+            Some(old) if running => {
+                old.definition = tracepoint.definition;
+                old.plan = tracepoint.plan;
+            }
             Some(old) => *old = tracepoint,
             None => {
                 self.places

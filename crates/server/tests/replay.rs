@@ -1,5 +1,7 @@
 //! Recorded executions, served to real GDB.
 
+#[path = "../../cli/tests/checked/mod.rs"]
+mod checked;
 #[path = "../../target-replay/tests/support/mod.rs"]
 mod support;
 
@@ -7,6 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use checked::assert_clean;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::{Naive, image, segments};
 use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording};
@@ -316,6 +319,7 @@ fn tracepoints_after_the_fact() {
             assert_eq!(after("third"), value(3), "{machine}: {said}");
         }
         assert_eq!(after("first"), value(0), "{machine}: {said}");
+        assert_clean(&saved);
         let file = TraceFile::open(&saved).unwrap();
         assert!(file.frame_count() > 0, "{machine}");
         // The run is timed by the clock of its frames.

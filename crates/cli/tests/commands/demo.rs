@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::checked::{assert_clean_but, is_unreadable};
 use crate::support::{Built, ran, run, tracewire, value};
 
 #[test]
@@ -22,6 +23,8 @@ fn it_records_shows_and_says_what_comes_next() {
         "{}",
         demo.stdout
     );
+    // One customer is nobody.
+    assert_clean_but(&folder.path().join("tracewire-demo.tf"), is_unreadable);
     // The threads take turns, so that the frames come in one order whatever the machine does.
     for words in [
         "serve tracewire-demo.c:53",

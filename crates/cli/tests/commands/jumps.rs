@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::checked::{assert_clean_but, is_unreadable};
 use crate::support::{Built, ran, tracewire};
 
 const KINDS: &str = r#"
@@ -75,6 +76,8 @@ fn frames(built: &Built, mechanism: &str) -> Vec<Value> {
         "{}",
         done.stderr
     );
+    // The pointers that are followed are wild.
+    assert_clean_but(&built.path(&file), is_unreadable);
     let shown = ran(tracewire()
         .current_dir(built.folder.path())
         .args(["show", "--json", &file])

@@ -5,6 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::checked::assert_clean;
+
 /// What a command did.
 pub struct Ran {
     pub code: Option<i32>,
@@ -78,9 +80,20 @@ pub fn fixtures() -> PathBuf {
 }
 
 /// A folder with a C program in it.
+///
+/// At the end `out.tf`, if there is one, must be without fault, as must be what [`run`](Self::run) records.
 pub struct Built {
     pub folder: tempfile::TempDir,
     pub program: PathBuf,
+}
+
+impl Drop for Built {
+    fn drop(&mut self) {
+        let file = self.path("out.tf");
+        if !std::thread::panicking() && file.is_file() {
+            assert_clean(&file);
+        }
+    }
 }
 
 impl Built {
@@ -151,12 +164,25 @@ impl Built {
     }
 
     /// A command on files in the folder.
+    #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Ran {
-        ran(tracewire()
+        let done = ran(tracewire()
             .current_dir(self.folder.path())
             .args(arguments)
             .output()
-            .expect("tracewire runs"))
+            .expect("tracewire runs"));
+        let output = arguments
+            .iter()
+            .position(|argument| *argument == "-o")
+            .and_then(|place| arguments.get(place + 1));
+        if let ["record" | "collect" | "rescue", ..] = arguments
+            && let Some(file) = output.map(|name| self.path(name))
+            && done.code == Some(0)
+            && file.is_file()
+        {
+            assert_clean(&file);
+        }
+        done
     }
 
     /// The frames of `out.tf`.

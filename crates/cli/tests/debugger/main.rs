@@ -1,6 +1,8 @@
 //! `tracewire gdbserver` to real GDB: what a debugger has beside plain stops and steps.
 
 mod calls;
+#[path = "../checked/mod.rs"]
+mod checked;
 mod conditions;
 mod markers;
 mod mechanism;

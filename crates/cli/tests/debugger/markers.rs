@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::checked::{assert_clean, assert_clean_but, is_static_data};
+
 use super::support::{Program, TRACEWIRE};
 
 #[test]
@@ -85,6 +87,7 @@ fn markers_are_recorded_by_their_names() {
     assert!(output.status.success(), "{output:?}");
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.contains("seen 12, semaphore 1"), "{words}");
+    assert_clean_but(&program.folder.path().join("out.tf"), is_static_data);
     assert!(words.contains("by trap: static tracepoint data"), "{words}");
     let shown = Command::new(TRACEWIRE)
         .args(["show", "out.tf"])
@@ -118,6 +121,7 @@ fn markers_are_recorded_by_their_names() {
         .unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.contains("12 frames in out.tf"), "{words}");
+    assert_clean(&program.folder.path().join("out.tf"));
 }
 
 /// GDB's names for a marker's arguments, in a condition, collected, searched for, and read again by GDB.
@@ -134,6 +138,7 @@ fn arguments_of_markers_have_the_names_that_gdb_gives_them() {
     run(Command::new(TRACEWIRE)
         .args(["record", "-o", "out.tf", "-t", tracepoint, "--"])
         .arg(&program.path));
+    assert_clean(&program.folder.path().join("out.tf"));
     let info = run(Command::new(TRACEWIRE).args(["info", "out.tf"]));
     assert!(
         info.contains("-m shop:sold (static) if $_probe_arg4 == 0"),
@@ -266,6 +271,7 @@ fn heard_twice(folder: &Path, program: &[&str], markers: &[(&str, usize)]) -> [V
         record.args(["-t", &format!("-m {marker} : $_sdata")]);
     }
     run(record.arg("--").args(program));
+    assert_clean_but(&folder.join("out.tf"), is_static_data);
     let ours = run(Command::new(TRACEWIRE).args(["show", "out.tf"]));
     [theirs, ours]
 }

@@ -1,5 +1,7 @@
 //! Programs of 32 bits.
 
+use crate::checked::assert_clean;
+
 use super::support::Program;
 
 #[test]
@@ -125,6 +127,7 @@ fn a_program_of_32_bits_is_recorded() {
         "--",
         "./narrow",
     ]);
+    assert_clean(&program.folder.path().join("out.tf"));
     let shown = tracewire(&["show", "--json", "out.tf"]);
     assert_eq!(shown.lines().count(), 2);
     let last = shown.lines().last().unwrap();

@@ -6,6 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::checked::{assert_clean_but, is_unreadable};
+
 /// How a program is built.
 pub struct Build {
     compiler: &'static str,
@@ -75,6 +77,8 @@ impl Recorded {
             .arg(&file)
             .arg("--")
             .arg(&program));
+        // The lists that are followed end at a null pointer.
+        assert_clean_but(&file, is_unreadable);
         let lines = |arguments: &[&str]| {
             run(tracewire().args(arguments).arg(&file))
                 .lines()

@@ -1,5 +1,7 @@
 //! What a location means: hits against the counts that programs keep themselves, values against GDB's.
 
+#[path = "../checked/mod.rs"]
+mod checked;
 mod cold;
 mod conditions;
 mod forms;

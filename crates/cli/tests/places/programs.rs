@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::checked::assert_clean;
 use crate::support::{Ran, ran, tracewire};
 
 /// A program of `crates/symbols/tests/programs`.
@@ -53,10 +54,14 @@ pub fn record(program: &Path, specifications: &[&str], arguments: &[&str]) -> Ra
         command.args(["-t", specification]);
     }
     command.arg("--").arg(program).args(arguments);
-    ran(command
+    let ran = ran(command
         .stderr(Stdio::piped())
         .output()
-        .expect("tracewire runs"))
+        .expect("tracewire runs"));
+    if ran.code == Some(0) {
+        assert_clean(&directory.join("out.tf"));
+    }
+    ran
 }
 
 /// The hits that `out.tf` has of each tracepoint, in the order of the tracepoints.

@@ -4,6 +4,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::checked::assert_clean;
 use crate::wire::{Server, address};
 use crate::{TRACEWIRE, compile, seconds, seed, whole_frames};
 
@@ -88,6 +89,7 @@ pub fn storm(mechanism: &str) {
     assert!(server.child.wait().unwrap().success());
     let said = std::fs::read_to_string(file("said")).unwrap();
     assert!(said.contains(" wrong 0"), "{said}");
+    assert_clean(&file("storm.tf"));
     let counts = whole_frames(&file("storm.tf"), FUNCTIONS.len() as i32);
     assert!(counts.iter().sum::<usize>() > 100, "{counts:?}: {said}");
     eprintln!(

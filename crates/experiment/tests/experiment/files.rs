@@ -6,6 +6,7 @@ use tracewire_tracefile::{
     TraceFile, Tracepoint, VariableNumber,
 };
 
+use crate::checked::assert_clean;
 use crate::support::{
     BLOCK, CODE, block, expression, memory, moment, options, parse, target, tracepoint,
 };
@@ -76,6 +77,7 @@ fn what_was_collected_is_what_the_file_says() {
         .into_spool()
         .finish(&description)
         .unwrap();
+    assert_clean(&path);
     let file = TraceFile::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert_eq!(file.frame_count(), 3);

@@ -1,5 +1,7 @@
 //! The experiment, on a target without a process.
 
+#[path = "../../../cli/tests/checked/mod.rs"]
+mod checked;
 mod definitions;
 mod files;
 mod frames;

@@ -1,0 +1,47 @@
+//! What Tracewire records is without fault: every test that records or saves a file says so of it.
+
+#![allow(dead_code, reason = "each test has use for some")]
+
+use std::path::Path;
+
+use tracewire_check::Fault;
+use tracewire_tracefile::TraceFile;
+use tracewire_tracefile::check::Fault as FileFault;
+
+/// Fails the test where `check` has anything to say of a file that was recorded or saved, be it a warning.
+#[track_caller]
+pub fn assert_clean(file: &Path) {
+    assert_clean_but(file, |_| false);
+}
+
+/// As [`assert_clean`], where the test says why something is to be expected.
+#[track_caller]
+pub fn assert_clean_but(file: &Path, expected: impl Fn(&Fault) -> bool) {
+    let trace = TraceFile::open(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let report = tracewire_check::check(&trace);
+    let findings: Vec<String> = report
+        .findings
+        .iter()
+        .filter(|finding| !expected(&finding.fault))
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        findings.is_empty(),
+        "{} is not without fault:\n{}",
+        file.display(),
+        findings.join("\n")
+    );
+}
+
+/// A value that could not be read when the frame was made.
+pub fn is_unreadable(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::NotCollected(_) | Fault::File(FileFault::NotCollected(_))
+    )
+}
+
+/// What a marker says, which GDB does not read from files.
+pub fn is_static_data(fault: &Fault) -> bool {
+    matches!(fault, Fault::File(FileFault::StaticData))
+}
