@@ -206,8 +206,11 @@ impl<S: FrameStore> Experiment<S> {
         self.stale.insert(key.1);
         self.look();
         let running = self.running;
+        self.fold_counts(key.1);
         match self.position(key) {
             Some(old) if running => {
+                // It may have had no pass count.
+                old.passes = old.passes.max(old.usage.hits);
                 old.definition = tracepoint.definition;
                 old.plan = tracepoint.plan;
             }

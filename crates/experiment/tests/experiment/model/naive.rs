@@ -121,6 +121,8 @@ impl Model {
             missing: (0, None),
         };
         match self.find(key) {
+            // Its counts go on.
+            Some(index) if self.running => self.tracepoints[index].definition = new.definition,
             Some(index) => self.tracepoints[index] = new,
             None => self.tracepoints.push(new),
         }
