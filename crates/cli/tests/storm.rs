@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use checked::assert_clean;
+use checked::{assert_clean_but, is_unreadable};
 use tracewire_tracefile::check::{Severity, check};
 use tracewire_tracefile::{Frame, TraceFile, TracepointNumber};
 
@@ -108,7 +108,8 @@ fn storm(kind: &str, mechanism: &str) {
     assert!(said.contains("exit: 0"), "{all}");
     assert!(all.contains(" wrong 0"), "{all}");
 
-    assert_clean(&folder.path().join("storm.tf"));
+    // GDB sends a definition in pieces: a hit between the first and its actions collects nothing.
+    assert_clean_but(&folder.path().join("storm.tf"), is_unreadable);
     let counts = whole_frames(&folder.path().join("storm.tf"), 5);
     assert!(counts.iter().sum::<usize>() > 100, "{counts:?}: {all}");
     let line = |start: &str| {
