@@ -10,7 +10,6 @@ use tracewire_tracefile::{
 use crate::support::{CODE, expression, memory as plain, program, registers, tracepoint};
 
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are few at a time")]
 pub enum Operation {
     Define(Box<TracepointDefinition>),
     Delete(TracepointNumber, Option<Address>),
