@@ -314,7 +314,7 @@ fn with_our_server(
              target remote | {} gdbserver --once - {} {hits}\n\
              break main\ncontinue\nset trace-buffer-size {BUFFER}\n\
              ftrace work{condition}\nactions\ncollect index, *text\nend\n\
-             break exit\ntstart\ncontinue\ntstop\ntstatus\n",
+             break _exit\ntstart\ncontinue\ntstop\ntstatus\n",
             tracewire.display(),
             program.display()
         ),
