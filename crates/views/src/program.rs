@@ -171,8 +171,9 @@ impl Program {
     }
 
     fn note(&mut self, error: impl std::fmt::Display) {
-        self.notes
-            .push(format!("{error}; its symbols are not used"));
+        self.notes.push(format!(
+            "{error}; its symbols are not used: name the file, or a copy of it, with --elf"
+        ));
     }
 
     /// The symbols as they were at a time in microseconds; without one, at the start.

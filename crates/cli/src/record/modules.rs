@@ -90,6 +90,13 @@ impl Modules {
     }
 
     fn add(&mut self, loaded: &LoadedModule, now: u64) {
+        if is_gone(loaded) {
+            let (path, file) = (loaded.path.display(), loaded.file.display());
+            report::warn(format_args!(
+                "{path} has been deleted or replaced since the program was started: its symbols are read by {file}; \
+                 to show what is recorded, copy that while the program runs, and name the copy with --elf"
+            ));
+        }
         let id = if loaded.kind == ModuleKind::Vdso {
             // The kernel's own module has no file.
             None
@@ -127,12 +134,24 @@ impl Modules {
     }
 }
 
+/// What tells a file from all others.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Whether the name of the program names it no longer, where the program itself looks: `/proc/PID/exe` does all the same.
+fn is_gone(loaded: &LoadedModule) -> bool {
+    let (Some(process), Ok(name)) = (loaded.file.parent(), loaded.path.strip_prefix("/")) else {
+        return false;
+    };
+    loaded.kind == ModuleKind::Executable
+        && loaded.file.ends_with("exe")
+        && identity(&process.join("root").join(name)) != identity(&loaded.file)
+}
+
 /// The file's own name, where that still names the file that is loaded; else the name by which the kernel gives it.
 fn file_of(loaded: &LoadedModule) -> PathBuf {
-    let identity = |path: &Path| {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some((metadata.dev(), metadata.ino()))
-    };
     if loaded.path.is_absolute() && identity(&loaded.path) == identity(&loaded.file) {
         loaded.path.clone()
     } else {

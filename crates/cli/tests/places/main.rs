@@ -4,6 +4,7 @@
 mod checked;
 mod cold;
 mod conditions;
+mod deleted;
 mod forms;
 mod indirect;
 mod programs;
