@@ -46,6 +46,10 @@ pub const FOR_TESTS: &[Need] = &[
         package: "lld",
     },
     Need {
+        what: "dwz",
+        package: "dwz",
+    },
+    Need {
         what: "musl-gcc",
         package: "musl-tools",
     },
