@@ -88,7 +88,7 @@ pub(crate) mod record {
     pub(crate) const LENGTH: u64 = 12;
     pub(crate) const TIME: u64 = 16;
     pub(crate) const TRACEPOINT: u64 = 24;
-    /// Where the first value of `$trace_timestamp` is in the frame; 0 if there is none.
+    /// Where the last value of `$trace_timestamp` is in the frame; 0 if there is none.
     pub(crate) const STAMP: u64 = 28;
     pub(crate) const FRAME: u64 = 32;
 }

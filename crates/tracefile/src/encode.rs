@@ -80,12 +80,12 @@ impl<'a> FrameEncoder<'a> {
         })
     }
 
-    /// Has [`place`](Self::place) say where the first value of a variable is, of those that are added from now on.
+    /// Has [`place`](Self::place) say where the last value of a variable is, of those that are added from now on.
     pub const fn follow(&mut self, number: VariableNumber) {
         self.followed = Some(number);
     }
 
-    /// Where the first value of the variable that is followed is, in bytes from the start of the frame.
+    /// Where the last value of the variable that is followed is, in bytes from the start of the frame.
     #[must_use]
     pub const fn place(&self) -> Option<usize> {
         self.place
@@ -159,7 +159,7 @@ impl<'a> FrameEncoder<'a> {
         self.buffer.push(b'V');
         self.buffer
             .extend_from_slice(&order.u32_bytes(number.0.cast_unsigned()));
-        if self.followed == Some(number) && self.place.is_none() {
+        if self.followed == Some(number) {
             self.place = Some(self.size());
         }
         self.buffer
