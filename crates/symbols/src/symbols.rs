@@ -1,6 +1,6 @@
 //! The set of modules of one program, and everything that is asked of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -31,7 +31,13 @@ pub struct Symbols {
     pub(crate) types: RefCell<TypeTable>,
     /// What the resolvers of indirect functions have selected.
     pub(crate) selected: HashMap<Address, BTreeSet<Address>>,
+    /// For how many functions that are not there names close to theirs were looked for.
+    suggestions: Cell<u32>,
 }
+
+/// For how many functions that are not there close names are suggested. Each search compares all names, and nobody reads
+/// thousands of suggestions.
+const MOST_SUGGESTIONS: u32 = 20;
 
 #[derive(Debug)]
 struct Loaded {
@@ -41,6 +47,13 @@ struct Loaded {
 }
 
 impl Symbols {
+    /// Whether names close to one more that is not there are to be looked for.
+    pub(crate) fn may_suggest(&self) -> bool {
+        let count = self.suggestions.get();
+        self.suggestions.set(count.saturating_add(1));
+        count < MOST_SUGGESTIONS
+    }
+
     /// No modules yet.
     #[must_use]
     pub fn new() -> Self {

@@ -285,3 +285,27 @@ fn symbols_of_a_static_program() {
         wrong.join("\n")
     );
 }
+
+/// Thousands of names that are not there cost no search for close ones each.
+#[test]
+fn close_names_are_suggested_for_the_first_unknown_ones() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let build = Build {
+        compiler: "cc",
+        source: "shapes.c",
+        options: &["-O1", "-g"],
+    };
+    let program = build.run(directory.path()).expect("cc builds it");
+    let mut symbols = Symbols::new();
+    symbols
+        .add_module(&program, 0)
+        .expect("the program is read");
+    let suggested: Vec<bool> = (0..100)
+        .map(|_| {
+            let error = symbols.resolve("twicf", None).expect_err("it is not there");
+            error.to_string().contains("did you mean twice")
+        })
+        .collect();
+    assert!(suggested[0]);
+    assert!(!suggested[99]);
+}

@@ -227,6 +227,9 @@ impl Symbols {
 
     /// Names of functions close to one that is not there.
     fn near_functions(&self, pattern: &Pattern) -> Vec<String> {
+        if !self.may_suggest() {
+            return Vec::new();
+        }
         let wanted = pattern.base();
         let mut near: Vec<(f64, String)> = Vec::new();
         for module in self.loaded() {
