@@ -7,7 +7,7 @@ mod requests;
 mod save;
 
 pub(crate) use frame::static_data;
-pub(crate) use requests::{done, no_such_tracepoint};
+pub(crate) use requests::{done, usage_elsewhere};
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use tracewire_experiment::{Mechanism, Target};
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::{Status, VariableNumber};
+use tracewire_tracefile::{Status, TracepointUsage, VariableNumber};
 
 use super::Trace;
 use super::buffer::DEFAULT_SIZE;
@@ -79,9 +79,15 @@ impl Trace {
                 .experiment
                 .tracepoints()
                 .find(|tracepoint| tracepoint.definition().key() == (*number, *address))
-                .map_or_else(no_such_tracepoint, |tracepoint| {
-                    Reply::TracepointUsage(tracepoint.usage())
-                }),
+                .map_or_else(
+                    || {
+                        let mut defined = self.experiment.tracepoints();
+                        usage_elsewhere(
+                            defined.any(|tracepoint| tracepoint.definition().number == *number),
+                        )
+                    },
+                    |tracepoint| Reply::TracepointUsage(tracepoint.usage()),
+                ),
             TraceRequest::VariableValue { number } => self.variable_value(*number),
             TraceRequest::FirstPiece => {
                 self.pieces = self
@@ -134,9 +140,15 @@ impl Trace {
     }
 }
 
-/// The answer to a question about a tracepoint that is not there.
-pub(crate) fn no_such_tracepoint() -> Reply {
-    Reply::Error(Failure::text("there is no such tracepoint"))
+/// The answer to a question about a tracepoint at an address where it is not. A tracepoint that is defined at other addresses
+/// has no hits there: GDB asks for each location that it knows, also for one in a library that has just come or gone, and
+/// gives `tstatus` up at an error.
+pub(crate) fn usage_elsewhere(defined: bool) -> Reply {
+    if defined {
+        Reply::TracepointUsage(TracepointUsage::default())
+    } else {
+        Reply::Error(Failure::text("there is no such tracepoint"))
+    }
 }
 
 /// `OK`, or an error.
