@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use crate::checked::{assert_clean_but, is_unreadable};
 use crate::support::{Built, fixtures, ran, tracewire, value};
 
 const SAMPLE: &str = include_str!("../programs/sample.c");
@@ -394,6 +395,10 @@ fn what_cannot_be_read_is_missing_and_said_so() {
         .filter_map(|frame| value(frame, "item->id"))
         .collect();
     assert_eq!(ids, ["<unavailable>", "7", "<unavailable>"]);
+    // `check` names what could not be read, and nothing else.
+    let file = built.path("out.tf");
+    assert_clean_but(&file, is_unreadable);
+    std::fs::remove_file(file).expect("removed");
 }
 
 #[test]
