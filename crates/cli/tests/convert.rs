@@ -245,7 +245,7 @@ fn what_cannot_be_done_says_what_to_do() {
         ),
         (
             vec!["convert", "nothing.tf", "x.tf"],
-            "cannot read nothing.tf",
+            "nothing.tf cannot be used: No such file",
         ),
         (
             vec!["convert", "SAMPLE", "x.csv", "--column", "0x10@"],

@@ -22,7 +22,7 @@ fn files_that_tell_no_kind() {
     for (file, reason) in [
         (&missing, "No such file or directory"),
         (&empty, "it is empty"),
-        (&cut, "its compressed data are cut"),
+        (&cut, "the compressed data are cut"),
         (&other, "no execution trace"),
     ] {
         for words in [
