@@ -157,9 +157,10 @@ fn every_register_of_the_widest_set_is_true() {
             if set >= X86Registers::Avx512 {
                 assert_eq!(number("k3"), 0x0123_4567);
             }
-            // One by one they are the same, where they fit.
+            // One by one they are the same: the lowest 64 bits of a vector register of 128, and none of what is longer.
             for register in layout.registers() {
-                let expected = (register.size() <= 8).then(|| number(&register.name) as u64);
+                let fits = register.size() <= 8 || register.name.starts_with("xmm");
+                let expected = fits.then(|| number(&register.name) as u64);
                 assert_eq!(
                     thread.register(register.number),
                     expected,
