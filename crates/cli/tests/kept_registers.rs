@@ -127,7 +127,7 @@ fn a_buffer_holds_as_many_frames_as_fit_of_what_was_asked_for() {
             "rdi            0x4e1f ",
             "rsi            0x7",
             "rbx            <unavailable>",
-            "rsp            <unavailable>",
+            "rsp            0x7ff",
             "v2_double = {<unavailable>, <unavailable>}",
         ],
     );

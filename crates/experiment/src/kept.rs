@@ -34,12 +34,19 @@ impl KeptRegisters {
         }
     }
 
-    /// The registers that are kept where these are asked for: the program counter too, which tells where the thread stood, and
-    /// with one register of the x87 unit all of them, which a pad reads together.
+    /// The registers that are kept where these are asked for. The program counter too, which says where the thread was, and the
+    /// stack and the frame pointer, without which GDB unwinds no stack that was collected: it asks for the registers of its
+    /// expressions and no others. With one register of the x87 unit all of them, which a pad reads together.
     fn with_companions(&self, asked: &RegisterMask) -> RegisterMask {
         let mut kept = asked.clone();
         if let Some(counter) = self.layout.program_counter() {
             kept.insert(counter.number);
+        }
+        // In GDB's descriptions of x86, those two alone point to data.
+        for register in self.layout.registers() {
+            if register.type_name == "data_ptr" {
+                kept.insert(register.number);
+            }
         }
         let unit: Vec<RegisterNumber> = self
             .layout

@@ -86,6 +86,11 @@ fn name_some(
             .for_each(|register| kept.insert(register.number));
     }
     kept.insert(layout.program_counter().unwrap().number);
+    for register in layout.registers() {
+        if register.type_name == "data_ptr" {
+            kept.insert(register.number);
+        }
+    }
     Some(kept)
 }
 
