@@ -7,7 +7,7 @@ mod requests;
 mod save;
 
 pub(crate) use frame::static_data;
-pub(crate) use requests::{done, usage_elsewhere};
+pub(crate) use requests::{NO_HITS, done};
 
 use std::collections::BTreeSet;
 use std::path::Path;

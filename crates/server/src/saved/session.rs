@@ -22,7 +22,7 @@ use tracewire_tracefile::{
 use super::{SavedTrace, process, refusal};
 use crate::session::{Answer, PACKET_SIZE, Responder};
 use crate::trace::buffer::nothing_asked_for;
-use crate::trace::{static_data, usage_elsewhere};
+use crate::trace::{NO_HITS, static_data};
 
 /// The one thread there is. A frame may tell which thread of the program it is of, but GDB must find the same thread
 /// whatever the frame.
@@ -150,11 +150,7 @@ impl<'a> SavedSession<'a> {
                         bytes: usage.bytes.saturating_add(frame.bytes().len() as u64),
                     })
             })),
-            None => usage_elsewhere(
-                tracepoints
-                    .iter()
-                    .any(|tracepoint| tracepoint.definition.number == number),
-            ),
+            None => NO_HITS,
         }
     }
 

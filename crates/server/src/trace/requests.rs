@@ -79,15 +79,9 @@ impl Trace {
                 .experiment
                 .tracepoints()
                 .find(|tracepoint| tracepoint.definition().key() == (*number, *address))
-                .map_or_else(
-                    || {
-                        let mut defined = self.experiment.tracepoints();
-                        usage_elsewhere(
-                            defined.any(|tracepoint| tracepoint.definition().number == *number),
-                        )
-                    },
-                    |tracepoint| Reply::TracepointUsage(tracepoint.usage()),
-                ),
+                .map_or(NO_HITS, |tracepoint| {
+                    Reply::TracepointUsage(tracepoint.usage())
+                }),
             TraceRequest::VariableValue { number } => self.variable_value(*number),
             TraceRequest::FirstPiece => {
                 self.pieces = self
@@ -140,16 +134,10 @@ impl Trace {
     }
 }
 
-/// The answer to a question about a tracepoint at an address where it is not. A tracepoint that is defined at other addresses
-/// has no hits there: GDB asks for each location that it knows, also for one in a library that has just come or gone, and
-/// gives `tstatus` up at an error.
-pub(crate) fn usage_elsewhere(defined: bool) -> Reply {
-    if defined {
-        Reply::TracepointUsage(TracepointUsage::default())
-    } else {
-        Reply::Error(Failure::text("there is no such tracepoint"))
-    }
-}
+/// The answer to a question about a tracepoint that is not defined, or not at this address: it has no hits there. It is no error,
+/// since GDB asks for each location that it knows, also for one in a library that has just come and that it has not
+/// defined yet, and gives `tstatus` up at an error.
+pub(crate) const NO_HITS: Reply = Reply::TracepointUsage(TracepointUsage { hits: 0, bytes: 0 });
 
 /// `OK`, or an error.
 pub(crate) fn done(done: bool) -> Reply {
