@@ -19,7 +19,7 @@ const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
 The program stands before its first instruction, at the same addresses each time, until a debugger connects. Without \
-a host this machine alone can connect, but any user of it, and whoever connects can do what you can. The path of a Unix \
+a host this machine alone can connect, but any user of it, and every client can do what you can. The path of a Unix \
 socket lets nobody in but you and root; unix: alone chooses one. --auth lets those in on TCP who know the word in a file: \
 they connect with `target extended-remote`, and give it with `monitor auth`. When a debugger goes away without a word, a stopped program stays stopped and a running \
 one runs on, with its trace run if `set disconnected-tracing on` was given; with --once the server ends then, lets go what it \

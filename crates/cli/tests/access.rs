@@ -1,4 +1,4 @@
-//! Who can be a client of `gdbserver` and `serve`: whoever speaks the protocol from its first byte on; at a Unix socket, its
+//! Who can be a client of `gdbserver` and `serve`: a peer that speaks the protocol from its first byte on; at a Unix socket, its
 //! owner and root; with `--auth`, who knows the token.
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,6 +1,6 @@
 //! Who may be a client.
 //!
-//! The protocol has no notion of a user, and whoever speaks it to a server does what the server's user may do. So:
+//! The protocol has no notion of a user, and a client does what the server's user may do. So:
 //!
 //! - Who begins with a byte that no packet begins with is turned away at once ([`is_protocol`]). A browser that a web page
 //!   has post packets begins with the request's method.

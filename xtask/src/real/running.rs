@@ -38,6 +38,18 @@ impl Output {
         self.printed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Waits for more lines, or for a stream's end.
+    fn wait<'a>(
+        &self,
+        printed: MutexGuard<'a, Printed>,
+        limit: Duration,
+    ) -> MutexGuard<'a, Printed> {
+        self.changed
+            .wait_timeout(printed, limit)
+            .unwrap_or_else(PoisonError::into_inner)
+            .0
+    }
+
     fn follow(self: &Arc<Self>, stream: impl Read + Send + 'static) {
         let output = Arc::clone(self);
         std::thread::spawn(move || {
@@ -99,12 +111,7 @@ impl Running {
                     printed.lines.join("\n")
                 );
             }
-            printed = self
-                .output
-                .changed
-                .wait_timeout(printed, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            printed = self.output.wait(printed, left);
         }
     }
 
@@ -144,12 +151,7 @@ impl Running {
                     printed.lines.join("\n")
                 );
             }
-            printed = self
-                .output
-                .changed
-                .wait_timeout(printed, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            printed = self.output.wait(printed, left);
         }
         let lines = printed.lines.clone();
         drop(printed);

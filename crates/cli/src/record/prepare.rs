@@ -47,7 +47,7 @@ impl Prepared {
         } else {
             run_meanwhile(process, watch, look)?
         };
-        // What is left out is told of once, when all is known.
+        // One message says what is left out, when all is known.
         if !request.keep_going {
             check(&resolution, request)?;
         }

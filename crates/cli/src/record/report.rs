@@ -14,7 +14,7 @@ use super::few::{TOLD, tell};
 /// How many locations of one tracepoint are told one by one.
 const LOCATIONS_TOLD: usize = 8;
 
-/// How many tracepoints are told of that GDB takes for others, and of those with the most hits.
+/// How many tracepoints a message names: of those that GDB takes for others, and of those with the most hits.
 const EXAMPLES_TOLD: usize = 3;
 
 /// How a recording went.
