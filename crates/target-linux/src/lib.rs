@@ -55,7 +55,7 @@
 //!
 //! A tracepoint that can be compiled is a jump into a *pad*: code of ours, near by in memory that we have the process map,
 //! which collects into memory that is shared with us, runs the displaced instructions, and jumps back
-//! ([`Target::insert_pad`](tracewire_experiment::Target::insert_pad)). ARCHITECTURE.md says what was decided about signals,
+//! ([`Target::insert_pad`](tracewire_experiment::Target::insert_pad)). `docs/decisions` records what was decided about signals,
 //! forks, bad pointers and our own death; `fast` has the code. While pads run, [`run`](Process::run) looks around 50 times a
 //! second ([`HitHandler::look_around`](tracewire_experiment::HitHandler::look_around)) and takes what they have collected.
 //!
