@@ -4,7 +4,7 @@ use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
-use tracewire_symbols::ExpressionError;
+use tracewire_expr::ExpressionError;
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
 use tracewire_views::{
     Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, gdb_commands, table, words,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 
+use tracewire_debuginfo::Symbols;
 use tracewire_exec_trace::record::{Address, InstructionNumber};
 use tracewire_exec_trace::recording::{CodeId, ReadError, Recording};
-use tracewire_symbols::Symbols;
 
 /// An instruction of the program that the trace has.
 #[derive(Clone, PartialEq, Eq, Debug)]

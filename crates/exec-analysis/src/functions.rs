@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use tracewire_debuginfo::Symbols;
 use tracewire_exec_trace::record::Address;
 use tracewire_exec_trace::recording::{ReadError, Recording};
-use tracewire_symbols::Symbols;
 
 /// A function, by its place in [`Functions`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

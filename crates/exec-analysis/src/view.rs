@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
+use tracewire_debuginfo::Symbols;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{
     AccessKind, Address, ByteOrder, CpuNumber, InstructionNumber, Scale, Time,
@@ -10,7 +11,6 @@ use tracewire_exec_trace::record::{
 use tracewire_exec_trace::recording::{
     Accessed, Executed, ReadError, Recording, RegisterId, ReportedWrites, StartEffect, Written,
 };
-use tracewire_symbols::Symbols;
 
 use crate::state::Registers;
 

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use iced_x86::{Decoder, DecoderOptions};
-use tracewire_symbols::{
-    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, Language, LocationError,
-    Marker, ResolvedLocation, Scope, Symbols, compile_condition, gdb_can_collect, gdb_can_read,
+use tracewire_debuginfo::{Language, LocationError, Marker, ResolvedLocation, Scope, Symbols};
+use tracewire_expr::{
+    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, compile_condition,
+    gdb_can_collect, gdb_can_read, marker_arguments,
 };
 use tracewire_tracefile::{
     Action, Address, Architecture, SourceStrings, TracepointDefinition, TracepointKind,
@@ -354,9 +355,7 @@ impl Compiler<'_> {
         };
         let mut names = Vec::new();
         // GDB has names for as many.
-        for (number, argument) in self
-            .symbols
-            .marker_arguments(marker)
+        for (number, argument) in marker_arguments(self.symbols, marker)
             .iter()
             .enumerate()
             .take(12)

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tracewire_debuginfo::Symbols;
 use tracewire_script::{Resolution, Resolver, Script};
-use tracewire_symbols::Symbols;
 use tracewire_tracefile::{Action, Address};
 
 /// Builds a C program or library.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tracewire_symbols::ModuleFile;
+use tracewire_debuginfo::ModuleFile;
 use tracewire_tracefile::{Architecture, ByteOrder, RegisterLayout, StandardRegisters, TraceFile};
 
 use crate::program::module_path;

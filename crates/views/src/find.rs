@@ -1,6 +1,6 @@
 //! Which frames are looked for.
 
-use tracewire_symbols::{ExpressionError, ExpressionErrorKind};
+use tracewire_expr::{ExpressionError, ExpressionErrorKind};
 use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TracepointNumber};
 
 use crate::frame::Viewer;

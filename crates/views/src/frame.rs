@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use tracewire_symbols::{
-    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, Scope, SourcePlace, State,
-    Symbols, type_name,
+use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
+use tracewire_expr::{
+    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, State, type_name,
 };
 use tracewire_tracefile::{Address, Block, Frame, TraceFile, TracepointKind, VariableNumber};
 

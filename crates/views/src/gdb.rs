@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::mem;
 use std::path::{Path, PathBuf};
 
-use tracewire_symbols::ModuleFile;
+use tracewire_debuginfo::ModuleFile;
 use tracewire_tracefile::{Address, TraceFile, Tracepoint, TracepointNumber};
 
 use crate::program::{ProgramError, module_path, named_bias};

@@ -4,9 +4,8 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use tracewire_symbols::{
-    ExpressionError, PreparedExpression, PreparedItem, Scope, SourcePlace, Symbols,
-};
+use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
+use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem};
 
 use crate::table::{SourceWords, cell};
 

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
-use tracewire_symbols::{SymbolError, Symbols};
+use tracewire_debuginfo::{SymbolError, Symbols};
 
 /// What `info` says of an ELF file.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
-use tracewire_symbols::{LocationError, ModuleFile, Symbols};
+use tracewire_debuginfo::{LocationError, ModuleFile, Symbols};
 use tracewire_tracefile::{Address, Module, TraceFile};
 
 use crate::architecture::architecture_of;
@@ -43,7 +43,7 @@ impl Default for Program {
 pub enum ProgramError {
     /// It is no usable ELF file.
     #[error(transparent)]
-    Symbols(#[from] tracewire_symbols::SymbolError),
+    Symbols(#[from] tracewire_debuginfo::SymbolError),
     /// It is not what was traced.
     #[error(
         "{} is not the file that was traced: its build id is {found}, and the trace file says {expected} for {}",

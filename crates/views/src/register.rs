@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tracewire_symbols::print_float;
+use tracewire_expr::print_float;
 use tracewire_tracefile::{BitField, ByteOrder, RegisterType};
 
 /// How long the text of one register may become, in bytes; what is behind it is left out. GDB's longest of x86-64, of

@@ -3,7 +3,8 @@
 
 use std::fmt::Write as _;
 
-use tracewire_symbols::{State as _, TypeId, type_name};
+use tracewire_debuginfo::TypeId;
+use tracewire_expr::{State as _, type_name};
 use tracewire_tracefile::{Block, Frame};
 
 use crate::frame::{Viewer, reason};

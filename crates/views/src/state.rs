@@ -1,9 +1,9 @@
 //! A trace frame as something that expressions are evaluated on.
 
-use tracewire_symbols::State;
+use tracewire_expr::State;
 use tracewire_tracefile::{Address, Frame, RegisterNumber, TraceFile};
 
-/// What a frame saved, as [`tracewire_symbols::evaluate`] asks for it.
+/// What a frame saved, as [`tracewire_expr::evaluate`] asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameState<'a> {
     file: &'a TraceFile,

@@ -1,6 +1,6 @@
 //! Expressions of the user's, evaluated on frames.
 
-use tracewire_symbols::{ExpressionError, ExpressionErrorKind, State as _, Value};
+use tracewire_expr::{ExpressionError, ExpressionErrorKind, State as _, Value};
 use tracewire_tracefile::Frame;
 
 use crate::frame::Viewer;

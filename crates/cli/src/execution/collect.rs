@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
+use tracewire_debuginfo::Symbols;
 use tracewire_experiment::tell_as_gdb_takes;
 use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
-use tracewire_symbols::Symbols;
 use tracewire_target_replay::{
     Collected, FrameRegisters, FrameSink, Recorded, Request, collect as collect_frames,
 };

@@ -1,8 +1,9 @@
 //! A piece of memory as the user names it: by its address, or by an expression of the program.
 
 use anyhow::{Context, bail};
+use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::view::MemoryPart;
-use tracewire_symbols::{Place as ValuePlace, State, Symbols, evaluate};
+use tracewire_expr::{Place as ValuePlace, State, evaluate};
 use tracewire_tracefile::{Address, RegisterNumber};
 
 use super::open::Opened;

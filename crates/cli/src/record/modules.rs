@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use tracewire_symbols::{ModuleId, Symbols};
+use tracewire_debuginfo::{ModuleId, Symbols};
 use tracewire_target_linux::{Module as LoadedModule, ModuleKind};
 use tracewire_tracefile::{Address, Module};
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{Experiment, MarkedHandler, MarkerValue, StartError, Target};
+use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_script::{Pending, Placed, Resolution, Resolver};
-use tracewire_symbols::MarkerArgument;
 use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::{Address, StatusFields, StopReason, Tracepoint};
 use tracewire_views::words;
@@ -369,7 +369,7 @@ impl Recording {
         if let Some(semaphore) = marker.semaphore {
             self.process.set_semaphore(marker.address, semaphore);
         }
-        let arguments = self.modules.symbols().marker_arguments(marker);
+        let arguments = marker_arguments(self.modules.symbols(), marker);
         let value = |argument: &MarkerArgument| MarkerValue {
             program: argument
                 .program

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use crate::checked::assert_clean;
 use crate::support::{Ran, ran, tracewire};
 
-/// A program of `crates/symbols/tests/programs`.
+/// A program of `crates/debuginfo/tests/programs`.
 pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../symbols/tests/programs")
+        .join("../debuginfo/tests/programs")
         .join(name)
 }
 

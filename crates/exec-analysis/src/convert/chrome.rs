@@ -5,10 +5,10 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use serde_json::json;
+use tracewire_debuginfo::Symbols;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
-use tracewire_symbols::Symbols;
 
 use super::ConvertError;
 use crate::follow::{Follower, Move};

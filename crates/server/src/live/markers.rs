@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tracewire_agent_expr::verify;
+use tracewire_debuginfo::Symbols;
 use tracewire_experiment::MarkerValue;
+use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_packets::tracepoint::{Definition, Marker, MarkerList};
 use tracewire_packets::{Failure, HexBytes, Reply};
-use tracewire_symbols::{MarkerArgument, Symbols};
 use tracewire_target_linux::{ModuleKind, Process};
 use tracewire_tracefile::Address;
 
@@ -56,7 +57,7 @@ impl Markers {
                 continue;
             }
             for marker in symbols.markers() {
-                let values = symbols.marker_arguments(&marker);
+                let values = marker_arguments(&symbols, &marker);
                 self.list.push(Known {
                     address: marker.address,
                     id: format!("{}:{}", marker.provider, marker.name),

@@ -1,0 +1,225 @@
+//! Names looked up as an expression at a pc sees them.
+
+mod types;
+mod variables;
+
+use tracewire_tracefile::Address;
+
+use crate::TypeId;
+use crate::dwarf::Die;
+use crate::dwarf::index::{Name, NameKind};
+use crate::dwarf::name::{Pattern, components};
+use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
+use crate::scope::Scope;
+use crate::symbols::Symbols;
+use crate::types::Type;
+use crate::variables::CodePlace;
+
+const VARIABLES: &[NameKind] = &[NameKind::Variable, NameKind::Enumerator];
+
+/// A name of some module that fits what was asked for.
+pub(crate) struct Candidate<'a> {
+    module: &'a Module,
+    name: &'a Name,
+    qualified: String,
+}
+
+impl Symbols {
+    /// The pattern of a name, Rust's `crate`, `self` and `super` replaced by what they stand for.
+    pub(super) fn pattern(&self, place: Option<&CodePlace<'_>>, name: &str) -> Pattern {
+        let scope = place.map_or_else(Vec::new, |place| self.scope_of(place));
+        let parts = components(name);
+        let replaced: Vec<&str> = match parts.first().copied() {
+            Some("crate") => scope.first().map(String::as_str).into_iter().collect(),
+            Some("self") if parts.len() > 1 => scope.iter().map(String::as_str).collect(),
+            Some("super") => {
+                let outer = scope.len().saturating_sub(1);
+                scope.iter().take(outer).map(String::as_str).collect()
+            }
+            _ => return Pattern::new(name),
+        };
+        let rest = parts.iter().skip(1).copied();
+        Pattern::new(
+            &replaced
+                .into_iter()
+                .chain(rest)
+                .collect::<Vec<_>>()
+                .join("::"),
+        )
+    }
+
+    /// The namespaces and classes around the function of a place, outermost first.
+    pub(super) fn scope_of(&self, place: &CodePlace<'_>) -> Vec<String> {
+        let debug = place.debug();
+        let frame = place.frame();
+        let Some(function) = frame.last() else {
+            return Vec::new();
+        };
+        let die = function.origin.unwrap_or(Die {
+            unit: place.unit,
+            offset: function.offset,
+        });
+        let index = debug.index();
+        index.at(die).map_or_else(Vec::new, |name| {
+            index
+                .scopes(name)
+                .into_iter()
+                .filter(|scope| *scope != ANONYMOUS)
+                .map(str::to_owned)
+                .collect()
+        })
+    }
+
+    /// The names that fit, best first: those of the innermost scope before those further out, those of the
+    /// place's own unit before others, definitions before declarations, what all units see before statics.
+    pub(super) fn candidates(
+        &self,
+        place: Option<&CodePlace<'_>>,
+        pattern: &Pattern,
+        kinds: &[NameKind],
+    ) -> Vec<Candidate<'_>> {
+        let scope = place.map_or_else(Vec::new, |place| self.scope_of(place));
+        let home = place.map(|place| (place.module.info.id, place.unit));
+        let mut found = Vec::new();
+        for module in self.loaded() {
+            let debug = module.debug();
+            for name in debug.named(pattern.base()) {
+                if !kinds.contains(&name.kind) || name.local {
+                    continue;
+                }
+                let qualified = debug.index().qualified(debug, name);
+                let Some(level) = fit(pattern, &qualified, &scope) else {
+                    continue;
+                };
+                let same_module = home.is_some_and(|(id, _)| id == module.info.id);
+                let same_unit =
+                    same_module && home.is_some_and(|(_, unit)| unit == name.die().unit);
+                let rank = (
+                    level,
+                    !same_unit,
+                    name.declaration,
+                    !(name.external || name.kind.is_type() || name.kind == NameKind::Enumerator),
+                    !same_module,
+                );
+                found.push((
+                    rank,
+                    Candidate {
+                        module,
+                        name,
+                        qualified,
+                    },
+                ));
+            }
+        }
+        found.sort_by_key(|(rank, _)| *rank);
+        found.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+
+    /// Finds a function as an expression at `scope` sees it (`&main`, `*table[i].handler == work`): its entry and
+    /// its type.
+    #[must_use]
+    pub fn lookup_function(&self, scope: Option<Scope>, name: &str) -> Option<(Address, TypeId)> {
+        let place = scope.and_then(|scope| self.code_in(scope));
+        let pattern = self.pattern(place.as_ref(), name);
+        let candidates = self.candidates(place.as_ref(), &pattern, &[NameKind::Function]);
+        for candidate in candidates {
+            let debug = candidate.module.debug();
+            let die = candidate.name.die();
+            let Some(entry) = debug.entry(die) else {
+                continue;
+            };
+            if let Some(&(start, _)) = debug.ranges(die.unit, &entry).first() {
+                return Some((
+                    candidate.module.biased(start),
+                    self.type_id(candidate.module, die),
+                ));
+            }
+        }
+        let home = place.as_ref().map(|place| place.module);
+        home.into_iter().chain(self.loaded()).find_map(|module| {
+            let symbol = elf_symbols_named(module, &pattern)
+                .into_iter()
+                .find(|symbol| {
+                    matches!(
+                        symbol.kind,
+                        ElfSymbolKind::Function | ElfSymbolKind::IndirectFunction
+                    )
+                })?;
+            let made = Type::Function {
+                returns: self.base_type("int").unwrap_or_else(|| self.void()),
+                parameters: Vec::new(),
+                variadic: true,
+            };
+            let type_id = self
+                .types
+                .borrow_mut()
+                .make_named("<text variable, no debug info>", || Some(made))?;
+            Some((module.biased(symbol.address), type_id))
+        })
+    }
+}
+
+const ANONYMOUS: &str = "(anonymous namespace)";
+
+/// How well a qualified name fits a pattern seen from a scope: 0 is best, for a name of the innermost scope; a
+/// name of another scope altogether, which C++ would find only through a `using`, comes last.
+fn fit(pattern: &Pattern, qualified: &str, scope: &[String]) -> Option<usize> {
+    let parts: Vec<&str> = components(qualified)
+        .into_iter()
+        .filter(|part| *part != ANONYMOUS)
+        .collect();
+    if !pattern.matches(&parts.join("::")) {
+        return None;
+    }
+    let outer = parts.len().checked_sub(pattern.length())?;
+    let in_scope = outer <= scope.len()
+        && parts
+            .iter()
+            .take(outer)
+            .zip(scope)
+            .all(|(part, around)| part == around);
+    Some(if in_scope {
+        scope.len() - outer
+    } else {
+        usize::MAX
+    })
+}
+
+/// `'file.c'::name`, taken apart.
+fn file_prefix(name: &str) -> Option<(&str, &str)> {
+    let rest = name.trim().strip_prefix('\'')?;
+    let (file, rest) = rest.split_once('\'')?;
+    Some((file, rest.trim_start().strip_prefix("::")?))
+}
+
+/// The ELF symbols that a pattern names, by the linker's name or by the readable one. A part of a function (`f.cold`)
+/// has the function's readable name and is not meant by it; its linker's name names it.
+pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Vec<&'a ElfSymbol> {
+    let base = pattern.base().to_owned();
+    let symbols = module.elf_symbols();
+    if pattern.is_word() && pattern.parameters().is_empty() {
+        let exact: Vec<&ElfSymbol> = symbols.named(&base).collect();
+        if !exact.is_empty() {
+            return exact;
+        }
+    }
+    // A mangled name has the plain one in it: only those that do are demangled.
+    symbols
+        .iter()
+        .filter(|symbol| {
+            (symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
+                && symbol.name.contains(&base)
+                && !demangle::is_part(&symbol.name)
+        })
+        .filter(|symbol| {
+            demangle::demangle(&symbol.name).is_some_and(|name| {
+                let plain = crate::dwarf::name::without_parameters(&name);
+                let parameters = components(&name).last().map_or(String::new(), |last| {
+                    crate::dwarf::name::squeezed(crate::dwarf::name::parameters(last))
+                });
+                pattern.matches(plain)
+                    && (pattern.parameters().is_empty() || pattern.parameters() == parameters)
+            })
+        })
+        .collect()
+}

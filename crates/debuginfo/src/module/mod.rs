@@ -1,0 +1,325 @@
+//! One file of the program: its ELF image and its debug information.
+
+mod debug_file;
+pub(crate) mod demangle;
+mod elf_symbol;
+mod image;
+pub(crate) mod indirect;
+mod marker;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use tracewire_tracefile::{Address, Architecture};
+
+pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
+pub(crate) use image::{Image, Reader};
+pub(crate) use marker::MarkerNote;
+
+use crate::dwarf::DebugInformation;
+use crate::error::SymbolError;
+use crate::unwind::FrameTables;
+
+/// A module in a [`crate::Symbols`]: its number in the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ModuleId(pub u32);
+
+/// A part of a module that is loaded into memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Where it is in memory, bias added.
+    pub address: Address,
+    /// Its size in memory, in bytes.
+    pub size: u64,
+    /// Where its bytes are in the file.
+    pub file_offset: u64,
+    /// How many bytes the file has; the rest is zero.
+    pub file_size: u64,
+    /// Whether the program may write there.
+    pub writable: bool,
+    /// Whether it holds code.
+    pub executable: bool,
+}
+
+/// What is known of a module.
+#[derive(Clone, Debug)]
+pub struct ModuleInfo {
+    /// Which module.
+    pub id: ModuleId,
+    /// The file it was read from.
+    pub path: PathBuf,
+    /// What is added to the addresses of the file: 0 for a program linked to a fixed address.
+    pub bias: u64,
+    /// The first address and one past the last, bias added.
+    pub range: (Address, Address),
+    /// The parts that are loaded, by address.
+    pub segments: Vec<Segment>,
+    /// The sections that are loaded and that the program does not write, bias added: the first address and one past the
+    /// last. They may be in a segment that is writable.
+    pub constant_sections: Vec<(Address, Address)>,
+    /// The build id, if the file has one.
+    pub build_id: Option<Vec<u8>>,
+    /// The machine.
+    pub architecture: Architecture,
+    /// The entry point, bias added.
+    pub entry: Address,
+    /// Whether the file may be loaded anywhere (a library or a position-independent program).
+    pub relocatable: bool,
+    /// The program interpreter (`PT_INTERP`), which a dynamically linked program has.
+    pub interpreter: Option<PathBuf>,
+    /// The file that the debug information came from, if it is not the module itself.
+    pub debug_file: Option<PathBuf>,
+    /// Whether there is DWARF debug information.
+    pub has_debug_information: bool,
+}
+
+/// An ELF file with everything read from it, which is read once for all the modules that it is
+/// ([`Symbols::add_file`](crate::Symbols::add_file)).
+#[derive(Clone, Debug)]
+pub struct ModuleFile(Arc<Contents>);
+
+#[derive(Debug)]
+struct Contents {
+    image: Image,
+    debug_image: OnceLock<Option<Image>>,
+    elf_symbols: OnceLock<ElfSymbols>,
+    hidden_versions: OnceLock<HashSet<(Box<str>, u64)>>,
+    markers: OnceLock<Vec<MarkerNote>>,
+    debug: OnceLock<DebugInformation>,
+    frames: OnceLock<FrameTables>,
+}
+
+impl ModuleFile {
+    /// Opens an ELF file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not an ELF executable or library of a known machine.
+    pub fn read(path: &Path) -> Result<Self, SymbolError> {
+        Ok(Self::new(Image::read(path)?))
+    }
+
+    pub(crate) fn new(image: Image) -> Self {
+        Self(Arc::new(Contents {
+            image,
+            debug_image: OnceLock::new(),
+            elf_symbols: OnceLock::new(),
+            hidden_versions: OnceLock::new(),
+            markers: OnceLock::new(),
+            debug: OnceLock::new(),
+            frames: OnceLock::new(),
+        }))
+    }
+
+    /// How the file is called.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.image.path
+    }
+
+    /// The build id, if the file has one.
+    #[must_use]
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.0.image.build_id.as_deref()
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn architecture(&self) -> Architecture {
+        self.0.image.architecture
+    }
+
+    /// Whether the file may be loaded anywhere (a library or a position-independent program).
+    #[must_use]
+    pub fn is_relocatable(&self) -> bool {
+        self.0.image.relocatable
+    }
+
+    /// What debug information the file refers to that cannot be read; a line for the user, none where all can be. Only files
+    /// that may have some elsewhere are looked into.
+    #[must_use]
+    pub fn unread_debug_information(&self) -> Option<String> {
+        let image = self.0.debug_image().unwrap_or(&self.0.image);
+        let mut unread: Vec<String> = debug_file::missing_supplementary(image)
+            .into_iter()
+            .collect();
+        // The addresses that split units refer to are in a section of their own.
+        if image.has_bytes(".debug_addr") {
+            unread.extend_from_slice(self.0.debug().unread_files());
+        }
+        let others = match unread.len() {
+            0 => return None,
+            1 => String::new(),
+            2 => " and another file".to_owned(),
+            count => format!(" and {} more files", count - 1),
+        };
+        Some(format!(
+            "{}: cannot read the debug information in {}{others}; variables and types that are there are not known",
+            self.path().display(),
+            unread.first()?
+        ))
+    }
+}
+
+impl Contents {
+    /// The file that has the debug information; the image itself if `None`.
+    fn debug_image(&self) -> Option<&Image> {
+        let found = self.debug_image.get_or_init(|| {
+            let is_apart = !has_dwarf(&self.image);
+            is_apart.then(|| debug_file::find(&self.image)).flatten()
+        });
+        found.as_ref()
+    }
+
+    fn debug(&self) -> &DebugInformation {
+        self.debug.get_or_init(|| {
+            let image = self.debug_image().unwrap_or(&self.image);
+            let files = [Some(&self.image), self.debug_image()];
+            let files = files.into_iter().flatten().map(|image| image.path.clone());
+            DebugInformation::new(
+                image,
+                debug_file::supplementary(image).as_ref(),
+                files.collect(),
+            )
+        })
+    }
+}
+
+fn has_dwarf(image: &Image) -> bool {
+    image.has_bytes(".debug_info")
+}
+
+/// A file, somewhere in the program's memory.
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) info: ModuleInfo,
+    file: ModuleFile,
+}
+
+impl Module {
+    pub(crate) fn new(id: ModuleId, file: ModuleFile, bias: u64) -> Self {
+        let (image, debug_image) = (&file.0.image, file.0.debug_image());
+        let (low, high) = image.extent();
+        let biased = |address: u64| Address(address.wrapping_add(bias));
+        let info = ModuleInfo {
+            id,
+            path: image.path.clone(),
+            bias,
+            range: (biased(low), biased(high)),
+            segments: image
+                .segments
+                .iter()
+                .map(|segment| Segment {
+                    address: biased(segment.address.0),
+                    ..*segment
+                })
+                .collect(),
+            constant_sections: image
+                .sections
+                .iter()
+                .filter(|section| section.allocated && !section.writable && section.size > 0)
+                .map(|section| {
+                    let end = section.address.saturating_add(section.size);
+                    (biased(section.address), biased(end))
+                })
+                .collect(),
+            build_id: image.build_id.clone(),
+            architecture: image.architecture,
+            entry: biased(image.entry),
+            relocatable: image.relocatable,
+            interpreter: image.interpreter.clone(),
+            debug_file: debug_image.map(|image| image.path.clone()),
+            has_debug_information: has_dwarf(debug_image.unwrap_or(image)),
+        };
+        Self { info, file }
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.file.0.image
+    }
+
+    /// Whether an address in memory is in one of the module's segments.
+    pub(crate) fn contains(&self, address: Address) -> bool {
+        self.info.segments.iter().any(|segment| {
+            address >= segment.address && address.0 - segment.address.0 < segment.size
+        })
+    }
+
+    /// The link-time address of an address in memory.
+    pub(crate) const fn unbiased(&self, address: Address) -> u64 {
+        address.0.wrapping_sub(self.info.bias)
+    }
+
+    /// Where a link-time address is in memory.
+    pub(crate) fn biased(&self, address: u64) -> Address {
+        let address = address.wrapping_add(self.info.bias);
+        Address(if self.image().address_size() == 4 {
+            address & 0xffff_ffff
+        } else {
+            address
+        })
+    }
+
+    pub(crate) fn elf_symbols(&self) -> &ElfSymbols {
+        let file = &*self.file.0;
+        file.elf_symbols
+            .get_or_init(|| ElfSymbols::read(&file.image, file.debug_image()))
+    }
+
+    pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<&ElfSymbol> {
+        self.elf_symbols().covering(self.image(), address)
+    }
+
+    /// The indirect functions of a name: those of its newest version where there are several.
+    pub(crate) fn indirect_functions(&self, name: &str) -> Vec<&ElfSymbol> {
+        let found: Vec<&ElfSymbol> = self
+            .elf_symbols()
+            .named(name)
+            .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
+            .collect();
+        if found.len() < 2 {
+            return found;
+        }
+        let file = &*self.file.0;
+        let hidden = file
+            .hidden_versions
+            .get_or_init(|| indirect::hidden_versions(&file.image));
+        let newest =
+            |symbol: &&&ElfSymbol| !hidden.contains(&(symbol.name.clone(), symbol.address));
+        let newest: Vec<&ElfSymbol> = found.iter().filter(newest).copied().collect();
+        if newest.is_empty() { found } else { newest }
+    }
+
+    /// The slots for what functions of its own select, and for functions of these names.
+    pub(crate) fn indirect_slots(&self, names: &HashSet<&str>) -> Vec<indirect::Slot> {
+        indirect::slots(self.image(), names)
+    }
+
+    /// Whether there is code at an address in memory.
+    pub(crate) fn has_code(&self, address: Address) -> bool {
+        self.info.segments.iter().any(|segment| {
+            segment.executable
+                && address >= segment.address
+                && address.0 - segment.address.0 < segment.size
+        })
+    }
+
+    pub(crate) fn markers(&self) -> &[MarkerNote] {
+        let file = &*self.file.0;
+        file.markers.get_or_init(|| marker::read(&file.image))
+    }
+
+    pub(crate) fn debug(&self) -> &DebugInformation {
+        self.file.0.debug()
+    }
+
+    pub(crate) fn file(&self) -> &ModuleFile {
+        &self.file
+    }
+
+    pub(crate) fn frames(&self) -> &FrameTables {
+        let file = &*self.file.0;
+        file.frames
+            .get_or_init(|| FrameTables::new(&file.image, file.debug_image()))
+    }
+}

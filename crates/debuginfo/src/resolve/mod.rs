@@ -1,0 +1,190 @@
+//! Locations: text in, places in the program out.
+
+pub(crate) mod code;
+pub(crate) mod frame;
+pub(crate) mod function;
+pub(crate) mod line;
+mod parse;
+mod prologue;
+
+use tracewire_tracefile::Address;
+
+use crate::dwarf::name::Pattern;
+use crate::error::LocationError;
+use crate::location::ResolvedLocation;
+use crate::symbols::Symbols;
+use parse::{AddressForm, Form};
+
+/// The name of the function that a location is, where it is the name of one.
+pub(crate) fn function_name(location: &str) -> Option<String> {
+    match parse::parse(location) {
+        Ok(Form::Function { name, .. }) => Some(name.trim_start_matches("::").to_owned()),
+        _ => None,
+    }
+}
+
+impl Symbols {
+    pub(crate) fn resolve_location(
+        &self,
+        location: &str,
+        default_file: Option<&str>,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let mut found = match parse::parse(location)? {
+            Form::Address(form) => vec![self.resolve_address(location, form)?],
+            Form::Marker(name) => self.resolve_marker(&name)?,
+            Form::Line(line) => {
+                let own = match default_file {
+                    Some(file) => Some(file.to_owned()),
+                    None => self.default_file(),
+                };
+                let file = own.ok_or(LocationError::NoDefaultFile { line })?;
+                self.resolve_line(&file, line)?
+            }
+            Form::FileLine(file, line) => match self.resolve_line(&file, line) {
+                // `FUNCTION:LINE` is a line of the function's file.
+                Err(LocationError::NoFile { .. }) if self.file_of_function(&file).is_some() => {
+                    let file = self.file_of_function(&file).unwrap_or(file);
+                    self.resolve_line(&file, line)?
+                }
+                other => other?,
+            },
+            Form::FileFunction(file, function) => self.resolve_in_file(&file, &function)?,
+            Form::Function { name, whole } => self.resolve_function(&name, whole)?,
+        };
+        found.sort_by_key(|location| location.address);
+        found.dedup_by_key(|location| location.address);
+        Ok(found)
+    }
+
+    /// `*0x1234`, `*main+4`, `*&main`.
+    fn resolve_address(
+        &self,
+        location: &str,
+        form: AddressForm,
+    ) -> Result<ResolvedLocation, LocationError> {
+        let of_function = matches!(form.base, parse::AddressBase::Name(_));
+        let base = match form.base {
+            parse::AddressBase::Number(number) => number,
+            parse::AddressBase::Name(name) => match self.lookup_function(None, &name) {
+                Some((address, _)) => address.0,
+                None => {
+                    return Err(match self.resolve_function(&name, false) {
+                        Err(error) => error,
+                        // Only inlined copies: they have no one address.
+                        Ok(_) => LocationError::Syntax {
+                            location: location.to_owned(),
+                            reason: format!("`{name}` has no address of its own"),
+                        },
+                    });
+                }
+            },
+        };
+        let mut located = self.located(Address(base.wrapping_add_signed(form.offset)));
+        // `*f+4` is a place of `f`, whatever has been inlined there.
+        if of_function
+            && let Some(place) = self.code_at(located.address)
+            && place
+                .function()
+                .map(|function| place.module.biased(function.entry()))
+                == Some(Address(base))
+        {
+            located.level = frame::outermost(place.module, place.address);
+        }
+        Ok(located)
+    }
+
+    /// An address as a location, with what is known of it.
+    fn located(&self, address: Address) -> ResolvedLocation {
+        let place = self.read_place(address);
+        ResolvedLocation {
+            address,
+            function: place.as_ref().and_then(|place| place.function.clone()),
+            level: 0,
+            file: place.as_ref().and_then(|place| place.file.clone()),
+            line: place.as_ref().map_or(0, |place| place.line),
+            module: place.map_or_else(
+                || self.module_at(address).unwrap_or(crate::ModuleId(0)),
+                |place| place.module,
+            ),
+            selected_for: None,
+            marker: None,
+        }
+    }
+
+    /// `provider:name`, or a name of any provider.
+    fn resolve_marker(&self, wanted: &str) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let all = self.markers();
+        let (provider, name) = match wanted.rsplit_once([':', '/']) {
+            Some((provider, name)) => (Some(provider), name),
+            None => (None, wanted),
+        };
+        // `objfile:provider:name` is GDB's; the file is compared by its last part.
+        let (file, provider) = match provider.and_then(|text| text.rsplit_once(':')) {
+            Some((file, provider)) => (Some(file), Some(provider)),
+            None => (None, provider),
+        };
+        let of_file = |module| {
+            file.is_none_or(|file| {
+                self.module(module)
+                    .is_some_and(|info| info.path.ends_with(file))
+            })
+        };
+        let found: Vec<ResolvedLocation> = all
+            .iter()
+            .filter(|marker| {
+                marker.name == name
+                    && provider.is_none_or(|provider| marker.provider == provider)
+                    && of_file(marker.module)
+            })
+            .map(|marker| ResolvedLocation {
+                marker: Some(Box::new(marker.clone())),
+                ..self.located(marker.address)
+            })
+            .collect();
+        if found.is_empty() {
+            let names = all
+                .iter()
+                .map(|marker| format!("{}:{}", marker.provider, marker.name));
+            return Err(LocationError::NoMarker {
+                name: wanted.to_owned(),
+                searched: self.searched(),
+                near: function::best(names.filter_map(|full| {
+                    let short = full.rsplit(':').next().unwrap_or(&full).to_owned();
+                    let nearness = crate::dwarf::nearness(wanted, &full)
+                        .or_else(|| crate::dwarf::nearness(name, &short))?;
+                    Some((nearness, full))
+                })),
+            });
+        }
+        Ok(found)
+    }
+
+    fn file_of_function(&self, name: &str) -> Option<String> {
+        let pattern = Pattern::new(name);
+        self.loaded().find_map(|module| {
+            let debug = module.debug();
+            debug.named(pattern.base()).into_iter().find_map(|found| {
+                let function = found.kind == crate::dwarf::index::NameKind::Function
+                    && pattern.matches(&debug.index().qualified(debug, found));
+                if !function {
+                    return None;
+                }
+                crate::function::declared_at(debug, found.die()).0
+            })
+        })
+    }
+
+    /// The modules, for a message.
+    pub(crate) fn searched(&self) -> String {
+        let names: Vec<String> = self
+            .loaded()
+            .map(|module| module.info.path.display().to_string())
+            .collect();
+        match names.as_slice() {
+            [] => "any program: none is loaded".to_owned(),
+            [one] => one.clone(),
+            [first, rest @ ..] if rest.len() == 1 => format!("{first} or one library"),
+            [first, rest @ ..] => format!("{first} or its {} libraries", rest.len()),
+        }
+    }
+}

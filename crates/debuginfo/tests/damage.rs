@@ -1,0 +1,235 @@
+//! Damaged files do no harm: whatever bytes are wrong, every question is answered, and soon.
+
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use object::{Object as _, ObjectSection as _};
+use support::Build;
+use tracewire_debuginfo::{Symbols, Type, TypeId, VariableLocation};
+use tracewire_tracefile::Address;
+
+/// Marsaglia's xorshift: the same damage in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % (limit.max(1) as u64)).expect("it is less than a usize")
+    }
+}
+
+/// Follows a type down.
+fn walk(symbols: &Symbols, type_id: TypeId, depth: usize) {
+    let _ = symbols.size_of(type_id);
+    if depth == 0 {
+        return;
+    }
+    let follow = |type_id| walk(symbols, type_id, depth - 1);
+    match &*symbols.type_of(type_id) {
+        Type::Pointer { target, .. }
+        | Type::Reference { target, .. }
+        | Type::Typedef { target, .. }
+        | Type::Qualified { target, .. } => follow(*target),
+        Type::Array { element, .. } => follow(*element),
+        Type::Structure { members, .. } => {
+            for member in members.iter().take(8) {
+                follow(member.type_id);
+            }
+        }
+        Type::Function { returns, .. } => follow(*returns),
+        Type::MemberPointer { class, target, .. } => {
+            follow(*class);
+            follow(*target);
+        }
+        _ => {}
+    }
+}
+
+fn look(symbols: &Symbols, pc: Address) {
+    let _ = symbols.place(pc);
+    let _ = symbols.function_at(pc);
+    let _ = symbols.symbol_at(pc);
+    let _ = symbols.language_at(Some(pc));
+    if let Some(row) = symbols.unwind(pc) {
+        for (_, rule) in row.registers {
+            let _ = format!("{rule:?}");
+        }
+    }
+    if let Some(base) = symbols.frame_base(pc) {
+        let _ = base.operations();
+    }
+    let scope = symbols.variables_at(pc);
+    for variable in scope.arguments.iter().chain(&scope.locals) {
+        walk(symbols, variable.type_id, 4);
+        let _ = symbols.array_bound(variable.type_id, pc);
+        if let VariableLocation::Expression(expression) = &variable.location {
+            let _ = expression.operations();
+        }
+    }
+    for name in [
+        "total",
+        "box",
+        "outer::Derived::made",
+        "work::calls",
+        "mine",
+        "values",
+        "square",
+    ] {
+        let _ = symbols.lookup_variable(Some(pc.into()), name);
+    }
+    for name in [
+        "int",
+        "outer::Box<long>",
+        "Box",
+        "struct Derived",
+        "handler",
+        "outer::Mode",
+    ] {
+        if let Some(type_id) = symbols.lookup_type(Some(pc.into()), name) {
+            walk(symbols, type_id, 4);
+        }
+    }
+    let _ = symbols.lookup_function(Some(pc.into()), "twice");
+}
+
+fn ask_everything(bytes: Vec<u8>) {
+    let mut symbols = Symbols::new();
+    if symbols
+        .add_module_bytes(Path::new("damaged"), bytes, 0x1000)
+        .is_err()
+    {
+        return;
+    }
+    let mut places = Vec::new();
+    for location in [
+        "main",
+        "work",
+        "twice",
+        "outer::Base::run",
+        "small.cpp:20",
+        "small.cpp:13",
+        "15",
+        "*entry+4",
+        "small.cpp:entry",
+        "nonsense",
+    ] {
+        if let Ok(found) = symbols.resolve(location, None) {
+            places.extend(found.iter().take(2).map(|place| place.address));
+        }
+    }
+    places.truncate(4);
+    for place in places {
+        look(&symbols, place);
+        look(&symbols, place.offset(7));
+    }
+    let functions = symbols.functions();
+    for function in functions.iter().take(2) {
+        look(&symbols, function.entry);
+    }
+    let _ = symbols.files();
+    let _ = symbols.markers();
+    let mut buffer = [0; 16];
+    let _ = symbols.read_only_memory(Address(0x2000), &mut buffer);
+}
+
+/// Where the bytes are that are looked at: headers, and all sections with debug information or symbols.
+fn interesting(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let file = object::File::parse(bytes).expect("the undamaged program is an ELF file");
+    let mut ranges = vec![(0, 64 + 13 * 56)];
+    for section in file.sections() {
+        let name = section.name().unwrap_or("");
+        let looked_at =
+            name.starts_with(".debug") || name.contains("sym") || name.contains("eh_frame");
+        if let (true, Some((start, length))) = (looked_at, section.file_range()) {
+            ranges.push((
+                usize::try_from(start).expect("small"),
+                usize::try_from(length).expect("small"),
+            ));
+        }
+    }
+    ranges
+}
+
+fn damage(build: Build, cases: usize, seed: u64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = build.run(directory.path()) else {
+        return;
+    };
+    let bytes = std::fs::read(&program).expect("the program is there");
+    let ranges = interesting(&bytes);
+    let mut random = Random(seed);
+    // The questions are good ones.
+    let mut whole = Symbols::new();
+    whole
+        .add_module_bytes(Path::new("whole"), bytes.clone(), 0)
+        .expect("the undamaged program is read");
+    assert!(
+        whole
+            .resolve("work", None)
+            .is_ok_and(|places| !places.is_empty())
+    );
+    ask_everything(bytes.clone());
+    for case in 0..cases {
+        let mut damaged = bytes.clone();
+        for _ in 0..=random.below(4) {
+            let (start, length) = ranges[random.below(ranges.len())];
+            let at = start + random.below(length);
+            if let Some(byte) = damaged.get_mut(at) {
+                *byte = match random.below(4) {
+                    0 => 0,
+                    1 => 0xff,
+                    2 => *byte ^ (1 << random.below(8)),
+                    _ => random.next().to_le_bytes()[0],
+                };
+            }
+        }
+        if random.below(16) == 0 {
+            damaged.truncate(random.below(bytes.len()));
+        }
+        let start = Instant::now();
+        ask_everything(damaged);
+        let took = start.elapsed();
+        assert!(
+            took < Duration::from_secs(10),
+            "case {case} of seed {seed} took {took:?}"
+        );
+    }
+}
+
+#[test]
+fn damaged_dwarf_5_does_no_harm() {
+    let build = Build {
+        compiler: "g++",
+        source: "small.cpp",
+        options: &["-g", "-O0"],
+    };
+    damage(build, 1200, 0x9e37_79b9_7f4a_7c15);
+}
+
+#[test]
+fn damaged_dwarf_4_of_optimized_code_does_no_harm() {
+    let build = Build {
+        compiler: "g++",
+        source: "small.cpp",
+        options: &["-g", "-O2", "-gdwarf-4", "-fdebug-types-section"],
+    };
+    damage(build, 1200, 0xd1b5_4a32_d192_ed03);
+}
+
+#[test]
+fn damaged_32_bit_program_does_no_harm() {
+    let build = Build {
+        compiler: "g++",
+        source: "small.cpp",
+        options: &["-g", "-O1", "-m32"],
+    };
+    damage(build, 800, 0x2545_f491_4f6c_dd1d);
+}

@@ -1,0 +1,129 @@
+//! Programs of other machines: locations and registers as GDB has them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tracewire_debuginfo::{Symbols, dwarf_register, gdb_register};
+use tracewire_tracefile::{Architecture, RegisterNumber};
+
+const MACHINES: [&str; 7] = [
+    "mips", "mipsel", "arm", "aarch64", "riscv32", "riscv64", "ppc",
+];
+
+/// The program of a recording that the replay target's tests are of.
+fn program(machine: &str, folder: &Path) -> PathBuf {
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("../target-replay/tests/data/{machine}.elf.zst"));
+    let path = folder.join(machine);
+    let bytes = zstd::decode_all(std::fs::File::open(packed).unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+const FUNCTIONS: [&str; 12] = [
+    "main",
+    "fibonacci",
+    "length",
+    "append",
+    "add",
+    "negate",
+    "fill",
+    "sum_list",
+    "shift",
+    "sort",
+    "choose",
+    "random_number",
+];
+
+fn gdb(program: &Path, commands: &[String]) -> String {
+    let mut gdb = Command::new("gdb-multiarch");
+    gdb.args(["-nx", "-batch"]);
+    for command in commands {
+        gdb.args(["-ex", command]);
+    }
+    let output = gdb
+        .arg(program)
+        .output()
+        .expect("gdb-multiarch is installed");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn functions_and_lines_are_where_gdb_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for machine in MACHINES {
+        let path = program(machine, folder.path());
+        let mut symbols = Symbols::new();
+        symbols.add_module(&path, 0).unwrap();
+        assert_eq!(symbols.architecture().unwrap().name(), machine);
+        // On PowerPC, GDB moves lines before a function's first one past its prologue where it leaves them on others.
+        let last = if machine == "ppc" { 160 } else { 220 };
+        let lines = (40..last).map(|line| format!("program.c:{line}"));
+        let wanted: Vec<String> = FUNCTIONS
+            .iter()
+            .map(|name| (*name).to_owned())
+            .chain(lines)
+            .collect();
+        // One place for each that GDB knows, told in the order of the breakpoints.
+        let mut commands: Vec<String> = wanted
+            .iter()
+            .map(|place| format!("break {place}"))
+            .collect();
+        commands.push("info breakpoints".to_owned());
+        let said = gdb(&path, &commands);
+        let mut places = said
+            .lines()
+            .filter(|line| line.contains("breakpoint     keep y"))
+            .filter_map(|line| line.split_whitespace().nth(4))
+            .map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+        let mut told = said.lines().filter(|line| {
+            line.starts_with("Breakpoint ") || line.contains("No ") || line.contains("(y or [n])")
+        });
+        let mut compared = 0;
+        for place in &wanted {
+            if !told
+                .next()
+                .is_some_and(|line| line.starts_with("Breakpoint "))
+            {
+                continue;
+            }
+            let Some(gdbs) = places.next().expect("as many as were made") else {
+                // Several locations.
+                continue;
+            };
+            let ours = symbols.resolve(place, Some("program.c"));
+            let ours: Vec<u64> = ours
+                .unwrap_or_else(|error| panic!("{machine} {place}: {error}"))
+                .iter()
+                .map(|location| location.address.0)
+                .collect();
+            assert_eq!(ours, [gdbs], "{machine} {place}: {said}");
+            compared += 1;
+        }
+        assert!(compared > 100, "{machine}: {compared}\n{said}");
+    }
+}
+
+#[test]
+fn registers_have_gdbs_numbers() {
+    for (machine, pairs) in [
+        (
+            Architecture::Mips,
+            &[(31, 31), (64, 34), (65, 33), (32, 38)][..],
+        ),
+        (Architecture::Arm, &[(13, 13), (256, 26)]),
+        (Architecture::Aarch64, &[(31, 31), (64, 34)]),
+        (Architecture::Riscv32, &[(2, 2), (32, 33)]),
+        (Architecture::PowerPc, &[(1, 1), (65, 67), (109, 68)]),
+        (Architecture::Nios2, &[(27, 27), (32, 32)]),
+    ] {
+        for &(dwarf, gdb) in pairs {
+            assert_eq!(
+                gdb_register(machine, dwarf),
+                Some(RegisterNumber(gdb)),
+                "{machine}"
+            );
+            assert!(dwarf_register(machine, RegisterNumber(gdb)).is_some());
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! Where debug information comes from, and modules at their load biases.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use support::Build;
+use tracewire_debuginfo::{
+    LocationError, Symbols, ThreadLocalOffset, VariableKind, VariableLocation,
+};
+use tracewire_tracefile::Address;
+
+const SHAPES: Build = Build {
+    compiler: "cc",
+    source: "shapes.c",
+    options: &["-g", "-O0", "-Wl,--build-id=sha1"],
+};
+
+/// Runs a tool of the binutils; whether it is there.
+fn tool(name: &str, arguments: &[&Path]) -> bool {
+    match Command::new(name).args(arguments).status() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: {name} is not installed");
+            false
+        }
+        Err(error) => panic!("{name}: {error}"),
+        Ok(status) => {
+            assert!(status.success(), "{name} {arguments:?}");
+            true
+        }
+    }
+}
+
+fn load(program: &Path, bias: u64) -> Symbols {
+    let mut symbols = Symbols::new();
+    symbols
+        .add_module(program, bias)
+        .expect("the program is read");
+    symbols
+}
+
+fn address(symbols: &Symbols, location: &str) -> u64 {
+    let found = symbols.resolve(location, None).expect(location);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0].address.0
+}
+
+#[test]
+fn stripped_program_is_read_with_its_debug_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = SHAPES.run(directory.path()) else {
+        return;
+    };
+    let wanted = load(&program, 0);
+    let debug = directory.path().join("apart.debug");
+    let stripped = directory.path().join("stripped");
+    let link = format!("--add-gnu-debuglink={}", debug.display());
+    if !tool(
+        "objcopy",
+        &[Path::new("--only-keep-debug"), &program, &debug],
+    ) || !tool(
+        "objcopy",
+        &[
+            Path::new("--strip-all"),
+            Path::new(&link),
+            &program,
+            &stripped,
+        ],
+    ) {
+        return;
+    }
+    let symbols = load(&stripped, 0);
+    let module = symbols.modules()[0].clone();
+    assert_eq!(
+        module.debug_file.as_deref(),
+        std::fs::canonicalize(&debug).ok().as_deref()
+    );
+    assert!(module.has_debug_information && module.build_id.is_some());
+    for location in ["main", "helper", "shapes.c:40", "recursive"] {
+        assert_eq!(
+            address(&symbols, location),
+            address(&wanted, location),
+            "{location}"
+        );
+    }
+    let pc = Address(address(&symbols, "helper"));
+    let names: Vec<String> = symbols
+        .variables_at(pc)
+        .arguments
+        .into_iter()
+        .map(|variable| variable.name)
+        .collect();
+    assert_eq!(names, ["job", "by"]);
+    assert!(symbols.cfa(pc).is_some());
+
+    // A debug file that does not belong to the program is not taken.
+    std::fs::write(&debug, b"\x7fELF something else").expect("the file is written");
+    let symbols = load(&stripped, 0);
+    assert_eq!(symbols.modules()[0].debug_file, None);
+    assert!(matches!(
+        symbols.resolve("helper", None),
+        Err(LocationError::NoFunction { .. })
+    ));
+}
+
+#[test]
+fn compressed_sections_say_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = SHAPES.run(directory.path()) else {
+        return;
+    };
+    let wanted = load(&program, 0);
+    for kind in ["zlib", "zlib-gnu", "zstd"] {
+        let compressed = directory.path().join(kind);
+        let option = format!("--compress-debug-sections={kind}");
+        let made = Command::new("objcopy")
+            .arg(option)
+            .args([&program, &compressed])
+            .status();
+        if !made.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: objcopy does not know {kind}");
+            continue;
+        }
+        let symbols = load(&compressed, 0);
+        assert_eq!(
+            address(&symbols, "shapes.c:40"),
+            address(&wanted, "shapes.c:40"),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn library_is_read_at_its_bias_and_taken_out_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let library = Build {
+        options: &["-g", "-O0", "-shared", "-fPIC"],
+        ..SHAPES
+    };
+    let (Some(library), Some(program)) = (
+        library.run(directory.path()),
+        Build {
+            source: "small.cpp",
+            compiler: "g++",
+            ..SHAPES
+        }
+        .run(directory.path()),
+    ) else {
+        return;
+    };
+    let at_zero = load(&library, 0);
+    let bias = 0x7f00_0000_0000;
+    let mut symbols = load(&program, 0x5555_5555_4000);
+    assert!(
+        symbols
+            .resolve("helper", None)
+            .is_err_and(|error| error.may_come_later())
+    );
+    let id = symbols
+        .add_module(&library, bias)
+        .expect("the library is read");
+    let pc = address(&symbols, "helper");
+    assert_eq!(pc, address(&at_zero, "helper") + bias);
+    assert_eq!(
+        address(&symbols, "shapes.c:40"),
+        address(&at_zero, "shapes.c:40") + bias
+    );
+    let place = symbols.place(Address(pc)).expect("a place");
+    assert_eq!(place.function.as_deref(), Some("helper"));
+    assert_eq!(place.module, id);
+    // Its thread-local variables have no place that is known beforehand; the program's have.
+    let of_library = |name: &str| {
+        symbols
+            .lookup_variable(Some(Address(pc).into()), name)
+            .expect(name)
+            .location
+    };
+    assert!(matches!(
+        of_library("per_thread"),
+        VariableLocation::ThreadLocal(ThreadLocalOffset::InLibrary(_))
+    ));
+    let VariableLocation::Static(counter) = of_library("counter") else {
+        panic!("a global variable has one address");
+    };
+    assert!(counter.0 > bias);
+    // Functions of the program itself are still there, and only its own.
+    assert_eq!(
+        symbols.resolve("main", None).expect("both have one").len(),
+        2
+    );
+    assert!(symbols.remove_module(id));
+    assert!(!symbols.remove_module(id));
+    assert!(symbols.resolve("helper", None).is_err());
+    assert_eq!(symbols.place(Address(pc)), None);
+}
+
+#[test]
+fn text_and_constants_are_read_from_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = SHAPES.run(directory.path()) else {
+        return;
+    };
+    let symbols = load(&program, 0x1_0000);
+    let main = symbols
+        .function_at(Address(address(&symbols, "main")))
+        .expect("main");
+    let mut code = [0; 1];
+    assert!(symbols.read_only_memory(main.entry, &mut code));
+    assert_eq!(code, [0x55], "push %rbp");
+    let VariableLocation::Static(counter) = symbols
+        .lookup_variable(None, "counter")
+        .expect("it")
+        .location
+    else {
+        panic!("a global variable has one address");
+    };
+    let mut bytes = [0; 4];
+    assert!(
+        !symbols.read_only_memory(counter, &mut bytes),
+        "the program may change it"
+    );
+    assert!(!symbols.read_only_memory(Address(u64::MAX - 1), &mut bytes));
+}
+
+#[test]
+fn thread_local_variables_are_where_the_program_has_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("threads.c");
+    std::fs::write(
+        &source,
+        "#include <stdio.h>\n_Thread_local char first[3]; _Thread_local long second __attribute__((aligned(64)));\n\
+         static _Thread_local int third = 3;\n\
+         #define TELL(x) printf(#x \" %td\\n\", (char *)&x - (char *)__builtin_thread_pointer())\n\
+         int main(void) { TELL(first); TELL(second); TELL(third); return third - 3; }\n",
+    )
+    .expect("the source is written");
+    for options in [
+        &["-g"][..],
+        &["-g", "-static"],
+        &["-g", "-m32"],
+        &["-g", "-O2", "-gdwarf-4"],
+    ] {
+        let program = directory.path().join("threads");
+        let built = Command::new("cc")
+            .args(options)
+            .arg("-o")
+            .args([&program, &source])
+            .status();
+        if !built.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: cc {options:?}");
+            continue;
+        }
+        let output = Command::new(&program).output().expect("it runs");
+        let symbols = load(&program, 0);
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let (name, offset) = line.split_once(' ').expect("a name and a number");
+            let wanted = ThreadLocalOffset::FromThreadPointer(offset.parse().expect("a number"));
+            let variable = symbols.lookup_variable(None, name).expect(name);
+            assert!(
+                matches!(variable.location, VariableLocation::ThreadLocal(found) if found == wanted),
+                "{options:?} {name}: {:?}, in truth {wanted:?}",
+                variable.location
+            );
+        }
+    }
+}
+
+#[test]
+fn names_are_found_from_where_they_are_seen() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = SHAPES.run(directory.path()) else {
+        return;
+    };
+    let symbols = load(&program, 0);
+    let line = 1 + include_str!("programs/shapes.c")
+        .lines()
+        .position(|line| line.contains("job->where.y -= by;"))
+        .expect("it is there");
+    let inner = Address(address(&symbols, &format!("shapes.c:{line}")));
+    let seen = |name: &str| symbols.lookup_variable(Some(inner.into()), name);
+    // Inside the inner braces `by` is the local one, and the argument of that name is shadowed.
+    let by = seen("by").expect("by");
+    assert_eq!((by.kind, by.depth), (VariableKind::Local, 0));
+    let scope = symbols.variables_at(inner);
+    let shadowed: Vec<(&str, bool)> = scope
+        .arguments
+        .iter()
+        .chain(&scope.locals)
+        .map(|variable| (variable.name.as_str(), variable.shadowed))
+        .collect();
+    assert_eq!(
+        shadowed,
+        [
+            ("job", false),
+            ("by", true),
+            ("by", false),
+            ("square", false),
+            ("i", false),
+            ("calls", false)
+        ]
+    );
+    let VariableLocation::Static(calls) = seen("calls").expect("calls").location else {
+        panic!("a static variable has one address");
+    };
+    let from_outside = symbols
+        .lookup_variable(None, "helper::calls")
+        .expect("helper::calls");
+    assert!(matches!(from_outside.location, VariableLocation::Static(found) if found == calls));
+    assert!(symbols.lookup_variable(None, "calls").is_none());
+    assert_eq!(
+        seen("origin").expect("origin").kind,
+        VariableKind::FileStatic
+    );
+    assert_eq!(seen("counter").expect("counter").kind, VariableKind::Global);
+    assert!(
+        symbols
+            .lookup_variable(None, "'shapes.c'::origin")
+            .is_some()
+    );
+    assert!(symbols.lookup_variable(None, "'other.c'::origin").is_none());
+    let green = seen("GREEN").expect("an enumerator");
+    assert!(
+        matches!(&green.location, VariableLocation::Constant(bytes) if bytes[..] == [5, 0, 0, 0])
+    );
+    assert_eq!(
+        seen("_IO_stdin_used").map(|found| found.kind),
+        Some(VariableKind::Symbol)
+    );
+    assert!(seen("nonsense").is_none());
+    let (entry, _) = symbols
+        .lookup_function(None, "recursive")
+        .expect("a function");
+    assert_eq!(symbols.function_at(entry).expect("it").name, "recursive");
+}
+
+#[test]
+fn markers_are_found_by_name() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("marked.c");
+    // What sys/sdt.h makes of DTRACE_PROBE2 (app, start, a, b).
+    std::fs::write(
+        &source,
+        r#"
+unsigned short app_start_semaphore __attribute__((section(".probes")));
+#define MARK(name, semaphore) __asm__ volatile ( \
+    "990: nop\n" \
+    ".pushsection .note.stapsdt,\"?\",\"note\"\n.balign 4\n.4byte 992f-991f,994f-993f,3\n" \
+    "991: .asciz \"stapsdt\"\n992: .balign 4\n" \
+    "993: .8byte 990b\n.8byte _.stapsdt.base\n.8byte " semaphore "\n.asciz \"app\"\n.asciz \"" name "\"\n.asciz \"-4@%0 8@%1\"\n" \
+    "994: .balign 4\n.popsection\n" \
+    ".ifndef _.stapsdt.base\n.pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
+    ".weak _.stapsdt.base\n.hidden _.stapsdt.base\n_.stapsdt.base: .space 1\n.size _.stapsdt.base,1\n.popsection\n.endif\n" \
+    :: "r"(a), "r"(b))
+int main(int a, char **b) { MARK("start", "app_start_semaphore"); MARK("end", "0"); return a - 1; }
+"#,
+    )
+    .expect("the source is written");
+    let program = directory.path().join("marked");
+    let built = Command::new("cc")
+        .arg("-g")
+        .arg("-o")
+        .args([&program, &source])
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: cc is not installed or makes other code");
+        return;
+    }
+    let bias = 0x5555_0000_0000;
+    let symbols = load(&program, bias);
+    let start = symbols
+        .resolve("-probe-stap app:start", None)
+        .expect("the marker");
+    let marker = start[0].marker.clone().expect("it is a marker");
+    assert_eq!(
+        (marker.provider.as_str(), marker.name.as_str()),
+        ("app", "start")
+    );
+    assert!(marker.arguments.starts_with("-4@%"));
+    let VariableLocation::Static(semaphore) = symbols
+        .lookup_variable(None, "app_start_semaphore")
+        .expect("it")
+        .location
+    else {
+        panic!("a global variable has one address");
+    };
+    assert_eq!(marker.semaphore, Some(semaphore));
+    assert_eq!(start[0].function.as_deref(), Some("main"));
+    let mut nop = [0];
+    assert!(symbols.read_only_memory(start[0].address, &mut nop));
+    assert_eq!(nop, [0x90]);
+    let end = symbols.resolve("-m end", None).expect("the marker");
+    assert_eq!(
+        end[0].marker.as_ref().expect("it is a marker").semaphore,
+        None
+    );
+    let error = symbols
+        .resolve("-m app:stard", None)
+        .expect_err("there is none");
+    assert!(
+        error.to_string().contains("did you mean app:start?"),
+        "{error}"
+    );
+    if let Some(output) = support::gdb(
+        &program,
+        directory.path(),
+        "import gdb\ngdb.execute('info probes stap')\n",
+    ) {
+        let wanted = format!("{:#018x}", start[0].address.0 - bias);
+        assert!(output.contains(&wanted), "{wanted} is not in {output}");
+    }
+}
+
+#[test]
+fn errors_say_what_was_looked_for_and_what_is_near() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = SHAPES.run(directory.path()) else {
+        return;
+    };
+    let symbols = load(&program, 0);
+    let error = |location: &str| symbols.resolve(location, None).expect_err(location);
+    let wrong_name = error("recursiv");
+    assert!(wrong_name.may_come_later());
+    let text = wrong_name.to_string();
+    assert!(
+        text.starts_with("function \"recursiv\" is not defined in "),
+        "{text}"
+    );
+    assert!(text.ends_with("; did you mean recursive?"), "{text}");
+    assert!(
+        error("shape.c:3")
+            .to_string()
+            .ends_with("did you mean shapes.c?")
+    );
+    assert_eq!(
+        error("shapes.c:9999").to_string(),
+        "no line 9999 in file \"shapes.c\""
+    );
+    assert!(!error("shapes.c:9999").may_come_later());
+    assert!(
+        error("shapes.c:helpr")
+            .to_string()
+            .contains("did you mean helper?")
+    );
+    assert_eq!(
+        symbols
+            .default_file()
+            .as_deref()
+            .map(|file| file.ends_with("shapes.c")),
+        Some(true)
+    );
+    assert_eq!(address(&symbols, "40"), address(&symbols, "shapes.c:40"));
+
+    let mut nothing = Symbols::new();
+    assert!(
+        nothing
+            .resolve("main", None)
+            .is_err_and(|error| error.may_come_later())
+    );
+    for wrong in ["/nonexistent", "/tmp", "/dev/null", "/proc/self/environ"] {
+        let error = nothing.add_module(Path::new(wrong), 0).expect_err(wrong);
+        assert!(error.to_string().contains(wrong), "{error}");
+    }
+}
+
+#[test]
+fn symbols_may_go_to_another_thread() {
+    fn goes<T: Send>(_: T) {}
+    goes(Symbols::new());
+}

@@ -1,0 +1,478 @@
+//! Integer computations of 64 bits: what a location or an expression comes down to. They are folded as they are
+//! built, and then either emitted as agent expression bytecode or worked out from a saved state.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use tracewire_agent_expr::Opcode;
+use tracewire_tracefile::{RegisterNumber, VariableNumber};
+
+use crate::real::{Format, Real};
+use crate::soft_float::{compare, to_integer};
+
+/// The most operations of one computation. Debug information may make a computation double itself at every step.
+pub(crate) const LARGEST: u32 = 1024;
+
+/// A computation that leaves one 64-bit number.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    operation: Operation,
+    /// How many operations there are, counting shared ones as often as they are used.
+    size: u32,
+    /// Whether only a saved state may tell: agent expressions cannot do it.
+    state_only: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    Constant(u64),
+    Register(RegisterNumber),
+    /// The bytes of a register from its ninth on. Never in what is compiled.
+    RegisterHigh(RegisterNumber),
+    /// What a register (DWARF's number) held when the function was entered. Never in what is compiled.
+    Entry(u16),
+    /// Of floating-point numbers. Never in what is compiled.
+    Real(OfReals, Real),
+    Variable(VariableNumber),
+    /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
+    Load(Cell, u8),
+    SignExtend(Cell, u8),
+    ZeroExtend(Cell, u8),
+    BitNot(Cell),
+    /// 1 for zero, 0 for anything else.
+    IsZero(Cell),
+    Binary(Binary, Cell, Cell),
+    /// If the first is not zero the second, else the third; only one of the two is computed.
+    Choose(Cell, Cell, Cell),
+    /// The first for its effect, then the second.
+    Then(Cell, Cell),
+    SetVariable(VariableNumber, Cell),
+    /// A number that orders as the IEEE number does whose bits, sign-extended, these are; both zeros give 0.
+    FloatOrder(Cell, u8),
+    /// Whether the bytes at the address are these; none is read behind the first that differs.
+    BytesEqual(Cell, Rc<[u8]>),
+}
+
+/// The bits of a computation with floating-point numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum OfReals {
+    /// The low 64 bits of the number.
+    Low,
+    /// The rest.
+    High,
+    /// The integer next to it on the way to zero; whether that is signed.
+    Integer(bool),
+    /// Whether it is less than this.
+    Less(Real),
+    Equal(Real),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    DivideSigned,
+    DivideUnsigned,
+    RemainderSigned,
+    RemainderUnsigned,
+    ShiftLeft,
+    ShiftRightSigned,
+    ShiftRightUnsigned,
+    And,
+    Or,
+    ExclusiveOr,
+    Equal,
+    LessSigned,
+    LessUnsigned,
+}
+
+impl Binary {
+    pub(crate) fn opcode(self) -> Opcode {
+        match self {
+            Self::Add => Opcode::Add,
+            Self::Subtract => Opcode::Sub,
+            Self::Multiply => Opcode::Mul,
+            Self::DivideSigned => Opcode::DivSigned,
+            Self::DivideUnsigned => Opcode::DivUnsigned,
+            Self::RemainderSigned => Opcode::RemSigned,
+            Self::RemainderUnsigned => Opcode::RemUnsigned,
+            Self::ShiftLeft => Opcode::Lsh,
+            Self::ShiftRightSigned => Opcode::RshSigned,
+            Self::ShiftRightUnsigned => Opcode::RshUnsigned,
+            Self::And => Opcode::BitAnd,
+            Self::Or => Opcode::BitOr,
+            Self::ExclusiveOr => Opcode::BitXor,
+            Self::Equal => Opcode::Equal,
+            Self::LessSigned => Opcode::LessSigned,
+            Self::LessUnsigned => Opcode::LessUnsigned,
+        }
+    }
+
+    /// The result, as the bytecode defines it; `None` for a division by zero.
+    pub(crate) fn apply(self, a: u64, b: u64) -> Option<u64> {
+        let (signed_a, signed_b) = (a as i64, b as i64);
+        let small = u32::try_from(b).ok().filter(|count| *count < 64);
+        Some(match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Subtract => a.wrapping_sub(b),
+            Self::Multiply => a.wrapping_mul(b),
+            Self::DivideSigned if b == 0 => return None,
+            Self::DivideSigned => signed_a.wrapping_div(signed_b) as u64,
+            Self::DivideUnsigned => a.checked_div(b)?,
+            Self::RemainderSigned if b == 0 => return None,
+            Self::RemainderSigned => signed_a.wrapping_rem(signed_b) as u64,
+            Self::RemainderUnsigned => a.checked_rem(b)?,
+            Self::ShiftLeft => small.map_or(0, |count| a << count),
+            Self::ShiftRightSigned => (signed_a >> small.unwrap_or(63)) as u64,
+            Self::ShiftRightUnsigned => small.map_or(0, |count| a >> count),
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::ExclusiveOr => a ^ b,
+            Self::Equal => u64::from(a == b),
+            Self::LessSigned => u64::from(signed_a < signed_b),
+            Self::LessUnsigned => u64::from(a < b),
+        })
+    }
+}
+
+/// Sign-extends from so many bits.
+pub(crate) fn sign_extend(number: u64, bits: u8) -> u64 {
+    match 64_u32.checked_sub(u32::from(bits)) {
+        None | Some(0 | 64) => number,
+        Some(rest) => (((number << rest) as i64) >> rest) as u64,
+    }
+}
+
+/// Zero-extends from so many bits.
+pub(crate) fn zero_extend(number: u64, bits: u8) -> u64 {
+    match 64_u32.checked_sub(u32::from(bits)) {
+        None | Some(0) => number,
+        Some(64) => 0,
+        Some(rest) => number << rest >> rest,
+    }
+}
+
+/// [`Operation::FloatOrder`] of a known number.
+pub(crate) fn float_order(bits: u64, width: u8) -> u64 {
+    let sign = ((sign_extend(bits, width) as i64) >> 63) as u64;
+    (zero_extend(bits, width.saturating_sub(1)) ^ sign).wrapping_sub(sign)
+}
+
+impl Cell {
+    fn make(operation: Operation, below: &[&Cell]) -> Self {
+        let own = match &operation {
+            Operation::Real(OfReals::Less(other) | OfReals::Equal(other), real) => {
+                real.size().saturating_add(other.size())
+            }
+            Operation::Real(_, real) => real.size(),
+            _ => 1,
+        };
+        let size = (below.iter()).fold(own, |size, cell| size.saturating_add(cell.0.size));
+        let of_state = matches!(
+            operation,
+            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Real(..)
+        );
+        Self(Rc::new(Inner {
+            operation,
+            size,
+            state_only: of_state || below.iter().any(|cell| cell.0.state_only),
+        }))
+    }
+
+    pub(crate) fn operation(&self) -> &Operation {
+        &self.0.operation
+    }
+
+    /// How many operations there are.
+    pub(crate) fn size(&self) -> u32 {
+        self.0.size
+    }
+
+    /// Whether the computation is too large to be used.
+    pub(crate) fn too_large(&self) -> bool {
+        self.0.size > LARGEST
+    }
+
+    /// Whether only a saved state may tell it: it is not for what is compiled.
+    pub(crate) fn is_state_only(&self) -> bool {
+        self.0.state_only
+    }
+
+    pub(crate) fn constant(number: u64) -> Self {
+        Self::make(Operation::Constant(number), &[])
+    }
+
+    pub(crate) fn as_constant(&self) -> Option<u64> {
+        match self.operation() {
+            Operation::Constant(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn register(register: RegisterNumber) -> Self {
+        Self::make(Operation::Register(register), &[])
+    }
+
+    pub(crate) fn register_high(register: RegisterNumber) -> Self {
+        Self::make(Operation::RegisterHigh(register), &[])
+    }
+
+    pub(crate) fn of_reals(what: OfReals, real: Real) -> Self {
+        match (what, real.as_bits()) {
+            (OfReals::Low, Some(bits)) => bits.clone(),
+            (what, _) => Self::make(Operation::Real(what, real), &[]),
+        }
+    }
+
+    pub(crate) fn entry(register: u16) -> Self {
+        Self::make(Operation::Entry(register), &[])
+    }
+
+    pub(crate) fn variable(variable: VariableNumber) -> Self {
+        Self::make(Operation::Variable(variable), &[])
+    }
+
+    pub(crate) fn load(address: Self, size: u8) -> Self {
+        Self::make(Operation::Load(address.clone(), size), &[&address])
+    }
+
+    pub(crate) fn sign_extend(self, bits: u8) -> Self {
+        if bits >= 64 {
+            return self;
+        }
+        match self.operation() {
+            Operation::Constant(number) => Self::constant(sign_extend(*number, bits)),
+            // What is extended already stays as it is; what will be cut off need not be extended before.
+            Operation::SignExtend(_, inner) if *inner <= bits => self,
+            Operation::SignExtend(inner, wider) | Operation::ZeroExtend(inner, wider)
+                if *wider >= bits =>
+            {
+                inner.clone().sign_extend(bits)
+            }
+            _ if self.at_most_bits() < u32::from(bits) => self,
+            _ => Self::make(Operation::SignExtend(self.clone(), bits), &[&self]),
+        }
+    }
+
+    pub(crate) fn zero_extend(self, bits: u8) -> Self {
+        if bits >= 64 {
+            return self;
+        }
+        match self.operation() {
+            Operation::Constant(number) => Self::constant(zero_extend(*number, bits)),
+            Operation::SignExtend(inner, wider) | Operation::ZeroExtend(inner, wider)
+                if *wider >= bits =>
+            {
+                inner.clone().zero_extend(bits)
+            }
+            _ if self.at_most_bits() <= u32::from(bits) => self,
+            _ => Self::make(Operation::ZeroExtend(self.clone(), bits), &[&self]),
+        }
+    }
+
+    /// How many of the low bits may be set, where that is plain to see.
+    fn at_most_bits(&self) -> u32 {
+        match self.operation() {
+            Operation::Constant(number) => 64 - number.leading_zeros(),
+            Operation::Load(_, size) => u32::from(*size) * 8,
+            Operation::ZeroExtend(_, bits) => u32::from(*bits),
+            Operation::Real(OfReals::Low, real) if real.format() == Format::Single => 32,
+            Operation::IsZero(_)
+            | Operation::BytesEqual(..)
+            | Operation::Real(OfReals::Less(_) | OfReals::Equal(_), _)
+            | Operation::Binary(Binary::Equal | Binary::LessSigned | Binary::LessUnsigned, ..) => 1,
+            _ => 64,
+        }
+    }
+
+    pub(crate) fn bit_not(self) -> Self {
+        match self.as_constant() {
+            Some(number) => Self::constant(!number),
+            None => Self::make(Operation::BitNot(self.clone()), &[&self]),
+        }
+    }
+
+    pub(crate) fn into_is_zero(self) -> Self {
+        match self.as_constant() {
+            Some(number) => Self::constant(u64::from(number == 0)),
+            None => Self::make(Operation::IsZero(self.clone()), &[&self]),
+        }
+    }
+
+    /// 1 for anything but zero.
+    pub(crate) fn into_truth(self) -> Self {
+        if self.at_most_bits() <= 1 {
+            self
+        } else {
+            self.into_is_zero().into_is_zero()
+        }
+    }
+
+    pub(crate) fn binary(operator: Binary, left: Self, right: Self) -> Self {
+        if let (Some(a), Some(b)) = (left.as_constant(), right.as_constant())
+            && let Some(result) = operator.apply(a, b)
+        {
+            return Self::constant(result);
+        }
+        let zero = right.as_constant() == Some(0);
+        match (operator, left.operation(), right.as_constant()) {
+            (
+                Binary::Add
+                | Binary::Subtract
+                | Binary::Or
+                | Binary::ExclusiveOr
+                | Binary::ShiftLeft
+                | Binary::ShiftRightSigned
+                | Binary::ShiftRightUnsigned,
+                ..,
+            ) if zero => left,
+            (Binary::Multiply | Binary::DivideSigned | Binary::DivideUnsigned, _, Some(1)) => left,
+            (Binary::Subtract, _, Some(number)) => Self::binary(
+                Binary::Add,
+                left.clone(),
+                Self::constant(number.wrapping_neg()),
+            ),
+            // (x + a) + b is x + (a + b)
+            (Binary::Add, Operation::Binary(Binary::Add, inner, offset), Some(number))
+                if offset.as_constant().is_some() =>
+            {
+                let sum = offset.as_constant().unwrap_or(0).wrapping_add(number);
+                Self::binary(Binary::Add, inner.clone(), Self::constant(sum))
+            }
+            (Binary::Add | Binary::Multiply, Operation::Constant(_), None) => {
+                Self::binary(operator, right, left)
+            }
+            _ => Self::make(
+                Operation::Binary(operator, left.clone(), right.clone()),
+                &[&left, &right],
+            ),
+        }
+    }
+
+    pub(crate) fn add(self, number: u64) -> Self {
+        Self::binary(Binary::Add, self, Self::constant(number))
+    }
+
+    pub(crate) fn choose(condition: Self, yes: Self, no: Self) -> Self {
+        match condition.as_constant() {
+            Some(0) => no,
+            Some(_) => yes,
+            None => Self::make(
+                Operation::Choose(condition.clone(), yes.clone(), no.clone()),
+                &[&condition, &yes, &no],
+            ),
+        }
+    }
+
+    /// `left && right`.
+    pub(crate) fn both(left: Self, right: Self) -> Self {
+        Self::choose(left, right.into_truth(), Self::constant(0))
+    }
+
+    /// `left || right`.
+    pub(crate) fn either(left: Self, right: Self) -> Self {
+        Self::choose(left, Self::constant(1), right.into_truth())
+    }
+
+    pub(crate) fn then(first: Self, second: Self) -> Self {
+        match first.as_constant() {
+            Some(_) => second,
+            None => Self::make(
+                Operation::Then(first.clone(), second.clone()),
+                &[&first, &second],
+            ),
+        }
+    }
+
+    pub(crate) fn set_variable(variable: VariableNumber, number: Self) -> Self {
+        Self::make(Operation::SetVariable(variable, number.clone()), &[&number])
+    }
+
+    pub(crate) fn float_order(self, width: u8) -> Self {
+        match self.as_constant() {
+            Some(bits) => Self::constant(float_order(bits, width)),
+            None => {
+                let bits = self.sign_extend(width);
+                Self::make(Operation::FloatOrder(bits.clone(), width), &[&bits])
+            }
+        }
+    }
+
+    pub(crate) fn bytes_equal(address: Self, bytes: Rc<[u8]>) -> Self {
+        Self::make(Operation::BytesEqual(address.clone(), bytes), &[&address])
+    }
+}
+
+/// Where a computation is worked out.
+pub(crate) trait Source {
+    type Error;
+    /// The eight bytes of a register from one of them on; 0 for what it is too short for.
+    fn register(&self, register: RegisterNumber, from: usize) -> Result<u64, Self::Error>;
+    fn load(&self, address: u64, size: u8) -> Result<u64, Self::Error>;
+    /// What a register (DWARF's number) held when the function was entered.
+    fn entry(&self, register: u16) -> Result<u64, Self::Error>;
+    fn division_by_zero(&self) -> Self::Error;
+}
+
+impl Cell {
+    /// Works a location out. Variables do not occur in one and are 0.
+    pub(crate) fn work_out<S: Source>(&self, source: &S) -> Result<u64, S::Error> {
+        Ok(match self.operation() {
+            Operation::Constant(number) => *number,
+            Operation::Register(register) => source.register(*register, 0)?,
+            Operation::RegisterHigh(register) => source.register(*register, 8)?,
+            Operation::Entry(register) => source.entry(*register)?,
+            Operation::Real(what, real) => {
+                let (bits, format) = (real.work_out(source)?, real.format());
+                match what {
+                    OfReals::Low => bits as u64,
+                    OfReals::High => (bits >> 64) as u64,
+                    OfReals::Integer(signed) => to_integer(bits, format, *signed),
+                    OfReals::Less(other) => {
+                        let order = compare(bits, other.work_out(source)?, format);
+                        u64::from(order.is_some_and(Ordering::is_lt))
+                    }
+                    OfReals::Equal(other) => {
+                        let order = compare(bits, other.work_out(source)?, format);
+                        u64::from(order.is_some_and(Ordering::is_eq))
+                    }
+                }
+            }
+            Operation::Variable(_) => 0,
+            Operation::Load(address, size) => source.load(address.work_out(source)?, *size)?,
+            Operation::SignExtend(inner, bits) => sign_extend(inner.work_out(source)?, *bits),
+            Operation::ZeroExtend(inner, bits) => zero_extend(inner.work_out(source)?, *bits),
+            Operation::BitNot(inner) => !inner.work_out(source)?,
+            Operation::IsZero(inner) => u64::from(inner.work_out(source)? == 0),
+            Operation::Binary(operator, left, right) => {
+                let (a, b) = (left.work_out(source)?, right.work_out(source)?);
+                operator
+                    .apply(a, b)
+                    .ok_or_else(|| source.division_by_zero())?
+            }
+            Operation::Choose(condition, yes, no) => match condition.work_out(source)? {
+                0 => no.work_out(source)?,
+                _ => yes.work_out(source)?,
+            },
+            Operation::Then(first, second) => {
+                first.work_out(source)?;
+                second.work_out(source)?
+            }
+            Operation::SetVariable(_, number) => number.work_out(source)?,
+            Operation::FloatOrder(bits, width) => float_order(bits.work_out(source)?, *width),
+            Operation::BytesEqual(address, bytes) => {
+                let start = address.work_out(source)?;
+                for (offset, byte) in (0_u64..).zip(bytes.iter()) {
+                    if source.load(start.wrapping_add(offset), 1)? != u64::from(*byte) {
+                        return Ok(0);
+                    }
+                }
+                1
+            }
+        })
+    }
+}

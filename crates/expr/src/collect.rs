@@ -1,0 +1,410 @@
+//! What has to be collected so that an expression can be evaluated afterwards.
+
+use tracewire_agent_expr::{Builder, Opcode};
+use tracewire_tracefile::RegisterMask;
+
+use crate::cell::{Binary, Cell, OfReals, Operation};
+use crate::compile::finish;
+use crate::emit::{Emitter, variable_operand};
+use crate::error::{ExpressionErrorKind, Span};
+use crate::lower::Lower;
+use crate::node::{Node, NodeKind};
+use crate::object::Object;
+use crate::resolve::{NoVariables, Resolver, Result};
+use crate::scalar::{Scalar, scalar, storage_size, strip};
+use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId, gdb_register};
+
+/// The most bytes that one array of run-time length is collected of.
+const LONGEST_REPEAT: u64 = 65_536;
+
+/// What was found to be collected for one item.
+#[derive(Default)]
+pub(crate) struct Collected {
+    pub(crate) registers: RegisterMask,
+    pub(crate) memory: Vec<(u64, u64)>,
+    pub(crate) program: Option<Vec<u8>>,
+}
+
+/// The collection of one item, under way.
+pub(crate) struct Collection<'a> {
+    lower: Lower<'a>,
+    /// `collect/s`: the most bytes of a string.
+    string: Option<u64>,
+    builder: Builder,
+    collected: Collected,
+    /// Whether what comes now is collected only if some condition holds.
+    conditional: bool,
+}
+
+impl<'a> Collection<'a> {
+    pub(crate) fn new(lower: Lower<'a>, string: Option<u64>) -> Self {
+        Self {
+            lower,
+            string,
+            builder: Builder::new(),
+            collected: Collected::default(),
+            conditional: false,
+        }
+    }
+
+    /// `$_ret`: the place of the return address.
+    pub(crate) fn return_address(lower: Lower<'a>) -> Result<Collected> {
+        let symbols = lower.locator.symbols;
+        let span = Span {
+            start: 0,
+            end: lower.text.len(),
+        };
+        let fail = |message: String| {
+            let kind = ExpressionErrorKind::Unsupported(message);
+            crate::ExpressionError::new(kind, lower.text, span)
+        };
+        let unknown =
+            || fail("No call frame information says where the return address is.".to_owned());
+        let row = symbols.unwind(lower.locator.pc).ok_or_else(unknown)?;
+        let architecture = symbols.architecture().ok_or_else(unknown)?;
+        let rule = row
+            .registers
+            .iter()
+            .find(|(register, _)| *register == row.return_address);
+        let frame = lower.locator.frame_address().map_err(fail)?;
+        let object = match rule.map(|(_, rule)| rule) {
+            Some(RegisterRule::Offset(offset)) => Object::Memory(frame.add(*offset as u64)),
+            Some(RegisterRule::Register(register)) => Object::Register(
+                gdb_register(architecture, *register).ok_or_else(unknown)?,
+                0,
+            ),
+            _ => return Err(unknown()),
+        };
+        let mut collection = Self::new(lower, None);
+        let pointer_size = u64::from(architecture.pointer_size());
+        collection.object(&object, pointer_size);
+        collection.finish()
+    }
+
+    fn emit(&mut self, tracing: bool, emit: impl FnOnce(&mut Emitter<'_>)) {
+        let mut emitter = Emitter {
+            builder: std::mem::take(&mut self.builder),
+            tracing,
+            registers: &mut self.collected.registers,
+        };
+        emit(&mut emitter);
+        self.builder = emitter.builder;
+    }
+
+    /// What was found.
+    pub(crate) fn finish(self) -> Result<Collected> {
+        let mut collected = self.collected;
+        if self.builder.offset() > 0 {
+            collected.program = Some(finish(self.builder, self.lower.text)?);
+        }
+        Ok(collected)
+    }
+
+    fn scalar(&self, type_id: TypeId) -> Scalar {
+        scalar(self.lower.symbols(), type_id)
+    }
+
+    /// Adds all that evaluating the node takes. Its depth was bounded by the parser.
+    pub(crate) fn node(&mut self, node: &Node) -> Result<()> {
+        if let Some(limit) = self.string
+            && self.string_at(node, limit)?
+        {
+            return Ok(());
+        }
+        match &node.kind {
+            NodeKind::Integer(_)
+            | NodeKind::Float(_)
+            | NodeKind::Bytes(_)
+            | NodeKind::Function(_) => {}
+            NodeKind::Variable(_, number) => {
+                if let Some(number) = number {
+                    self.builder.tracev(variable_operand(*number));
+                }
+            }
+            NodeKind::Repeat(first, count) => self.repeat(first, count)?,
+            NodeKind::Register(register, _) => self.collected.registers.insert(*register),
+            NodeKind::Place(_) | NodeKind::Dereference(_) | NodeKind::Field { .. } => {
+                self.value(node)?
+            }
+            NodeKind::AddressOf(_) => {
+                let address = self.lower.value(node)?;
+                self.inputs(&address);
+            }
+            NodeKind::And(left, right) => self.guarded(left, true, right)?,
+            NodeKind::Or(left, right) => self.guarded(left, false, right)?,
+            NodeKind::Conditional(condition, yes, no) => {
+                self.guarded(condition, true, yes)?;
+                self.guarded(condition, false, no)?;
+            }
+            NodeKind::Assign(..) | NodeKind::StringEqual { .. } => {
+                let cell = self.lower.value(node)?;
+                self.emit(true, |emitter| {
+                    emitter.cell(&cell);
+                    emitter.builder.op(Opcode::Pop);
+                });
+            }
+            _ => {
+                for operand in node.operands() {
+                    self.node(operand)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects `then` only if `condition` holds (or does not), as the evaluation looks at it only then.
+    fn guarded(&mut self, condition: &Node, holds: bool, then: &Node) -> Result<()> {
+        let Ok(truth) = self.lower.truth(condition) else {
+            // The bytecode cannot tell; both sides it is.
+            self.node(condition)?;
+            return self.node(then);
+        };
+        if let Some(constant) = truth.as_constant() {
+            return if (constant != 0) == holds {
+                self.node(then)
+            } else {
+                Ok(())
+            };
+        }
+        let skip_if = if holds { truth.into_is_zero() } else { truth };
+        let end = self.builder.label();
+        self.emit(true, |emitter| {
+            emitter.cell(&skip_if);
+            emitter.builder.if_goto(end);
+        });
+        let before = std::mem::replace(&mut self.conditional, true);
+        let result = self.node(then);
+        self.conditional = before;
+        self.builder.place(end);
+        result
+    }
+
+    /// The object itself, and what a reference refers to.
+    fn value(&mut self, node: &Node) -> Result<()> {
+        let object = self.lower.object(node)?;
+        if matches!(object, Object::OptimizedOut) {
+            return self.lower.lost(node);
+        }
+        if let NodeKind::Field {
+            of,
+            offset,
+            bits: Some((first, width)),
+        } = &node.kind
+        {
+            let start = offset.saturating_add(first / 8);
+            let holder = crate::object::offset_by(self.lower.object(of)?, start);
+            self.object(&holder, (first % 8).saturating_add(*width).div_ceil(8));
+            return Ok(());
+        }
+        let Some(size) = storage_size(self.lower.symbols(), node.type_id) else {
+            // A flexible array has no bytes of its own; its address is what is shown.
+            return if let Scalar::Array { .. } = self.scalar(node.type_id) {
+                Ok(())
+            } else {
+                let message = "The size of an incomplete type is not known.".to_owned();
+                self.lower.error(ExpressionErrorKind::Type(message), node)
+            };
+        };
+        self.object(&object, size);
+        if let Scalar::Reference { target, .. } = self.scalar(node.type_id) {
+            let pointer_type = self.lower.symbols().pointer_to(target);
+            let pointer = Node::new(
+                NodeKind::Convert(node.clone().into()),
+                pointer_type,
+                node.span,
+            );
+            let referent = Node::new(NodeKind::Dereference(pointer.into()), target, node.span);
+            self.value(&referent)?;
+        }
+        self.static_members(node.type_id);
+        Ok(())
+    }
+
+    /// The static members of a class are shown with it.
+    fn static_members(&mut self, type_id: TypeId) {
+        let symbols = self.lower.symbols();
+        let (_, found) = strip(symbols, type_id);
+        let Type::Structure {
+            name: Some(class),
+            static_members,
+            ..
+        } = &*found
+        else {
+            return;
+        };
+        for member in static_members {
+            let name = format!("{class}::{}", member.name);
+            let variable = symbols.lookup_variable(Some(self.lower.locator.pc.into()), &name);
+            if let Some(variable) = variable
+                && let Ok(object) = self.lower.locator.object(&variable.location)
+                && let Some(size) = symbols.size_of(variable.type_id)
+            {
+                self.object(&object, size);
+            }
+        }
+    }
+
+    /// So many bytes of an object.
+    fn object(&mut self, object: &Object, size: u64) {
+        match object {
+            _ if size == 0 => {}
+            Object::Memory(address) => match address.as_constant() {
+                Some(address) if !self.conditional => self.collected.memory.push((address, size)),
+                _ => self.emit(true, |emitter| {
+                    emitter.cell(address);
+                    emitter
+                        .builder
+                        .constant(i64::try_from(size).unwrap_or(i64::MAX))
+                        .op(Opcode::Trace);
+                }),
+            },
+            Object::Register(register, _) => self.collected.registers.insert(*register),
+            Object::Bytes(_) | Object::OptimizedOut => {}
+            Object::Value(cell) => self.inputs(cell),
+            Object::Pieces(pieces) => {
+                let mut left = size;
+                for (piece, piece_size) in pieces {
+                    self.object(piece, left.min(*piece_size));
+                    left = left.saturating_sub(*piece_size);
+                }
+            }
+            Object::Synthetic(target) => {
+                let (type_id, location, _) = &**target;
+                if let Ok(object) = self.lower.locator.object(location)
+                    && !matches!(object, Object::Synthetic(_))
+                    && let Some(size) = self.lower.symbols().size_of(*type_id)
+                {
+                    self.object(&object, size);
+                }
+            }
+        }
+    }
+
+    /// The registers and the memory that a computation reads.
+    fn inputs(&mut self, cell: &Cell) {
+        match cell.operation() {
+            Operation::Constant(_) => {}
+            Operation::Register(register) | Operation::RegisterHigh(register) => {
+                self.collected.registers.insert(*register);
+            }
+            Operation::Load(address, size) => {
+                self.object(&Object::Memory(address.clone()), u64::from(*size))
+            }
+            Operation::SignExtend(inner, _)
+            | Operation::ZeroExtend(inner, _)
+            | Operation::BitNot(inner)
+            | Operation::IsZero(inner)
+            | Operation::FloatOrder(inner, _) => self.inputs(inner),
+            Operation::Binary(_, left, right) => {
+                self.inputs(left);
+                self.inputs(right);
+            }
+            Operation::Real(what, number) => {
+                number.visit(&mut |cell| self.inputs(cell));
+                if let OfReals::Less(other) | OfReals::Equal(other) = what {
+                    other.visit(&mut |cell| self.inputs(cell));
+                }
+            }
+            // The bytecode cannot tell; both sides it is.
+            Operation::Choose(condition, yes, no) if cell.is_state_only() => {
+                for cell in [condition, yes, no] {
+                    self.inputs(cell);
+                }
+            }
+            _ => self.emit(true, |emitter| {
+                emitter.cell(cell);
+                emitter.builder.op(Opcode::Pop);
+            }),
+        }
+    }
+
+    /// `first @ count` with a count that is known at run time only.
+    fn repeat(&mut self, first: &Node, count: &Node) -> Result<()> {
+        let object = self.lower.object(first)?;
+        let Object::Memory(address) = object else {
+            return self
+                .lower
+                .unsupported("Only values in memory can be extended with '@'.", first);
+        };
+        let Some(element) = self
+            .lower
+            .symbols()
+            .size_of(first.type_id)
+            .filter(|size| *size > 0)
+        else {
+            return self
+                .lower
+                .unsupported("The size of an element is not known.", first);
+        };
+        let number = self.lower.value(count)?;
+        let most = Cell::constant(LONGEST_REPEAT / element);
+        let above = Cell::binary(Binary::LessSigned, most.clone(), number.clone());
+        let none = Cell::binary(Binary::LessSigned, number.clone(), Cell::constant(1));
+        let clamped = Cell::choose(none, Cell::constant(0), Cell::choose(above, most, number));
+        let size = Cell::binary(Binary::Multiply, clamped, Cell::constant(element));
+        self.emit(true, |emitter| {
+            emitter.cell(&address);
+            emitter.cell(&size);
+            emitter.builder.op(Opcode::Trace);
+        });
+        Ok(())
+    }
+
+    /// `collect/s`: whether the node is a string's address, and then the string.
+    fn string_at(&mut self, node: &Node, limit: u64) -> Result<bool> {
+        let symbols = self.lower.symbols();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        match self.scalar(node.type_id) {
+            Scalar::Pointer { target, .. } if is_character(symbols, target) => {
+                let pointer = self.lower.value(node)?;
+                self.emit(true, |emitter| {
+                    emitter.cell(&pointer);
+                    emitter.builder.constant(limit).op(Opcode::TraceNz);
+                });
+                Ok(true)
+            }
+            Scalar::Structure if node.is_object() => {
+                let resolver = Resolver {
+                    symbols,
+                    scope: self.lower.locator.pc.into(),
+                    language: Language::Rust,
+                    variables: &NoVariables,
+                    text: self.lower.text,
+                };
+                let span = node.span;
+                let data = resolver.member(node.clone(), "data_ptr", span, span);
+                let length = resolver.member(node.clone(), "length", span, span);
+                let (Ok(data), Ok(length)) = (data, length) else {
+                    return Ok(false);
+                };
+                let (data, length) = (self.lower.value(&data)?, self.lower.value(&length)?);
+                let limit = Cell::constant(limit as u64);
+                let fits = Cell::binary(Binary::LessUnsigned, length.clone(), limit.clone());
+                let size = Cell::choose(fits, length, limit);
+                self.emit(true, |emitter| {
+                    emitter.cell(&data);
+                    emitter.cell(&size);
+                    emitter.builder.op(Opcode::Trace);
+                });
+                // The pointer and the length are collected on the way.
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Whether a type is one that strings are made of.
+fn is_character(symbols: &tracewire_debuginfo::Symbols, type_id: TypeId) -> bool {
+    match &*strip(symbols, type_id).1 {
+        Type::Base {
+            size: 1, encoding, ..
+        } => {
+            matches!(
+                encoding,
+                BaseEncoding::SignedChar | BaseEncoding::UnsignedChar | BaseEncoding::Unsigned
+            )
+        }
+        _ => false,
+    }
+}

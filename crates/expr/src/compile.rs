@@ -1,0 +1,382 @@
+//! What a script compiles to: conditions, and the actions of a tracepoint.
+
+use tracewire_agent_expr::{Builder, Opcode};
+use tracewire_tracefile::{Action, Architecture, RegisterMask, VariableNumber};
+
+use crate::collect::Collection;
+use crate::emit::Emitter;
+use crate::location::Locator;
+use crate::lower::Lower;
+use crate::register_names::{core_registers, program_counter};
+use crate::resolve::{Resolver, Result, StateVariables, resolve};
+use crate::{ExpressionError, ExpressionErrorKind};
+use tracewire_debuginfo::{Scope, Symbols, VariableLocation};
+
+/// The trace state variables that exist.
+pub trait Variables {
+    /// The number of the variable called `name` (without the `$`); `None` if there is none.
+    fn number(&self, name: &str) -> Option<VariableNumber>;
+}
+
+impl<F: Fn(&str) -> Option<VariableNumber>> Variables for F {
+    fn number(&self, name: &str) -> Option<VariableNumber> {
+        self(name)
+    }
+}
+
+/// [`Variables`] as the resolver asks for them.
+struct Numbered<'a>(&'a dyn Variables);
+
+impl StateVariables for Numbered<'_> {
+    fn lookup(&self, name: &str) -> Option<Option<VariableNumber>> {
+        self.0.number(name).map(Some)
+    }
+}
+
+/// How `collect` treats what it is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CollectOptions {
+    /// `collect/s`: a `char` pointer is followed, and the string there collected up to its NUL, at most so many
+    /// bytes; the text of a Rust `&str` likewise. The inner `None` is GDB's default of 200.
+    pub string: Option<Option<u64>>,
+}
+
+/// Something the user should know of an action that was compiled all the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Warning {
+    /// The variable that is left out of a list (`$locals`, `$args`), or the expression.
+    pub name: String,
+    /// Why: it was optimized out, or its place cannot be worked out.
+    pub message: String,
+}
+
+/// Compiles a tracepoint's condition (`if TEXT`) as seen from a place, to bytecode that leaves its truth value.
+///
+/// # Errors
+/// When the text is no expression, names something that is not there, or needs what agent expressions cannot do.
+pub fn compile_condition(
+    symbols: &Symbols,
+    scope: impl Into<Scope>,
+    text: &str,
+    variables: &dyn Variables,
+) -> Result<Vec<u8>> {
+    let scope = scope.into();
+    let numbered = Numbered(variables);
+    let node = resolve(symbols, scope, text, &numbered)?;
+    let resolver = resolver(symbols, scope, text, &numbered);
+    let node = resolver.testable(resolver.value(node))?;
+    let lower = Lower {
+        locator: Locator {
+            symbols,
+            pc: scope.pc,
+            callers: false,
+        },
+        text,
+    };
+    let truth = lower.truth(&node)?;
+    let mut registers = RegisterMask::default();
+    let mut emitter = Emitter {
+        builder: Builder::new(),
+        tracing: false,
+        registers: &mut registers,
+    };
+    emitter.cell(&truth);
+    finish(emitter.builder, text)
+}
+
+/// Compiles `teval TEXT` as seen from a place. The value of the last expression stays on the stack, as GDB leaves it.
+///
+/// # Errors
+/// As [`compile_condition`].
+pub fn compile_teval(
+    symbols: &Symbols,
+    scope: impl Into<Scope>,
+    text: &str,
+    variables: &dyn Variables,
+) -> Result<Vec<u8>> {
+    compile_condition(symbols, scope, text, variables)
+}
+
+fn resolver<'a>(
+    symbols: &'a Symbols,
+    scope: Scope,
+    text: &'a str,
+    variables: &'a dyn StateVariables,
+) -> Resolver<'a> {
+    let language = symbols.language_at(Some(scope.pc));
+    Resolver {
+        symbols,
+        scope,
+        language,
+        variables,
+        text,
+    }
+}
+
+/// Ends a program and checks it.
+pub(crate) fn finish(mut builder: Builder, text: &str) -> Result<Vec<u8>> {
+    builder.op(Opcode::End);
+    let too_large = |message: String| {
+        let span = crate::Span {
+            start: 0,
+            end: text.len(),
+        };
+        ExpressionError::new(ExpressionErrorKind::TooLarge(message), text, span)
+    };
+    let program = builder
+        .finish()
+        .map_err(|error| too_large(error.to_string()))?;
+    tracewire_agent_expr::verify(&program).map_err(|error| too_large(error.to_string()))?;
+    Ok(program)
+}
+
+/// Compiles one item of `collect`: an [`ActionList`] of one item.
+///
+/// # Errors
+/// As [`ActionList::collect`].
+pub fn compile_collect(
+    symbols: &Symbols,
+    scope: impl Into<Scope>,
+    item: &str,
+    options: CollectOptions,
+    variables: &dyn Variables,
+) -> Result<(Vec<Action>, Vec<Warning>)> {
+    let mut list = ActionList::new(symbols, scope, variables);
+    let warnings = list.collect(item, options)?;
+    Ok((list.finish(), warnings))
+}
+
+/// The actions of one tracepoint location (or of its `while-stepping`), put together from the lines of its
+/// `actions` block. As in GDB, the registers and the memory at fixed addresses are gathered over all lines, and
+/// the expressions follow in the order of the lines.
+pub struct ActionList<'a> {
+    symbols: &'a Symbols,
+    scope: Scope,
+    variables: &'a dyn Variables,
+    all_registers: RegisterMask,
+    registers: RegisterMask,
+    /// (address, length) of memory at fixed addresses.
+    memory: Vec<(u64, u64)>,
+    programs: Vec<Vec<u8>>,
+    static_data: bool,
+}
+
+/// What a `$name` stands for that is no value.
+enum Group {
+    Registers,
+    Arguments,
+    Locals,
+    ReturnAddress,
+    StaticData,
+}
+
+fn group(item: &str) -> Option<Group> {
+    let lower = item.to_ascii_lowercase();
+    let name = lower.strip_prefix('$')?;
+    if !name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    {
+        return None;
+    }
+    // GDB looks at the first letters only.
+    match name {
+        _ if name.starts_with("reg") => Some(Group::Registers),
+        _ if name.starts_with("arg") => Some(Group::Arguments),
+        _ if name.starts_with("loc") => Some(Group::Locals),
+        _ if name.starts_with("_ret") => Some(Group::ReturnAddress),
+        _ if name.starts_with("_sdata") => Some(Group::StaticData),
+        _ => None,
+    }
+}
+
+impl<'a> ActionList<'a> {
+    /// No actions yet. `$regs` stands for the registers of the machine's core feature (general, segment, flags,
+    /// x87), unless [`with_all_registers`](Self::with_all_registers) says otherwise.
+    #[must_use]
+    pub fn new(
+        symbols: &'a Symbols,
+        scope: impl Into<Scope>,
+        variables: &'a dyn Variables,
+    ) -> Self {
+        let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
+        let mut all_registers = RegisterMask::default();
+        for register in core_registers(architecture) {
+            all_registers.insert(register);
+        }
+        Self {
+            symbols,
+            scope: scope.into(),
+            variables,
+            all_registers,
+            registers: RegisterMask::default(),
+            memory: Vec::new(),
+            programs: Vec::new(),
+            static_data: false,
+        }
+    }
+
+    /// What `$regs` stands for.
+    #[must_use]
+    pub fn with_all_registers(mut self, all: RegisterMask) -> Self {
+        self.all_registers = all;
+        self
+    }
+
+    /// Adds one item of a `collect` line (what stands between two commas at the top level; see
+    /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$_ret`, `$_sdata`, `$register`, a trace
+    /// state variable, or any expression. What it gives back was left out and why.
+    ///
+    /// A later [`evaluate`](crate::evaluate) of the item at what was collected finds all it needs: the pointers on
+    /// the way to a value are collected too, and the registers that lead to it.
+    ///
+    /// # Errors
+    /// When the item is no expression, names something that is not there, was optimized out, or needs what agent
+    /// expressions cannot do. The list is as before then.
+    pub fn collect(&mut self, item: &str, options: CollectOptions) -> Result<Vec<Warning>> {
+        let item = item.trim();
+        let string = options.string.map(|limit| limit.unwrap_or(200));
+        match group(item) {
+            Some(Group::Registers) => {
+                self.all_registers
+                    .clone()
+                    .iter()
+                    .for_each(|register| self.registers.insert(register));
+                return Ok(Vec::new());
+            }
+            Some(Group::StaticData) => {
+                self.static_data = true;
+                return Ok(Vec::new());
+            }
+            Some(Group::ReturnAddress) => {
+                let collection = Collection::return_address(self.lower(item))?;
+                self.merge(collection);
+                return Ok(Vec::new());
+            }
+            Some(group @ (Group::Arguments | Group::Locals)) => {
+                if let Some(message) = self.symbols.no_variables(self.scope) {
+                    let name = item.to_owned();
+                    return Ok(vec![Warning { name, message }]);
+                }
+                let variables = self.symbols.variables_at(self.scope);
+                let variables = match group {
+                    Group::Arguments => variables.arguments,
+                    _ => variables.locals,
+                };
+                return Ok(self.collect_all(variables, string));
+            }
+            None => {}
+        }
+        let numbered = Numbered(self.variables);
+        let node = resolve(self.symbols, self.scope, item, &numbered)?;
+        let mut collection = Collection::new(self.lower(item), string);
+        collection.node(&node)?;
+        let collection = collection.finish()?;
+        self.merge(collection);
+        Ok(Vec::new())
+    }
+
+    fn lower<'b>(&self, text: &'b str) -> Lower<'b>
+    where
+        'a: 'b,
+    {
+        Lower {
+            locator: Locator {
+                symbols: self.symbols,
+                pc: self.scope.pc,
+                callers: false,
+            },
+            text,
+        }
+    }
+
+    fn collect_all(
+        &mut self,
+        variables: Vec<tracewire_debuginfo::Variable>,
+        string: Option<u64>,
+    ) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for variable in variables {
+            let name = variable.name.clone();
+            if matches!(variable.location, VariableLocation::OptimizedOut) {
+                let message = "optimized out".to_owned();
+                warnings.push(Warning { name, message });
+                continue;
+            }
+            let numbered = Numbered(self.variables);
+            let resolver = resolver(self.symbols, self.scope, &name, &numbered);
+            let node = resolver.place(
+                variable,
+                crate::Span {
+                    start: 0,
+                    end: name.len(),
+                },
+            );
+            let mut collection = Collection::new(self.lower(&name), string);
+            let result = collection.node(&node).and_then(|()| collection.finish());
+            match result {
+                Ok(collected) => self.merge(collected),
+                Err(error) => {
+                    let message = match error.kind() {
+                        ExpressionErrorKind::OptimizedOut(_) => "optimized out".to_owned(),
+                        ExpressionErrorKind::NoLocation { reason, .. } => reason.clone(),
+                        other => other.to_string(),
+                    };
+                    warnings.push(Warning { name, message });
+                }
+            }
+        }
+        warnings
+    }
+
+    fn merge(&mut self, collected: crate::collect::Collected) {
+        collected
+            .registers
+            .iter()
+            .for_each(|register| self.registers.insert(register));
+        self.memory.extend(collected.memory);
+        self.programs.extend(collected.program);
+    }
+
+    /// Adds a `teval`.
+    ///
+    /// # Errors
+    /// As [`compile_condition`].
+    pub fn teval(&mut self, text: &str) -> Result<()> {
+        let program = compile_teval(self.symbols, self.scope, text, self.variables)?;
+        self.programs.push(program);
+        Ok(())
+    }
+
+    /// The actions: static data (`L`), registers (`R`, the program counter among them), memory (`M`), then
+    /// expressions (`X`).
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Action> {
+        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        if let Some(pc) = program_counter(architecture) {
+            self.registers.insert(pc);
+        }
+        let mut actions = Vec::new();
+        if self.static_data {
+            actions.push(Action::StaticData);
+        }
+        actions.push(Action::Registers(self.registers));
+        self.memory.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::new();
+        for (start, length) in self.memory {
+            match merged.last_mut() {
+                Some((last, so_far)) if start - *last <= *so_far => {
+                    *so_far = (*so_far).max((start - *last).saturating_add(length));
+                }
+                _ => merged.push((start, length)),
+            }
+        }
+        actions.extend(merged.into_iter().map(|(offset, length)| Action::Memory {
+            base: None,
+            offset,
+            length,
+        }));
+        actions.extend(self.programs.into_iter().map(Action::Expression));
+        actions
+    }
+}

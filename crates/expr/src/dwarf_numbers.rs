@@ -1,0 +1,368 @@
+//! The numbers on the stack of a DWARF expression, and computing with them.
+
+use tracewire_tracefile::{Architecture, RegisterNumber};
+
+use crate::cell::{Binary, Cell, OfReals, Operation};
+use crate::dwarf_run::Run;
+use crate::location::Unlocatable;
+use crate::object::Object;
+use crate::real::{Format, Real};
+use crate::register_names::is_x87;
+use tracewire_debuginfo::{BaseEncoding, BaseTypeOffset, ExpressionOperation, Type};
+
+/// The type of a stack entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An address or an offset: as wide as an address, signedness by operation.
+    Generic,
+    /// A floating-point number of these many bits. The cell has its low 64.
+    Float {
+        bits: u8,
+    },
+    Integer {
+        bits: u8,
+        signed: bool,
+    },
+}
+
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) cell: Cell,
+    pub(crate) kind: Kind,
+}
+
+impl Entry {
+    /// The value that `DW_OP_stack_value` makes of it.
+    pub(crate) fn into_value(self) -> Object {
+        match (self.kind, real(&self)) {
+            (Kind::Float { bits: 80 }, Ok(number)) => {
+                let high = Cell::of_reals(OfReals::High, number);
+                Object::Pieces(vec![
+                    (Object::Value(self.cell), 8),
+                    (Object::Value(high), 8),
+                ])
+            }
+            _ => Object::Value(self.cell),
+        }
+    }
+}
+
+/// The number of an entry that is no floating-point number.
+pub(crate) fn integral(entry: Entry) -> Result<Cell, Unlocatable> {
+    match entry.kind {
+        Kind::Float { .. } => {
+            Err("its location takes a floating-point number for an integer".to_owned())
+        }
+        _ => Ok(entry.cell),
+    }
+}
+
+/// The floating-point number of an entry.
+fn real(entry: &Entry) -> Result<Real, Unlocatable> {
+    let Kind::Float { bits } = entry.kind else {
+        return Err("its location takes an integer for a floating-point number".to_owned());
+    };
+    if let Operation::Real(OfReals::Low, number) = entry.cell.operation()
+        && number.format().bits() == bits
+    {
+        return Ok(number.clone());
+    }
+    match Format::with_bits(bits) {
+        Some(format @ (Format::Single | Format::Double)) => Ok(Real::from_bits(
+            entry.cell.clone(),
+            Cell::constant(0),
+            format,
+        )),
+        _ => Err(format!(
+            "its location computes with floating-point numbers of {bits} bits"
+        )),
+    }
+}
+
+fn real_entry(number: Real) -> Entry {
+    let bits = number.format().bits();
+    Entry {
+        cell: Cell::of_reals(OfReals::Low, number),
+        kind: Kind::Float { bits },
+    }
+}
+
+fn truth(cell: Cell) -> Entry {
+    Entry {
+        cell,
+        kind: Kind::Generic,
+    }
+}
+
+impl Run<'_> {
+    fn address_bits(&self) -> u8 {
+        self.expression.encoding().address_size.saturating_mul(8)
+    }
+
+    /// The address that an entry is.
+    pub(crate) fn address(&self, entry: Entry) -> Result<Cell, Unlocatable> {
+        let cell = integral(entry)?;
+        // What is there could not be collected.
+        if !self.locator.callers && cell.is_state_only() {
+            return Err("its address is computed with floating-point numbers".to_owned());
+        }
+        Ok(cell)
+    }
+
+    /// The entry's canonical number: extended from its width by its signedness.
+    pub(crate) fn canonical(&self, cell: Cell, kind: Kind) -> Entry {
+        let cell = match kind {
+            Kind::Generic => cell.zero_extend(self.address_bits()),
+            Kind::Float { bits } => cell.zero_extend(bits),
+            Kind::Integer { bits, signed: true } => cell.sign_extend(bits),
+            Kind::Integer {
+                bits,
+                signed: false,
+            } => cell.zero_extend(bits),
+        };
+        Entry { cell, kind }
+    }
+
+    pub(crate) fn kind(&self, base_type: BaseTypeOffset) -> Result<Kind, Unlocatable> {
+        if base_type.0 == 0 {
+            return Ok(Kind::Generic);
+        }
+        let symbols = self.locator.symbols;
+        let type_id = (symbols.base_type_at(self.expression, base_type))
+            .ok_or("its location names a type that is not there")?;
+        let x87 = matches!(
+            self.locator.architecture(),
+            Architecture::X86_64 | Architecture::I386
+        );
+        match &*symbols.type_of(type_id) {
+            Type::Base { size, encoding, .. } if *size <= 8 => {
+                let bits = (*size * 8) as u8;
+                if *encoding == BaseEncoding::Float {
+                    return Ok(Kind::Float { bits });
+                }
+                Ok(Kind::Integer {
+                    bits,
+                    signed: matches!(encoding, BaseEncoding::Signed | BaseEncoding::SignedChar),
+                })
+            }
+            Type::Base {
+                size: 12 | 16,
+                encoding: BaseEncoding::Float,
+                name,
+                ..
+            } if x87 && !name.contains("128") => Ok(Kind::Float { bits: 80 }),
+            _ => Err(
+                "its location computes with a type that agent expressions do not have".to_owned(),
+            ),
+        }
+    }
+
+    /// An entry whose bits two cells have: the low 64, and the rest.
+    pub(crate) fn typed(&self, low: Cell, high: Cell, kind: Kind) -> Entry {
+        match kind {
+            Kind::Float { bits: 80 } => real_entry(Real::from_bits(low, high, Format::Extended)),
+            _ => self.canonical(low, kind),
+        }
+    }
+
+    /// A register read as a type. The x87's registers hold numbers of 80 bits, whatever the type.
+    pub(crate) fn typed_register(&self, register: RegisterNumber, kind: Kind) -> Entry {
+        let (low, high) = (Cell::register(register), Cell::register_high(register));
+        let x87 = is_x87(self.locator.architecture(), register);
+        match kind {
+            Kind::Float { bits } if x87 => {
+                let number = Real::from_bits(low, high, Format::Extended);
+                match Format::with_bits(bits) {
+                    Some(format) => real_entry(number.convert(format)),
+                    None => self.canonical(Cell::of_reals(OfReals::Low, number), kind),
+                }
+            }
+            _ => self.typed(low, high, kind),
+        }
+    }
+
+    pub(crate) fn load(&self, address: Cell, size: u8, kind: Kind) -> Result<Entry, Unlocatable> {
+        match (size, kind) {
+            (1 | 2 | 4 | 8, _) if kind != (Kind::Float { bits: 80 }) => {
+                Ok(self.canonical(Cell::load(address, size), kind))
+            }
+            (12 | 16, Kind::Float { bits: 80 }) => {
+                let high = Cell::load(address.clone().add(8), size - 8);
+                Ok(self.typed(Cell::load(address, 8), high, kind))
+            }
+            _ => Err(format!("its location loads {size} bytes")),
+        }
+    }
+
+    pub(crate) fn convert(&self, entry: Entry, kind: Kind) -> Result<Entry, Unlocatable> {
+        let format = |bits| {
+            Format::with_bits(bits).ok_or_else(|| {
+                format!("its location computes with floating-point numbers of {bits} bits")
+            })
+        };
+        Ok(match (entry.kind, kind) {
+            (from, to) if from == to => entry,
+            (Kind::Float { .. }, Kind::Float { bits }) => {
+                real_entry(real(&entry)?.convert(format(bits)?))
+            }
+            (Kind::Float { .. }, _) => {
+                let signed = !matches!(kind, Kind::Integer { signed: false, .. });
+                let number = Cell::of_reals(OfReals::Integer(signed), real(&entry)?);
+                self.canonical(number, kind)
+            }
+            (from, Kind::Float { bits }) => {
+                let signed = !matches!(from, Kind::Integer { signed: false, .. });
+                let number = self.signed(&entry);
+                real_entry(Real::from_integer(number, signed, format(bits)?))
+            }
+            _ => self.canonical(entry.cell, kind),
+        })
+    }
+
+    pub(crate) fn reinterpret(&self, entry: Entry, kind: Kind) -> Result<Entry, Unlocatable> {
+        let wide = Kind::Float { bits: 80 };
+        if entry.kind != kind && (entry.kind == wide || kind == wide) {
+            return Err("its location takes a number for one of another size".to_owned());
+        }
+        Ok(self.canonical(entry.cell, kind))
+    }
+
+    pub(crate) fn negative(&self, entry: &Entry) -> Result<Entry, Unlocatable> {
+        if let Kind::Float { .. } = entry.kind {
+            let number = real(entry)?;
+            // As GDB has it: what is subtracted from 0 is never -0.
+            let zero = Real::zero(number.format());
+            return Ok(real_entry(Real::binary(Binary::Subtract, zero, number)));
+        }
+        let zero = Cell::constant(0);
+        let result = Cell::binary(Binary::Subtract, zero, entry.cell.clone());
+        Ok(self.canonical(result, entry.kind))
+    }
+
+    pub(crate) fn absolute(&self, entry: &Entry) -> Result<Entry, Unlocatable> {
+        if let Kind::Float { .. } = entry.kind {
+            let number = real(entry)?;
+            let minus = real(&self.negative(entry)?)?;
+            let below = Cell::of_reals(OfReals::Less(Real::zero(number.format())), number.clone());
+            let part = |what: OfReals| {
+                let (minus, plus) = (minus.clone(), number.clone());
+                let minus = Cell::of_reals(what.clone(), minus);
+                Cell::choose(below.clone(), minus, Cell::of_reals(what, plus))
+            };
+            return Ok(self.typed(part(OfReals::Low), part(OfReals::High), entry.kind));
+        }
+        let number = self.signed(entry);
+        let negative = Cell::binary(Binary::LessSigned, number.clone(), Cell::constant(0));
+        let minus = Cell::binary(Binary::Subtract, Cell::constant(0), number.clone());
+        Ok(self.canonical(Cell::choose(negative, minus, number), entry.kind))
+    }
+
+    fn signed(&self, entry: &Entry) -> Cell {
+        match entry.kind {
+            Kind::Generic => entry.cell.clone().sign_extend(self.address_bits()),
+            Kind::Integer { .. } | Kind::Float { .. } => entry.cell.clone(),
+        }
+    }
+
+    pub(crate) fn binary(
+        &self,
+        operation: &ExpressionOperation,
+        left: &Entry,
+        right: &Entry,
+    ) -> Result<Entry, Unlocatable> {
+        use ExpressionOperation as Op;
+        let kind = left.kind;
+        let float = |entry: &Entry| matches!(entry.kind, Kind::Float { .. });
+        if float(left) || float(right) {
+            return reals(operation, left, right);
+        }
+        let unsigned_type = matches!(kind, Kind::Integer { signed: false, .. });
+        let operator = match (operation, unsigned_type) {
+            (Op::Div, true) => Binary::DivideUnsigned,
+            (Op::Div, false) => Binary::DivideSigned,
+            (Op::Mod, _) if matches!(kind, Kind::Integer { signed: true, .. }) => {
+                Binary::RemainderSigned
+            }
+            (other, _) => binary(other).unwrap_or(Binary::Add),
+        };
+        let comparison = |swap: bool, not: bool| {
+            let (a, b) = (self.signed(left), self.signed(right));
+            let (a, b) = if swap { (b, a) } else { (a, b) };
+            let less = if unsigned_type {
+                Binary::LessUnsigned
+            } else {
+                Binary::LessSigned
+            };
+            let result = Cell::binary(less, a, b);
+            truth(if not { result.into_is_zero() } else { result })
+        };
+        Ok(match operation {
+            Op::Lt => comparison(false, false),
+            Op::Gt => comparison(true, false),
+            Op::Ge => comparison(false, true),
+            Op::Le => comparison(true, true),
+            Op::Ne => {
+                let equal = Cell::binary(Binary::Equal, left.cell.clone(), right.cell.clone());
+                truth(equal.into_is_zero())
+            }
+            Op::Div | Op::Shra if kind == Kind::Generic => {
+                let result = Cell::binary(operator, self.signed(left), self.signed(right));
+                self.canonical(result, kind)
+            }
+            _ => self.canonical(
+                Cell::binary(operator, left.cell.clone(), right.cell.clone()),
+                kind,
+            ),
+        })
+    }
+}
+
+/// An operation on two floating-point numbers of one format.
+fn reals(
+    operation: &ExpressionOperation,
+    left: &Entry,
+    right: &Entry,
+) -> Result<Entry, Unlocatable> {
+    use ExpressionOperation as Op;
+    if left.kind != right.kind {
+        return Err("its location computes with numbers of different types".to_owned());
+    }
+    let (a, b) = (real(left)?, real(right)?);
+    let less = |a: Real, b: Real| Cell::of_reals(OfReals::Less(b), a);
+    let equal = |a: Real, b: Real| Cell::of_reals(OfReals::Equal(b), a);
+    Ok(match operation {
+        Op::Plus => real_entry(Real::binary(Binary::Add, a, b)),
+        Op::Minus => real_entry(Real::binary(Binary::Subtract, a, b)),
+        Op::Mul => real_entry(Real::binary(Binary::Multiply, a, b)),
+        Op::Div => real_entry(Real::binary(Binary::DivideSigned, a, b)),
+        // As GDB has it, what is no number is neither less nor equal, and thus "less or equal" as well.
+        Op::Lt => truth(less(a, b)),
+        Op::Gt => truth(less(b, a)),
+        Op::Ge => truth(less(a, b).into_is_zero()),
+        Op::Le => truth(less(b, a).into_is_zero()),
+        Op::Eq => truth(equal(a, b)),
+        Op::Ne => truth(equal(a, b).into_is_zero()),
+        _ => return Err("its location takes a floating-point number for an integer".to_owned()),
+    })
+}
+
+/// The operation on integers.
+pub(crate) fn binary(operation: &ExpressionOperation) -> Option<Binary> {
+    use ExpressionOperation as Op;
+    Some(match operation {
+        Op::And => Binary::And,
+        Op::Or => Binary::Or,
+        Op::Xor => Binary::ExclusiveOr,
+        Op::Plus => Binary::Add,
+        Op::Minus => Binary::Subtract,
+        Op::Mul => Binary::Multiply,
+        Op::Div => Binary::DivideSigned,
+        Op::Mod => Binary::RemainderUnsigned,
+        Op::Shl => Binary::ShiftLeft,
+        Op::Shr => Binary::ShiftRightUnsigned,
+        Op::Shra => Binary::ShiftRightSigned,
+        Op::Eq | Op::Ne => Binary::Equal,
+        Op::Lt | Op::Gt | Op::Le | Op::Ge => Binary::LessSigned,
+        _ => return None,
+    })
+}

@@ -1,0 +1,143 @@
+//! Computations as bytecode.
+
+use tracewire_agent_expr::{Builder, Opcode};
+use tracewire_tracefile::{RegisterMask, VariableNumber};
+
+use crate::cell::{Binary, Cell, Operation};
+
+/// Turns computations into bytecode.
+pub(crate) struct Emitter<'a> {
+    pub(crate) builder: Builder,
+    /// Whether all memory that is read is collected too, and all variables.
+    pub(crate) tracing: bool,
+    /// The registers that are read.
+    pub(crate) registers: &'a mut RegisterMask,
+}
+
+impl Emitter<'_> {
+    /// Emits code that leaves the number on the stack.
+    pub(crate) fn cell(&mut self, cell: &Cell) {
+        match cell.operation() {
+            Operation::Constant(number) => {
+                self.builder.constant(*number as i64);
+            }
+            Operation::Register(register) => {
+                self.registers.insert(*register);
+                self.builder.reg(register.0);
+            }
+            // Never compiled; see [`Cell::is_state_only`].
+            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Real(..) => {
+                self.builder.constant(0);
+            }
+            Operation::Variable(variable) => {
+                let number = variable_operand(*variable);
+                self.builder.getv(number);
+                if self.tracing {
+                    self.builder.tracev(number);
+                }
+            }
+            Operation::Load(address, size) => {
+                self.cell(address);
+                if self.tracing {
+                    self.builder.trace_quick(u16::from(*size));
+                }
+                self.builder.load(*size);
+            }
+            Operation::SignExtend(inner, bits) => {
+                self.cell(inner);
+                self.builder.ext(*bits);
+            }
+            Operation::ZeroExtend(inner, bits) => {
+                self.cell(inner);
+                self.builder.zero_ext(*bits);
+            }
+            Operation::BitNot(inner) => self.unary(inner, Opcode::BitNot),
+            Operation::IsZero(inner) => self.unary(inner, Opcode::LogNot),
+            Operation::Binary(operator, left, right) => self.binary(*operator, left, right),
+            Operation::Choose(condition, yes, no) => self.choose(condition, yes, no),
+            Operation::Then(first, second) => {
+                self.cell(first);
+                self.builder.op(Opcode::Pop);
+                self.cell(second);
+            }
+            Operation::SetVariable(variable, number) => {
+                self.cell(number);
+                let variable = variable_operand(*variable);
+                self.builder.setv(variable);
+                if self.tracing {
+                    self.builder.tracev(variable);
+                }
+            }
+            Operation::FloatOrder(bits, width) => {
+                self.cell(bits);
+                // bits → bits sign → sign magnitude → (magnitude ^ sign) - sign
+                self.builder
+                    .op(Opcode::Dup)
+                    .constant(63)
+                    .op(Opcode::RshSigned);
+                self.builder
+                    .op(Opcode::Swap)
+                    .zero_ext(width.saturating_sub(1));
+                self.builder
+                    .pick(1)
+                    .op(Opcode::BitXor)
+                    .op(Opcode::Swap)
+                    .op(Opcode::Sub);
+            }
+            Operation::BytesEqual(address, bytes) => self.bytes_equal(address, bytes),
+        }
+    }
+
+    fn unary(&mut self, inner: &Cell, opcode: Opcode) {
+        self.cell(inner);
+        self.builder.op(opcode);
+    }
+
+    fn binary(&mut self, operator: Binary, left: &Cell, right: &Cell) {
+        // `x + -28` is shorter as `x - 28`, but GDB's addition reads the same and stays comparable.
+        self.cell(left);
+        self.cell(right);
+        self.builder.op(operator.opcode());
+    }
+
+    fn choose(&mut self, condition: &Cell, yes: &Cell, no: &Cell) {
+        let (on_yes, end) = (self.builder.label(), self.builder.label());
+        self.cell(condition);
+        self.builder.if_goto(on_yes);
+        self.cell(no);
+        self.builder.goto(end).place(on_yes);
+        self.cell(yes);
+        self.builder.place(end);
+    }
+
+    fn bytes_equal(&mut self, address: &Cell, bytes: &[u8]) {
+        let (differ, end) = (self.builder.label(), self.builder.label());
+        self.cell(address);
+        for (offset, byte) in (0_i64..).zip(bytes) {
+            self.builder.op(Opcode::Dup);
+            if offset > 0 {
+                self.builder.constant(offset).op(Opcode::Add);
+            }
+            if self.tracing {
+                self.builder.trace_quick(1);
+            }
+            self.builder.load(1);
+            // The difference is not zero where the bytes differ.
+            if *byte != 0 {
+                self.builder.constant(i64::from(*byte)).op(Opcode::BitXor);
+            }
+            self.builder.if_goto(differ);
+        }
+        self.builder.op(Opcode::Pop).constant(1).goto(end);
+        self.builder
+            .place(differ)
+            .op(Opcode::Pop)
+            .constant(0)
+            .place(end);
+    }
+}
+
+/// The operand of `getv`: 16 bits, though a variable's number may come from a file with 32.
+pub(crate) fn variable_operand(variable: VariableNumber) -> u16 {
+    variable.0 as u16
+}

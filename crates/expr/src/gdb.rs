@@ -1,0 +1,192 @@
+//! What GDB's own compiler of agent expressions can do.
+
+use tracewire_tracefile::VariableNumber;
+
+use crate::node::{Node, NodeKind};
+use crate::register_names::{is_only_alias, register_size};
+use crate::resolve::{StateVariables, resolve};
+use crate::scalar::{Scalar, scalar, strip};
+use tracewire_debuginfo::{
+    ExpressionOperation, Language, Scope, Symbols, Type, TypeId, VariableKind, VariableLocation,
+};
+
+/// Whether GDB 13 compiles `collect TEXT` at a place, as it does when it opens a trace file that says so, and takes it for
+/// what it means in the frame that it is seen from; it stops reading tracepoints where it cannot. GDB sees names from the
+/// innermost frame at an address, whatever function the location names.
+///
+/// Answers yes only where that is sure: variables in registers and in memory, their members, pointers, fixed
+/// repetitions, and computations with whole numbers. GDB cannot compute with floating point there, find members of
+/// anonymous structures, repeat a number of times that a variable says, or take a variable from where optimised code
+/// keeps its parts.
+#[must_use]
+pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -> bool {
+    let scope = scope.into();
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if let Some(rest) = text.trim().strip_prefix('$')
+        && rest.chars().all(name)
+        && !rest.starts_with("_probe_arg")
+    {
+        let variables = ["arg", "loc"].iter().any(|group| {
+            rest.get(..group.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(group))
+        });
+        if variables && scope.level > 0 {
+            return false;
+        }
+        // What is no register to GDB but a name for one, it cannot trace.
+        return symbols
+            .architecture()
+            .is_none_or(|machine| !is_only_alias(machine, rest));
+    }
+    let rust = symbols.language_at(Some(scope.pc)) == Language::Rust;
+    seen_by_gdb(symbols, scope, text).is_some_and(|node| can_compile(symbols, rust, &node))
+}
+
+/// Whether GDB 13 reads a condition at a place, as it does when it opens a trace file that says so, and takes it for what it
+/// means in the frame that it is seen from. What GDB cannot read ends its reading of tracepoints.
+#[must_use]
+pub fn gdb_can_read(symbols: &Symbols, scope: impl Into<Scope>, condition: &str) -> bool {
+    seen_by_gdb(symbols, scope.into(), condition).is_some()
+}
+
+/// An expression as GDB reads it: from the innermost frame. None where it has another meaning there than from `scope`.
+fn seen_by_gdb(symbols: &Symbols, scope: Scope, text: &str) -> Option<Node> {
+    let innermost = Scope::from(scope.pc);
+    let node = resolve(symbols, innermost, text, &AnyVariable).ok()?;
+    if scope == innermost {
+        return Some(node);
+    }
+    let meant = resolve(symbols, scope, text, &AnyVariable).ok()?;
+    (!is_of_frame(&node) && !is_of_frame(&meant)).then_some(node)
+}
+
+/// Whether an expression names an argument or a local variable. The node's depth was bounded by the parser.
+fn is_of_frame(node: &Node) -> bool {
+    let itself = matches!(&node.kind, NodeKind::Place(variable)
+        if matches!(variable.kind, VariableKind::Argument | VariableKind::Local));
+    itself || node.operands().into_iter().any(is_of_frame)
+}
+
+/// Trace state variables are no obstacle.
+struct AnyVariable;
+
+impl StateVariables for AnyVariable {
+    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
+        Some(None)
+    }
+}
+
+/// The node's depth was bounded by the parser.
+fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
+    let itself = match &node.kind {
+        NodeKind::Register(register, offset) => {
+            // In an expression, a part of a register is a register that GDB "cannot yet trace".
+            let part = scalar(symbols, node.type_id)
+                .as_number()
+                .is_some_and(|(size, _)| {
+                    symbols
+                        .architecture()
+                        .and_then(|machine| register_size(machine, *register))
+                        .is_some_and(|whole| size < whole)
+                });
+            *offset == 0 && !part
+        }
+        NodeKind::Integer(_)
+        | NodeKind::Variable(..)
+        | NodeKind::Function(_)
+        | NodeKind::Dereference(_)
+        | NodeKind::AddressOf(_) => true,
+        NodeKind::Float(_)
+        | NodeKind::Bytes(_)
+        | NodeKind::Repeat(..)
+        | NodeKind::StringEqual { .. } => false,
+        NodeKind::Place(_) if rust && is_whole(symbols, node.type_id) => false,
+        NodeKind::Place(variable) => is_plain(&variable.location),
+        // GDB compiles no member of Rust's, and takes a whole variable for a number.
+        NodeKind::Field { .. } if rust => false,
+        NodeKind::Field { of, offset, .. } => {
+            is_array(symbols, of.type_id)
+                || is_array(symbols, node.type_id) && *offset == 0
+                || is_named_member(symbols, of.type_id, *offset, node.type_id, 0)
+        }
+        NodeKind::Convert(_)
+        | NodeKind::Negate(_)
+        | NodeKind::BitNot(_)
+        | NodeKind::LogicalNot(_)
+        | NodeKind::Arithmetic(..)
+        | NodeKind::Compare(..)
+        | NodeKind::PointerAdd { .. }
+        | NodeKind::PointerDifference(..)
+        | NodeKind::And(..)
+        | NodeKind::Or(..)
+        | NodeKind::Conditional(..)
+        | NodeKind::Comma(..)
+        | NodeKind::Assign(..) => {
+            let whole = |node: &Node| !is_float(symbols, node.type_id);
+            whole(node) && node.operands().into_iter().all(whole)
+        }
+    };
+    itself
+        && node
+            .operands()
+            .into_iter()
+            .all(|operand| can_compile(symbols, rust, operand))
+}
+
+fn is_whole(symbols: &Symbols, type_id: TypeId) -> bool {
+    let stripped = strip(symbols, type_id).1;
+    matches!(&*stripped, Type::Structure { .. } | Type::Array { .. })
+}
+
+/// Whether a part is an element, or a whole is so many objects after one another.
+fn is_array(symbols: &Symbols, type_id: TypeId) -> bool {
+    matches!(&*strip(symbols, type_id).1, Type::Array { .. })
+}
+
+fn is_float(symbols: &Symbols, type_id: TypeId) -> bool {
+    matches!(scalar(symbols, type_id), Scalar::Float { .. })
+}
+
+/// Whether the variable is in one register or at one address.
+fn is_plain(location: &VariableLocation) -> bool {
+    match location {
+        VariableLocation::Static(_) => true,
+        VariableLocation::Expression(expression) => matches!(
+            expression.operations().as_deref(),
+            Ok([(
+                _,
+                ExpressionOperation::Register { .. }
+                    | ExpressionOperation::RegisterOffset { .. }
+                    | ExpressionOperation::FrameOffset { .. }
+                    | ExpressionOperation::Address { .. }
+            )])
+        ),
+        _ => false,
+    }
+}
+
+/// Whether the part is a member by name, of the structure or of a base class of it.
+fn is_named_member(
+    symbols: &Symbols,
+    structure: TypeId,
+    offset: u64,
+    part: TypeId,
+    depth: u32,
+) -> bool {
+    // Deeper than any program's classes; a damaged one's may be their own bases.
+    const DEEPEST: u32 = 16;
+    let Type::Structure { members, .. } = &*strip(symbols, structure).1 else {
+        return false;
+    };
+    members.iter().any(|member| {
+        let inside = member.base_class && depth < DEEPEST;
+        match offset.checked_sub(member.offset) {
+            Some(rest) if inside => {
+                is_named_member(symbols, member.type_id, rest, part, depth + 1)
+                    || (rest == 0 && member.type_id == part)
+            }
+            Some(0) => member.name.is_some() && member.type_id == part,
+            _ => false,
+        }
+    })
+}

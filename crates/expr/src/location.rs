@@ -1,0 +1,141 @@
+//! Where a variable's bytes are: DWARF locations as computations.
+
+use std::rc::Rc;
+
+use tracewire_tracefile::{Address, Architecture, RegisterNumber};
+
+use crate::cell::Cell;
+use crate::dwarf_numbers::{Entry, Kind};
+use crate::dwarf_run::Run;
+use crate::object::Object;
+use crate::register_names;
+use tracewire_debuginfo::{
+    CfaRule, LocationExpression, Symbols, ThreadLocalOffset, VariableLocation, gdb_register,
+};
+
+/// Why a location cannot be worked out.
+pub(crate) type Unlocatable = String;
+
+/// How deep locations may refer to one another.
+const DEEPEST: u32 = 8;
+/// How many operations are run for one location, all branches together.
+const MOST_OPERATIONS: u32 = 10_000;
+
+/// Works out locations at one pc.
+pub(crate) struct Locator<'a> {
+    pub(crate) symbols: &'a Symbols,
+    pub(crate) pc: Address,
+    /// Whether what the caller's frame tells may be used: at a saved state, not in what is compiled.
+    pub(crate) callers: bool,
+}
+
+impl<'a> Locator<'a> {
+    pub(crate) fn architecture(&self) -> Architecture {
+        self.symbols.architecture().unwrap_or(Architecture::X86_64)
+    }
+
+    /// Where a variable's bytes are.
+    pub(crate) fn object(&self, location: &VariableLocation) -> Result<Object, Unlocatable> {
+        self.object_at_depth(location, 0)
+    }
+
+    pub(crate) fn object_at_depth(
+        &self,
+        location: &VariableLocation,
+        depth: u32,
+    ) -> Result<Object, Unlocatable> {
+        if depth > DEEPEST {
+            return Err("its location refers to itself".to_owned());
+        }
+        Ok(match location {
+            VariableLocation::OptimizedOut => Object::OptimizedOut,
+            VariableLocation::Constant(bytes) => Object::Bytes(Rc::from(&bytes[..])),
+            VariableLocation::Static(address) => Object::Memory(Cell::constant(address.0)),
+            VariableLocation::ThreadLocal(ThreadLocalOffset::FromThreadPointer(offset)) => {
+                let register = register_names::thread_pointer(self.architecture())
+                    .ok_or("this machine's thread pointer is not known")?;
+                Object::Memory(Cell::register(register).add(*offset as u64))
+            }
+            VariableLocation::ThreadLocal(ThreadLocalOffset::InLibrary(_)) => {
+                return Err(
+                    "only the run-time linker knows where a library's thread-local storage is"
+                        .to_owned(),
+                );
+            }
+            VariableLocation::Expression(expression) => {
+                self.expression(expression, Vec::new(), depth)?
+            }
+            VariableLocation::Unknown(reason) => return Err(reason.clone()),
+        })
+    }
+
+    /// The caller's stack pointer.
+    pub(crate) fn frame_address(&self) -> Result<Cell, Unlocatable> {
+        self.frame_address_at_depth(0)
+    }
+
+    pub(crate) fn frame_address_at_depth(&self, depth: u32) -> Result<Cell, Unlocatable> {
+        match self.symbols.cfa(self.pc) {
+            None => Err("no call frame information covers the address".to_owned()),
+            Some(CfaRule::RegisterOffset { register, offset }) => {
+                Ok(self.register(register)?.add(offset as u64))
+            }
+            Some(CfaRule::Expression(expression)) => {
+                match self.expression(&expression, Vec::new(), depth + 1)? {
+                    Object::Memory(cell) | Object::Value(cell) => Ok(cell),
+                    _ => Err(
+                        "the frame's address is given by an expression of no known kind".to_owned(),
+                    ),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn register(&self, dwarf: u16) -> Result<Cell, Unlocatable> {
+        self.register_number(dwarf).map(Cell::register)
+    }
+
+    pub(crate) fn register_number(&self, dwarf: u16) -> Result<RegisterNumber, Unlocatable> {
+        gdb_register(self.architecture(), dwarf).ok_or_else(|| {
+            format!("it is in register {dwarf} (DWARF's number), which cannot be collected")
+        })
+    }
+
+    pub(crate) fn frame_base(&self, depth: u32) -> Result<Cell, Unlocatable> {
+        let expression =
+            (self.symbols.frame_base(self.pc)).ok_or("its function has no frame base here")?;
+        match self.expression(&expression, Vec::new(), depth + 1)? {
+            Object::Memory(cell) | Object::Value(cell) => Ok(cell),
+            Object::Register(register, 0) => Ok(Cell::register(register)),
+            _ => Err("its function's frame base is of no known kind".to_owned()),
+        }
+    }
+
+    /// Runs a DWARF expression with `stack` on its stack.
+    pub(crate) fn expression(
+        &self,
+        expression: &LocationExpression,
+        stack: Vec<Cell>,
+        depth: u32,
+    ) -> Result<Object, Unlocatable> {
+        if depth > DEEPEST {
+            return Err("its location refers to itself".to_owned());
+        }
+        let operations = expression.operations()?;
+        let mut run = Run {
+            locator: self,
+            expression,
+            operations: &operations,
+            depth,
+            left: MOST_OPERATIONS,
+        };
+        let stack = stack
+            .into_iter()
+            .map(|cell| Entry {
+                cell,
+                kind: Kind::Generic,
+            })
+            .collect();
+        run.run(0, stack, 0)
+    }
+}

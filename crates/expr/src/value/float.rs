@@ -1,0 +1,278 @@
+//! Floating-point numbers: IEEE's of 2, 4 and 8 bytes and the x87's of 10, and their decimal text.
+
+use super::contents::{Value, number, order, pack};
+use crate::scalar::{Scalar, scalar, strip};
+use tracewire_debuginfo::{Symbols, Type};
+use tracewire_tracefile::FloatFormat;
+
+/// The number of a floating-point value; long doubles lose what a double does not hold.
+pub(crate) fn from_bytes(symbols: &Symbols, value: &Value) -> Option<f64> {
+    let Scalar::Float { size } = scalar(symbols, value.type_id) else {
+        return None;
+    };
+    if !value.is_complete() {
+        return None;
+    }
+    let bytes = value.contents.as_slice();
+    let raw =
+        |count: usize| number(bytes.get(..count)?, false, order(symbols)).map(|raw| raw as u128);
+    Some(match size {
+        2 if is_brain_float(symbols, value) => f64::from(f32::from_bits((raw(2)? as u32) << 16)),
+        4 => f64::from(f32::from_bits(raw(4)? as u32)),
+        8 => f64::from_bits(raw(8)? as u64),
+        10 | 12 | 16 => extended_to_double(raw(10)?),
+        _ => return None,
+    })
+}
+
+fn is_brain_float(symbols: &Symbols, value: &Value) -> bool {
+    matches!(&*strip(symbols, value.type_id).1, Type::Base { name, .. } if name == "bfloat16")
+}
+
+/// The bytes of a number as a floating-point type of `size` bytes.
+pub(crate) fn to_bytes(symbols: &Symbols, value: f64, size: u64) -> Vec<u8> {
+    let order = order(symbols);
+    match size {
+        4 => pack(i128::from((value as f32).to_bits()), 4, order),
+        8 => pack(i128::from(value.to_bits()), 8, order),
+        10 | 12 | 16 => {
+            let mut bytes = pack(double_to_extended(value) as i128, 10, order);
+            bytes.resize(usize::try_from(size).unwrap_or(16), 0);
+            bytes
+        }
+        _ => vec![0; usize::try_from(size).unwrap_or(0).min(64)],
+    }
+}
+
+fn extended_to_double(raw: u128) -> f64 {
+    let mantissa = raw as u64;
+    let exponent = ((raw >> 64) & 0x7fff) as i32;
+    let sign = if raw >> 79 & 1 == 1 { -1.0 } else { 1.0 };
+    match exponent {
+        0x7fff if mantissa << 1 == 0 => sign * f64::INFINITY,
+        0x7fff => f64::NAN,
+        _ => {
+            // In two steps, as the exponent may be out of a double's range on the way only.
+            let power = exponent - 16383 - 63;
+            sign * (mantissa as f64) * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2)
+        }
+    }
+}
+
+fn double_to_extended(value: f64) -> u128 {
+    let bits = value.to_bits();
+    let sign = u128::from(bits >> 63) << 79;
+    let exponent = (bits >> 52 & 0x7ff) as i32;
+    let fraction = bits & ((1 << 52) - 1);
+    let (exponent, mantissa): (u128, u64) = match exponent {
+        0x7ff => (0x7fff, 1 << 63 | fraction << 11),
+        0 if fraction == 0 => (0, 0),
+        0 => {
+            let shift = fraction.leading_zeros();
+            (
+                (16383 - 1022 + 11 - shift as i32) as u128,
+                fraction << shift,
+            )
+        }
+        _ => ((exponent - 1023 + 16383) as u128, 1 << 63 | fraction << 11),
+    };
+    sign | exponent << 64 | u128::from(mantissa)
+}
+
+/// A floating-point value as GDB prints it.
+pub(crate) fn text(symbols: &Symbols, value: &Value, size: u64) -> Option<String> {
+    let raw = number(
+        value.contents.get(..size.min(16) as usize)?,
+        false,
+        order(symbols),
+    )? as u128;
+    let format = match size {
+        2 if is_brain_float(symbols, value) => FloatFormat::BrainFloat,
+        2 => FloatFormat::Half,
+        4 => FloatFormat::Single,
+        8 => FloatFormat::Double,
+        10 | 12 => FloatFormat::Extended,
+        16 if is_quadruple(symbols, value) => FloatFormat::Quadruple,
+        16 => FloatFormat::Extended,
+        _ => return None,
+    };
+    Some(print_float(format, raw))
+}
+
+/// The bits of a floating-point number, as GDB prints them: `%g` with as many digits as the format needs.
+#[must_use]
+pub fn print_float(format: FloatFormat, raw: u128) -> String {
+    match format {
+        FloatFormat::Half => binary(raw, 10, 5, 5, 0),
+        FloatFormat::BrainFloat => binary(raw << 16, 23, 8, 4, 16),
+        FloatFormat::Single => binary(raw, 23, 8, 9, 0),
+        FloatFormat::Double => binary(raw, 52, 11, 17, 0),
+        FloatFormat::Extended => extended(raw),
+        FloatFormat::Quadruple => binary(raw, 112, 15, 36, 0),
+    }
+}
+
+/// Whether 16 bytes are an IEEE number of 128 bits, and not an x87 number with padding.
+fn is_quadruple(symbols: &Symbols, value: &Value) -> bool {
+    let x86 = matches!(
+        symbols.architecture(),
+        Some(tracewire_tracefile::Architecture::X86_64 | tracewire_tracefile::Architecture::I386)
+    );
+    let named = matches!(&*strip(symbols, value.type_id).1, Type::Base { name, .. } if name.contains("128"));
+    named || !x86
+}
+
+/// An IEEE number with `fraction_bits` of fraction; `spare` low bits are no part of the format.
+fn binary(raw: u128, fraction_bits: u32, exponent_bits: u32, digits: usize, spare: u32) -> String {
+    let fraction = raw & ((1 << fraction_bits) - 1);
+    let exponent = (raw >> fraction_bits & ((1 << exponent_bits) - 1)) as i32;
+    let negative = raw >> (fraction_bits + exponent_bits) & 1 == 1;
+    let bias = (1 << (exponent_bits - 1)) - 1;
+    if exponent == (1 << exponent_bits) - 1 {
+        return special(negative, fraction >> spare, fraction == 0);
+    }
+    let (mantissa, power) = match exponent {
+        0 => (fraction, 1 - bias - fraction_bits as i32),
+        _ => (
+            fraction | 1 << fraction_bits,
+            exponent - bias - fraction_bits as i32,
+        ),
+    };
+    decimal(negative, mantissa, power, digits)
+}
+
+fn extended(raw: u128) -> String {
+    let mantissa = raw as u64;
+    let exponent = ((raw >> 64) & 0x7fff) as i32;
+    let negative = raw >> 79 & 1 == 1;
+    if exponent == 0x7fff {
+        return special(negative, u128::from(mantissa), mantissa << 1 == 0);
+    }
+    decimal(
+        negative,
+        u128::from(mantissa),
+        exponent.max(1) - 16383 - 63,
+        21,
+    )
+}
+
+fn special(negative: bool, mantissa: u128, infinite: bool) -> String {
+    let sign = if negative { "-" } else { "" };
+    if infinite {
+        format!("{sign}inf")
+    } else {
+        format!("{sign}nan({mantissa:#x})")
+    }
+}
+
+/// `mantissa * 2^power` with so many significant digits, as C's `%g` writes it.
+fn decimal(negative: bool, mantissa: u128, power: i32, digits: usize) -> String {
+    let sign = if negative { "-" } else { "" };
+    if mantissa == 0 {
+        return format!("{sign}0");
+    }
+    // The exact decimal digits, and how many of them stand behind the point.
+    let mut number = Large::from(mantissa);
+    let mut behind = 0_i32;
+    for _ in 0..power.unsigned_abs() {
+        if power > 0 {
+            number.multiply(2);
+        } else {
+            // n / 2 is n * 5 / 10.
+            number.multiply(5);
+            behind += 1;
+        }
+    }
+    let exact = number.digits();
+    let mut exponent = exact.len() as i32 - 1 - behind;
+    let mut rounded: Vec<u8> = exact.iter().copied().take(digits).collect();
+    let rest = exact.get(digits..).unwrap_or(&[]);
+    let half = rest.first().copied().unwrap_or(0);
+    let beyond = rest.iter().skip(1).any(|digit| *digit != 0);
+    let odd = rounded.last().is_some_and(|digit| digit % 2 == 1);
+    if half > 5 || half == 5 && (beyond || odd) {
+        let mut carry = true;
+        for digit in rounded.iter_mut().rev() {
+            if *digit < 9 {
+                *digit += 1;
+                carry = false;
+                break;
+            }
+            *digit = 0;
+        }
+        if carry {
+            rounded.insert(0, 1);
+            rounded.pop();
+            exponent += 1;
+        }
+    }
+    while rounded.len() > 1 && rounded.last() == Some(&0) {
+        rounded.pop();
+    }
+    let text: String = rounded
+        .iter()
+        .map(|digit| char::from(b'0' + digit))
+        .collect();
+    format!("{sign}{}", general(&text, exponent, digits))
+}
+
+/// Digits and exponent in the form that `%g` chooses, without trailing zeros.
+fn general(text: &str, exponent: i32, digits: usize) -> String {
+    let (first, rest) = text.split_at(1);
+    if exponent < -4 || exponent >= digits as i32 {
+        let point = if rest.is_empty() { "" } else { "." };
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{first}{point}{rest}e{sign}{:02}", exponent.unsigned_abs());
+    }
+    match usize::try_from(exponent) {
+        Err(_) => format!(
+            "0.{}{text}",
+            "0".repeat(exponent.unsigned_abs() as usize - 1)
+        ),
+        Ok(places) if text.len() <= places + 1 => {
+            format!("{text}{}", "0".repeat(places + 1 - text.len()))
+        }
+        Ok(places) => {
+            let (whole, fraction) = text.split_at(places + 1);
+            format!("{whole}.{fraction}")
+        }
+    }
+}
+
+/// A number of any size, in base 10^9, least significant first.
+struct Large(Vec<u32>);
+
+const BASE: u64 = 1_000_000_000;
+
+impl Large {
+    fn from(mut number: u128) -> Self {
+        let mut parts = Vec::new();
+        while number > 0 {
+            parts.push((number % u128::from(BASE)) as u32);
+            number /= u128::from(BASE);
+        }
+        Self(parts)
+    }
+
+    fn multiply(&mut self, factor: u32) {
+        let mut carry = 0;
+        for part in &mut self.0 {
+            let product = u64::from(*part) * u64::from(factor) + carry;
+            *part = (product % BASE) as u32;
+            carry = product / BASE;
+        }
+        if carry > 0 {
+            self.0.push(carry as u32);
+        }
+    }
+
+    /// The decimal digits, most significant first.
+    fn digits(&self) -> Vec<u8> {
+        let mut digits = Vec::new();
+        for part in self.0.iter().rev() {
+            digits.extend(format!("{part:09}").bytes().map(|byte| byte - b'0'));
+        }
+        let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+        digits.split_off(zeros)
+    }
+}

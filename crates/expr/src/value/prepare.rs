@@ -1,0 +1,145 @@
+//! Expressions that are understood once and evaluated at many states.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+use tracewire_tracefile::{Address, VariableNumber};
+
+use super::contents::Value;
+use super::evaluate::{Evaluator, Result};
+use super::state::State;
+use crate::ExpressionError;
+use crate::Span;
+use crate::location::{Locator, Unlocatable};
+use crate::node::Node;
+use crate::object::Object;
+use crate::resolve::{NoVariables, Resolver, StateVariables, resolve};
+use tracewire_debuginfo::{Language, Scope, Symbols, Variable};
+
+/// Every name may be a variable's: which were saved shows when they are read.
+struct AnyName;
+
+impl StateVariables for AnyName {
+    fn lookup(&self, _: &str) -> Option<Option<VariableNumber>> {
+        Some(None)
+    }
+}
+
+/// An expression as it is understood where threads stood at one place of a program: names looked up, types settled, the
+/// places of variables worked out as far as the debug information goes. What is left is the state's part.
+pub struct PreparedExpression<'a> {
+    symbols: &'a Symbols,
+    scope: Scope,
+    language: Language,
+    text: Box<str>,
+    node: Node,
+    objects: Objects,
+}
+
+/// Where the bytes of a node's variables are, once that has been asked for. The variables are told apart by where they are
+/// in this process: the node holds them.
+#[derive(Default)]
+pub(crate) struct Objects(RefCell<HashMap<*const Variable, Result<Rc<Object>, Unlocatable>>>);
+
+impl Objects {
+    /// The variable's object, which `work_out` tells the first time.
+    pub(super) fn get(
+        &self,
+        variable: &Rc<Variable>,
+        work_out: impl FnOnce() -> Result<Object, Unlocatable>,
+    ) -> Result<Rc<Object>, Unlocatable> {
+        let key = Rc::as_ptr(variable);
+        if let Some(known) = self.0.borrow().get(&key) {
+            return known.clone();
+        }
+        let object = work_out().map(Rc::new);
+        self.0.borrow_mut().insert(key, object.clone());
+        object
+    }
+}
+
+impl<'a> PreparedExpression<'a> {
+    /// Reads an expression as it is to be understood where it is seen from.
+    ///
+    /// # Errors
+    /// When the text is no expression, or names something that is not there.
+    pub fn new(
+        symbols: &'a Symbols,
+        scope: impl Into<Scope>,
+        text: &str,
+    ) -> Result<Self, ExpressionError> {
+        let scope = scope.into();
+        let node = resolve(symbols, scope, text, &AnyName)?;
+        Ok(Self::of(symbols, scope, text, node))
+    }
+
+    /// A variable, by itself.
+    pub(super) fn of_variable(symbols: &'a Symbols, scope: Scope, variable: Variable) -> Self {
+        let name = variable.name.clone();
+        let resolver = Resolver {
+            symbols,
+            scope,
+            language: symbols.language_at(Some(scope.pc)),
+            variables: &NoVariables,
+            text: &name,
+        };
+        let span = Span {
+            start: 0,
+            end: name.len(),
+        };
+        let node = resolver.place(variable, span);
+        Self::of(symbols, scope, &name, node)
+    }
+
+    pub(super) fn of(symbols: &'a Symbols, scope: Scope, text: &str, node: Node) -> Self {
+        Self {
+            symbols,
+            scope,
+            language: symbols.language_at(Some(scope.pc)),
+            text: text.into(),
+            node,
+            objects: Objects::default(),
+        }
+    }
+
+    /// Where it is understood.
+    #[must_use]
+    pub const fn pc(&self) -> Address {
+        self.scope.pc
+    }
+
+    /// Its value at a state where the thread stood at [`Self::pc`], as [`evaluate`](super::evaluate()) gives it.
+    ///
+    /// # Errors
+    /// When it computes with what was not saved.
+    pub fn evaluate(&self, state: &dyn State) -> Result<Value, ExpressionError> {
+        self.evaluator(state).value(&self.node)
+    }
+
+    pub(super) fn evaluator<'s>(&'s self, state: &'s dyn State) -> Evaluator<'s> {
+        Evaluator {
+            symbols: self.symbols,
+            state,
+            text: &self.text,
+            language: self.language,
+            locator: Locator {
+                symbols: self.symbols,
+                pc: self.scope.pc,
+                callers: true,
+            },
+            objects: Some(&self.objects),
+        }
+    }
+
+    pub(super) const fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl fmt::Debug for PreparedExpression<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {}", self.text, self.scope.pc)
+    }
+}

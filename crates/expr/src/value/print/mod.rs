@@ -1,0 +1,244 @@
+//! Values as text, the way GDB's `print` writes them.
+
+mod aggregate;
+mod rust;
+mod scalar;
+mod text;
+
+use super::contents::{Known, Place, Value};
+use super::state::State;
+use super::type_name::type_name_in;
+use crate::scalar::strip;
+use tracewire_debuginfo::{Language, Symbols, Type, TypeId};
+
+/// How values are shown: GDB's `set print …`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PrintOptions {
+    /// How many elements of an array, characters of a string are shown (`print elements`).
+    pub elements: u64,
+    /// From how many equal elements on they are shown once (`print repeats`).
+    pub repeats: u64,
+    /// How deep nested structures are shown (`print max-depth`).
+    pub depth: u32,
+    /// Whether characters beyond ASCII are shown as they are (a UTF-8 locale) or as octal escapes.
+    pub utf8: bool,
+}
+
+impl Default for PrintOptions {
+    /// GDB's defaults, in a UTF-8 locale.
+    fn default() -> Self {
+        Self {
+            elements: 200,
+            repeats: 10,
+            depth: 20,
+            utf8: true,
+        }
+    }
+}
+
+/// The longest text of one value, in bytes: a type of nested arrays may be small and its text not.
+const LONGEST: usize = 4 << 20;
+
+/// The deepest nesting that is shown; [`PrintOptions::depth`] does not count everything.
+const DEEPEST: u32 = 100;
+
+/// Writes one value.
+pub(super) struct Printer<'a> {
+    symbols: &'a Symbols,
+    state: &'a dyn State,
+    options: PrintOptions,
+    language: Language,
+    out: String,
+    /// The addresses of the static members that are being shown.
+    statics: Vec<Place>,
+}
+
+/// What is passed down to the members of a value.
+#[derive(Clone, Copy)]
+struct Context {
+    depth: u32,
+    /// How many values this one is inside of, whether they count for `depth` or not.
+    nesting: u32,
+    /// Whether what a reference refers to is shown: at the top only.
+    follow: bool,
+}
+
+impl Context {
+    const fn member(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            nesting: self.nesting + 1,
+            follow: false,
+        }
+    }
+
+    const fn element(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            nesting: self.nesting + 1,
+            follow: self.follow,
+        }
+    }
+}
+
+impl<'a> Printer<'a> {
+    pub(super) fn new(
+        symbols: &'a Symbols,
+        state: &'a dyn State,
+        options: PrintOptions,
+        language: Language,
+    ) -> Self {
+        Self {
+            symbols,
+            state,
+            options,
+            language,
+            out: String::new(),
+            statics: Vec::new(),
+        }
+    }
+
+    fn put(&mut self, text: &str) {
+        if self.out.len() < LONGEST {
+            self.out.push_str(text);
+        }
+    }
+
+    fn stripped(&self, type_id: TypeId) -> std::sync::Arc<Type> {
+        strip(self.symbols, type_id).1
+    }
+
+    fn type_name(&self, type_id: TypeId) -> String {
+        type_name_in(self.symbols, type_id, self.language)
+    }
+
+    pub(super) fn print(mut self, value: &Value) -> String {
+        let gone = value.is_unavailable() || value.is_optimized_out() && !value.synthetic;
+        let indirect = match &*self.stripped(value.type_id) {
+            Type::Pointer { .. } => {
+                self.language == Language::Rust || !self.is_plain_string(value.type_id)
+            }
+            Type::Reference { .. } => true,
+            _ => false,
+        };
+        if indirect && !gone {
+            let name = self.type_name(value.type_id);
+            self.put(&format!("({name}) "));
+        }
+        self.print_variable(value)
+    }
+
+    pub(super) fn print_variable(mut self, value: &Value) -> String {
+        if value.is_optimized_out() && !value.synthetic {
+            let in_register = matches!(value.place, Place::Register(_));
+            self.put(if in_register {
+                "<not saved>"
+            } else {
+                "<optimized out>"
+            });
+        } else if value.is_unavailable() {
+            self.put("<unavailable>");
+        } else {
+            let context = Context {
+                depth: 0,
+                nesting: 0,
+                follow: true,
+            };
+            self.value(value, context);
+        }
+        self.out
+    }
+
+    /// Whether the type is `char *` or the like by its own name, which GDB leaves out.
+    fn is_plain_string(&self, type_id: TypeId) -> bool {
+        let Type::Pointer {
+            target, name: None, ..
+        } = *self.symbols.type_of(self.unqualified(type_id))
+        else {
+            return false;
+        };
+        match &*self.symbols.type_of(self.unqualified(target)) {
+            Type::Base { name, .. } => {
+                matches!(name.as_str(), "char" | "wchar_t" | "char16_t" | "char32_t")
+            }
+            Type::Typedef { name, .. } => {
+                matches!(name.as_str(), "wchar_t" | "char16_t" | "char32_t")
+            }
+            _ => false,
+        }
+    }
+
+    fn unqualified(&self, mut type_id: TypeId) -> TypeId {
+        for _ in 0..8 {
+            let Type::Qualified { target, .. } = *self.symbols.type_of(type_id) else {
+                break;
+            };
+            type_id = target;
+        }
+        type_id
+    }
+
+    /// Why the value cannot be shown, if some byte of it is not known.
+    fn missing(value: &Value) -> Option<&'static str> {
+        Some(match value.missing()? {
+            Known::OptimizedOut if value.synthetic => "<synthetic pointer>",
+            Known::OptimizedOut => "<optimized out>",
+            _ => "<unavailable>",
+        })
+    }
+
+    /// A value inside another, or at the top behind its prefix.
+    fn value(&mut self, value: &Value, context: Context) {
+        // A type that contains itself comes from damaged debug information.
+        if self.out.len() >= LONGEST || context.nesting > DEEPEST {
+            self.put("...");
+            return;
+        }
+        let found = self.stripped(value.type_id);
+        if matches!(
+            *found,
+            Type::Structure {
+                declaration: true,
+                ..
+            }
+        ) {
+            self.put("<incomplete type>");
+            return;
+        }
+        if let Some(referent) = &value.referent {
+            match referent.place {
+                Place::Memory(address) => self.put(&format!("@{address}")),
+                _ => self.put("<synthetic pointer>"),
+            }
+            if context.follow {
+                self.put(": ");
+                self.value(referent, context.element());
+            }
+            return;
+        }
+        let aggregate = matches!(*found, Type::Structure { .. } | Type::Array { .. });
+        if !aggregate && let Some(why) = Self::missing(value) {
+            self.put(why);
+            return;
+        }
+        let string = matches!(&*found, Type::Array { element, .. } if self.is_textual(*element));
+        if aggregate && !string && context.depth >= self.options.depth {
+            self.put("{...}");
+            return;
+        }
+        if self.language == Language::Rust {
+            self.rust(value, &found, context);
+        } else {
+            self.c(value, &found, context);
+        }
+    }
+
+    /// C and C++.
+    fn c(&mut self, value: &Value, found: &Type, context: Context) {
+        match found {
+            Type::Array { element, .. } => self.array(value, *element, context, ("{", "}")),
+            Type::Structure { .. } => self.structure(value, found, context),
+            _ => self.scalar(value, found, context),
+        }
+    }
+}

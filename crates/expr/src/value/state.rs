@@ -1,0 +1,77 @@
+//! What was saved of a stopped thread.
+
+use tracewire_tracefile::{Address, RegisterNumber};
+
+use tracewire_debuginfo::Symbols;
+
+/// What was saved of a stopped thread: a trace frame, a core file.
+pub trait State {
+    /// Where the thread stood.
+    fn pc(&self) -> Address;
+
+    /// A register's bytes in target order, as many as it has; `None` if it was not saved.
+    fn register(&self, register: RegisterNumber) -> Option<Vec<u8>>;
+
+    /// Fills `bytes` from `address` on, and sets `known` to `true` for each byte that was saved; both slices have
+    /// the same length, and `known` comes as all `false`. Read-only memory of the program's files need not be
+    /// given: it is looked up where the state does not know a byte.
+    fn memory(&self, address: Address, bytes: &mut [u8], known: &mut [bool]);
+
+    /// A trace state variable by its name, without the `$`; `None` if it was not saved.
+    fn variable(&self, name: &str) -> Option<i64>;
+
+    /// Whether memory that is not known is not there at all (a core file), and not merely not collected (a trace
+    /// frame). GDB shows the one as an error, the other as `<unavailable>`.
+    fn unknown_memory_is_an_error(&self) -> bool {
+        false
+    }
+}
+
+/// Reads memory of the state, and where the state knows nothing, of the program's files.
+pub(crate) fn read_memory(
+    symbols: &Symbols,
+    state: &dyn State,
+    address: u64,
+    length: usize,
+) -> (Vec<u8>, Vec<bool>) {
+    let mut bytes = vec![0; length];
+    let mut known = vec![false; length];
+    state.memory(Address(address), &mut bytes, &mut known);
+    let mut at = 0;
+    while let Some(gap) = known
+        .get(at..)
+        .and_then(|rest| rest.iter().position(|known| !known))
+    {
+        let start = at + gap;
+        let rest = known.get(start..).unwrap_or(&[]);
+        let end = start + rest.iter().position(|known| *known).unwrap_or(rest.len());
+        fill(symbols, address, &mut bytes, &mut known, start, end);
+        at = end;
+    }
+    (bytes, known)
+}
+
+/// Fills one gap from the files: as a whole, or else byte by byte.
+fn fill(
+    symbols: &Symbols,
+    address: u64,
+    bytes: &mut [u8],
+    known: &mut [bool],
+    start: usize,
+    end: usize,
+) {
+    let at = |offset: usize| Address(address.wrapping_add(offset as u64));
+    if let (Some(gap), Some(marks)) = (bytes.get_mut(start..end), known.get_mut(start..end)) {
+        if symbols.read_only_memory(at(start), gap) {
+            marks.fill(true);
+            return;
+        }
+        // A gap that no module covers in part is not looked at byte by byte.
+        if symbols.module_at(at(start)).is_none() && symbols.module_at(at(end - 1)).is_none() {
+            return;
+        }
+        for (offset, (byte, mark)) in gap.iter_mut().zip(marks).enumerate() {
+            *mark = symbols.read_only_memory(at(start + offset), std::slice::from_mut(byte));
+        }
+    }
+}
