@@ -1,5 +1,6 @@
 //! Tracewire's own chores: tests, measurements, fuzzing, torture, GDB's own test suite, and a GDB for one more machine.
 
+mod architecture;
 mod bench;
 mod conformance;
 mod fuzz;
@@ -28,6 +29,8 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         cargo_arguments: Vec<String>,
     },
+    /// Check the crates against ARCHITECTURE.md, and print circles of imports and the largest types
+    Architecture(architecture::Arguments),
     /// Measure, as ratios to a peer in the same run
     Bench {
         #[command(subcommand)]
@@ -58,6 +61,7 @@ fn main() -> Result<()> {
             }
             workspace::run(test.args(cargo_arguments))
         }
+        Chore::Architecture(arguments) => architecture::run(&arguments),
         Chore::Bench { what } => bench::run(&what),
         Chore::Conformance(arguments) => conformance::run(&arguments),
         Chore::Gdb(arguments) => gdb::run(&arguments),

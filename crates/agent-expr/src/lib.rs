@@ -51,6 +51,8 @@
 //! assert_eq!(Evaluation::new().evaluate(&program, &mut Machine)?, Some(42));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod builder;

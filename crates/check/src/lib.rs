@@ -38,6 +38,8 @@
 //! );
 //! # Ok::<(), tracewire_tracefile::OpenError>(())
 //! ```
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod again;

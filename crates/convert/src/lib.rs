@@ -51,6 +51,8 @@
 //!
 //! [`TraceFile`]: tracewire_tracefile::TraceFile
 //! [`TraceFile::ending`]: tracewire_tracefile::TraceFile::ending
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod chrome;

@@ -56,8 +56,9 @@
 //!
 //! Every byte of a file may be wrong: lists are bounded, chains of references are cut, types that need themselves are
 //! told from those that do not, and what is damaged is left out of the answer rather than guessed.
-#![deny(missing_docs)]
+
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod call_site;
 mod dwarf;

@@ -44,6 +44,8 @@
 //! **Doubt is settled by what comes later.** An interrupt, a line that is told late, a register that is written only
 //! when it changes: each looks like a fault or a difference at first. [`check`] and [`diff`] hold their judgement
 //! until the trace tells.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod calls;

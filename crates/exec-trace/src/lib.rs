@@ -50,6 +50,8 @@
 //! **Machines are tables.** [`machine`] knows the registers of GDB's target descriptions, the names that traces have
 //! for them, which machine a trace is of, and which codes are branches. [`debugger`] puts GDB's registers together
 //! from what a trace calls them.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod compact;

@@ -38,6 +38,8 @@
 //! - *Limits*: [`FRAME_LIMIT`] bytes and 4096 pieces a hit.
 //!
 //! The module [`fake`] is a target without a process; its front page has an example of a whole run.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod breakpoint;

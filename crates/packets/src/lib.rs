@@ -48,6 +48,8 @@
 //!
 //! Whatever arrives is hostile: no parser panics, none allocates more than a small multiple of the packet's length, and
 //! a [`frame::Decoder`] holds no more than the length it was made with, however long a run a peer announces.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod error;

@@ -54,6 +54,8 @@
 //! address, for a name may be at several (an inlined function, a template, an overload), and its variables live
 //! elsewhere at each. What is not there yet is [`Pending`]; the resolver is asked again when modules have come, and
 //! then gives only what is new.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod actions;

@@ -58,6 +58,8 @@
 //! A recording tells of a register when it is written, and of memory when it is accessed. Before that it is not known,
 //! and never made up: [`RegisterBlock`] says which bytes it knows, memory is bytes or nothing. The one exception is the
 //! program counter of a cpu behind its last instruction, without which GDB shows nothing at all: it stays there.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod collect;

@@ -38,6 +38,8 @@
 //!
 //! Every expression that the frame's tracepoint collected is evaluated on the frame alone. What was not collected, could
 //! not be read or was optimized out is said to be so; nothing is made up.
+
+#![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod architecture;
