@@ -1,0 +1,364 @@
+//! README.md and the pages of `docs/guide` are true: their files are written, their commands are run, and the output is
+//! compared with what the page shows.
+//!
+//! The blocks of a page run in order, in one directory that holds nothing else:
+//!
+//! - ```` ```LANGUAGE NAME ```` is a file: it is written to NAME.
+//! - ```` ```console ```` is a session. A line `$ COMMAND` runs in a shell, and the lines after it are its output. Lines
+//!   `(gdb) COMMAND` are commands to the GDB that the line before started.
+//! - `<!-- run: COMMAND -->` runs without being shown, for what a reader has already. `$REPOSITORY` is the checkout.
+//!
+//! A line `...` stands for any lines. Addresses, times, threads, cpus, process numbers and ports differ from run to run, so
+//! they are left out of the comparison. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the pages.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+
+/// What separates the output of two commands.
+const SEPARATOR: &str = "\u{1}next command\u{1}";
+
+/// The port that pages use.
+const PORT: &str = "5599";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A part of a page.
+#[derive(Debug)]
+enum Part {
+    /// Text that is not run, with its line ends.
+    Text(String),
+    /// Runs without being shown.
+    Hidden(String),
+    /// Written to a file: its name, then the content.
+    File(String, String),
+    /// Commands, each with the output that the page shows.
+    Session(Vec<Shown>),
+}
+
+/// A command as a page shows it.
+#[derive(Debug, Default)]
+struct Shown {
+    /// The lines of the command, as they are in the page.
+    command: Vec<String>,
+    /// The commands to GDB.
+    gdb: Vec<String>,
+    /// What the page shows after it, prompts of GDB included.
+    output: Vec<String>,
+}
+
+impl Shown {
+    /// The command as a shell takes it.
+    fn shell(&self) -> String {
+        let mut shell = self.command.join("\n");
+        shell = shell.trim_start_matches("$ ").to_owned();
+        if !self.gdb.is_empty() {
+            // A GDB that reads no terminal shows a command as `+COMMAND`.
+            shell.push_str(" -nx -q -batch -ex 'set trace-commands on'");
+            for command in &self.gdb {
+                write!(shell, " -ex '{}'", command.replace('\'', r"'\''")).unwrap();
+            }
+        }
+        if let Some(server) = shell
+            .strip_suffix(" &")
+            .filter(|shell| shell.starts_with("tracewire "))
+        {
+            // Its first line says that it listens.
+            return format!(
+                "mkfifo listens; {server} >listens 2>&1 & exec {{listens}}<listens; rm listens; read -r line <&$listens; echo \"$line\"\n\
+                 cat <&$listens >/dev/null & exec {{listens}}<&-"
+            );
+        }
+        shell
+    }
+}
+
+/// Reads a page.
+fn parts(page: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let hidden = line
+            .strip_prefix("<!-- run: ")
+            .and_then(|rest| rest.strip_suffix(" -->"));
+        let fence = line.strip_prefix("```");
+        text.push_str(line);
+        text.push('\n');
+        if let Some(command) = hidden {
+            parts.push(Part::Text(std::mem::take(&mut text)));
+            parts.push(Part::Hidden(command.to_owned()));
+        } else if let Some(fence) = fence {
+            let body: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            let mut words = fence.split_whitespace();
+            match (words.next(), words.next()) {
+                (Some("console"), None) => {
+                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    parts.push(Part::Session(session(&body)));
+                }
+                (_, name) => {
+                    for line in &body {
+                        writeln!(text, "{line}").unwrap();
+                    }
+                    if let Some(name) = name {
+                        parts.push(Part::Text(std::mem::take(&mut text)));
+                        parts.push(Part::File(name.to_owned(), body.join("\n") + "\n"));
+                    }
+                }
+            }
+            text.push_str("```\n");
+        }
+    }
+    parts.push(Part::Text(text));
+    parts
+}
+
+fn session(body: &[&str]) -> Vec<Shown> {
+    let mut commands: Vec<Shown> = Vec::new();
+    let mut goes_on = false;
+    for line in body {
+        if line.starts_with("$ ") {
+            commands.push(Shown::default());
+        }
+        let last = commands
+            .last_mut()
+            .expect("a session begins with a command");
+        if line.starts_with("$ ") || goes_on {
+            last.command.push((*line).to_owned());
+            goes_on = line.ends_with('\\');
+        } else {
+            if let Some(command) = line.strip_prefix("(gdb) ") {
+                last.gdb.push(command.to_owned());
+            }
+            last.output.push((*line).to_owned());
+        }
+    }
+    // A blank line may stand between commands.
+    for command in &mut commands {
+        while command.output.last().is_some_and(String::is_empty) {
+            command.output.pop();
+        }
+    }
+    commands
+}
+
+/// The output of all commands of a page, one after the other in one shell.
+fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .unwrap()
+        .port()
+        .to_string();
+    let mut script = String::from("exec 2>&1\n");
+    for part in parts {
+        match part {
+            Part::Text(_) => {}
+            Part::Hidden(command) => {
+                writeln!(script, "{{ {command}; }} >hidden 2>&1 || cat hidden").unwrap()
+            }
+            Part::File(name, content) => {
+                writeln!(script, "cat >{name} <<'END OF FILE'\n{content}END OF FILE").unwrap();
+            }
+            Part::Session(commands) => {
+                for command in commands {
+                    let shell = command.shell().replace(PORT, &port);
+                    writeln!(script, "echo '{SEPARATOR}'\n{shell}").unwrap();
+                }
+            }
+        }
+    }
+    // What a page has left in the background ends with it.
+    writeln!(
+        script,
+        "echo '{SEPARATOR}'\nkill $(jobs -p) 2>/dev/null\nwait"
+    )
+    .unwrap();
+    let path = format!(
+        "{}:{}",
+        Path::new(TRACEWIRE).parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let output = Command::new("timeout")
+        .args(["120", "bash", "-c", &script])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("HOME", folder)
+        .env("REPOSITORY", repository())
+        .env("COLUMNS", "120")
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("DEBUGINFOD_URLS")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&output.stdout).replace(&port, PORT);
+    output
+        .split(SEPARATOR)
+        .map(|part| part.trim_matches('\n').to_owned())
+        .collect()
+}
+
+/// A command's output as a page shows it: with GDB's prompts, and without the commands that GDB's own commands are made of.
+fn as_shown(output: &str, gdb: &[String]) -> Vec<String> {
+    let mut commands = gdb.iter();
+    let mut next = commands.next();
+    let mut lines = Vec::new();
+    // GDB's batch mode ends by leaving the program.
+    let batch = |line: &&str| gdb.is_empty() || !line.ends_with("(Remote target) detached]");
+    for line in output.lines().filter(batch) {
+        match line.strip_prefix('+').filter(|_| !gdb.is_empty()) {
+            Some(command) if Some(command) == next.map(String::as_str) => {
+                lines.push(format!("(gdb) {command}"));
+                next = commands.next();
+            }
+            Some(_) => {}
+            None => lines.push(line.trim_end().to_owned()),
+        }
+    }
+    lines
+}
+
+/// A line without what differs from run to run: addresses, times with a unit, numbers of threads and processes.
+fn normal(line: &str) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut normal = Vec::new();
+    for (place, word) in words.iter().enumerate() {
+        let bare = bare(word);
+        let before = place.checked_sub(1).map_or("", |before| words[before]);
+        let after = words.get(place + 1).map_or("", |after| self::bare(after));
+        let is_number = bare.starts_with(|c: char| c.is_ascii_digit());
+        let differs = match bare.strip_prefix("0x") {
+            // Addresses, and not small numbers.
+            Some(digits) => digits.len() > 5,
+            None => {
+                is_number
+                    && (UNITS.contains(&after)
+                        || ["thread", "process", "pid", "LWP", "(LWP"].contains(&before))
+            }
+        };
+        let is_unit =
+            place > 0 && UNITS.contains(&bare) && self::bare(before).parse::<f64>().is_ok();
+        normal.push(if differs || is_unit {
+            word.replace(bare, "#")
+        } else {
+            (*word).to_owned()
+        });
+    }
+    normal.join(" ")
+}
+
+/// The units of times.
+const UNITS: [&str; 3] = ["s", "ms", "µs"];
+
+fn bare(word: &str) -> &str {
+    word.trim_matches(|c: char| "(),.;:[]{}<>=\"".contains(c))
+}
+
+/// Whether a command's output is what a page shows.
+fn agrees(shown: &[String], output: &[String]) -> bool {
+    let Some((first, rest)) = shown.split_first() else {
+        return output.is_empty();
+    };
+    if first.trim() == "..." {
+        return (0..=output.len()).any(|skipped| agrees(rest, &output[skipped..]));
+    }
+    output.split_first().is_some_and(|(line, others)| {
+        (normal(first) == normal(line) || is_same_row(first, line)) && agrees(rest, others)
+    })
+}
+
+/// Whether two rows of a table of frames differ in time, thread and cpu alone.
+fn is_same_row(one: &str, other: &str) -> bool {
+    let row = |line: &str| {
+        let line = normal(line);
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_count = |word: &str| word.parse::<u64>().is_ok();
+        match &*words {
+            [frame, tracepoint, time, thread, cpu, rest @ ..]
+                if is_count(frame)
+                    && is_count(tracepoint)
+                    && time.parse::<f64>().is_ok()
+                    && is_count(thread)
+                    && is_count(cpu) =>
+            {
+                Some(format!("{frame} {tracepoint} {}", rest.join(" ")))
+            }
+            _ => None,
+        }
+    };
+    row(one).is_some_and(|one| Some(one) == row(other))
+}
+
+/// Runs a page.
+fn check(name: &str) {
+    let path = repository().join(name);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let parts = parts(&page);
+    let folder = tempfile::tempdir().unwrap();
+    let outputs = outputs(folder.path(), &parts);
+    let mut outputs = outputs.iter();
+    let before = outputs.next().map_or("", String::as_str);
+    let mut problems = String::new();
+    if !before.is_empty() {
+        write!(problems, "before the first command:\n{before}\n").unwrap();
+    }
+    let writes = std::env::var("TRACEWIRE_DOCUMENTS").is_ok_and(|value| value == "write");
+    let mut written = String::new();
+    for part in &parts {
+        let commands = match part {
+            Part::Text(text) => {
+                written.push_str(text);
+                continue;
+            }
+            Part::Hidden(_) => continue,
+            Part::File(..) => continue,
+            Part::Session(commands) => commands,
+        };
+        for (place, command) in commands.iter().enumerate() {
+            if place > 0
+                && written
+                    .lines()
+                    .next_back()
+                    .is_some_and(|line| !line.starts_with("$ "))
+            {
+                written.push('\n');
+            }
+            let output = outputs.next().expect("each command has an output");
+            let output = as_shown(output, &command.gdb);
+            let agree = agrees(&command.output, &output);
+            if !agree {
+                writeln!(
+                    problems,
+                    "{}\n--- the page\n{}\n--- the output\n{}\n",
+                    command.command.join("\n"),
+                    command.output.join("\n"),
+                    output.join("\n")
+                )
+                .unwrap();
+            }
+            let keeps = agree || !writes;
+            for line in command
+                .command
+                .iter()
+                .chain(if keeps { &command.output } else { &output })
+            {
+                writeln!(written, "{line}").unwrap();
+            }
+        }
+    }
+    if writes && !problems.is_empty() {
+        std::fs::write(&path, written).unwrap();
+    }
+    assert!(
+        problems.is_empty(),
+        "{name} shows what is not so:\n{problems}"
+    );
+}
+
+#[test]
+fn readme() {
+    check("README.md");
+}
