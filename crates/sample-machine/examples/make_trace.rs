@@ -1,5 +1,5 @@
 //! Writes a trace of a size in MiB: `cargo run --release -p tracewire-sample-machine --example make_trace -- 1024 out.trace`.
-//! The program's ELF file is written beside it.
+//! The program's ELF file is written beside it. Prints the sizes, and where `mix` is, the function that it calls most.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -18,12 +18,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         cpus,
         ..Options::default()
     };
-    fs::write(
-        out.with_extension("elf"),
-        Program::of(&options).elf(&options),
-    )?;
+    let program = Program::of(&options);
+    fs::write(out.with_extension("elf"), program.elf(&options))?;
     let mut trace = Trace::new(&options);
     let bytes = trace.write(&mut File::create(&out)?, mebibytes << 20)?;
     println!("{bytes} bytes, {} instructions", trace.instructions());
+    println!("mix {:#x}", program.function("mix").ok_or("no mix")?.start);
     Ok(())
 }

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use tracewire_sample_machine::{Options, Program};
 
 use super::file::{evict, measure, seconds, verdict};
 use super::median;
@@ -92,15 +91,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let trace = folder.path().join("large.trace");
     let size = arguments.mebibytes.to_string();
     let made = workspace::output(Command::new(&programs.make).arg(size).arg(&trace))?;
-    print!("a QEMU4V trace: {made}");
+    let (sizes, often) = made
+        .trim_end()
+        .split_once("\nmix ")
+        .with_context(|| format!("make_trace printed {made:?}"))?;
+    println!("a QEMU4V trace: {sizes}");
     let text = fs::metadata(&trace)?.len();
     parse(&programs, &trace)?;
     index(&programs, &trace, text, arguments.rounds)?;
     same_text(&programs, &trace)?;
     look_ups(&programs, &trace)?;
-    find(&programs, &trace, arguments.rounds)?;
-    passes(&programs, &trace)?;
-    collect(&programs, &trace, arguments.rounds)
+    find(&programs, &trace, often, arguments.rounds)?;
+    passes(&programs, &trace, often)?;
+    collect(&programs, &trace, often, arguments.rounds)
 }
 
 /// What parsing alone takes, on one processor and on all.
@@ -227,9 +230,9 @@ fn look_ups(programs: &Programs, trace: &Path) -> Result<()> {
 }
 
 /// All visits of an address that is seldom executed, and of one that is.
-fn find(programs: &Programs, trace: &Path, rounds: usize) -> Result<()> {
+fn find(programs: &Programs, trace: &Path, often: &str, rounds: usize) -> Result<()> {
     let cache = trace.with_extension("cache");
-    for address in ["0x80001000", &often()?] {
+    for address in ["0x80001000", often] {
         let (mut times, mut visits) = (Vec::new(), 0);
         for _ in 0..rounds {
             let mut find = Command::new(&programs.tracewire);
@@ -247,18 +250,11 @@ fn find(programs: &Programs, trace: &Path, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// The function that the program calls most.
-fn often() -> Result<String> {
-    let program = Program::of(&Options::default());
-    let function = program.function("mix").context("the program has `mix`")?;
-    Ok(format!("{:#x}", function.start))
-}
-
-/// Going over all of the trace.
-fn passes(programs: &Programs, trace: &Path) -> Result<()> {
+/// Going over all of the trace; `often` is the address of the function that the program calls most.
+fn passes(programs: &Programs, trace: &Path, often: &str) -> Result<()> {
     let scan = figure(&programs.figures(trace, &["scan"])?, "scan_mips")?;
     println!("every register write in order: {scan:.1} million instructions a second");
-    let values = programs.figures(trace, &["values", &often()?])?;
+    let values = programs.figures(trace, &["values", often])?;
     let speed = figure(&values, "values_mips")?;
     println!(
         "a register at each of {} visits: {speed:.1} million instructions a second (goal: 20: {})",
@@ -269,7 +265,7 @@ fn passes(programs: &Programs, trace: &Path) -> Result<()> {
 }
 
 /// A tracepoint at the function that is executed most, and one value there: the whole process, which writes the file.
-fn collect(programs: &Programs, trace: &Path, rounds: usize) -> Result<()> {
+fn collect(programs: &Programs, trace: &Path, often: &str, rounds: usize) -> Result<()> {
     let info = workspace::output(
         Command::new(&programs.tracewire)
             .args(["info", "--json"])
@@ -291,7 +287,7 @@ fn collect(programs: &Programs, trace: &Path, rounds: usize) -> Result<()> {
         for _ in 0..rounds {
             let mut collect = Command::new(&programs.tracewire);
             collect
-                .args(["collect", "-t", &format!("*{} : {value}", often()?), "-o"])
+                .args(["collect", "-t", &format!("*{often} : {value}"), "-o"])
                 .arg(&output)
                 .arg("--elf")
                 .arg(&elf)
