@@ -8,7 +8,7 @@ use tracewire_exec_trace::record::{
     Access, ByteOrder, Event, Instruction, Line, Owner, Record, RegisterWrite,
 };
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, qemu4v, read};
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 /// What is told, folded into a number for each record.
 #[derive(Default)]

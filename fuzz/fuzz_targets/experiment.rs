@@ -8,10 +8,7 @@ use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{
     CircularStore, Experiment, FrameStore, LinearStore, Options, Registers, Unreadable,
 };
-use tracewire_tracefile::{
-    Action, Address, ByteOrder, RegisterNumber, StopReason, ThreadId, TracepointDefinition,
-    TracepointNumber, VariableNumber,
-};
+use tracewire_model::{Action, Address, ByteOrder, RegisterNumber, StopReason, ThreadId, TracepointDefinition, TracepointNumber, VariableNumber};
 
 #[path = "../../crates/experiment/tests/experiment/model/naive.rs"]
 mod naive;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use libfuzzer_sys::fuzz_target;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// How much of an input is taken: what is found in long ones is found in short ones, sooner.
 const MOST: usize = 600;

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording, RegisterId, Search, What};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// How much of an input is taken: what is found in long ones is found in short ones, sooner.
 const MOST: usize = 2048;

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_tracefile::{
-    Action, Description, Piece, RegisterLayout, Status, TraceFile, VariableDefinition,
-};
+use tracewire_tracefile::{Description, TraceFile};
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{Action, Piece, Status, VariableDefinition};
 
 #[path = "../../crates/tracefile/tests/support/touch.rs"]
 mod touch;

@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_tracefile::{Action, Module, Piece, RegisterLayout, Status, VariableDefinition};
+use tracewire_tracefile::Module;
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{Action, Piece, Status, VariableDefinition};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (kind, bytes) = input;

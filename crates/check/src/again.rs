@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tracewire_tracefile::{
+use tracewire_model::{
     Address, Piece, PieceContent, Status, TracepointNumber, VariableDefinition, VariableNumber,
 };
 

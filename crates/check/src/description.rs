@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tracewire_agent_expr::verify;
-use tracewire_tracefile::check::Place;
-use tracewire_tracefile::{
-    Action, Piece, PieceContent, RegisterNumber, Status, StatusFields, StopReason, TraceFile,
+use tracewire_model::{
+    Action, Piece, PieceContent, RegisterNumber, Status, StatusFields, StopReason,
     TracepointNumber, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::TraceFile;
+use tracewire_tracefile::check::Place;
 
 use crate::again::Definitions;
 use crate::fault::{ExpressionRole, Fault, Finding};

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tracewire_agent_expr::{
     Evaluation, Opcode, Request, STEP_LIMIT, Verified, instructions, verify,
 };
-use tracewire_tracefile::{Address, CollectedMemory, Frame, RegisterNumber, VariableNumber};
+use tracewire_model::{Address, RegisterNumber, VariableNumber};
+use tracewire_tracefile::{CollectedMemory, Frame};
 
 use crate::fault::Wanted;
 

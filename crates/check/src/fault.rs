@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::again::Defined;
 use tracewire_agent_expr::VerifyError;
+use tracewire_model::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 use tracewire_tracefile::check::{self, Place, Severity};
-use tracewire_tracefile::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 
 /// Something that is wrong with a trace file.
 #[derive(Clone, PartialEq, Eq, Debug)]

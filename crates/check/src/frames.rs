@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use tracewire_agent_expr::{Evaluation, verify};
-use tracewire_tracefile::check::{Place, led_back};
-use tracewire_tracefile::{
-    Action, Address, Block, Frame, StatusFields, StopReason, TraceFile, TracepointDefinition,
-    TracepointNumber, VariableNumber,
+use tracewire_model::{
+    Action, Address, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
+    VariableNumber,
 };
+use tracewire_tracefile::check::{Place, led_back};
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::expression::{Budget, Outcome, Program, Rerun};
 use crate::fault::{Fault, Finding};
@@ -247,7 +248,7 @@ fn check_variables(
         };
         if let Block::Variable { number, .. } = block
             && !defined.contains(&number)
-            && !number.tells_of_frame()
+            && !tracewire_tracefile::describes_frame(number)
             && undefined.len() < MAX_UNDEFINED
             && undefined.insert(number)
         {

@@ -1,6 +1,6 @@
 //! The user's strings, which may stand in several lines.
 
-use tracewire_tracefile::{Address, Piece, PieceContent, SourceKind, TracepointNumber};
+use tracewire_model::{Address, Piece, PieceContent, SourceKind, TracepointNumber};
 
 use crate::fault::Fault;
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tracewire_check::{LISTED, Report, Severity, check};
-use tracewire_tracefile::{
-    Address, Block, ByteOrder, FrameEncoder, FrameFormat, FrameNumber, RegisterNumber, TraceFile,
-    TracepointNumber, VariableNumber,
+use tracewire_model::{
+    Address, ByteOrder, FrameNumber, RegisterNumber, TracepointNumber, VariableNumber,
 };
+use tracewire_tracefile::{Block, FrameEncoder, FrameFormat, TraceFile};
 
 /// GDB's own file of a run with conditions, strings, variables and `while-stepping`.
 fn sample() -> Vec<u8> {

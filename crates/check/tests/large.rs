@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use tracewire_check::{Report, check};
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, FrameEncoder, FrameFormat, TraceFile, TracepointNumber,
-};
+use tracewire_model::{Address, ByteOrder, TracepointNumber};
+use tracewire_tracefile::{Description, FrameEncoder, FrameFormat, TraceFile};
 
 fn frame(number: i32, build: impl FnOnce(&mut FrameEncoder<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -14,7 +14,8 @@ use tempfile::NamedTempFile;
 use tracewire_convert::csv::{self, Column};
 use tracewire_convert::part::{self, SplitBy};
 use tracewire_convert::{Format, chrome, ctf, json, merge};
-use tracewire_tracefile::{FrameNumber, TraceFile};
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, Viewer};
 
 use crate::Answer;

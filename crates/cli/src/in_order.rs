@@ -5,7 +5,8 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use tracewire_tracefile::{Frame, FrameNumber, TraceFile};
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::{Frame, TraceFile};
 use tracewire_views::{Program, Viewer};
 
 /// How many frames are made into text at a time. They are a table of their own: its columns are as wide as their widest cell,

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use tracewire_expr::ExpressionError;
-use tracewire_tracefile::{Address, Frame, FrameNumber, Search, ThreadId, TraceFile};
+use tracewire_model::{Address, FrameNumber, ThreadId};
+use tracewire_tracefile::{Frame, Search, TraceFile};
 use tracewire_views::{
     Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, gdb_commands, table, words,
 };

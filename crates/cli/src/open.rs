@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use tracewire_tracefile::{Architecture, IndexCache, OpenError, StandardRegisters, TraceFile};
+use tracewire_arch::{Architecture, StandardRegisters};
+use tracewire_tracefile::{IndexCache, OpenError, TraceFile};
 use tracewire_views::{Program, architecture_of, settle_architecture, words};
 
 use crate::execution;

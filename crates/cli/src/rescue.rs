@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
+use tracewire_model::ThreadId;
 use tracewire_target_linux::{Leftover, Process, Settings};
-use tracewire_tracefile::{Description, ThreadId, TraceFileWriter};
+use tracewire_tracefile::{Description, TraceFileWriter};
 use tracewire_views::words::count;
 
 use crate::record::say;

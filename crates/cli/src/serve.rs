@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
+use tracewire_arch::Architecture;
 use tracewire_server::saved::SavedTrace;
 use tracewire_server::{
     Clients, ListenAddress, Listener, SaveFolder, SessionLog, Token, replay, serve_saved,
 };
 use tracewire_target_replay::{Execution, Recorded};
-use tracewire_tracefile::Architecture;
 use tracewire_views::{check_architecture, words};
 
 use crate::Answer;

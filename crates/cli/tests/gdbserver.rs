@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use checked::assert_clean;
-use tracewire_tracefile::{
-    Block, FrameEncoder, FrameFormat, StopReason, TraceFile, TraceFileWriter,
-};
+use tracewire_model::StopReason;
+use tracewire_tracefile::{Block, FrameEncoder, FrameFormat, TraceFile, TraceFileWriter};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 

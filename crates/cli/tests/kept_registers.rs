@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use checked::assert_clean;
-use tracewire_tracefile::{FrameNumber, TraceFile};
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::TraceFile;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 

@@ -11,9 +11,11 @@ use std::process::Command;
 use checked::assert_clean;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::Naive;
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::Machine;
+use tracewire_model::{Address, TracepointNumber};
 use tracewire_target_replay::Execution;
-use tracewire_tracefile::{Address, Architecture, Search, TraceFile, TracepointNumber};
+use tracewire_tracefile::{Search, TraceFile};
 
 fn tracewire() -> Command {
     Command::new(env!("CARGO_BIN_EXE_tracewire"))

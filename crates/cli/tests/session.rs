@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use checked::assert_clean;
-use tracewire_tracefile::{Block, TraceFile, VariableNumber};
+use tracewire_model::VariableNumber;
+use tracewire_tracefile::{Block, TraceFile};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -94,7 +95,9 @@ fn outline(file: &TraceFile) -> Vec<String> {
                 .blocks()
                 .filter(|block| match block {
                     // Which registers nobody asked for.
-                    Block::Variable { number, .. } => !number.tells_of_frame(),
+                    Block::Variable { number, .. } => {
+                        !tracewire_tracefile::describes_frame(*number)
+                    }
                     // gdbserver collects a pointer for each expression with it.
                     Block::Memory { address, bytes } => {
                         let place = address.0..address.0 + bytes.len() as u64;

@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use checked::{assert_clean_but, is_unreadable};
+use tracewire_model::TracepointNumber;
 use tracewire_tracefile::check::{Severity, check};
-use tracewire_tracefile::{Frame, TraceFile, TracepointNumber};
+use tracewire_tracefile::{Frame, TraceFile};
 
 mod checked;
 #[path = "storm/packets.rs"]

@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use serde_json::{Map, Value, json};
-use tracewire_tracefile::{Block, Frame, TraceFile, TracepointNumber, VariableNumber};
+use tracewire_model::{TracepointNumber, VariableNumber};
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::error::ConvertError;
 use crate::hex;
@@ -158,7 +159,7 @@ fn push_event(
     let mut variables = BTreeMap::new();
     for block in frame.blocks() {
         if let Block::Variable { number, value } = block
-            && !number.tells_of_frame()
+            && !tracewire_tracefile::describes_frame(number)
         {
             variables.insert(number, value);
         }

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::str::FromStr;
 
-use tracewire_tracefile::{Address, ByteOrder, Frame, Register, TraceFile, VariableNumber};
+use tracewire_arch::Register;
+use tracewire_model::{Address, ByteOrder, VariableNumber};
+use tracewire_tracefile::{Frame, TraceFile};
 
 use crate::error::ConvertError;
 use crate::hex;

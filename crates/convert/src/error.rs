@@ -2,7 +2,8 @@
 
 use std::io;
 
-use tracewire_tracefile::{LineError, TracepointNumber, VariableNumber};
+use tracewire_model::{TracepointNumber, VariableNumber};
+use tracewire_tracefile::LineError;
 
 /// Why a trace file could not be converted, merged, split or cut.
 #[derive(Debug, thiserror::Error)]

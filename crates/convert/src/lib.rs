@@ -22,7 +22,8 @@
 //!
 //! ```
 //! use tracewire_convert::{csv, json, part};
-//! use tracewire_tracefile::{FrameNumber, TraceFile};
+//! use tracewire_tracefile::TraceFile;
+//! use tracewire_model::FrameNumber;
 //!
 //! let bytes = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0;tframes:2\ntp T1:1000:E:0:0\ntsv 4:0:0:68697473\n\n\
 //!     \x01\x00\x0d\x00\x00\x00V\x04\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::{Range, RangeInclusive};
 
-use tracewire_tracefile::{
-    FrameNumber, HEADER, SealingWriter, Status, ThreadId, TraceFile, TracepointNumber,
-};
+use tracewire_model::{FrameNumber, Status, ThreadId, TracepointNumber};
+use tracewire_tracefile::{HEADER, SealingWriter, TraceFile};
 
 use crate::error::ConvertError;
 use crate::time::told_times;

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use tracewire_tracefile::{ByteOrder, Register, RegisterLayout, TraceFile, VariableNumber};
+use tracewire_arch::{Register, RegisterLayout};
+use tracewire_model::{ByteOrder, VariableNumber};
+use tracewire_tracefile::TraceFile;
 
 use crate::hex;
 

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tracewire_convert::chrome;
-use tracewire_tracefile::{Address, ByteOrder, TraceFile, VariableNumber};
+use tracewire_model::{Address, ByteOrder, VariableNumber};
+use tracewire_tracefile::TraceFile;
 
 /// The parts of Chromium's "Trace Event Format" that apply: which events there are, and what each must have.
 const SCHEMA: &str = r##"{

@@ -9,7 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tracewire_convert::ctf;
-use tracewire_tracefile::{Address, Block, ByteOrder, Frame, TraceFile, VariableNumber};
+use tracewire_model::{Address, ByteOrder, VariableNumber};
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 /// A folder with the trace.
 fn written(file: &TraceFile) -> TempDir {
@@ -127,7 +128,7 @@ fn assert_events(file: &TraceFile, order: &[u64]) -> Vec<Value> {
     assert_eq!(events.len(), order.len());
     for (event, number) in events.iter().zip(order) {
         let frame = file
-            .frame(tracewire_tracefile::FrameNumber(*number))
+            .frame(tracewire_model::FrameNumber(*number))
             .expect("a frame");
         assert_eq!(event["name"], format!("tracepoint_{}", frame.tracepoint()));
         assert_eq!(event["fields"], expected(file, &frame), "frame {number}");

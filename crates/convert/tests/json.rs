@@ -4,7 +4,8 @@ mod files;
 
 use proptest::prelude::*;
 use tracewire_convert::json;
-use tracewire_tracefile::{Address, ByteOrder, TraceFile, VariableNumber};
+use tracewire_model::{Address, ByteOrder, VariableNumber};
+use tracewire_tracefile::TraceFile;
 
 fn to_json(bytes: &[u8]) -> String {
     let mut out = Vec::new();

@@ -7,10 +7,10 @@ use std::process::Command;
 
 use tracewire_convert::part::{self, SplitBy};
 use tracewire_convert::{ConvertError, merge};
-use tracewire_tracefile::{
-    Action, Address, ByteOrder, Checksum, Description, FrameEncoder, FrameNumber, TraceFile,
-    TracepointNumber, TracepointUsage, VariableNumber,
+use tracewire_model::{
+    Action, Address, ByteOrder, FrameNumber, TracepointNumber, TracepointUsage, VariableNumber,
 };
+use tracewire_tracefile::{Checksum, Description, FrameEncoder, TraceFile};
 
 fn cut(file: &TraceFile, frames: impl Iterator<Item = FrameNumber> + Clone) -> TraceFile {
     let mut out = Vec::new();
@@ -169,7 +169,7 @@ fn parts_have_every_frame_once() {
 
 /// A file of frames of one tracepoint at some times.
 fn timed(
-    tracepoint: tracewire_tracefile::TracepointDefinition,
+    tracepoint: tracewire_model::TracepointDefinition,
     variables: &[(i32, &str)],
     frames: &[(i64, i32, i64)],
 ) -> TraceFile {
@@ -204,7 +204,7 @@ fn timed(
     files::read(&files::build(&parts, ByteOrder::Little, &frames))
 }
 
-fn counting(number: i32, at: &str, variable: u16) -> tracewire_tracefile::TracepointDefinition {
+fn counting(number: i32, at: &str, variable: u16) -> tracewire_model::TracepointDefinition {
     let [high, low] = variable.to_be_bytes();
     let mut definition = files::definition(number, 0x1000, at);
     // getv; tracev; pop; end

@@ -1,7 +1,7 @@
 //! What the debug information of a caller says of the arguments it passed.
 
 use gimli::{Operation, constants};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::dwarf::location::Finder;
 use crate::dwarf::{DebugInformation, Die, Entry};

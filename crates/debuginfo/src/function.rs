@@ -1,7 +1,7 @@
 //! Functions, and the source places of addresses.
 
 use gimli::constants;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::dwarf::block::{Block, BlockKind};
 use crate::dwarf::index::NameKind;

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::module::Module;
 use crate::module::indirect::SlotKind;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::module::ModuleId;
 use crate::scope::Scope;

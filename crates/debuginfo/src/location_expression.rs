@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gimli::{Encoding, EndianArcSlice, RunTimeEndian, UnitOffset};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::module::ModuleId;
 

@@ -1,6 +1,7 @@
 //! DWARF's register numbers and GDB's, which differ.
 
-use tracewire_tracefile::{Architecture, RegisterNumber};
+use tracewire_arch::Architecture;
+use tracewire_model::RegisterNumber;
 
 /// GDB's numbers of the x86-64 registers that DWARF numbers 0 to 16: rax rdx rcx rbx rsi rdi rbp rsp r8…r15 rip.
 const X86_64: [u16; 17] = [0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];

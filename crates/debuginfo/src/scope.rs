@@ -1,6 +1,6 @@
 //! Where names are seen from, and the variables that are visible there.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::TypeId;
 use crate::location_expression::VariableLocation;

@@ -4,7 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_arch::Architecture;
+use tracewire_model::Address;
 
 use crate::dwarf::Die;
 use crate::dwarf::index::NameKind;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use gimli::constants;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::dwarf::block::{Block, BlockTree};
 use crate::dwarf::location::Finder;

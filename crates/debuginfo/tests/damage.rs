@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use object::{Object as _, ObjectSection as _};
 use support::Build;
 use tracewire_debuginfo::{Symbols, Type, TypeId, VariableLocation};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// Marsaglia's xorshift: the same damage in every run.
 struct Random(u64);

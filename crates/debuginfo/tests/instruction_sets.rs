@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tracewire_debuginfo::{Function, Symbols};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// Clang's target, and options.
 const BUILDS: [(&str, &[&str]); 10] = [

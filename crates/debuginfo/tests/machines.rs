@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tracewire_arch::Architecture;
 use tracewire_debuginfo::{Symbols, dwarf_register, gdb_register};
-use tracewire_tracefile::{Architecture, RegisterNumber};
+use tracewire_model::RegisterNumber;
 
 const MACHINES: [&str; 7] = [
     "mips", "mipsel", "arm", "aarch64", "riscv32", "riscv64", "ppc",

@@ -9,7 +9,7 @@ use support::Build;
 use tracewire_debuginfo::{
     LocationError, Symbols, ThreadLocalOffset, VariableKind, VariableLocation,
 };
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 const SHAPES: Build = Build {
     compiler: "cc",

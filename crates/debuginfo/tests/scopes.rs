@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use support::{Build, gdb};
 use tracewire_debuginfo::Symbols;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// For each address one line: `address|file|line|function|arguments|locals`; names sorted, sizes with them.
 const PYTHON: &str = r#"

@@ -4,7 +4,7 @@ mod support;
 
 use support::Build;
 use tracewire_debuginfo::Symbols;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// Of the names that an address has, GDB's is shown: of a small program's that has them in all orders, and of all of libc's.
 #[test]

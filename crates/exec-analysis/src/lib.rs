@@ -5,7 +5,7 @@
 //! use tracewire_exec_analysis::calls::CallTree;
 //! use tracewire_exec_trace::machine::Machine;
 //! use tracewire_exec_trace::recording::{OpenOptions, Recording};
-//! use tracewire_tracefile::Architecture;
+//! use tracewire_arch::Architecture;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;

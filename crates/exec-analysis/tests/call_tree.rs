@@ -6,10 +6,10 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng};
+use tracewire_arch::Architecture;
 use tracewire_exec_analysis::calls::{CallTree, for_each_call};
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
-use tracewire_tracefile::Architecture;
 
 /// Functions of the program. Two are not like others: `setjmp` and `longjmp`.
 const FUNCTIONS: u64 = 8;

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use tracewire_arch::Architecture;
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::calls::CallTree;
 use tracewire_exec_analysis::coverage::Coverage;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_sample_machine::{Machine as Sample, Options, Program, Trace};
-use tracewire_tracefile::Architecture;
 
 struct Files {
     _folder: tempfile::TempDir,

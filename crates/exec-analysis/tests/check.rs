@@ -229,7 +229,7 @@ fn interrupts_are_no_jumps() {
     let report = check(
         Format::Qemu4v,
         text.as_bytes(),
-        Some(Machine::of(tracewire_tracefile::Architecture::Mips)),
+        Some(Machine::of(tracewire_arch::Architecture::Mips)),
     );
     assert_eq!(report.findings, []);
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use proptest::prelude::*;
+use tracewire_arch::Architecture;
 use tracewire_exec_analysis::convert::{Lines, TextForm};
 use tracewire_exec_trace::record::{Address, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
-use tracewire_tracefile::Architecture;
 
 const FORMS: [TextForm; 3] = [TextForm::Tarmac, TextForm::Qemu4v, TextForm::Microtesk];
 const MEMORY: u64 = 0x4000;

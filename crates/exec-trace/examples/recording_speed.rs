@@ -17,7 +17,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Effect, OpenOptions, Recording, RegisterId};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 const CPU: CpuNumber = CpuNumber(0);
 

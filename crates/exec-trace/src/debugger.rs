@@ -4,7 +4,7 @@
 //! last counts. Of the two stack pointers of a Cortex-M the one counts that is in use, as CONTROL and the program status
 //! say; where they do not, the one that was written last.
 
-use tracewire_tracefile::{ByteOrder, RegisterNumber};
+use tracewire_model::{ByteOrder, RegisterNumber};
 
 use crate::machine::{Machine, Part, Rest, StackBank, stack_bank};
 use crate::record::{CpuNumber, InstructionNumber};

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-pub use tracewire_tracefile::{Address, ByteOrder};
+pub use tracewire_model::{Address, ByteOrder};
 
 pub use crate::value::{Value, ValueByte};
 

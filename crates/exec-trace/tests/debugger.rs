@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
-use tracewire_tracefile::Architecture;
 
 fn open(folder: &Path, text: &str) -> Recording {
     let path = folder.join("x.trace");

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::{DelaySlot, Flow, FlowKind, Machine, guess};
 use tracewire_exec_trace::record::{Instruction, Line, Opcode};
 use tracewire_exec_trace::text::{Format, Piece, Sink, TraceText, read};
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_model::Address;
 
 struct Walk {
     machine: &'static Machine,

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::{Machine, Rest, guess, of_elf};
 use tracewire_exec_trace::text::Format;
 use tracewire_sample_machine::{Options, Program, Trace};
-use tracewire_tracefile::Architecture;
 
 #[test]
 fn gdb_takes_every_target_description() {

@@ -1,10 +1,11 @@
 //! A small trace in the manner of each producer: every line is read, and means what it means there.
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_model::Address;
 
 /// A trace, of which every line is read, and how many instructions, accesses and register writes it has.
 fn read(text: &str, machine: Architecture, counts: [u64; 3]) -> Recording {

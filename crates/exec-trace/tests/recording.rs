@@ -6,9 +6,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording, Search, What};
-use tracewire_tracefile::{Address, Architecture, ByteOrder};
+use tracewire_model::{Address, ByteOrder};
 
 /// What happens, of which both text and the model are made.
 #[derive(Clone, Debug)]

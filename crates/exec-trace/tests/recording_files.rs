@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenError, OpenOptions, ReadError, Recording, Search, What};
+use tracewire_model::Address;
 use tracewire_sample_machine::{DATA, Options, Trace};
-use tracewire_tracefile::Address;
 
 fn trace(seed: u32) -> Vec<u8> {
     let options = Options {

@@ -11,7 +11,7 @@ use tracewire_exec_trace::record::{
 };
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, Piece, Sink, read};
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 /// What the reader tells of each instruction, in words.
 #[derive(Default)]

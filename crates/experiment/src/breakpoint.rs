@@ -1,7 +1,7 @@
 //! Expressions at a debugger's breakpoints, which share the experiment's variables.
 
 use tracewire_agent_expr::{Context, EvaluationError, Verified};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::collect::Moment;
 use crate::experiment::Experiment;

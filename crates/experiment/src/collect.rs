@@ -2,7 +2,8 @@
 //! call, and they go on.
 
 use tracewire_agent_expr::{Evaluation, EvaluationErrorKind, Request};
-use tracewire_tracefile::{Address, EncodeError, FrameEncoder, RegisterNumber};
+use tracewire_model::{Address, RegisterNumber};
+use tracewire_tracefile::{EncodeError, FrameEncoder};
 
 use crate::error::HitError;
 use crate::pieces::{Content, Missing, Pieces};

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use tracewire_agent_expr::{EvaluationError, VerifyError};
-use tracewire_tracefile::{Address, EncodeError, RegisterNumber, TracepointNumber};
+use tracewire_model::{Address, RegisterNumber, TracepointNumber};
+use tracewire_tracefile::EncodeError;
 
 use crate::pieces::FRAME_LIMIT;
 use crate::store::StoreError;

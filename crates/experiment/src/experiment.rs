@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tracewire_agent_expr::Evaluation;
-use tracewire_tracefile::{
-    Action, Address, FrameFormat, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
+use tracewire_model::{
+    Action, Address, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
     TracepointUsage, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::FrameFormat;
 
 use crate::collect::Collector;
 use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};

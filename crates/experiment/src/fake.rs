@@ -8,10 +8,8 @@
 //! use tracewire_experiment::{
 //!     CircularStore, Experiment, FrameStore, Options, Registers, Unreadable,
 //! };
-//! use tracewire_tracefile::{
-//!     Action, Address, ByteOrder, FrameFormat, TracepointDefinition, TracepointKind,
-//!     TracepointNumber,
-//! };
+//! use tracewire_tracefile::FrameFormat;
+//! use tracewire_model::{Action, Address, ByteOrder, TracepointDefinition, TracepointKind, TracepointNumber};
 //!
 //! let mut target = FakeTarget::new(ByteOrder::Little, 4);
 //! target.map(Address(0x1000), &[7; 16]);
@@ -43,7 +41,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tracewire_tracefile::{Address, ByteOrder, RegisterNumber, ThreadId};
+use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
 
 use crate::target::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target, TargetError};
 

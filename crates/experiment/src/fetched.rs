@@ -1,6 +1,6 @@
 //! What was read of the program's memory during one hit.
 
-use tracewire_tracefile::{Address, ByteOrder};
+use tracewire_model::{Address, ByteOrder};
 
 use crate::target::{MemoryRead, StoppedThread};
 

@@ -1,9 +1,8 @@
 //! What happens when a thread reaches a tracepoint.
 
 use tracewire_agent_expr::Context;
-use tracewire_tracefile::{
-    Address, EncodeError, FrameEncoder, RegisterNumber, StopReason, ThreadId,
-};
+use tracewire_model::{Address, RegisterNumber, StopReason, ThreadId};
+use tracewire_tracefile::{EncodeError, FrameEncoder};
 
 use crate::collect::{Collected, Moment};
 use crate::error::HitError;

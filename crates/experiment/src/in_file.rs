@@ -1,6 +1,7 @@
 //! How a trace file tells a tracepoint, so that GDB opens it.
 
-use tracewire_tracefile::{RegisterLayout, Tracepoint, TracepointKind};
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{Tracepoint, TracepointKind};
 
 /// The shortest instruction of x86 at which GDB takes a fast tracepoint of a file's: a jump's length.
 const JUMP: u64 = 5;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::InstallError;
 use crate::experiment::Experiment;

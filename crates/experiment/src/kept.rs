@@ -1,8 +1,8 @@
 //! Registers as frames keep them, where that is not whole register blocks.
 
-use tracewire_tracefile::{
-    RegisterLayout, RegisterMask, RegisterNumber, RegisterSet, RegisterSets,
-};
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{RegisterMask, RegisterNumber};
+use tracewire_tracefile::{RegisterSet, RegisterSets};
 
 use crate::experiment::Experiment;
 use crate::plan::{Actions, Plan};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tracewire_agent_expr::{Context, Evaluation, Verified};
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
+use tracewire_model::{Address, RegisterNumber, ThreadId};
 
 use crate::target::{Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, TargetError};
 

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
+use tracewire_arch::X86Registers;
 use tracewire_jump_pad::{CannotCompile, Fault, Features, Shared};
-use tracewire_tracefile::{Address, X86Registers};
+use tracewire_model::Address;
 
 /// Memory that the program and its tracer share, set up for pads.
 pub struct PadMemory {
@@ -79,12 +80,12 @@ pub enum Served {
 impl Served {
     /// As it is told in a file.
     #[must_use]
-    pub fn told(&self) -> tracewire_tracefile::Served {
+    pub fn told(&self) -> tracewire_model::Served {
         let (mechanism, reason) = match self {
             Self::Jump(way) => (*way, None),
             Self::Trap(reason) => ("trap", reason.clone()),
         };
-        tracewire_tracefile::Served {
+        tracewire_model::Served {
             mechanism: mechanism.to_owned(),
             reason,
         }

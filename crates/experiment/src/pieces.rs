@@ -1,6 +1,7 @@
 //! What the actions of a hit collect: first noted, then read together, then written in the order of the actions.
 
-use tracewire_tracefile::{Address, ByteOrder, EncodeError, FrameEncoder, VariableNumber};
+use tracewire_model::{Address, ByteOrder, VariableNumber};
+use tracewire_tracefile::{EncodeError, FrameEncoder};
 
 use crate::error::HitError;
 use crate::fetched::{Coverage, Fetched, ROOM_KEPT};

@@ -1,7 +1,7 @@
 //! What a tracepoint does at a hit, worked out when it is defined.
 
 use tracewire_agent_expr::{CollectOnce, Verified, verify};
-use tracewire_tracefile::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
+use tracewire_model::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
 
 use crate::error::{DefineError, Part};
 use crate::pieces::FRAME_LIMIT;

@@ -1,6 +1,6 @@
 //! Threads that are being stepped for `while-stepping`.
 
-use tracewire_tracefile::{Address, ThreadId, TracepointNumber};
+use tracewire_model::{Address, ThreadId, TracepointNumber};
 
 /// A tracepoint's number and address.
 pub(crate) type Key = (TracepointNumber, Address);

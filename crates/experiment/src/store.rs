@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use tracewire_model::ByteOrder;
 #[cfg(target_os = "linux")]
 use tracewire_tracefile::Spool;
-use tracewire_tracefile::{ByteOrder, WriteError};
+use tracewire_tracefile::WriteError;
 
 /// Tracepoint number and size, before a frame's blocks.
 const FRAME_HEADER: usize = 6;

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracewire_jump_pad::SharedLayout;
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
+use tracewire_model::{Address, RegisterNumber, ThreadId};
 
 use crate::mechanism::{PadMaker, PadMemory};
 
@@ -37,7 +37,7 @@ pub trait StoppedThread {
     fn timestamp(&self) -> u64;
 
     /// A register by its number in the target description, zero-extended; the lowest 64 bits of a vector register of 128
-    /// ([`tracewire_tracefile::Register::number`]). `None` for another one wider than 64 bits, one that the machine does
+    /// ([`tracewire_arch::Register::number`]). `None` for another one wider than 64 bits, one that the machine does
     /// not have, or one that cannot be read. The program counter is that of the
     /// tracepoint, whatever the mechanism did to it.
     fn register(&mut self, register: RegisterNumber) -> Option<u64>;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tracewire_tracefile::{VariableDefinition, VariableNumber};
+use tracewire_model::{VariableDefinition, VariableNumber};
 
 use crate::mechanism::PadMemory;
 use crate::target::StoppedThread;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use tracewire_agent_expr::Opcode;
-use tracewire_tracefile::{RegisterNumber, VariableNumber};
+use tracewire_model::{RegisterNumber, VariableNumber};
 
 use crate::real::{Format, Real};
 use crate::soft_float::{compare, to_integer};

@@ -1,7 +1,7 @@
 //! What has to be collected so that an expression can be evaluated afterwards.
 
 use tracewire_agent_expr::{Builder, Opcode};
-use tracewire_tracefile::RegisterMask;
+use tracewire_model::RegisterMask;
 
 use crate::cell::{Binary, Cell, OfReals, Operation};
 use crate::compile::finish;

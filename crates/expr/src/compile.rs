@@ -1,7 +1,8 @@
 //! What a script compiles to: conditions, and the actions of a tracepoint.
 
 use tracewire_agent_expr::{Builder, Opcode};
-use tracewire_tracefile::{Action, Architecture, RegisterMask, VariableNumber};
+use tracewire_arch::Architecture;
+use tracewire_model::{Action, RegisterMask, VariableNumber};
 
 use crate::collect::Collection;
 use crate::emit::Emitter;

@@ -1,6 +1,7 @@
 //! The numbers on the stack of a DWARF expression, and computing with them.
 
-use tracewire_tracefile::{Architecture, RegisterNumber};
+use tracewire_arch::Architecture;
+use tracewire_model::RegisterNumber;
 
 use crate::cell::{Binary, Cell, OfReals, Operation};
 use crate::dwarf_run::Run;

@@ -1,7 +1,7 @@
 //! Computations as bytecode.
 
 use tracewire_agent_expr::{Builder, Opcode};
-use tracewire_tracefile::{RegisterMask, VariableNumber};
+use tracewire_model::{RegisterMask, VariableNumber};
 
 use crate::cell::{Binary, Cell, Operation};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 /// A stretch of an expression's text, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

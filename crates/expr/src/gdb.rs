@@ -1,6 +1,6 @@
 //! What GDB's own compiler of agent expressions can do.
 
-use tracewire_tracefile::VariableNumber;
+use tracewire_model::VariableNumber;
 
 use crate::node::{Node, NodeKind};
 use crate::register_names::{is_only_alias, register_size};

@@ -4,7 +4,8 @@
 //! ```
 //! use tracewire_debuginfo::Symbols;
 //! use tracewire_expr::{PrintOptions, State, compile_condition, evaluate};
-//! use tracewire_tracefile::{Address, Architecture, RegisterNumber, VariableNumber};
+//! use tracewire_arch::Architecture;
+//! use tracewire_model::{Address, RegisterNumber, VariableNumber};
 //!
 //! /// A thread of which one register was saved.
 //! struct Saved;

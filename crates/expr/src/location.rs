@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use tracewire_tracefile::{Address, Architecture, RegisterNumber};
+use tracewire_arch::Architecture;
+use tracewire_model::{Address, RegisterNumber};
 
 use crate::cell::Cell;
 use crate::dwarf_numbers::{Entry, Kind};

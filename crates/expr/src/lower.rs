@@ -1,6 +1,6 @@
 //! Typed tree to computations: what agent expressions can do, they do; the rest is told.
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use crate::cell::{Binary, Cell};
 use crate::error::{ExpressionError, ExpressionErrorKind};

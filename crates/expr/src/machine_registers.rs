@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use tracewire_tracefile::{Architecture, Register, RegisterLayout, StandardRegisters};
+use tracewire_arch::{Architecture, Register, RegisterLayout, StandardRegisters};
 
 /// All registers that a standard description of the machine has, numbered as there. Nothing for the x86 machines, whose
 /// tables are this crate's own.
@@ -92,7 +92,7 @@ pub(crate) fn alias(architecture: Architecture, name: &str) -> Option<String> {
             let layout = layout(architecture)?;
             Some(
                 layout
-                    .by_number(tracewire_tracefile::RegisterNumber(number))?
+                    .by_number(tracewire_model::RegisterNumber(number))?
                     .name
                     .clone(),
             )

@@ -1,7 +1,8 @@
 //! The arguments of a marker, as agent expressions and as GDB's `$_probe_arg0`.
 
 use tracewire_agent_expr::Builder;
-use tracewire_tracefile::{Address, Architecture, RegisterMask};
+use tracewire_arch::Architecture;
+use tracewire_model::{Address, RegisterMask};
 
 use crate::compile::finish;
 use crate::emit::Emitter;

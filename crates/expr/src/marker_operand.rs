@@ -1,7 +1,7 @@
 //! The operands of a marker's arguments: `-4@%eax`, `8@-16(%rbp)`, `8@$5`, in the assembler's notation for x86, as
 //! expressions.
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use crate::error::Span;
 use crate::node::{Node, NodeKind};

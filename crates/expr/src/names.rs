@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use crate::error::{ExpressionErrorKind, Span};
 use crate::node::{Node, NodeKind};

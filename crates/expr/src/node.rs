@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tracewire_tracefile::{RegisterNumber, VariableNumber};
+use tracewire_model::{RegisterNumber, VariableNumber};
 
 use crate::error::Span;
 use crate::syntax::BinaryOperator;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tracewire_tracefile::RegisterNumber;
+use tracewire_model::RegisterNumber;
 
 use crate::cell::{Binary, Cell};
 use tracewire_debuginfo::{TypeId, VariableLocation};

@@ -1,6 +1,7 @@
 //! The registers that `$name` may name.
 
-use tracewire_tracefile::{Architecture, Register, RegisterNumber};
+use tracewire_arch::{Architecture, Register};
+use tracewire_model::RegisterNumber;
 
 use crate::machine_registers;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::VariableNumber;
+use tracewire_model::VariableNumber;
 
 use crate::error::{ExpressionError, ExpressionErrorKind, Span};
 use crate::node::{Node, NodeKind};

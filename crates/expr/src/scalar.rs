@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use tracewire_debuginfo::{BaseEncoding, Language, Symbols, Type, TypeId};
 

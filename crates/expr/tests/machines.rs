@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tracewire_debuginfo::Symbols;
 use tracewire_expr::compile_condition;
-use tracewire_tracefile::VariableNumber;
+use tracewire_model::VariableNumber;
 
 /// The program of a recording that the replay target's tests are of.
 fn program(machine: &str, folder: &Path) -> PathBuf {

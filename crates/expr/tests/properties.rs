@@ -15,7 +15,7 @@ use tracewire_expr::{
     CollectOptions, ExpressionErrorKind, NamedValue, PreparedItem, PrintOptions, State,
     compile_collect, compile_condition, evaluate, expand, split_items,
 };
-use tracewire_tracefile::{Action, Address, RegisterNumber, VariableNumber};
+use tracewire_model::{Action, Address, RegisterNumber, VariableNumber};
 
 const PROGRAM: &str = r#"
 struct pair { int first; unsigned char second; struct pair *next; unsigned bits : 5; int low : 7; };

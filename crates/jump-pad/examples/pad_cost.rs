@@ -12,7 +12,7 @@ use std::time::Instant;
 use machine::{Code, Memory, PAGE, Setting, callable};
 use tracewire_agent_expr::assemble;
 use tracewire_jump_pad::{RingReader, SharedSizes, WhenFull, counter};
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, RegisterMask, TracepointDefinition, TracepointKind, TracepointNumber,
 };
 

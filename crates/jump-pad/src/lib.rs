@@ -6,7 +6,7 @@
 //! as it stands in a trace file, and goes on with the displaced instructions. Nothing of it is the program's: no
 //! library, no allocator, no lock, not even a thread's own memory.
 //!
-//! - [`compile()`] makes a pad from the [`tracewire_tracefile::TracepointDefinition`]s of an address. Its oracle is the
+//! - [`compile()`] makes a pad from the [`tracewire_model::TracepointDefinition`]s of an address. Its oracle is the
 //!   evaluation at a stop: the same frames to the byte, the same errors in the same words, the same variables
 //!   (`tests/differential`). What it cannot do it refuses with a reason ([`CannotCompile`]); such a tracepoint is a trap.
 //! - [`relocate`] copies displaced instructions and finds jumps.
@@ -60,9 +60,8 @@
 //! use tracewire_jump_pad::{
 //!     Features, PadOptions, PadTracepoint, SharedLayout, SharedSizes, WhenFull, compile,
 //! };
-//! use tracewire_tracefile::{
-//!     Action, Address, TracepointDefinition, TracepointKind, TracepointNumber, X86Registers,
-//! };
+//! use tracewire_arch::X86Registers;
+//! use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, TracepointNumber};
 //!
 //! let sizes = SharedSizes {
 //!     cpus: 2,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use tracewire_agent_expr::{EvaluationErrorKind, VerifyError};
-use tracewire_tracefile::{
-    Address, RegisterMask, RegisterNumber, TracepointDefinition, VariableNumber, X86Registers,
+use tracewire_arch::X86Registers;
+use tracewire_model::{
+    Address, RegisterMask, RegisterNumber, TracepointDefinition, VariableNumber,
 };
 
 use crate::layout::SharedLayout;

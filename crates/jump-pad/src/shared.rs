@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use tracewire_tracefile::{Address, ThreadId};
+use tracewire_model::{Address, ThreadId};
 
 use crate::clock::{self, Rate};
 use crate::layout::{

@@ -10,7 +10,7 @@ use machine::{Machine, Memory, Setting};
 use tracepoints::tracepoint;
 use tracewire_agent_expr::assemble;
 use tracewire_jump_pad::{PadStop, RingReader, SharedSizes, WhenFull};
-use tracewire_tracefile::Action;
+use tracewire_model::Action;
 
 fn sizes(when_full: WhenFull) -> SharedSizes {
     SharedSizes {

@@ -1,6 +1,6 @@
 //! What is wrong with a packet.
 
-use tracewire_tracefile::TextError;
+use tracewire_model::TextError;
 
 /// A packet that is known by its name but does not follow its grammar.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

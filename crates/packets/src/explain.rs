@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracewire_tracefile::{PieceContent, StopReason};
+use tracewire_model::{PieceContent, StopReason};
 
 use crate::reply::{Notification, Reply};
 use crate::request::Request;
@@ -163,7 +163,7 @@ impl fmt::Display for Reply {
 }
 
 fn explain_status(
-    fields: &tracewire_tracefile::StatusFields,
+    fields: &tracewire_model::StatusFields,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     let reason = match fields.stop_reason {

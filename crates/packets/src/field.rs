@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracewire_tracefile::{Address, RegisterNumber, TracepointNumber, VariableNumber};
+use tracewire_model::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 
 use crate::error::Expected;
 use crate::escape::{escape, unescape};

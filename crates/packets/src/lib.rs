@@ -5,7 +5,7 @@
 //! use tracewire_packets::family::memory::MemoryRequest;
 //! use tracewire_packets::frame::{Connection, Received, Side};
 //! use tracewire_packets::{Reply, Request};
-//! use tracewire_tracefile::Address;
+//! use tracewire_model::Address;
 //!
 //! // A stub that answers one request.
 //! let mut stub = Connection::new(Side::Server, 0x4000);

@@ -10,7 +10,7 @@ pub use failure::Failure;
 pub use kind::ReplyKind;
 pub use notification::Notification;
 
-use tracewire_tracefile::{Address, Piece, Status, TracepointUsage, VariableDefinition};
+use tracewire_model::{Address, Piece, Status, TracepointUsage, VariableDefinition};
 
 use crate::PacketError;
 use crate::error::Expected;
@@ -235,7 +235,7 @@ impl Reply {
     }
 
     fn scan_trace(kind: ReplyKind, scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
-        let from_text = |error: tracewire_tracefile::TextError, start: Scanner<'_>| {
+        let from_text = |error: tracewire_model::TextError, start: Scanner<'_>| {
             Expected::from_text(&error, start.column())
         };
         match kind {

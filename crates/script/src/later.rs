@@ -1,6 +1,6 @@
 //! Commands about tracepoints that have been set, and about variables.
 
-use tracewire_tracefile::TracepointNumber;
+use tracewire_model::TracepointNumber;
 
 use crate::actions;
 use crate::error::{Problem, ScriptError};

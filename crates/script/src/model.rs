@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewire_tracefile::TracepointNumber;
+use tracewire_model::TracepointNumber;
 
 use crate::place::Located;
 

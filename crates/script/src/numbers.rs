@@ -1,6 +1,6 @@
 //! Which tracepoints a command means: numbers, ranges, `$bpnum`.
 
-use tracewire_tracefile::TracepointNumber;
+use tracewire_model::TracepointNumber;
 
 use crate::error::{Problem, ScriptError};
 use crate::model::ScriptTracepoint;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tracewire_tracefile::TracepointNumber;
+use tracewire_model::TracepointNumber;
 
 use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};

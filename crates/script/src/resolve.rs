@@ -5,14 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use iced_x86::{Decoder, DecoderOptions};
+use tracewire_arch::Architecture;
 use tracewire_debuginfo::{Language, LocationError, Marker, ResolvedLocation, Scope, Symbols};
 use tracewire_expr::{
     ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, compile_condition,
     gdb_can_collect, gdb_can_read, marker_arguments,
 };
-use tracewire_tracefile::{
-    Action, Address, Architecture, SourceStrings, TracepointDefinition, TracepointKind,
-    TracepointNumber, VariableDefinition, VariableNumber,
+use tracewire_model::{
+    Action, Address, SourceStrings, TracepointDefinition, TracepointKind, TracepointNumber,
+    VariableDefinition, VariableNumber,
 };
 
 use crate::actions;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tracewire_debuginfo::Symbols;
+use tracewire_model::{Action, Address};
 use tracewire_script::{Resolution, Resolver, Script};
-use tracewire_tracefile::{Action, Address};
 
 /// Builds a C program or library.
 fn build(directory: &Path, name: &str, source: &Path, options: &[&str]) -> PathBuf {

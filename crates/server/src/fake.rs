@@ -23,7 +23,9 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_arch::RegisterLayout;
 use tracewire_experiment::fake::{FakeTarget, Moment};
+use tracewire_model::{Address, ByteOrder, ThreadId};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointRequest};
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::memory::MemoryRequest;
@@ -35,7 +37,6 @@ use tracewire_packets::family::stop::{StopField, StopReply};
 use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
 use tracewire_packets::{Failure, Reply, Request, Signal, ThreadList, ThreadSelector, Which};
-use tracewire_tracefile::{Address, ByteOrder, RegisterLayout, ThreadId};
 
 use crate::session::{Answer, PACKET_SIZE, Responder};
 use crate::trace::{SaveFolder, Trace, TraceMachine, done};

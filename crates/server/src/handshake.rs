@@ -14,6 +14,7 @@
 
 use std::io::{self, Read, Write};
 
+use tracewire_model::{Status, StatusFields, StopReason};
 use tracewire_packets::family::features::{FeatureList, FeatureRequest};
 use tracewire_packets::family::process::ProcessRequest;
 use tracewire_packets::family::setting::SettingRequest;
@@ -22,7 +23,6 @@ use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::frame::{Connection, Received, Side};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Request};
-use tracewire_tracefile::{Status, StatusFields, StopReason};
 
 use crate::access::{Token, is_protocol};
 use crate::session::{PACKET_SIZE, announced};

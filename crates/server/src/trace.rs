@@ -12,17 +12,18 @@ pub(crate) use requests::{NO_HITS, done};
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
 use tracewire_experiment::{
     Experiment, InstallError, Options, Registers, Target, TargetError, Unreadable,
 };
+use tracewire_model::{
+    Address, ByteOrder, FrameNumber, Piece, SourceKind, SourceStrings, StatusFields, StopReason,
+    Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
+    VariableNumber,
+};
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
-use tracewire_tracefile::{
-    Address, Architecture, ByteOrder, Description, DescriptionParts, FrameFormat, FrameNumber,
-    Piece, RegisterLayout, SourceKind, SourceStrings, StatusFields, StopReason, TraceFile,
-    Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
-    VariableNumber, X86Registers,
-};
+use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, TraceFile};
 
 use buffer::{Buffer, DEFAULT_SIZE};
 use kept::{FramePlaces, KeptFrames};

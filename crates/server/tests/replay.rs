@@ -13,9 +13,10 @@ use checked::assert_clean;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::{Naive, image, segments};
 use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording};
+use tracewire_model::{Address, TracepointNumber};
 use tracewire_server::{Clients, Listener, SessionLog, replay};
 use tracewire_target_replay::{Execution, Recorded, Replay, thread_of};
-use tracewire_tracefile::{Address, Search, TraceFile, TracepointNumber};
+use tracewire_tracefile::{Search, TraceFile};
 
 /// Only the first client.
 const FIRST: Clients<'static> = Clients {

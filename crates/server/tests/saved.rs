@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use proptest::prelude::*;
+use tracewire_arch::Architecture;
+use tracewire_model::Address;
 use tracewire_packets::{Reply, Request};
 use tracewire_server::saved::{SavedSession, SavedTrace};
 use tracewire_server::{
     Answer, Clients, ListenAddress, Listener, PACKET_SIZE, Responder, SessionLog, serve_saved,
 };
-use tracewire_tracefile::{
-    Address, Architecture, Description, DescriptionParts, Module, TraceFile, TraceFileWriter,
-};
+use tracewire_tracefile::{Description, DescriptionParts, Module, TraceFile, TraceFileWriter};
 
 /// Only the first client.
 const FIRST: Clients<'static> = Clients {

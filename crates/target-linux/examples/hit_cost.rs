@@ -10,8 +10,8 @@ use std::process::Command;
 
 use object::{Object, ObjectSymbol};
 use tracewire_experiment::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target};
+use tracewire_model::{Address, RegisterNumber};
 use tracewire_target_linux::{Event, ModuleKind, Process, Settings};
-use tracewire_tracefile::{Address, RegisterNumber};
 
 const SOURCE: &str = r#"
 #include <pthread.h>

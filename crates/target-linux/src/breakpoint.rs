@@ -3,7 +3,7 @@
 use tracewire_experiment::{PadMaker, PadMemory, Target, TargetError};
 use tracewire_jump_pad::SharedLayout;
 use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION, Way};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::address_space::PAGE_SIZE;
 use crate::fast::Mechanism;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tracewire_experiment::{Hit, HitHandler};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::debug::{StopCause, stopped};
 use crate::event::Event;

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use libc::siginfo_t;
 use tracewire_experiment::HitHandler;
-use tracewire_tracefile::ThreadId;
+use tracewire_model::ThreadId;
 
 use crate::debug::Resumption;
 use crate::error::{Error, thread_id};

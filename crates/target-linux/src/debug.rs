@@ -5,8 +5,9 @@ use std::io;
 use std::ops::Range;
 
 use libc::siginfo_t;
+use tracewire_arch::X86Registers;
 use tracewire_experiment::TargetError;
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId, X86Registers};
+use tracewire_model::{Address, RegisterNumber, ThreadId};
 
 use crate::breakpoint::Purpose;
 use crate::error::thread_id;

@@ -5,7 +5,7 @@ use std::io;
 
 use nix::errno::Errno;
 use tracewire_experiment::TargetError;
-use tracewire_tracefile::ThreadId;
+use tracewire_model::ThreadId;
 
 /// Why a program could not be started, attached to, or followed.
 #[derive(Debug, thiserror::Error)]

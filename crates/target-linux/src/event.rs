@@ -1,6 +1,6 @@
 //! Why a run came to its end.
 
-use tracewire_tracefile::ThreadId;
+use tracewire_model::ThreadId;
 
 use crate::debug::Stop;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tracewire_experiment::TargetError;
-use tracewire_tracefile::{Address, ThreadId};
+use tracewire_model::{Address, ThreadId};
 
 use crate::breakpoint::Purpose;
 use crate::process::Process;

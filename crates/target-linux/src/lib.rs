@@ -8,7 +8,7 @@
 //! ```
 //! use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
 //! use tracewire_target_linux::{Event, Process, Settings};
-//! use tracewire_tracefile::{Address, RegisterNumber};
+//! use tracewire_model::{Address, RegisterNumber};
 //!
 //! struct Show;
 //!

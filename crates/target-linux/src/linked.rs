@@ -1,6 +1,6 @@
 //! The dynamic linker's list of loaded objects, as a debugger wants it: with where each entry is.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::loader::{MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
 use crate::process::Process;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use object::Object;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::Error;
 use crate::loader::program_bias;

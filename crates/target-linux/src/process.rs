@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracewire_arch::{Architecture, X86Registers};
 use tracewire_experiment::MemoryRead;
-use tracewire_tracefile::{Architecture, ThreadId, X86Registers};
+use tracewire_model::ThreadId;
 
 use crate::address_space::WhileStopped;
 use crate::affinity::Follower;

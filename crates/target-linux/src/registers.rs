@@ -1,7 +1,8 @@
 //! A thread's registers as a register block.
 
 use libc::user_regs_struct;
-use tracewire_tracefile::{RegisterLayout, RegisterNumber, X86Registers};
+use tracewire_arch::{RegisterLayout, X86Registers};
+use tracewire_model::RegisterNumber;
 
 use crate::width::Width;
 use crate::xstate::{Component, XstateLayout};
@@ -79,7 +80,7 @@ struct Step {
     offset: usize,
     size: usize,
     source: Source,
-    /// Whether it is a vector register ([`tracewire_tracefile::Register::is_vector`]).
+    /// Whether it is a vector register ([`tracewire_arch::Register::is_vector`]).
     is_vector: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracewire_tracefile::ThreadId;
+use tracewire_model::ThreadId;
 
 use crate::breakpoint::Purpose;
 use crate::error::thread_id;

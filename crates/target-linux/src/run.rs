@@ -2,7 +2,7 @@
 
 use nix::errno::Errno;
 use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::breakpoint::Means;
 use crate::debug::{StopCause, stopped};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::memory::Memory;
 use crate::process::Process;

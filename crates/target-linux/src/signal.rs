@@ -3,7 +3,7 @@
 use libc::{siginfo_t, user_regs_struct};
 use tracewire_experiment::{Hit, HitHandler};
 use tracewire_jump_pad::relocate::Place;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::debug::{StopCause, stopped};
 use crate::error::Error;

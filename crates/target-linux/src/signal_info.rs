@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use libc::siginfo_t;
-use tracewire_tracefile::ThreadId;
+use tracewire_model::ThreadId;
 
 use crate::process::Process;
 use crate::ptrace::Tid;

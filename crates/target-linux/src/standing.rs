@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use libc::user_regs_struct;
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
-use tracewire_tracefile::{RegisterNumber, ThreadId};
+use tracewire_model::{RegisterNumber, ThreadId};
 
 use crate::clock::Clock;
 use crate::error::{target_error, thread_id};

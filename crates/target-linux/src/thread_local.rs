@@ -9,7 +9,7 @@
 //! A program without a dynamic linker has one block, whose place the ABI gives (ELF Handling For Thread-Local Storage, variant II).
 
 use object::{Object, ObjectSymbol};
-use tracewire_tracefile::{Address, ThreadId};
+use tracewire_model::{Address, ThreadId};
 
 use crate::maps::AuxiliaryVector;
 use crate::process::Process;

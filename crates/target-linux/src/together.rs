@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use tracewire_experiment::HitHandler;
-use tracewire_tracefile::ThreadId;
+use tracewire_model::ThreadId;
 
 use crate::error::{Error, thread_id};
 use crate::event::Event;

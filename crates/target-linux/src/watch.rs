@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use libc::user_regs_struct;
 use tracewire_experiment::{HitHandler, TargetError};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::debug::{StopCause, stopped};
 use crate::error::Error;

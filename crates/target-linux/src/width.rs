@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use tracewire_tracefile::{Architecture, RegisterLayout, X86Registers};
+use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
 
 use crate::maps;
 use crate::memory::Memory;

@@ -7,8 +7,8 @@ use std::process::Child;
 
 use support::{Counter, Program, piece, run_to_end, trace};
 use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
+use tracewire_model::ThreadId;
 use tracewire_target_linux::{Error, Event, Process, Settings};
-use tracewire_tracefile::ThreadId;
 
 fn attach(child: &Child) -> Process {
     Process::attach(ThreadId(child.id()), Settings::default()).unwrap()

@@ -383,7 +383,7 @@ fn a_slow_vfork_hangs_neither_a_halt_nor_a_detach() {
         while !stopped() {
             std::thread::yield_now();
         }
-        let id = tracewire_tracefile::ThreadId(child.id());
+        let id = tracewire_model::ThreadId(child.id());
         let mut process = Process::attach(id, Settings::default()).unwrap();
         nix::sys::signal::kill(pid, nix::sys::signal::SIGCONT).unwrap();
         while process.run(&mut Counter::default()).unwrap() != Event::Exec {}

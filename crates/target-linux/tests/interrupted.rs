@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 
 use support::{Counter, Program, trace};
 use tracewire_experiment::Target;
+use tracewire_model::ThreadId;
 use tracewire_target_linux::{Event, Process};
-use tracewire_tracefile::ThreadId;
 
 /// Calls of sockets with a timeout, which fail with EINTR for a mere stop: none of them does for ours.
 #[test]

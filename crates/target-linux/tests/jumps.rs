@@ -8,8 +8,8 @@ use iced_x86::{Decoder, DecoderOptions};
 use support::pads::{count, counting};
 use support::{Counter, Program, address, piece, run_to_end};
 use tracewire_experiment::Target;
+use tracewire_model::Address;
 use tracewire_target_linux::{Event, Mechanism, Process};
-use tracewire_tracefile::Address;
 
 /// The addresses of all instructions of a function.
 fn instructions(process: &mut Process, start: Address, length: usize) -> Vec<Address> {
@@ -179,11 +179,8 @@ fn a_program_that_is_let_go_has_its_own_bytes() {
     let mut byte = [0];
     use std::io::{Read, Write};
     stdout.read_exact(&mut byte).unwrap();
-    let mut process = Process::attach(
-        tracewire_tracefile::ThreadId(child.id()),
-        Default::default(),
-    )
-    .unwrap();
+    let mut process =
+        Process::attach(tracewire_model::ThreadId(child.id()), Default::default()).unwrap();
     let site = address(&process, &program, "work");
     let memory = process.share_memory_of(4096).unwrap();
     let way = process.insert_code(site, counting(&memory, 0)).unwrap();

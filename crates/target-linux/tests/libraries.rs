@@ -7,8 +7,8 @@ use std::process::Command;
 
 use support::{Counter, Program, run_to_end, symbol_in, trace};
 use tracewire_experiment::Target;
+use tracewire_model::Address;
 use tracewire_target_linux::{Event, Module, ModuleKind, Process, Settings};
-use tracewire_tracefile::Address;
 
 const LOADS: &str = r#"
 #include <dlfcn.h>

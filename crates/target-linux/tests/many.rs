@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use support::pads::{count, counting};
 use support::{Counter, Program, run_to_end};
 use tracewire_experiment::Target;
+use tracewire_model::Address;
 use tracewire_target_linux::{Event, Mechanism, ModuleKind, Process};
-use tracewire_tracefile::Address;
 
 const FUNCTIONS: usize = 4000;
 

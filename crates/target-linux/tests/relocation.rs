@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use iced_x86::{Decoder, DecoderOptions};
 use support::{Program, address, run_to_end};
 use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
+use tracewire_model::{Address, RegisterNumber};
 use tracewire_target_linux::Event;
-use tracewire_tracefile::{Address, RegisterNumber};
 
 const FORMS: &str = r#"
     .intel_syntax noprefix

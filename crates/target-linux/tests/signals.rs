@@ -269,7 +269,7 @@ fn a_thread_that_waits_in_a_traced_system_call_is_left_waiting_there() {
         let mut process = program.start();
         let mut ready = [0; 6];
         std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut ready).unwrap();
-        let id = tracewire_tracefile::ThreadId(process.id());
+        let id = tracewire_model::ThreadId(process.id());
         // Before it has come to its read, or while it is there already: both will do.
         let settings = tracewire_target_linux::Settings::default();
         let mut traced = tracewire_target_linux::Process::attach(id, settings).unwrap();

@@ -5,9 +5,10 @@ mod support;
 use std::collections::HashMap;
 
 use support::{Program, piece, run_to_end, trace};
+use tracewire_arch::X86Registers;
 use tracewire_experiment::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread};
+use tracewire_model::RegisterNumber;
 use tracewire_target_linux::{Event, Process, Settings};
-use tracewire_tracefile::{RegisterNumber, X86Registers};
 
 /// Calls a closure at each hit.
 struct At<F>(F);

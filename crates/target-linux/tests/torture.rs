@@ -14,8 +14,8 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use support::pads::{count, counting};
 use support::{Counter, Program, address, piece};
 use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread, Target};
+use tracewire_model::Address;
 use tracewire_target_linux::{Event, Process};
-use tracewire_tracefile::Address;
 
 const LIBC: &str = r#"
 #define _GNU_SOURCE
@@ -384,7 +384,7 @@ fn bytes(process: &mut Process, sites: &[Address]) -> Vec<u8> {
 }
 
 /// Waits for the end of a program that was let go.
-fn wait(process: tracewire_tracefile::ThreadId) {
+fn wait(process: tracewire_model::ThreadId) {
     let id = process.0.cast_signed();
     // SAFETY: no status is wanted.
     while unsafe { libc::waitpid(id, std::ptr::null_mut(), libc::__WALL) } < 0 {

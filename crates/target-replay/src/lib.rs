@@ -4,7 +4,8 @@
 //! use tracewire_exec_trace::recording::{OpenOptions, Recording};
 //! use tracewire_experiment::{Hit, HitHandler, Outcome, StoppedThread};
 //! use tracewire_target_replay::{Recorded, Replay, StopCause, Watch};
-//! use tracewire_tracefile::{Address, Architecture};
+//! use tracewire_arch::Architecture;
+//! use tracewire_model::Address;
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("small.trace");

@@ -1,7 +1,8 @@
 //! A thread at an instant of the recording, as an experiment sees it.
 
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId, unknown_masks};
+use tracewire_model::{Address, RegisterNumber, ThreadId};
+use tracewire_tracefile::unknown_masks;
 
 use crate::execution::{Executed, Execution, RegisterBlock, canonical};
 use crate::replay::{registers_at, thread_of};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tracewire_experiment::{Hit, HitHandler};
-use tracewire_tracefile::{Address, ThreadId};
+use tracewire_model::{Address, ThreadId};
 
 use crate::execution::{Execution, Watch, canonical, watches_before};
 use crate::moment::Moment;

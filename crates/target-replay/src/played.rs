@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_arch::{Register, RegisterLayout};
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{RegisterId, Visits};
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
-use tracewire_tracefile::{
-    Address, ByteOrder, Register, RegisterLayout, RegisterNumber, ThreadId, unknown_masks,
-};
+use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
+use tracewire_tracefile::unknown_masks;
 
 use crate::execution::{Executed, Execution, RegisterBlock, canonical};
 use crate::player::Player;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tracewire_experiment::StoppedThread;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::execution::{Executed, Execution};
 use crate::moment::Moment;

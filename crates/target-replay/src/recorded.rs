@@ -12,7 +12,7 @@ use tracewire_exec_trace::record::{
 use tracewire_exec_trace::recording::{
     CodeId, ReadError, Recording, RegisterId, RegisterValue, Search, Step, What,
 };
-use tracewire_tracefile::{Address, ByteOrder, RegisterNumber};
+use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
 use crate::execution::{Executed, Execution, RegisterBlock, Watch};
 use crate::played::{Direct, Played};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_arch::Register;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_experiment::{Target, TargetError};
-use tracewire_tracefile::{Address, Register, ThreadId};
+use tracewire_model::{Address, ThreadId};
 
 use crate::execution::{Execution, RegisterBlock, Watch, canonical};
 

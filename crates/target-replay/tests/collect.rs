@@ -2,13 +2,15 @@
 
 use std::fs::File;
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
+use tracewire_model::{
+    Action, Address, RegisterMask, RegisterNumber, SourceStrings, StopReason, TracepointDefinition,
+    TracepointKind, TracepointNumber,
+};
 use tracewire_sample_machine::{Options, Program, Trace};
 use tracewire_target_replay::{Collected, Execution, FrameSink, Recorded, Request};
-use tracewire_tracefile::{
-    Action, Address, Architecture, RegisterMask, RegisterNumber, SourceStrings, StopReason,
-    TracepointDefinition, TracepointKind, TracepointNumber, WriteError,
-};
+use tracewire_tracefile::WriteError;
 
 /// A recording of so many bytes of text.
 fn recorded(folder: &std::path::Path, options: &Options, bytes: u64) -> Recorded {

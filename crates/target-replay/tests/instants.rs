@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::Naive;
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
+use tracewire_model::Address;
 use tracewire_target_replay::{Executed, Execution, Recorded, Replay, Watch, thread_of};
-use tracewire_tracefile::{Address, Architecture};
 
 const INSTANTS: usize = 1000;
 /// So many bytes are looked at in each, from a random one on.

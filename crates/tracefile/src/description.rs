@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use crate::definition::VariableDefinition;
 use crate::module::Module;
-use crate::number::{Address, TracepointNumber, VariableNumber};
-use crate::piece::Piece;
-use crate::served::Served;
-use crate::status::Status;
-use crate::table::{MergeError, Tracepoint, TracepointTable};
-use crate::text::{TextError, decode};
+use crate::served;
+use tracewire_model::Piece;
+use tracewire_model::Served;
+use tracewire_model::Status;
+use tracewire_model::VariableDefinition;
+use tracewire_model::text::{TextError, decode};
+use tracewire_model::{Address, TracepointNumber, VariableNumber};
+use tracewire_model::{MergeError, Tracepoint, TracepointTable};
 
 /// The longest line GDB 13 reads, in bytes, without the newline; over it GDB refuses the whole file.
 pub const MAX_LINE: usize = 999;
@@ -167,7 +168,7 @@ impl Description {
                 xml.push('\n');
             }
             b"served" => {
-                let (by, keys) = Served::parse(rest)?;
+                let (by, keys) = served::parse(rest)?;
                 let served = &mut parts.served;
                 served.extend(keys.into_iter().map(|key| (key, by.clone())));
             }
@@ -305,7 +306,7 @@ impl Description {
             }
         }
         for (served, keys) in served {
-            for line in served.lines(&keys, MAX_LINE) {
+            for line in served::lines(served, &keys, MAX_LINE) {
                 put(line, &|| "what served a tracepoint".to_owned())?;
             }
         }

@@ -1,8 +1,8 @@
 //! Frames, written as the trace file has them.
 
-use crate::architecture::ByteOrder;
-use crate::number::{Address, TracepointNumber, VariableNumber};
 use crate::register_set::{RegisterSet, SET_LETTER};
+use tracewire_model::ByteOrder;
+use tracewire_model::{Address, TracepointNumber, VariableNumber};
 
 /// The largest tracepoint number that the format's signed 16-bit field can say.
 pub const MAX_TRACEPOINT_NUMBER: i32 = i16::MAX as i32;
@@ -170,7 +170,7 @@ impl<'a> FrameEncoder<'a> {
     /// stand in the block, the lowest bit of the first mask for the first one. Nothing is added for a mask of zeros.
     pub fn unknown_registers(&mut self, masks: &[u64]) {
         for (place, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
-            if let Some(number) = VariableNumber::of_unknown_registers(place) {
+            if let Some(number) = crate::unknown::mask_variable(place) {
                 self.variable(number, mask.cast_signed());
             }
         }
@@ -179,7 +179,7 @@ impl<'a> FrameEncoder<'a> {
     /// Says that the frame is of a step of `while-stepping`, where that led back to an address of its tracepoint: it
     /// would be taken for one of a hit.
     pub fn step(&mut self) {
-        self.variable(VariableNumber::STEP, 1);
+        self.variable(crate::step::STEP, 1);
     }
 
     /// Adds data of a static tracepoint. (GDB 13's reader of files stops at such a frame.)

@@ -2,7 +2,7 @@
 
 use crate::file::TraceFile;
 use crate::frame::Frame;
-use crate::number::{Address, FrameNumber, ThreadId, TracepointNumber};
+use tracewire_model::{Address, FrameNumber, ThreadId, TracepointNumber};
 
 /// What a frame is looked for by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,15 +1,15 @@
 //! One trace frame: what one hit, or one step of `while-stepping`, saw.
 
-use crate::architecture::ByteOrder;
 use crate::encode::FRAME_HEADER;
 use crate::file::TraceFile;
 use crate::memory::CollectedMemory;
-use crate::number::{
+use crate::register_set::{SET_HEADER, VARIABLE_BLOCK};
+use crate::unknown::{UnknownRegisters, tells_unknown_registers};
+use tracewire_arch::{Register, RegisterLayout};
+use tracewire_model::ByteOrder;
+use tracewire_model::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
-use crate::register_set::{SET_HEADER, VARIABLE_BLOCK};
-use crate::registers::{Register, RegisterLayout};
-use crate::unknown::UnknownRegisters;
 
 /// One block of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub enum Block<'a> {
         bytes: &'a [u8],
     },
     /// `V`: the value of a trace state variable; or which registers are not known
-    /// ([`VariableNumber::tells_of_frame`]).
+    /// ([`crate::describes_frame`]).
     Variable {
         /// Which variable.
         number: VariableNumber,
@@ -184,7 +184,7 @@ impl<'a> Frame<'a> {
     /// ([`crate::RegisterSets`]).
     #[must_use]
     pub fn kept_size(&self) -> usize {
-        let tells = |block: &Block<'_>| matches!(block, Block::Variable { number, .. } if number.tells_unknown_registers());
+        let tells = |block: &Block<'_>| matches!(block, Block::Variable { number, .. } if tells_unknown_registers(*number));
         let masks = self.blocks().filter(tells).count();
         let known = self.registers().filter_map(|(_, bytes)| bytes);
         match self.register_block() {
@@ -339,7 +339,7 @@ impl<'a> Frame<'a> {
         match self.file.locations(self.tracepoint) {
             Some(locations) if locations.steps() => match self.collected_program_counter() {
                 Some(at) if locations.at(at).is_none() => Some(true),
-                Some(_) => Some(self.variable(VariableNumber::STEP).is_some()),
+                Some(_) => Some(self.variable(crate::step::STEP).is_some()),
                 None => locations.is_step_without_registers(),
             },
             _ => Some(false),

@@ -5,6 +5,8 @@
 //! registers, pieces of memory, values of variables. An end marker, a tracepoint number of 0, closes it.
 //!
 //! ```
+//! use tracewire_arch::X86Registers;
+//! use tracewire_model::{Address, ByteOrder, TracepointNumber};
 //! use tracewire_tracefile::*;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +56,7 @@
 //! **What was not collected is unknown, not zero.** Registers, memory and variables of a frame are `None` where
 //! the frame does not hold them. A register block of the format has no way to say that a register is missing,
 //! so a file should be written with the smallest register set that covers what was collected
-//! ([`X86Registers`]).
+//! ([`tracewire_arch::X86Registers`]).
 //!
 //! **What GDB cannot read is refused when it is written, not when it is needed.** Lines over 999 bytes,
 //! tracepoint numbers over 32767, register blocks of another size are errors of the writer, each naming what it
@@ -70,9 +72,9 @@
 //!
 //! [`check::check`] tells everything that is wrong with a file, with places; [`repair::repair`] writes a good file
 //! of all that is whole in a damaged one. [`TraceFile::open_cached`] keeps the index of a large file for the next
-//! run. [`StandardRegisters`] has the register sets of fifteen machines for files that do not tell theirs
-//! ([`TraceFile::set_architecture`]). The texts of GDB's tracepoint packets (`QTDP`, `qTfP`, `qTfV`, `qTStatus`)
-//! are [`Piece`], [`VariableDefinition`] and [`Status`].
+//! run. [`tracewire_arch::StandardRegisters`] has the register sets of fifteen machines for files that do not tell theirs
+//! ([`TraceFile::set_architecture`]).
+//! The types of `tp`, `tsv` and `status` lines are those of [`tracewire_model`].
 //!
 //! # Where the format is read differently from its manual
 //!
@@ -91,11 +93,8 @@
 //! are in the target's byte order.
 #![deny(missing_docs)]
 
-mod action;
-mod architecture;
 pub mod check;
 mod checksum;
-mod definition;
 mod description;
 mod encode;
 mod file;
@@ -104,29 +103,18 @@ mod frame;
 mod index;
 mod memory;
 mod module;
-mod number;
-mod piece;
 pub mod private;
 mod register_set;
-pub mod registers;
 pub mod repair;
 mod seal;
 mod served;
 #[cfg(target_os = "linux")]
 mod spool;
-mod status;
 mod step;
-mod table;
-mod text;
 mod unknown;
 mod write;
 
-pub use architecture::{Architecture, ByteOrder, UnknownArchitecture};
 pub use checksum::{Checksum, SealingWriter};
-pub use definition::{
-    Action, RegisterMask, SourceStrings, TracepointDefinition, TracepointKind, TracepointUsage,
-    VariableDefinition,
-};
 pub use description::{
     Description, DescriptionParts, HEADER, Line, LineError, MAX_LINE, Problem, ProblemKind,
     RegisterBlockLine,
@@ -138,21 +126,10 @@ pub use frame::{Block, Blocks, Frame};
 pub use index::{Ending, IndexCache};
 pub use memory::CollectedMemory;
 pub use module::Module;
-pub use number::{
-    Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
-};
-pub use piece::{Piece, PieceContent, SourceKind};
 pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};
-pub use registers::{
-    BitField, FloatFormat, LayoutError, Register, RegisterLayout, RegisterType, StandardRegisters,
-    X86Registers,
-};
 pub use seal::SealError;
-pub use served::Served;
 #[cfg(target_os = "linux")]
 pub use spool::Spool;
-pub use status::{Status, StatusFields, StopReason};
-pub use table::{MergeError, Tracepoint};
-pub use text::TextError;
+pub use step::describes_frame;
 pub use unknown::unknown_masks;
 pub use write::{TraceFileWriter, WriteError};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::number::Address;
+use tracewire_model::Address;
 
 /// The memory of a frame in the order of its addresses, for one that reads much of it. [`Frame::read_memory`](crate::Frame::read_memory) gives the
 /// same bytes.
@@ -176,7 +176,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::CollectedMemory;
-    use crate::number::Address;
+    use tracewire_model::Address;
 
     /// The first block that holds an address serves as far as it reaches.
     fn expected(

@@ -17,8 +17,8 @@
 
 use std::fmt;
 
-use crate::number::Address;
-use crate::text::{Hex, Scanner, TextError};
+use tracewire_model::Address;
+use tracewire_model::text::{Hex, Scanner, TextError};
 
 /// The program or a shared library, and where and when it was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

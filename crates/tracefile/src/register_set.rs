@@ -11,12 +11,12 @@
 //! [expanded](RegisterSets::expand) before anyone reads it: a register block with zeros in place of the others, and the variables
 //! that say which ones are not known.
 
-use crate::architecture::ByteOrder;
-use crate::definition::RegisterMask;
 use crate::encode::FRAME_HEADER;
-use crate::number::VariableNumber;
-use crate::registers::RegisterLayout;
 use crate::unknown::unknown_masks;
+use tracewire_arch::RegisterLayout;
+use tracewire_model::ByteOrder;
+use tracewire_model::RegisterMask;
+use tracewire_model::VariableNumber;
 
 /// The letter of a block of a set's registers.
 pub const SET_LETTER: u8 = b'r';
@@ -119,7 +119,7 @@ impl RegisterSet {
         let masks = self.unknown.iter().enumerate();
         masks
             .filter(|(_, mask)| **mask != 0)
-            .filter_map(|(place, mask)| Some((VariableNumber::of_unknown_registers(place)?, *mask)))
+            .filter_map(|(place, mask)| Some((crate::unknown::mask_variable(place)?, *mask)))
     }
 
     /// The size of the blocks that it is expanded to.
@@ -216,8 +216,8 @@ impl RegisterSets {
 mod tests {
     use super::*;
     use crate::encode::{FrameEncoder, FrameFormat};
-    use crate::number::{Address, RegisterNumber, TracepointNumber};
-    use crate::registers::X86Registers;
+    use tracewire_arch::X86Registers;
+    use tracewire_model::{Address, RegisterNumber, TracepointNumber};
 
     fn mask(layout: &RegisterLayout, names: &[&str]) -> RegisterMask {
         let number = |name: &&str| layout.by_name(name).unwrap().number;

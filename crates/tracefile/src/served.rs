@@ -11,76 +11,69 @@
 //! are hexadecimal. A line has as many tracepoints as it has room for, since GDB warns about each line.
 
 use crate::description::MAX_LINE;
-use crate::number::{Address, TracepointNumber};
-use crate::text::{Hex, Scanner, TextError};
+use tracewire_model::text::{Hex, Scanner, TextError};
+use tracewire_model::{Address, Served, TracepointNumber};
 
 /// The longest mechanism or reason, in bytes: a line has room for both, as digits, and for tracepoints. What is longer is
 /// cut, since every tracepoint has its own copy.
 const LONGEST_TEXT: usize = MAX_LINE / 8;
 
-/// What served a tracepoint at an address.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
-pub struct Served {
-    /// `jump`, say, or `trap`.
-    pub mechanism: String,
-    /// Why it was not by a faster one.
-    pub reason: Option<String>,
-}
-
 /// The tracepoints that a line is about.
 pub(crate) type Keys = Vec<(TracepointNumber, Address)>;
 
-impl Served {
-    /// Reads what follows `served `.
-    pub(crate) fn parse(text: &[u8]) -> Result<(Self, Keys), TextError> {
-        let mut scanner = Scanner::new(text);
-        let mut words = || {
-            let digits = Scanner::new(scanner.rest()).digits().len();
-            let bytes = scanner.hex_bytes(digits as u64 / 2)?;
-            scanner.colon()?;
-            let text = String::from_utf8_lossy(&bytes);
-            Ok(cut(&text).to_owned())
-        };
-        let (mechanism, reason) = (words()?, words()?);
-        let mut keys = Vec::new();
-        loop {
-            let number = scanner.hex()?;
-            let number =
-                i32::try_from(number).map_err(|_| scanner.error("the number of a tracepoint"))?;
-            scanner.colon()?;
-            keys.push((TracepointNumber(number), Address(scanner.hex()?)));
-            if !scanner.take(b',') {
-                break;
-            }
+/// Reads what follows `served `.
+pub(crate) fn parse(text: &[u8]) -> Result<(Served, Keys), TextError> {
+    let mut scanner = Scanner::new(text);
+    let mut words = || {
+        let digits = Scanner::new(scanner.rest()).digits().len();
+        let bytes = scanner.hex_bytes(digits as u64 / 2)?;
+        scanner.colon()?;
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(cut(&text).to_owned())
+    };
+    let (mechanism, reason) = (words()?, words()?);
+    let mut keys = Vec::new();
+    loop {
+        let number = scanner.hex()?;
+        let number =
+            i32::try_from(number).map_err(|_| scanner.error("the number of a tracepoint"))?;
+        scanner.colon()?;
+        keys.push((TracepointNumber(number), Address(scanner.hex()?)));
+        if !scanner.take(b',') {
+            break;
         }
-        scanner.end()?;
-        let served = Self {
-            mechanism,
-            reason: Some(reason).filter(|reason| !reason.is_empty()),
-        };
-        Ok((served, keys))
     }
+    scanner.end()?;
+    let served = Served {
+        mechanism,
+        reason: Some(reason).filter(|reason| !reason.is_empty()),
+    };
+    Ok((served, keys))
+}
 
-    /// The lines that tell what served these tracepoints, each of at most `limit` bytes.
-    pub(crate) fn lines(&self, keys: &[(TracepointNumber, Address)], limit: usize) -> Vec<String> {
-        let head = format!(
-            "served {}:{}:",
-            Hex(cut(&self.mechanism).as_bytes()),
-            Hex(cut(self.reason.as_deref().unwrap_or_default()).as_bytes())
-        );
-        let mut lines: Vec<String> = Vec::new();
-        for (number, address) in keys {
-            let key = format!("{:x}:{:x}", number.0, address.0);
-            match lines.last_mut() {
-                Some(line) if line.len() + 1 + key.len() <= limit => {
-                    line.push(',');
-                    line.push_str(&key);
-                }
-                _ => lines.push(format!("{head}{key}")),
+/// The lines that tell what served these tracepoints, each of at most `limit` bytes.
+pub(crate) fn lines(
+    served: &Served,
+    keys: &[(TracepointNumber, Address)],
+    limit: usize,
+) -> Vec<String> {
+    let head = format!(
+        "served {}:{}:",
+        Hex(cut(&served.mechanism).as_bytes()),
+        Hex(cut(served.reason.as_deref().unwrap_or_default()).as_bytes())
+    );
+    let mut lines: Vec<String> = Vec::new();
+    for (number, address) in keys {
+        let key = format!("{:x}:{:x}", number.0, address.0);
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + key.len() <= limit => {
+                line.push(',');
+                line.push_str(&key);
             }
+            _ => lines.push(format!("{head}{key}")),
         }
-        lines
     }
+    lines
 }
 
 fn cut(text: &str) -> &str {

@@ -10,18 +10,17 @@
 //!
 //! GDB passes over it.
 
-use crate::number::VariableNumber;
+use crate::unknown::tells_unknown_registers;
+use tracewire_model::VariableNumber;
 
-impl VariableNumber {
-    /// The variable that says that a frame at its tracepoint's address is of a step; behind those that say which
-    /// registers are not known.
-    pub(crate) const STEP: Self = Self(i32::MIN + 256);
+/// The variable that says that a frame at its tracepoint's address is of a step; behind those that say which
+/// registers are not known.
+pub(crate) const STEP: VariableNumber = VariableNumber(i32::MIN + 256);
 
-    /// Whether the variable is no variable of the experiment's, and says something of the frame instead: which registers
-    /// are not known ([`crate::FrameEncoder::unknown_registers`]), or that it is of a step
-    /// ([`crate::FrameEncoder::step`]).
-    #[must_use]
-    pub const fn tells_of_frame(self) -> bool {
-        self.tells_unknown_registers() || self.0 == Self::STEP.0
-    }
+/// Whether the variable is no variable of the experiment's, and says something of the frame instead: which registers
+/// are not known ([`crate::FrameEncoder::unknown_registers`]), or that it is of a step
+/// ([`crate::FrameEncoder::step`]).
+#[must_use]
+pub const fn describes_frame(variable: VariableNumber) -> bool {
+    tells_unknown_registers(variable) || variable.0 == STEP.0
 }

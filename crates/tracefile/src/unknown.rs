@@ -13,8 +13,8 @@
 //! of zeros is left out, so that frames whose registers are all known have none. GDB has no variable of such a number and
 //! passes over the block.
 
-use crate::number::VariableNumber;
-use crate::registers::Register;
+use tracewire_arch::Register;
+use tracewire_model::VariableNumber;
 
 /// The variable that tells of the first registers.
 const FIRST: i32 = i32::MIN;
@@ -41,20 +41,18 @@ pub fn unknown_masks(registers: &[Register], known: &[bool]) -> Vec<u64> {
     masks
 }
 
-impl VariableNumber {
-    /// The variable that says which registers are not known, of those that have the places from `64 * mask` on.
-    pub(crate) const fn of_unknown_registers(mask: usize) -> Option<Self> {
-        if mask < MASKS as usize {
-            Some(Self(FIRST + mask as i32))
-        } else {
-            None
-        }
+/// The variable that says which registers are not known, of those that have the places from `64 * mask` on.
+pub(crate) const fn mask_variable(mask: usize) -> Option<VariableNumber> {
+    if mask < MASKS as usize {
+        Some(VariableNumber(FIRST + mask as i32))
+    } else {
+        None
     }
+}
 
-    /// Whether the variable says which registers are not known.
-    pub(crate) const fn tells_unknown_registers(self) -> bool {
-        self.0 < FIRST + MASKS
-    }
+/// Whether the variable says which registers are not known.
+pub(crate) const fn tells_unknown_registers(variable: VariableNumber) -> bool {
+    variable.0 < FIRST + MASKS
 }
 
 /// The registers that a frame's masks say are not known, by their places in the register block.
@@ -64,7 +62,7 @@ pub(crate) struct UnknownRegisters(Vec<u64>);
 impl UnknownRegisters {
     /// Takes a variable of the frame, which may be a mask.
     pub(crate) fn add(&mut self, number: VariableNumber, value: i64) {
-        if !number.tells_unknown_registers() {
+        if !tells_unknown_registers(number) {
             return;
         }
         let mask = number.0.abs_diff(FIRST) as usize;

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use support::{description, frame};
-use tracewire_tracefile::{
-    Address, ByteOrder, FrameNumber, IndexCache, RegisterLayout, Search, TraceFile,
-    TraceFileWriter, X86Registers,
-};
+use tracewire_arch::{RegisterLayout, X86Registers};
+use tracewire_model::{Address, ByteOrder, FrameNumber};
+use tracewire_tracefile::{IndexCache, Search, TraceFile, TraceFileWriter};
 
 const SET: X86Registers = X86Registers::Core;
 
@@ -66,7 +65,7 @@ fn told(file: &TraceFile) -> Vec<String> {
             start: address(2),
             end: address(10_000),
         },
-        Search::Tracepoint(tracewire_tracefile::TracepointNumber(1)),
+        Search::Tracepoint(tracewire_model::TracepointNumber(1)),
     ] {
         let found = file
             .find_all(search, Some(FrameNumber(3)))

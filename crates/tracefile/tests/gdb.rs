@@ -3,11 +3,12 @@
 mod support;
 
 use support::{frame, gdb, stopped, tracepoint};
-use tracewire_tracefile::{
-    Action, Address, ByteOrder, Description, DescriptionParts, RegisterLayout, RegisterMask,
-    RegisterNumber, Status, StatusFields, StopReason, TraceFileWriter, TracepointNumber,
-    TracepointUsage, VariableDefinition, VariableNumber, X86Registers,
+use tracewire_arch::{RegisterLayout, X86Registers};
+use tracewire_model::{
+    Action, Address, ByteOrder, RegisterMask, RegisterNumber, Status, StatusFields, StopReason,
+    TracepointNumber, TracepointUsage, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::{Description, DescriptionParts, TraceFileWriter};
 
 /// A byte for every place of a register block, none of them equal to its neighbours.
 fn pattern(size: u32) -> Vec<u8> {

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::process::Command;
 
 use support::gdb;
+use tracewire_model::StopReason;
 use tracewire_tracefile::check::{Severity, check};
 use tracewire_tracefile::repair::repair;
 use tracewire_tracefile::{
-    Block, Description, FrameEncoder, FrameFormat, StopReason, TraceFile, TraceFileWriter,
+    Block, Description, FrameEncoder, FrameFormat, TraceFile, TraceFileWriter,
 };
 
 const PROGRAM: &str = r#"

@@ -5,11 +5,10 @@ mod support;
 use std::fmt::Write as _;
 
 use support::frame;
+use tracewire_arch::{LayoutError, RegisterLayout};
+use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
 use tracewire_tracefile::check::{self, Fault};
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, FrameEncoder, FrameNumber, LayoutError, RegisterLayout,
-    TraceFile, TracepointNumber, VariableNumber,
-};
+use tracewire_tracefile::{Description, FrameEncoder, TraceFile};
 
 fn read(description: &str, frames: &[u8]) -> TraceFile {
     let description = Description::parse(description.as_bytes().to_vec());
@@ -91,7 +90,7 @@ fn a_variable_that_is_defined_again_keeps_its_place() {
     let description = Description::parse(description.into_bytes());
     let variables = description.variables();
     assert_eq!(variables.len(), 300_000);
-    let good = |(at, one): (usize, &tracewire_tracefile::VariableDefinition)| {
+    let good = |(at, one): (usize, &tracewire_model::VariableDefinition)| {
         one.number.0 as usize == at && one.name == "b"
     };
     assert!(variables.iter().enumerate().all(good));

@@ -3,11 +3,14 @@
 mod support;
 
 use support::{description, frame, tracepoint};
+use tracewire_arch::{LayoutError, RegisterLayout, X86Registers};
+use tracewire_model::{
+    Action, Address, ByteOrder, FrameNumber, Piece, RegisterNumber, Status, TracepointNumber,
+    VariableNumber,
+};
 use tracewire_tracefile::{
-    Action, Address, Block, ByteOrder, Description, DescriptionParts, EncodeError, Ending,
-    FrameEncoder, FrameFormat, FrameNumber, LayoutError, Module, OpenError, Piece, RegisterLayout,
-    RegisterNumber, Status, TraceFile, TraceFileWriter, TracepointNumber, VariableNumber,
-    X86Registers,
+    Block, Description, DescriptionParts, EncodeError, Ending, FrameEncoder, FrameFormat, Module,
+    OpenError, TraceFile, TraceFileWriter,
 };
 
 const HEADER: &[u8] = b"\x7fTRACE0\n";

@@ -3,10 +3,10 @@
 mod support;
 
 use support::{gdb, stopped, tracepoint};
+use tracewire_arch::{Architecture, Register, RegisterLayout, StandardRegisters};
+use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
 use tracewire_tracefile::{
-    Address, Architecture, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat,
-    FrameNumber, Register, RegisterLayout, StandardRegisters, TraceFile, TraceFileWriter,
-    TracepointNumber, VariableNumber,
+    Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFile, TraceFileWriter,
 };
 
 /// The value of a register: no byte of it zero, no register with that of another.

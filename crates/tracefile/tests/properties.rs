@@ -7,10 +7,8 @@ mod touch;
 
 use files::{Wanted, WantedFile, actions, status, tracepoint, wanted_file};
 use proptest::prelude::*;
-use tracewire_tracefile::{
-    Action, Block, Description, Ending, MAX_LINE, Piece, Status, TraceFile, TraceFileWriter,
-    Tracepoint,
-};
+use tracewire_model::{Action, Piece, Status, Tracepoint};
+use tracewire_tracefile::{Block, Description, Ending, MAX_LINE, TraceFile, TraceFileWriter};
 
 /// The bytes of the file, and where each frame ends.
 fn write(wanted: &WantedFile) -> (Vec<u8>, Vec<usize>) {
@@ -31,11 +29,11 @@ fn block(wanted: &Wanted) -> Block<'_> {
     match wanted {
         Wanted::Registers(bytes) => Block::Registers(bytes),
         Wanted::Memory(address, bytes) => Block::Memory {
-            address: tracewire_tracefile::Address(*address),
+            address: tracewire_model::Address(*address),
             bytes,
         },
         Wanted::Variable(number, value) => Block::Variable {
-            number: tracewire_tracefile::VariableNumber(*number),
+            number: tracewire_model::VariableNumber(*number),
             value: *value,
         },
         Wanted::StaticData(bytes) => Block::StaticData(bytes),

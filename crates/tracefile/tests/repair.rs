@@ -7,12 +7,11 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use support::{data, description, frame, gdb};
+use tracewire_arch::X86Registers;
+use tracewire_model::{Address, ByteOrder, TracepointNumber, VariableNumber};
 use tracewire_tracefile::check::{Fault, Finding, Severity, check};
 use tracewire_tracefile::repair::{Change, Repair, repair};
-use tracewire_tracefile::{
-    Address, ByteOrder, Ending, FrameEncoder, FrameFormat, TraceFile, TracepointNumber,
-    VariableNumber, X86Registers,
-};
+use tracewire_tracefile::{Ending, FrameEncoder, FrameFormat, TraceFile};
 
 fn findings(file: &TraceFile) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -5,10 +5,13 @@ mod support;
 use std::fs;
 
 use support::data;
+use tracewire_model::{
+    Action, Address, ByteOrder, FrameNumber, RegisterNumber, StopReason, TracepointKind,
+    TracepointNumber, VariableNumber,
+};
 use tracewire_tracefile::{
-    Action, Address, Block, ByteOrder, Description, DescriptionParts, Ending, Frame, FrameEncoder,
-    FrameFormat, FrameNumber, RegisterNumber, Search, StopReason, TraceFile, TraceFileWriter,
-    TracepointKind, TracepointNumber, VariableNumber,
+    Block, Description, DescriptionParts, Ending, Frame, FrameEncoder, FrameFormat, Search,
+    TraceFile, TraceFileWriter,
 };
 
 const SAMPLES: [&str; 3] = ["sample.tf", "tfile-basic.tf", "tfile-error.tf"];

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use support::{description, frame, gdb, stopped, tracepoint};
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, Ending, FrameNumber, Module, Spool, TraceFile, X86Registers,
-};
+use tracewire_arch::X86Registers;
+use tracewire_model::{Address, ByteOrder, FrameNumber};
+use tracewire_tracefile::{Description, Ending, Module, Spool, TraceFile};
 
 const SET: X86Registers = X86Registers::Core;
 

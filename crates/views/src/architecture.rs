@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_debuginfo::ModuleFile;
-use tracewire_tracefile::{Architecture, ByteOrder, RegisterLayout, StandardRegisters, TraceFile};
+use tracewire_model::ByteOrder;
+use tracewire_tracefile::TraceFile;
 
 use crate::program::module_path;
 

@@ -3,10 +3,9 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
+use tracewire_model::{Action, Address, RegisterNumber, TracepointDefinition, TracepointNumber};
 use tracewire_script::CollectedItems;
-use tracewire_tracefile::{
-    Action, Address, RegisterNumber, TraceFile, TracepointDefinition, TracepointNumber,
-};
+use tracewire_tracefile::TraceFile;
 
 /// A tracepoint at one address, with what its actions collect.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Which frames are looked for.
 
 use tracewire_expr::{ExpressionError, ExpressionErrorKind};
-use tracewire_tracefile::{Address, Frame, FrameNumber, Search, TracepointNumber};
+use tracewire_model::{Address, FrameNumber, TracepointNumber};
+use tracewire_tracefile::{Frame, Search};
 
 use crate::frame::Viewer;
 use crate::program::Program;

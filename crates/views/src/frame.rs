@@ -12,7 +12,8 @@ use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
     ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, State, type_name,
 };
-use tracewire_tracefile::{Address, Block, Frame, TraceFile, TracepointKind, VariableNumber};
+use tracewire_model::{Address, TracepointKind, VariableNumber};
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::collected::Tracepoints;
 use crate::here::{Here, Places};
@@ -263,7 +264,7 @@ impl<'a> Viewer<'a> {
             let Block::Variable { number, value } = block else {
                 continue;
             };
-            if number.tells_of_frame() {
+            if tracewire_tracefile::describes_frame(number) {
                 continue;
             }
             let name = self

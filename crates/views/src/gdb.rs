@@ -6,7 +6,8 @@ use std::mem;
 use std::path::{Path, PathBuf};
 
 use tracewire_debuginfo::ModuleFile;
-use tracewire_tracefile::{Address, TraceFile, Tracepoint, TracepointNumber};
+use tracewire_model::{Address, Tracepoint, TracepointNumber};
+use tracewire_tracefile::TraceFile;
 
 use crate::program::{ProgramError, module_path, named_bias};
 use crate::words::printable;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use serde::{Serialize, Serializer};
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 use crate::program::hexadecimal;
 

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
+use tracewire_model::{Address, StatusFields, Tracepoint, TracepointKind, VariableDefinition};
 use tracewire_script::as_written;
-use tracewire_tracefile::{
-    Address, Ending, StatusFields, TraceFile, Tracepoint, TracepointKind, VariableDefinition,
-};
+use tracewire_tracefile::{Ending, TraceFile};
 
 use crate::architecture::architecture_name;
 use crate::program::hexadecimal;
@@ -278,7 +277,7 @@ impl From<&StatusFields> for StatusInfo {
 impl From<&Tracepoint> for TracepointInfo {
     fn from(tracepoint: &Tracepoint) -> Self {
         let definition = &tracepoint.definition;
-        let actions = |list: &[tracewire_tracefile::Action]| {
+        let actions = |list: &[tracewire_model::Action]| {
             list.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         Self {

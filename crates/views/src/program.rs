@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use tracewire_debuginfo::{LocationError, ModuleFile, Symbols};
-use tracewire_tracefile::{Address, Module, TraceFile};
+use tracewire_model::Address;
+use tracewire_tracefile::{Module, TraceFile};
 
 use crate::architecture::architecture_of;
 

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use tracewire_arch::{BitField, RegisterType};
 use tracewire_expr::print_float;
-use tracewire_tracefile::{BitField, ByteOrder, RegisterType};
+use tracewire_model::ByteOrder;
 
 /// How long the text of one register may become, in bytes; what is behind it is left out. GDB's longest of x86-64, of
 /// 512 bits, has some 700.
@@ -206,7 +207,7 @@ impl Printer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracewire_tracefile::RegisterLayout;
+    use tracewire_arch::RegisterLayout;
 
     fn shown(xml: &str, bytes: &[u8], order: ByteOrder) -> Option<String> {
         let xml = format!("<target><feature name=\"f\">{xml}</feature></target>");

@@ -1,7 +1,8 @@
 //! A trace frame as something that expressions are evaluated on.
 
 use tracewire_expr::State;
-use tracewire_tracefile::{Address, Frame, RegisterNumber, TraceFile};
+use tracewire_model::{Address, RegisterNumber};
+use tracewire_tracefile::{Frame, TraceFile};
 
 /// What a frame saved, as [`tracewire_expr::evaluate`] asks for it.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +36,15 @@ impl State for FrameState<'_> {
         let counter = layout.program_counter()?;
         (counter.number == register).then(|| {
             let bytes = match self.file.byte_order() {
-                tracewire_tracefile::ByteOrder::Little => self.pc.0.to_le_bytes().to_vec(),
-                tracewire_tracefile::ByteOrder::Big => self.pc.0.to_be_bytes().to_vec(),
+                tracewire_model::ByteOrder::Little => self.pc.0.to_le_bytes().to_vec(),
+                tracewire_model::ByteOrder::Big => self.pc.0.to_be_bytes().to_vec(),
             };
             let size = usize::try_from(counter.size())
                 .unwrap_or(0)
                 .min(bytes.len());
             match self.file.byte_order() {
-                tracewire_tracefile::ByteOrder::Little => bytes[..size].to_vec(),
-                tracewire_tracefile::ByteOrder::Big => bytes[bytes.len() - size..].to_vec(),
+                tracewire_model::ByteOrder::Little => bytes[..size].to_vec(),
+                tracewire_model::ByteOrder::Big => bytes[bytes.len() - size..].to_vec(),
             }
         })
     }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use tracewire_tracefile::{FrameNumber, TraceFile};
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::TraceFile;
 use tracewire_views::{Criteria, Info, LineCriterion, Program, Viewer, gdb_commands, table};
 
 fn fixture(name: &str) -> PathBuf {

@@ -8,11 +8,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, Status,
-    StatusFields, StopReason, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
-    VariableDefinition, VariableNumber, X86Registers,
+use tracewire_arch::X86Registers;
+use tracewire_model::{
+    Address, ByteOrder, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
+    TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
 use super::{median, show};
 use crate::{setup, workspace};

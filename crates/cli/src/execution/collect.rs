@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
+use tracewire_arch::Architecture;
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::tell_as_gdb_takes;
+use tracewire_model::{Address, Status, StatusFields, StopReason, Tracepoint};
 use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
 use tracewire_target_replay::{
     Collected, FrameRegisters, FrameSink, Recorded, Request, collect as collect_frames,
 };
-use tracewire_tracefile::{
-    Address, Architecture, Description, DescriptionParts, Module, Spool, Status, StatusFields,
-    StopReason, Tracepoint, WriteError,
-};
+use tracewire_tracefile::{Description, DescriptionParts, Module, Spool, WriteError};
 
 use super::open::execution;
 use crate::arguments::parse_size;
@@ -123,7 +122,7 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
 /// The tracepoints with their places.
 struct Resolved {
     placed: Vec<Placed>,
-    variables: Vec<tracewire_tracefile::VariableDefinition>,
+    variables: Vec<tracewire_model::VariableDefinition>,
 }
 
 impl Resolved {

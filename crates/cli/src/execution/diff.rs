@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use tracewire_exec_analysis::diff::{Difference, Options, Place, diff};
 use tracewire_exec_trace::recording::Recording;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 use tracewire_views::words;
 
 use super::open::{Opened, execution};

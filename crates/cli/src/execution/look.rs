@@ -10,7 +10,7 @@ use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_analysis::view::{MemoryPart, Viewer, info_json, info_text};
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{RegisterId, Search, What};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 use tracewire_views::words;
 
 use super::open::{Opened, Source};

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::view::MemoryPart;
 use tracewire_expr::{Place as ValuePlace, State, evaluate};
-use tracewire_tracefile::{Address, RegisterNumber};
+use tracewire_model::{Address, RegisterNumber};
 
 use super::open::Opened;
 use crate::arguments::parse_address;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use tracewire_experiment::{CircularStore, FrameStore, SpoolStore, StoreError};
-use tracewire_tracefile::{ByteOrder, Description, Spool, TraceFileWriter};
+use tracewire_model::ByteOrder;
+use tracewire_tracefile::{Description, Spool, TraceFileWriter};
 
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,8 @@
 //! What the trace file says beside its frames.
 
 use tracewire_experiment::{Experiment, FrameStore, Missing, tell_as_gdb_takes};
-use tracewire_tracefile::{
-    Description, DescriptionParts, LineError, Served, Status, StatusFields, StopReason, Tracepoint,
-    TracepointDefinition,
-};
+use tracewire_model::{Served, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition};
+use tracewire_tracefile::{Description, DescriptionParts, LineError};
 
 use super::modules::Modules;
 use super::registers::Room;
@@ -54,7 +52,7 @@ pub fn description<S: FrameStore>(
 /// The description before there is an experiment.
 pub fn first_description(
     definitions: &[TracepointDefinition],
-    variables: &[tracewire_tracefile::VariableDefinition],
+    variables: &[tracewire_model::VariableDefinition],
     modules: &Modules,
     registers: Room,
     settings: &StatusFields,
@@ -76,7 +74,7 @@ pub fn first_description(
 
 fn build(
     mut tracepoints: Vec<Tracepoint>,
-    variables: Vec<tracewire_tracefile::VariableDefinition>,
+    variables: Vec<tracewire_model::VariableDefinition>,
     status: StatusFields,
     modules: &Modules,
     registers: Room,

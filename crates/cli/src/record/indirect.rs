@@ -1,9 +1,9 @@
 //! Tracepoints on GNU indirect functions: what the program has selected by now is looked up, the rest is followed.
 
 use tracewire_experiment::MemoryRead;
+use tracewire_model::{Address, ByteOrder};
 use tracewire_script::{Resolution, Resolver};
 use tracewire_target_linux::Process;
-use tracewire_tracefile::{Address, ByteOrder};
 
 use super::modules::Modules;
 use super::report;

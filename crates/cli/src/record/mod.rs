@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use tracewire_model::ThreadId;
 use tracewire_script::{Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
-use tracewire_tracefile::ThreadId;
 use tracewire_views::words;
 
 pub use buffer::BufferSize;

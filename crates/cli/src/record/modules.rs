@@ -5,8 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tracewire_debuginfo::{ModuleId, Symbols};
+use tracewire_model::Address;
 use tracewire_target_linux::{Module as LoadedModule, ModuleKind};
-use tracewire_tracefile::{Address, Module};
+use tracewire_tracefile::Module;
 
 use super::report;
 

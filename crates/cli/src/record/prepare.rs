@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
+use tracewire_model::{ByteOrder, StatusFields, TracepointDefinition};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
 use tracewire_target_linux::{Event, Process};
-use tracewire_tracefile::{ByteOrder, FrameFormat, StatusFields, TracepointDefinition};
+use tracewire_tracefile::FrameFormat;
 
 use super::buffer::Buffer;
 use super::meanwhile::run_meanwhile;

@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{Experiment, MarkedHandler, MarkerValue, StartError, Target};
 use tracewire_expr::{MarkerArgument, marker_arguments};
+use tracewire_model::{Address, StatusFields, StopReason, Tracepoint};
 use tracewire_script::{Pending, Placed, Resolution, Resolver};
 use tracewire_target_linux::{Event, Process};
-use tracewire_tracefile::{Address, StatusFields, StopReason, Tracepoint};
 use tracewire_views::words;
 
 use super::buffer::Buffer;

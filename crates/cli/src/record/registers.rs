@@ -1,10 +1,8 @@
 //! Which registers a frame has room for. That is settled once, before the first frame.
 
 use tracewire_agent_expr::verify;
-use tracewire_tracefile::{
-    Action, Architecture, RegisterLayout, RegisterMask, RegisterNumber, TracepointDefinition,
-    X86Registers,
-};
+use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
+use tracewire_model::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
 
 /// What a frame has room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,7 +101,7 @@ fn read_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterNu
 
 #[cfg(test)]
 mod tests {
-    use tracewire_tracefile::{Address, SourceStrings, TracepointKind, TracepointNumber};
+    use tracewire_model::{Address, SourceStrings, TracepointKind, TracepointNumber};
 
     use super::*;
 

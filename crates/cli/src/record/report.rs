@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tracewire_experiment::{Experiment, FrameStore, Missing, Served};
+use tracewire_model::{Address, ThreadId, Tracepoint};
 use tracewire_script::{Pending, Placed, Script};
 use tracewire_target_linux::Event;
-use tracewire_tracefile::{Address, ThreadId, Tracepoint};
 use tracewire_views::{taken_for_another, words};
 
 use super::few::{TOLD, tell};

@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use tracewire_tracefile::{Architecture, FrameNumber, TraceFile};
+use tracewire_arch::Architecture;
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::TraceFile;
 
 use crate::generated::{Told, smallest, write};
 use crate::support::{Built, Ran, ran, tracewire};

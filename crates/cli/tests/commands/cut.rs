@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Output, Stdio};
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use crate::generated::{Told, smallest, write};
 use crate::support::{ran, tracewire};

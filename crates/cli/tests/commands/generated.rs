@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, RegisterLayout,
-    StandardRegisters, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
+use tracewire_arch::{RegisterLayout, StandardRegisters};
+use tracewire_model::{
+    Address, ByteOrder, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
     TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
 /// Where tracepoints 1 and 2 are; their frames take turns.
 pub const SITES: [u64; 2] = [0x40_1000, 0x40_2000];
@@ -138,6 +139,6 @@ pub fn write(path: &Path, set: &StandardRegisters, told: Told, frames: u64) {
 }
 
 /// The set of a machine with the fewest registers.
-pub fn smallest(machine: tracewire_tracefile::Architecture) -> StandardRegisters {
+pub fn smallest(machine: tracewire_arch::Architecture) -> StandardRegisters {
     StandardRegisters::all(machine).remove(0)
 }

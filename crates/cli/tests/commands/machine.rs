@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tracewire_tracefile::{Architecture, ByteOrder, StandardRegisters};
+use tracewire_arch::{Architecture, StandardRegisters};
+use tracewire_model::ByteOrder;
 
 use crate::generated::{COUNTER, SITES, Told, smallest, value, write};
 use crate::support::{Built, Ran, run};

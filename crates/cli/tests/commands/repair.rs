@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::generated::{Told, smallest, write};
 use crate::support::{Built, Ran, fixtures, run};
-use tracewire_tracefile::{Architecture, Checksum};
+use tracewire_arch::Architecture;
+use tracewire_tracefile::Checksum;
 
 fn folder() -> Built {
     Built::at(tempfile::tempdir().expect("a folder"))

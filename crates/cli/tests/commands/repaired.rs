@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use tracewire_arch::Architecture;
 use tracewire_convert::part;
 use tracewire_tracefile::check::Severity;
-use tracewire_tracefile::{Architecture, Ending, TraceFile};
+use tracewire_tracefile::{Ending, TraceFile};
 use tracewire_views::{Info, Program, Viewer};
 
 use crate::generated::{Told, smallest, write};

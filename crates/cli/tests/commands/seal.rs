@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use tracewire_tracefile::{FrameNumber, TraceFile};
+use tracewire_model::FrameNumber;
+use tracewire_tracefile::TraceFile;
 
 use crate::support::{Built, fixtures};
 

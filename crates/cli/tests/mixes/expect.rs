@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use tracewire_tracefile::{Block, Frame, StopReason, TraceFile};
+use tracewire_model::StopReason;
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::mix::{Chosen, Mix};
 use crate::program::{KINDS, Log, Program};

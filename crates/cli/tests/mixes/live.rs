@@ -3,15 +3,14 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use tracewire_arch::X86Registers;
 use tracewire_experiment::{
     CircularStore, Experiment, FrameStore, Options, Registers, SpoolStore, Unreadable,
     tell_as_gdb_takes,
 };
+use tracewire_model::{ByteOrder, Status, StopReason, Tracepoint};
 use tracewire_target_linux::{Event, Process, Settings};
-use tracewire_tracefile::{
-    ByteOrder, Description, DescriptionParts, FrameFormat, Spool, Status, StopReason,
-    TraceFileWriter, Tracepoint, X86Registers,
-};
+use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, Spool, TraceFileWriter};
 
 use crate::mix::Mix;
 use crate::program::Program;

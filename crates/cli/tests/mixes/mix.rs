@@ -1,6 +1,6 @@
 //! A random mix: tracepoints, a buffer, threads.
 
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, Address, RegisterNumber, TracepointDefinition, TracepointKind, TracepointNumber,
 };
 

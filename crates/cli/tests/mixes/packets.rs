@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracewire_tracefile::{TracepointDefinition, TracepointKind};
+use tracewire_model::{TracepointDefinition, TracepointKind};
 
 use crate::mix::Mix;
 use crate::program::Program;

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use tracewire_tracefile::{ByteOrder, RegisterLayout, TraceFile, VariableNumber};
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{ByteOrder, VariableNumber};
+use tracewire_tracefile::TraceFile;
 
 use super::{Field, Shape, StreamClass};
 

@@ -23,7 +23,8 @@ mod packet;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use tracewire_tracefile::{Block, Frame, FrameNumber, TraceFile, VariableNumber};
+use tracewire_model::{FrameNumber, VariableNumber};
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::error::ConvertError;
 use crate::time::frame_times;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 use super::StreamClass;
 use crate::error::ConvertError;

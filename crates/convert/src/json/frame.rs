@@ -6,7 +6,8 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tracewire_tracefile::{ByteOrder, RegisterLayout};
+use tracewire_arch::RegisterLayout;
+use tracewire_model::ByteOrder;
 
 use super::MAX_FRAME;
 use crate::hex;
@@ -255,7 +256,7 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
     }
 }
 
-fn expected(register: &tracewire_tracefile::Register) -> String {
+fn expected(register: &tracewire_arch::Register) -> String {
     let (name, bits) = (&register.name, register.bits);
     format!("expected register {name} of {bits} bits as 0x…")
 }

@@ -1,10 +1,11 @@
 //! What a line of the description says, as JSON.
 
 use serde_json::{Map, Value, json};
-use tracewire_tracefile::{
-    Action, Line, Module, Piece, PieceContent, SourceKind, Status, StatusFields, TracepointKind,
+use tracewire_model::{
+    Action, Piece, PieceContent, SourceKind, Status, StatusFields, TracepointKind,
     VariableDefinition,
 };
+use tracewire_tracefile::{Line, Module};
 
 use crate::hex;
 

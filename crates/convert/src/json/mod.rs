@@ -26,7 +26,8 @@ mod write;
 
 use std::collections::HashSet;
 
-use tracewire_tracefile::{Description, RegisterLayout};
+use tracewire_arch::RegisterLayout;
+use tracewire_tracefile::Description;
 
 use crate::registers::MAX_NAME;
 

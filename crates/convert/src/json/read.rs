@@ -3,7 +3,9 @@
 use std::io::{BufRead, Read, Write};
 
 use serde::Deserialize;
-use tracewire_tracefile::{ByteOrder, Description, HEADER, MAX_DESCRIPTION, RegisterLayout};
+use tracewire_arch::RegisterLayout;
+use tracewire_model::ByteOrder;
+use tracewire_tracefile::{Description, HEADER, MAX_DESCRIPTION};
 
 use super::{MAX_LINE, NO_BYTES, frame, named_registers, problem};
 use crate::error::ConvertError;

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use serde_json::{Value, json};
-use tracewire_tracefile::{Block, Ending, Frame, TraceFile, VariableNumber};
+use tracewire_model::VariableNumber;
+use tracewire_tracefile::{Block, Ending, Frame, TraceFile};
 
 use super::{MAX_FRAME, MAX_NAMED, lines, named_registers};
 use crate::error::ConvertError;

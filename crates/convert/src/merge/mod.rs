@@ -23,9 +23,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::io::Write;
 
+use tracewire_model::FrameNumber;
 use tracewire_tracefile::{
-    Block, Description, DescriptionParts, Frame, FrameNumber, HEADER, Module, SealingWriter,
-    TraceFile,
+    Block, Description, DescriptionParts, Frame, HEADER, Module, SealingWriter, TraceFile,
 };
 
 use crate::error::ConvertError;

@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use tracewire_agent_expr::{OperandKind, instructions};
-use tracewire_tracefile::{
-    Action, MAX_TRACEPOINT_NUMBER, TraceFile, Tracepoint, TracepointDefinition, TracepointNumber,
-    TracepointUsage, VariableDefinition, VariableNumber,
+use tracewire_model::{
+    Action, Tracepoint, TracepointDefinition, TracepointNumber, TracepointUsage,
+    VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::{MAX_TRACEPOINT_NUMBER, TraceFile};
 
 use crate::error::ConvertError;
 
@@ -88,7 +89,7 @@ impl Numbering {
         file: usize,
         number: VariableNumber,
     ) -> Result<VariableNumber, ConvertError> {
-        if number.tells_of_frame() {
+        if tracewire_tracefile::describes_frame(number) {
             return Ok(number);
         }
         if let Some(new) = self.new_variables.get(&(file, number)) {

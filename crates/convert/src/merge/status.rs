@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use tracewire_tracefile::{Status, StatusFields, TraceFile};
+use tracewire_model::{Status, StatusFields};
+use tracewire_tracefile::TraceFile;
 
 use super::number::Numbering;
 use crate::part::frames_size;

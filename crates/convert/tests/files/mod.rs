@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, SourceStrings,
-    Status, TraceFile, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
-    VariableDefinition, VariableNumber,
+use tracewire_model::{
+    Address, ByteOrder, SourceStrings, Status, Tracepoint, TracepointDefinition, TracepointKind,
+    TracepointNumber, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFile};
 
 /// The samples that came from GDB itself.
 pub fn samples() -> Vec<Vec<u8>> {

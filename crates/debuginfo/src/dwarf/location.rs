@@ -119,15 +119,13 @@ impl Finder<'_> {
         let mut only = operations.iter().map(|(_, operation)| operation);
         match (only.next(), only.next(), only.next()) {
             (Some(Operation::Address { address }), None, None) => {
-                VariableLocation::Static(tracewire_tracefile::Address(*address))
+                VariableLocation::Static(tracewire_model::Address(*address))
             }
             (
                 Some(Operation::Address { address }),
                 Some(Operation::PlusConstant { value }),
                 None,
-            ) => {
-                VariableLocation::Static(tracewire_tracefile::Address(address.wrapping_add(*value)))
-            }
+            ) => VariableLocation::Static(tracewire_model::Address(address.wrapping_add(*value))),
             (Some(Operation::UnsignedConstant { value }), Some(Operation::TLS), None) => {
                 VariableLocation::ThreadLocal(thread_local_offset(self.module, *value))
             }

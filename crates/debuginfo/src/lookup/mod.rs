@@ -3,7 +3,7 @@
 mod types;
 mod variables;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::TypeId;
 use crate::dwarf::Die;

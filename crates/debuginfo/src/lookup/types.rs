@@ -1,7 +1,7 @@
 //! Types by name.
 
 use gimli::constants;
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use crate::TypeId;
 use crate::dwarf::Die;

@@ -2,7 +2,7 @@
 
 use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS};
 use object::{Object, ObjectSymbol, SymbolFlags};
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use super::image::Image;
 

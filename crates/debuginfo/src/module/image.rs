@@ -8,7 +8,8 @@ use gimli::{EndianArcSlice, RunTimeEndian};
 use object::elf::{PF_W, PF_X, PT_INTERP, PT_LOAD, PT_TLS};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_arch::Architecture;
+use tracewire_model::Address;
 
 use super::Segment;
 use super::elf_symbol::code_address;

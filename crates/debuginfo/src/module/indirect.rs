@@ -9,7 +9,7 @@ use object::elf::{
 };
 use object::read::elf::{ElfFile, FileHeader, Rel as _, Rela as _, SectionHeader as _, Sym as _};
 use object::{Endianness, Object as _, ObjectSection as _};
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use super::image::Image;
 

@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_arch::Architecture;
+use tracewire_model::Address;
 
 pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
 pub(crate) use image::{Image, Reader};

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::dwarf::Die;
 use crate::dwarf::block::{Block, BlockKind, BlockTree};

@@ -7,7 +7,7 @@ pub(crate) mod line;
 mod parse;
 mod prologue;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::dwarf::name::Pattern;
 use crate::error::LocationError;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use super::code::{self, Code};
 use crate::dwarf::block::BlockTree;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_arch::Architecture;
+use tracewire_model::Address;
 
 use super::{Type, TypeId, base};
 use crate::symbols::{ArrayBound, Symbols};

@@ -1,7 +1,7 @@
 //! Arrays, and the bounds that only the running program knows.
 
 use gimli::constants;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::read::{TypeReader, constant};
 use super::table::TypeSource;

@@ -1,6 +1,6 @@
 //! C's and Rust's base types, which are there without debug information, too.
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use super::{BaseEncoding, Type};
 

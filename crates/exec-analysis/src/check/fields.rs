@@ -7,12 +7,12 @@
 
 use std::fmt;
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{
     Access, Instruction, InstructionSet, Owner, RegisterWrite, Scale,
 };
 use tracewire_exec_trace::text::Format;
-use tracewire_tracefile::Architecture;
 
 use super::{Fault, Findings, Here};
 

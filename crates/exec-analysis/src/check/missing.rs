@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::{FlowKind, Machine};
 use tracewire_exec_trace::record::{Instruction, Owner, RegisterWrite};
 use tracewire_exec_trace::text::WINDOW;
-use tracewire_tracefile::Architecture;
 
 use super::{Fault, Findings, Here, LineKind};
 

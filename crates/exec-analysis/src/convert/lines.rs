@@ -16,7 +16,7 @@ use tracewire_exec_trace::recording::{
     Accessed, Executed, Recording, RegisterValue, StartEffect, Written,
 };
 use tracewire_exec_trace::text::{microtesk, qemu4v};
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 use super::{ConvertError, each};
 use crate::state::Registers;

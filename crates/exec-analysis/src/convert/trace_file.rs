@@ -7,14 +7,16 @@
 use std::ops::Range;
 use std::path::Path;
 
+use tracewire_arch::{RegisterLayout, StandardRegisters};
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
+use tracewire_model::{
+    SourceStrings, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
+    TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+};
 use tracewire_tracefile::{
-    Description, DescriptionParts, FrameEncoder, FrameFormat, RegisterLayout, SourceStrings,
-    StandardRegisters, Status, StatusFields, StopReason, TraceFileWriter, Tracepoint,
-    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
-    unknown_masks,
+    Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFileWriter, unknown_masks,
 };
 
 use super::{ConvertError, each};
@@ -233,8 +235,8 @@ impl Places {
         let (start, size) = self.counter;
         let bytes = format.byte_order.u64_bytes(counter);
         let bytes = match format.byte_order {
-            tracewire_tracefile::ByteOrder::Little => bytes.get(..size),
-            tracewire_tracefile::ByteOrder::Big => bytes.get(8usize.saturating_sub(size)..),
+            tracewire_model::ByteOrder::Little => bytes.get(..size),
+            tracewire_model::ByteOrder::Big => bytes.get(8usize.saturating_sub(size)..),
         };
         if let (Some(place), Some(bytes)) = (block.get_mut(start..start + size), bytes) {
             place.copy_from_slice(bytes);

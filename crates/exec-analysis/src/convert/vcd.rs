@@ -8,12 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::{ControlFlow, Range};
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{
     Effect, Executed, ReadError, Recording, RegisterId, RegisterValue, StartEffect,
 };
-use tracewire_tracefile::Architecture;
 use vcd::{IdCode, SimulationCommand, TimescaleUnit, Value, VarType, Writer};
 
 use super::{ConvertError, each};

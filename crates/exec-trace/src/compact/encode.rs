@@ -1,6 +1,6 @@
 //! A segment of a trace, encoded: groups to forms, runs and columns.
 
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 use super::bytes::{Damaged, put, put_signed, put_slice};
 use super::column::{put_row, put_steps};

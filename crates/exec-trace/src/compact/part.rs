@@ -1,6 +1,6 @@
 //! Accesses cut at granules, the units in which memory is indexed.
 
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 use super::effect::{Digits, Effect, EffectKind, ValueForm};
 use super::value::RegisterValue;

@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use tracewire_tracefile::{Architecture, ByteOrder};
+use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
 
 use super::cut::{Chunk, Cutter};
 use super::key::Key;

@@ -1,6 +1,7 @@
 //! The machine that an ELF file is for.
 
-use tracewire_tracefile::{Architecture, ByteOrder};
+use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
 
 /// The machine that an ELF file is for, told by its header (System V ABI, ELF Header); none where it is no ELF file
 /// or for a machine without a table, or with one for the other byte order only.

@@ -7,7 +7,8 @@
 
 use std::collections::HashMap;
 
-use tracewire_tracefile::{Architecture, ByteOrder};
+use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
 
 use crate::record::{Access, AccessKind, Instruction, InstructionSet, Line, Owner, RegisterWrite};
 use crate::text::{Format, Sink, read};

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tracewire_exec_trace::machine::Machine;
-//! use tracewire_tracefile::Architecture;
+//! use tracewire_arch::Architecture;
 //!
 //! let mips = Machine::of(Architecture::Mips);
 //! let part = mips.locate(b"t0").expect("every MIPS has it")[0];
@@ -22,9 +22,8 @@ mod stores;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use tracewire_tracefile::{
-    Architecture, ByteOrder, Register, RegisterLayout, RegisterNumber, StandardRegisters,
-};
+use tracewire_arch::{Architecture, Register, RegisterLayout, StandardRegisters};
+use tracewire_model::{ByteOrder, RegisterNumber};
 
 pub use elf::of_elf;
 pub use flow::{DelaySlot, Flow, FlowKind};

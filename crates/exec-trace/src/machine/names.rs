@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracewire_tracefile::{Architecture, RegisterLayout};
+use tracewire_arch::{Architecture, RegisterLayout};
 
 use super::{Part, Rest};
 

@@ -4,7 +4,7 @@
 //! on a condition that its code does not settle (store exclusive, compare and swap, cache and system operations) is
 //! [`Stores::Perhaps`], and so is what the tables do not know. Sources are the manuals that [`super::flow`] names.
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use super::Machine;
 use super::flow::is_not_a64;

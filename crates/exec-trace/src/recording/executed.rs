@@ -2,7 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::scan::{AccessEffect, Code, Effect, RegisterEffect, Step, code};
 use super::{ReadError, Recording, RegisterId};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
 use rayon::prelude::*;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::memory::{each_entry, page_before};
 use super::{ReadError, Recording, RegisterId};

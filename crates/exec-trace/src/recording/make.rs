@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
-use tracewire_tracefile::Architecture;
+use tracewire_arch::Architecture;
 
 use super::compressed::{Cut, decompressed};
 use super::open::{OpenError, Progress, io_error, unusable};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::{ReadError, Recording, Summary};
 use crate::compact::bytes::{Damaged, Reader};

@@ -7,7 +7,8 @@
 //! ```
 //! use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 //! use tracewire_exec_trace::recording::{OpenOptions, Recording, Search, What};
-//! use tracewire_tracefile::{Address, Architecture};
+//! use tracewire_arch::Architecture;
+//! use tracewire_model::Address;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -79,7 +80,8 @@ mod visits;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tracewire_tracefile::{Architecture, ByteOrder};
+use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
 
 pub use crate::compact::RegisterValue;
 pub use executed::{Accessed, Executed, StartEffect, Written};

@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
-use tracewire_tracefile::{Architecture, ByteOrder};
+use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
 
 use super::make::{Again, Planned};
 use super::room::{Room, places};

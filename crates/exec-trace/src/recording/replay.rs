@@ -1,6 +1,6 @@
 //! A recording played: a state that moves on, instruction by instruction.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::memory::known_bytes;
 use super::registers::registers_at;

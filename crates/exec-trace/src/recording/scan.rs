@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use tracewire_tracefile::{Address, ByteOrder};
+use tracewire_model::{Address, ByteOrder};
 
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::open::open_text;
 use super::{OpenOptions, Recording, RegisterId, Search, What};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracewire_jump_pad::{
     Drained, PadCounts, PadStop, RingReader, Shared, TimedFrame, WhenFull, Writers, counter,
 };
-use tracewire_tracefile::{Address, StopReason};
+use tracewire_model::{Address, StopReason};
 
 use super::Pads;
 use crate::experiment::Experiment;

@@ -12,7 +12,7 @@ use tracewire_jump_pad::{
     KeptSet, Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes,
     WhenFull, compile, counter,
 };
-use tracewire_tracefile::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
+use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
 use crate::experiment::{Experiment, Registers, Tracepoint, Unreadable};
 use crate::mechanism::{Mechanism, PadCode, PadMaker, PadMemory, Served};

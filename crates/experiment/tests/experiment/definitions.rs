@@ -1,7 +1,7 @@
 //! What is accepted as a definition, and trace state variables.
 
 use tracewire_experiment::DefineError;
-use tracewire_tracefile::{StopReason, VariableDefinition, VariableNumber};
+use tracewire_model::{StopReason, VariableDefinition, VariableNumber};
 
 use crate::runs::{by_thread, frames, mapped};
 use crate::support::{Block, CODE, experiment, expression, memory, options, program, tracepoint};

@@ -1,10 +1,10 @@
 //! A run into a file, read back by the reader of trace files.
 
 use tracewire_experiment::{Experiment, Options, Registers, SpoolStore, StartError};
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, Spool, Status, StopReason, ThreadId,
-    TraceFile, Tracepoint, VariableNumber,
+use tracewire_model::{
+    Address, ByteOrder, Status, StopReason, ThreadId, Tracepoint, VariableNumber,
 };
+use tracewire_tracefile::{Description, DescriptionParts, Spool, TraceFile};
 
 use crate::checked::assert_clean;
 use crate::support::{

@@ -2,7 +2,7 @@
 
 use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{Experiment, LinearStore, Missing, Options, Registers, Unreadable};
-use tracewire_tracefile::{Action, Address, RegisterNumber, StopReason, ThreadId};
+use tracewire_model::{Action, Address, RegisterNumber, StopReason, ThreadId};
 
 use crate::support::{
     Block, CODE, block, experiment, expression, memory, moment, options, parse, program, registers,

@@ -1,11 +1,12 @@
 //! Frames that keep the registers that were asked for.
 
 use proptest::prelude::*;
+use tracewire_arch::RegisterLayout;
 use tracewire_experiment::Experiment;
 use tracewire_experiment::fake::FakeTarget;
 use tracewire_experiment::{LinearStore, Outcome};
-use tracewire_tracefile::{
-    Action, Address, ByteOrder, RegisterLayout, RegisterMask, RegisterNumber, TracepointDefinition,
+use tracewire_model::{
+    Action, Address, ByteOrder, RegisterMask, RegisterNumber, TracepointDefinition,
 };
 
 use crate::support::{Block, CODE, REGISTERS, memory, moment, options, parse, target, tracepoint};

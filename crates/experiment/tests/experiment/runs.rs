@@ -5,7 +5,7 @@ use tracewire_experiment::{
     CircularStore, Experiment, Hit, HitHandler, LinearStore, Outcome, StartError, StoppedThread,
     Target, UnknownTracepoint,
 };
-use tracewire_tracefile::{Address, ByteOrder, StopReason, ThreadId, TracepointNumber};
+use tracewire_model::{Address, ByteOrder, StopReason, ThreadId, TracepointNumber};
 
 use crate::support::{
     Block, CODE, Frame, experiment, memory, moment, options, parse, program, target, tracepoint,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 /// A frame with so many bytes of blocks, told from the others by its filling.
 fn frame(length: usize, filling: u8, order: ByteOrder) -> Vec<u8> {

@@ -3,10 +3,11 @@
 use tracewire_agent_expr::assemble;
 use tracewire_experiment::fake::{FakeTarget, Moment};
 use tracewire_experiment::{Experiment, LinearStore, Options, Registers, Unreadable};
-use tracewire_tracefile::{
-    Action, Address, ByteOrder, FrameFormat, RegisterNumber, TracepointDefinition, TracepointKind,
+use tracewire_model::{
+    Action, Address, ByteOrder, RegisterNumber, TracepointDefinition, TracepointKind,
     TracepointNumber,
 };
+use tracewire_tracefile::FrameFormat;
 
 /// Registers of the fake target beside its program counter.
 pub const REGISTERS: u16 = 4;

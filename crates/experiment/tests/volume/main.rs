@@ -6,7 +6,7 @@ mod support;
 
 use tracewire_experiment::fake::Moment;
 use tracewire_experiment::{CircularStore, Experiment, FrameStore, Options, Registers};
-use tracewire_tracefile::{Address, ByteOrder, ThreadId};
+use tracewire_model::{Address, ByteOrder, ThreadId};
 
 use support::{CODE, expression, memory, moment, options, program, registers, target, tracepoint};
 

@@ -1,6 +1,6 @@
 //! A value's bytes, and which of them are known.
 
-use tracewire_tracefile::{Address, ByteOrder, RegisterNumber};
+use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
 use super::print::{PrintOptions, Printer};
 use super::state::State;

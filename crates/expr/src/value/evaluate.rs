@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::contents::{Known, Place, Value, order, pack};
 use super::float;

@@ -1,6 +1,7 @@
 //! What the items of a `collect` line stand for, as names and values.
 
-use tracewire_tracefile::{Address, Architecture, RegisterNumber};
+use tracewire_arch::Architecture;
+use tracewire_model::{Address, RegisterNumber};
 
 use super::contents::Value;
 use super::prepare::PreparedExpression;

@@ -2,8 +2,8 @@
 
 use super::contents::{Value, number, order, pack};
 use crate::scalar::{Scalar, scalar, strip};
+use tracewire_arch::FloatFormat;
 use tracewire_debuginfo::{Symbols, Type};
-use tracewire_tracefile::FloatFormat;
 
 /// The number of a floating-point value; long doubles lose what a double does not hold.
 pub(crate) fn from_bytes(symbols: &Symbols, value: &Value) -> Option<f64> {
@@ -116,7 +116,7 @@ pub fn print_float(format: FloatFormat, raw: u128) -> String {
 fn is_quadruple(symbols: &Symbols, value: &Value) -> bool {
     let x86 = matches!(
         symbols.architecture(),
-        Some(tracewire_tracefile::Architecture::X86_64 | tracewire_tracefile::Architecture::I386)
+        Some(tracewire_arch::Architecture::X86_64 | tracewire_arch::Architecture::I386)
     );
     let named = matches!(&*strip(symbols, value.type_id).1, Type::Base { name, .. } if name.contains("128"));
     named || !x86

@@ -1,6 +1,6 @@
 //! Objects worked out at a saved state: where they are in memory, or their bytes.
 
-use tracewire_tracefile::{Address, ByteOrder};
+use tracewire_model::{Address, ByteOrder};
 
 use super::contents::{Known, Place, Value, order, pack};
 use super::evaluate::{Designated, Evaluator, Result};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
-use tracewire_tracefile::{Address, VariableNumber};
+use tracewire_model::{Address, VariableNumber};
 
 use super::contents::Value;
 use super::evaluate::{Evaluator, Result};

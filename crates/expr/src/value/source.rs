@@ -1,6 +1,7 @@
 //! Registers and memory of a saved state, and of the frame that called it as far as the state tells.
 
-use tracewire_tracefile::{Address, Architecture, ByteOrder, RegisterNumber};
+use tracewire_arch::Architecture;
+use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
 use super::contents::{number, order};
 use super::state::{State, read_memory};

@@ -1,6 +1,6 @@
 //! What was saved of a stopped thread.
 
-use tracewire_tracefile::{Address, RegisterNumber};
+use tracewire_model::{Address, RegisterNumber};
 
 use tracewire_debuginfo::Symbols;
 

@@ -8,7 +8,7 @@ use tracewire_expr::{
     CollectOptions, ExpressionErrorKind, PrintOptions, State, compile_collect, compile_condition,
     evaluate,
 };
-use tracewire_tracefile::{Action, Address, RegisterMask, RegisterNumber, VariableNumber};
+use tracewire_model::{Action, Address, RegisterMask, RegisterNumber, VariableNumber};
 
 use crate::compare::Stopped;
 use crate::core_file::Core;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tracewire_debuginfo::{ExpressionOperation, Symbols, VariableLocation};
 use tracewire_expr::{PrintOptions, State, evaluate, expand};
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::core_file::Core;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 use tracewire_expr::State;
-use tracewire_tracefile::{Address, RegisterNumber};
+use tracewire_model::{Address, RegisterNumber};
 
 /// Where each register of GDB's numbering from 0 to 23 stands in the kernel's `user_regs_struct`, and how many
 /// bytes GDB gives it.

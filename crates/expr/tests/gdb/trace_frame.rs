@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tracewire_expr::{CollectOptions, PrintOptions, State, compile_collect, evaluate};
-use tracewire_tracefile::{RegisterMask, RegisterNumber};
+use tracewire_model::{RegisterMask, RegisterNumber};
 
 use crate::collected::{Frame, no_variables, run};
 use crate::compare::Stopped;
@@ -33,11 +33,7 @@ fn trace_file(frame: &Frame<'_>) -> Vec<u8> {
     }
     for address in &frame.bytes {
         let (mut byte, mut known) = ([0], [false]);
-        frame.memory(
-            tracewire_tracefile::Address(*address),
-            &mut byte,
-            &mut known,
-        );
+        frame.memory(tracewire_model::Address(*address), &mut byte, &mut known);
         blocks.push(b'M');
         blocks.extend(address.to_le_bytes());
         blocks.extend(1_u16.to_le_bytes());

@@ -6,7 +6,7 @@ use iced_x86::code_asm::*;
 use tracewire_agent_expr::{
     EvaluationErrorKind, Instruction, Opcode, STEP_LIMIT, Verified, instructions,
 };
-use tracewire_tracefile::VariableNumber;
+use tracewire_model::VariableNumber;
 
 use super::cells::{Cell, Cells, pool};
 use super::code::{Code, Gpr, Label, Made, OUT, Slot};

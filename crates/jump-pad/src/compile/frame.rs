@@ -1,7 +1,7 @@
 //! A frame: room reserved, filled, told to be whole.
 
 use iced_x86::code_asm::*;
-use tracewire_tracefile::VariableNumber;
+use tracewire_model::VariableNumber;
 
 use super::code::{Code, Gpr, Label, Made, OUT, SHARED, Slot};
 use super::plan::Bound;

@@ -376,7 +376,7 @@ impl<'o> Code<'o> {
             Value::None => {
                 // The action fails at every hit.
                 let skip = self.label();
-                let register = tracewire_tracefile::RegisterNumber(base);
+                let register = tracewire_model::RegisterNumber(base);
                 let site = self.site(false, ErrorKind::Register(register));
                 self.flush(frame)?;
                 self.action_error(site, 0, skip)?;

@@ -16,7 +16,7 @@ mod thread;
 
 use std::collections::BTreeMap;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};

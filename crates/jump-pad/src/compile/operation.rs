@@ -2,7 +2,7 @@
 
 use iced_x86::code_asm::*;
 use tracewire_agent_expr::{EvaluationErrorKind, Instruction, Opcode};
-use tracewire_tracefile::VariableNumber;
+use tracewire_model::VariableNumber;
 
 use super::cells::{Cell, pool};
 use super::code::{Code, Gpr, Made, Mode, OUT, Slot};

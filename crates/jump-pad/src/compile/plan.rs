@@ -1,7 +1,9 @@
 //! A tracepoint, checked and taken apart.
 
 use tracewire_agent_expr::{Verified, verify};
-use tracewire_tracefile::{Action, Register, RegisterMask, RegisterNumber, SET_HEADER};
+use tracewire_arch::Register;
+use tracewire_model::{Action, RegisterMask, RegisterNumber};
+use tracewire_tracefile::SET_HEADER;
 
 use super::code::Made;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
@@ -79,7 +81,7 @@ fn needs(program: &Verified, options: &PadOptions<'_>, needs: &mut Needs) -> Mad
         .chain(program.variables_collected())
         .chain(program.variables_set())
     {
-        let number = tracewire_tracefile::VariableNumber(i32::from(*number));
+        let number = tracewire_model::VariableNumber(i32::from(*number));
         match options.variables.get(&number) {
             Some(PadVariable::Timestamp) => needs.time = true,
             Some(PadVariable::Thread) => needs.thread = true,

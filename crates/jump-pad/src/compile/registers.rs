@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::*;
-use tracewire_tracefile::{RegisterLayout, RegisterNumber, X86Registers};
+use tracewire_arch::{RegisterLayout, X86Registers};
+use tracewire_model::RegisterNumber;
 
 use super::code::{Code, Gpr, Label, Made, OUT, RED_ZONE, Slot};
 use crate::pad::{CannotCompile, FaultKind};

@@ -13,10 +13,9 @@ use machine::{Machine, Memory, Setting};
 use oracle::{Standing, Wanted};
 use programs::{Random, World};
 use tracewire_agent_expr::disassemble;
+use tracewire_arch::{Register, RegisterLayout, X86Registers};
 use tracewire_jump_pad::{CannotCompile, PadStop, RingReader, SharedSizes, WhenFull};
-use tracewire_tracefile::{
-    Action, Register, RegisterLayout, RegisterMask, StopReason, TracepointDefinition, X86Registers,
-};
+use tracewire_model::{Action, RegisterMask, StopReason, TracepointDefinition};
 
 const VARIABLES: u32 = 4;
 const TRACEPOINTS: u32 = 3;
@@ -275,7 +274,7 @@ impl Bench {
             );
         }
         for (number, slot) in (4..).zip(0..VARIABLES) {
-            let expected = experiment.variable(tracewire_tracefile::VariableNumber(number));
+            let expected = experiment.variable(tracewire_model::VariableNumber(number));
             assert_eq!(shared.variable(slot), expected, "$v{number}: {}", about());
         }
         for (index, tracepoint) in (0..).zip(experiment.tracepoints()) {

@@ -2,14 +2,16 @@
 
 use std::sync::OnceLock;
 
+use tracewire_arch::{RegisterLayout, X86Registers};
 use tracewire_experiment::{
     Experiment, Hit, HitHandler, LinearStore, MemoryRead, Options, Registers, StoppedThread,
     Target, TargetError, Unreadable,
 };
-use tracewire_tracefile::{
-    Address, ByteOrder, FrameFormat, RegisterLayout, RegisterNumber, StopReason, ThreadId,
-    TracepointDefinition, VariableDefinition, VariableNumber, X86Registers,
+use tracewire_model::{
+    Address, ByteOrder, RegisterNumber, StopReason, ThreadId, TracepointDefinition,
+    VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::FrameFormat;
 
 use super::machine::{self, SITE};
 

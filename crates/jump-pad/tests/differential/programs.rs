@@ -1,7 +1,7 @@
 //! Random tracepoints: programs that verify, most of which touch memory that is there.
 
 use tracewire_agent_expr::{Builder, Opcode, OperandKind};
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, RegisterMask, RegisterNumber, TracepointDefinition, TracepointKind, TracepointNumber,
 };
 

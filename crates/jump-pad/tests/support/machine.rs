@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iced_x86::code_asm::*;
+use tracewire_arch::X86Registers;
 use tracewire_jump_pad::{
     Features, KeptSet, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared, SharedLayout,
     SharedSizes, compile,
 };
-use tracewire_tracefile::{
-    Address, RegisterMask, TracepointDefinition, VariableNumber, X86Registers,
-};
+use tracewire_model::{Address, RegisterMask, TracepointDefinition, VariableNumber};
 
 pub const PAGE: usize = 4096;
 

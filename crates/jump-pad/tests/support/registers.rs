@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::__cpuid_count;
 
-use tracewire_tracefile::X86Registers;
+use tracewire_arch::X86Registers;
 
 /// Where the processor keeps a component in the standard form of `xsave`.
 fn component(number: u32) -> usize {

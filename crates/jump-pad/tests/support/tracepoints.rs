@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use tracewire_agent_expr::assemble;
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, RegisterMask, RegisterNumber, TracepointDefinition, TracepointKind, TracepointNumber,
 };
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::Expected;
 use crate::field::{Field, HexBytes};

@@ -1,6 +1,6 @@
 //! Memory: read, write, compare, search, flash, tags.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::field::{Binary, CountedBinary, CountedHex, HexBytes};
 use crate::packets::packets;

@@ -1,6 +1,6 @@
 //! Processes: start, attach, detach, kill, and what the stub tells of them.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::Expected;
 use crate::field::{Field, HexBytes};
@@ -216,7 +216,7 @@ mod samples {
 
     impl Sample for MaybeAddress {
         fn strategy() -> BoxedStrategy<Self> {
-            Option::<tracewire_tracefile::Address>::strategy()
+            Option::<tracewire_model::Address>::strategy()
                 .prop_map(Self)
                 .boxed()
         }

@@ -1,6 +1,6 @@
 //! Registers. Their numbers, sizes and order in `g` are the target description's; their bytes are in target order.
 
-use tracewire_tracefile::RegisterNumber;
+use tracewire_model::RegisterNumber;
 
 use crate::error::Expected;
 use crate::field::HexBytes;

@@ -1,6 +1,6 @@
 //! Letting the program run: `vCont` and its older relatives.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::Expected;
 use crate::field::{Field, Signal};

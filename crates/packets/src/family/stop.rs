@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracewire_tracefile::{Address, RegisterNumber};
+use tracewire_model::{Address, RegisterNumber};
 
 use crate::error::Expected;
 use crate::family::register::RegisterBytes;

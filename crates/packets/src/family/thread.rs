@@ -1,6 +1,6 @@
 //! Threads: select, list, describe.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::Expected;
 use crate::field::Field;

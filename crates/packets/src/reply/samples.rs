@@ -1,9 +1,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
-use tracewire_tracefile::{
-    Address, Piece, Status, StatusFields, TracepointUsage, VariableDefinition,
-};
+use tracewire_model::{Address, Piece, Status, StatusFields, TracepointUsage, VariableDefinition};
 
 use super::{Failure, Reply, ReplyKind};
 use crate::family::features::FeatureList;

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, Address, Piece, PieceContent, SourceKind, TracepointKind, TracepointNumber,
     VariableDefinition,
 };

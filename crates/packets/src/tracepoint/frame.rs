@@ -1,6 +1,6 @@
 //! Selecting a frame: `QTFrame` and its reply.
 
-use tracewire_tracefile::{Address, FrameNumber, TracepointNumber};
+use tracewire_model::{Address, FrameNumber, TracepointNumber};
 
 use crate::error::Expected;
 use crate::field::Field;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tracewire_tracefile::{Address, VariableNumber};
+use tracewire_model::{Address, VariableNumber};
 
 /// What a trace frame holds, in the order of its blocks. Registers are not told; GDB reads them with `g`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Markers of static tracepoints: the replies to qTfSTM, qTsSTM and qTSTMat.
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::error::Expected;
 use crate::field::{Field, HexBytes};

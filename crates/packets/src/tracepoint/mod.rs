@@ -15,7 +15,7 @@ pub use frame_info::{FrameInfo, FrameInfoError, FramePart};
 pub use marker::{Marker, MarkerList};
 pub use run::{BufferSize, Notes};
 
-use tracewire_tracefile::{Address, TracepointNumber, VariableDefinition, VariableNumber};
+use tracewire_model::{Address, TracepointNumber, VariableDefinition, VariableNumber};
 
 use crate::field::{HexBytes, WideAddress};
 use crate::packets::packets;

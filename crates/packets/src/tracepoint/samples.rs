@@ -1,7 +1,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, Address, FrameNumber, Piece, PieceContent, RegisterMask, RegisterNumber, SourceKind,
     TracepointKind, TracepointNumber, TracepointUsage, VariableDefinition, VariableNumber,
 };

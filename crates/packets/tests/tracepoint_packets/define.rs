@@ -1,11 +1,11 @@
 //! What is to be traced.
 
-use tracewire_packets::tracepoint::{ActionPacket, Definition, Ranges, SourceString, TraceRequest};
-use tracewire_packets::{Failure, Reply, Request, WideAddress};
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, Address, RegisterMask, RegisterNumber, SourceKind, TracepointKind, VariableDefinition,
     VariableNumber,
 };
+use tracewire_packets::tracepoint::{ActionPacket, Definition, Ranges, SourceString, TraceRequest};
+use tracewire_packets::{Failure, Reply, Request, WideAddress};
 
 use crate::*;
 

@@ -1,14 +1,14 @@
 //! What a run left, and what the target has.
 
+use tracewire_model::{
+    Action, Address, FrameNumber, Piece, PieceContent, SourceKind, TracepointKind,
+    TracepointNumber, VariableDefinition, VariableNumber,
+};
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
 use tracewire_packets::tracepoint::{
     FrameInfo, FramePart, FrameSelection, Marker, MarkerList, SelectedFrame, TraceRequest,
 };
 use tracewire_packets::{Failure, Reply, Request};
-use tracewire_tracefile::{
-    Action, Address, FrameNumber, Piece, PieceContent, SourceKind, TracepointKind,
-    TracepointNumber, VariableDefinition, VariableNumber,
-};
 
 use crate::*;
 

@@ -1,9 +1,9 @@
 //! Each tracepoint packet, as GDB 13.1 and gdbserver 13.1 write it. The table in `TRACEPOINT_PACKETS.md` names a test
 //! for each, and the last test here checks that.
 
+use tracewire_model::{Address, TracepointNumber};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Request};
-use tracewire_tracefile::{Address, TracepointNumber};
 
 mod define;
 mod look;

@@ -1,8 +1,8 @@
 //! The run.
 
+use tracewire_model::{StopReason, TracepointUsage, VariableNumber};
 use tracewire_packets::tracepoint::{BufferSize, Notes, TraceRequest};
 use tracewire_packets::{Failure, Reply, Request};
-use tracewire_tracefile::{StopReason, TracepointUsage, VariableNumber};
 
 use crate::*;
 

@@ -12,10 +12,10 @@ use tracewire_experiment::{
     Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, MemoryRead, Outcome,
     StoppedThread,
 };
+use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointOptions, BreakpointRequest};
 use tracewire_packets::{Failure, Reply};
 use tracewire_target_linux::{Process, Watch};
-use tracewire_tracefile::{Address, ThreadId};
 
 use super::buffer::Buffer;
 use super::program::done;

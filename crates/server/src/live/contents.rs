@@ -1,10 +1,10 @@
 //! Memory and registers of the program, or of the frame that is selected.
 
 use tracewire_experiment::MemoryRead;
+use tracewire_model::Address;
 use tracewire_packets::family::memory::MemoryRequest;
 use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::Address;
 
 use super::program::{LiveProgram, done};
 use super::search;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tracewire_arch::X86Registers;
+use tracewire_model::ThreadId;
 use tracewire_packets::{ThreadSelector, Which};
 use tracewire_target_linux::{Process, Reports, Tracees};
-use tracewire_tracefile::{ThreadId, X86Registers};
 
 /// The processes, the one that is selected and the one that is traced.
 #[derive(Debug)]

@@ -6,10 +6,10 @@
 use std::cmp::Reverse;
 
 use tracewire_experiment::MemoryRead;
+use tracewire_model::{Address, ThreadId};
 use tracewire_packets::Signal;
 use tracewire_packets::family::resume::ResumeKind;
 use tracewire_packets::family::stop::StopReply;
-use tracewire_tracefile::{Address, ThreadId};
 
 use super::program::{LiveProgram, expedited};
 use super::run::{News, Told};

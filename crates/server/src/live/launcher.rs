@@ -5,11 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use nix::unistd::User;
+use tracewire_arch::X86Registers;
+use tracewire_model::ThreadId;
 use tracewire_packets::family::process::Arguments;
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Signal};
 use tracewire_target_linux::{Error, Process, Settings};
-use tracewire_tracefile::{ThreadId, X86Registers};
 
 use super::program::LiveProgram;
 use super::run::Told;

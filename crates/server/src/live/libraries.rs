@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
+use tracewire_model::Address;
 use tracewire_target_linux::{LinkedObject, Process};
-use tracewire_tracefile::Address;
 
 use super::objects::escaped;
 

@@ -7,10 +7,10 @@ use tracewire_agent_expr::verify;
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::MarkerValue;
 use tracewire_expr::{MarkerArgument, marker_arguments};
+use tracewire_model::Address;
 use tracewire_packets::tracepoint::{Definition, Marker, MarkerList};
 use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_target_linux::{ModuleKind, Process};
-use tracewire_tracefile::Address;
 
 use crate::session::PACKET_SIZE;
 

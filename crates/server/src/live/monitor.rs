@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use tracewire_experiment::Served;
+use tracewire_model::TracepointKind;
 use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_target_linux::Mechanism;
-use tracewire_tracefile::TracepointKind;
 
 use super::program::LiveProgram;
 use crate::session::Answer;

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use tracewire_model::ThreadId;
 use tracewire_packets::family::resume::{ResumeActions, ResumeKind};
 use tracewire_packets::family::stop::{StopField, StopReply};
 use tracewire_packets::{Failure, Notification, Reply};
 use tracewire_target_linux::Happened;
-use tracewire_tracefile::ThreadId;
 
 use super::program::LiveProgram;
 use super::run::News;

@@ -1,9 +1,9 @@
 //! Processes that begin and end at the client's word.
 
+use tracewire_model::ThreadId;
 use tracewire_packets::family::process::ProcessRequest;
 use tracewire_packets::{Failure, Reply};
 use tracewire_target_linux::Error;
-use tracewire_tracefile::ThreadId;
 
 use super::program::LiveProgram;
 use crate::session::Answer;

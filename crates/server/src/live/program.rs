@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tracewire_arch::{Architecture, X86Registers};
 use tracewire_experiment::Mechanism;
+use tracewire_model::{RegisterNumber, ThreadId};
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
 use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::TransferRequest;
 use tracewire_packets::{Failure, Numbers, Reply, Request, ThreadList, ThreadSelector, Which};
 use tracewire_target_linux::{CaughtCalls, Interrupter, Launch, Process, await_end};
-use tracewire_tracefile::{Architecture, RegisterNumber, ThreadId, X86Registers};
 
 use super::breakpoints::{Programs, Words};
 use super::connection::Attention;

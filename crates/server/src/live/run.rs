@@ -1,11 +1,11 @@
 //! Letting programs run, and saying why they stopped.
 
+use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
 use tracewire_packets::{Failure, HexBytes, Reply, Signal, Which};
 use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
-use tracewire_tracefile::{Address, ThreadId};
 
 use super::breakpoints::Handler;
 use super::objects::program_file;

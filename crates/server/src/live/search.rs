@@ -1,7 +1,7 @@
 //! Looking through memory for the client: a checksum, a pattern.
 
+use tracewire_model::Address;
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::Address;
 
 /// How much is read at once, in bytes.
 const PIECE: u64 = 1 << 16;
@@ -91,8 +91,8 @@ pub(super) fn search(
 #[cfg(test)]
 mod tests {
     use super::{PIECE, checksum, search};
+    use tracewire_model::Address;
     use tracewire_packets::Reply;
-    use tracewire_tracefile::Address;
 
     fn memory(bytes: Vec<u8>) -> impl FnMut(Address, usize) -> Vec<u8> {
         move |address, length| {

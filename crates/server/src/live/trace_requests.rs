@@ -1,8 +1,8 @@
 //! The tracepoint packets, on a program that may be running.
 
+use tracewire_model::{Address, TracepointKind};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::{Address, TracepointKind};
 
 use super::program::LiveProgram;
 

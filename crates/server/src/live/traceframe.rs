@@ -1,8 +1,8 @@
 //! The selected trace frame, which answers for the program.
 
+use tracewire_model::Address;
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::tracepoint::FrameInfo;
-use tracewire_tracefile::Address;
 
 use super::program::LiveProgram;
 

@@ -1,11 +1,11 @@
 //! Running, stepping, both ways, and saying why the recording stands.
 
+use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointRequest};
 use tracewire_packets::family::resume::{ResumeActions, ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{ReplayEnd, StopField, StopReply, WatchKind};
 use tracewire_packets::{Failure, Reply, Signal};
 use tracewire_target_replay::{Execution, Stop, StopCause, Watch};
-use tracewire_tracefile::{Address, ThreadId};
 
 use super::session::{PROCESS, ReplaySession, selector};
 

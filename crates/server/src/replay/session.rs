@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use tracewire_model::{Address, RegisterNumber, ThreadId};
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::memory::MemoryRequest;
 use tracewire_packets::family::process::ProcessRequest;
@@ -12,7 +13,6 @@ use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, Tr
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Request, ThreadList, ThreadSelector, Which};
 use tracewire_target_replay::{Execution, Replay, canonical, extends_addresses};
-use tracewire_tracefile::{Address, RegisterNumber, ThreadId};
 
 use super::run::stopped;
 use crate::session::{Answer, PACKET_SIZE, Responder};

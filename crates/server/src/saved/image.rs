@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use object::elf::{ET_EXEC, PF_W, PT_DYNAMIC, PT_LOAD, PT_PHDR};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, SymbolKind};
-use tracewire_tracefile::{Address, Architecture, ByteOrder, Module, Tracepoint};
+use tracewire_arch::Architecture;
+use tracewire_model::{Address, ByteOrder, Tracepoint};
+use tracewire_tracefile::Module;
 
 /// The largest file that is read.
 const LARGEST: u64 = 4 << 30;

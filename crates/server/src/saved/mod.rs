@@ -12,12 +12,11 @@ mod session;
 
 use std::path::{Path, PathBuf};
 
+use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
+use tracewire_model::{Address, Piece, Status, StopReason, VariableDefinition};
 use tracewire_packets::Reply;
 use tracewire_packets::tracepoint::TraceRequest;
-use tracewire_tracefile::{
-    Address, Architecture, Ending, Piece, RegisterLayout, StandardRegisters, Status, StopReason,
-    TraceFile, VariableDefinition,
-};
+use tracewire_tracefile::{Ending, TraceFile};
 
 pub use image::ImageError;
 pub use session::SavedSession;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tracewire_tracefile::ByteOrder;
+use tracewire_model::ByteOrder;
 
 use super::image::Image;
 

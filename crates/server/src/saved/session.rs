@@ -1,5 +1,10 @@
 //! One debugger's view of a saved trace: which frame is selected.
 
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{
+    Address, ByteOrder, FrameNumber, RegisterNumber, TracepointNumber, TracepointUsage,
+    VariableNumber,
+};
 use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::memory::MemoryRequest;
 use tracewire_packets::family::process::ProcessRequest;
@@ -14,10 +19,7 @@ use tracewire_packets::tracepoint::{
 use tracewire_packets::{
     Failure, HexBytes, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
 };
-use tracewire_tracefile::{
-    Address, Block, ByteOrder, Frame, FrameNumber, RegisterLayout, RegisterNumber, Search,
-    TracepointNumber, TracepointUsage, VariableNumber,
-};
+use tracewire_tracefile::{Block, Frame, Search};
 
 use super::{SavedTrace, process, refusal};
 use crate::session::{Answer, PACKET_SIZE, Responder};
@@ -391,7 +393,7 @@ fn info(frame: &Frame<'_>) -> FrameInfo {
             start: address,
             length: bytes.len() as u64,
         }),
-        Block::Variable { number, .. } if !number.tells_of_frame() => {
+        Block::Variable { number, .. } if !tracewire_tracefile::describes_frame(number) => {
             Some(FramePart::Variable(number))
         }
         _ => None,

@@ -1,8 +1,9 @@
 //! The trace buffer of a session.
 
 use tracewire_experiment::{CircularStore, FrameStore, LinearStore, StoreError};
+use tracewire_model::ByteOrder;
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::{ByteOrder, RegisterSets, Spool};
+use tracewire_tracefile::{RegisterSets, Spool};
 
 use super::Trace;
 use super::kept::KeptFrames;

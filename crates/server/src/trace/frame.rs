@@ -1,9 +1,10 @@
 //! The selected trace frame, which answers for the program.
 
+use tracewire_model::{Address, ByteOrder};
 use tracewire_packets::Reply;
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::tracepoint::{FrameInfo, FramePart, FrameSelection, SelectedFrame};
-use tracewire_tracefile::{Address, Block, ByteOrder, Frame, RegisterSet, Search};
+use tracewire_tracefile::{Block, Frame, RegisterSet, Search};
 
 use super::Trace;
 
@@ -104,7 +105,7 @@ impl Trace {
                     start: address,
                     length: bytes.len() as u64,
                 }),
-                Block::Variable { number, .. } if !number.tells_of_frame() => {
+                Block::Variable { number, .. } if !tracewire_tracefile::describes_frame(number) => {
                     Some(FramePart::Variable(number))
                 }
                 _ => None,

@@ -7,10 +7,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use tracewire_experiment::{Experiment, FrameStore};
-use tracewire_tracefile::{
-    ByteOrder, Frame, FrameNumber, RegisterSet, RegisterSets, Search, TraceFile, TracepointNumber,
-    WriteError,
-};
+use tracewire_model::{ByteOrder, FrameNumber, TracepointNumber};
+use tracewire_tracefile::{Frame, RegisterSet, RegisterSets, Search, TraceFile, WriteError};
 
 use super::buffer::Buffer;
 

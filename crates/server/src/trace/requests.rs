@@ -1,9 +1,9 @@
 //! Which tracepoint packet is answered by what.
 
 use tracewire_experiment::{Mechanism, Target};
+use tracewire_model::{Status, TracepointUsage, VariableNumber};
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
-use tracewire_tracefile::{Status, TracepointUsage, VariableNumber};
 
 use super::Trace;
 use super::buffer::DEFAULT_SIZE;

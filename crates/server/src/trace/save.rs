@@ -6,9 +6,10 @@
 use std::path::{Component, Path, PathBuf};
 
 use tracewire_experiment::tell_as_gdb_takes;
+use tracewire_model::Status;
 use tracewire_packets::{Failure, HexBytes, Reply};
 use tracewire_tracefile::{
-    Description, DescriptionParts, RegisterSets, Spool, Status, TraceFileWriter, WriteError,
+    Description, DescriptionParts, RegisterSets, Spool, TraceFileWriter, WriteError,
 };
 
 use super::Trace;

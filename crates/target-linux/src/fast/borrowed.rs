@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use tracewire_jump_pad::relocate::{Block, Copy, JUMP_LENGTH, MAX_INSTRUCTION, Place, Spot};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::process::Process;
 

@@ -2,7 +2,7 @@
 
 use tracewire_experiment::{PadMaker, TargetError};
 use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::Body;
 use crate::breakpoint::NOT_MAPPED;

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use super::NoJump;
 use crate::address_space::{NoMemory, PAGE_SIZE, error_of};

@@ -12,8 +12,8 @@ use std::process::Command;
 use object::{Object, ObjectSymbol};
 use tempfile::TempDir;
 use tracewire_experiment::{Hit, HitHandler, MemoryRead, Outcome, StoppedThread, Target};
+use tracewire_model::{Address, ThreadId};
 use tracewire_target_linux::{Event, ModuleKind, Process, Settings};
-use tracewire_tracefile::{Address, ThreadId};
 
 /// A program in a directory of its own, which goes with it.
 pub struct Program {

@@ -1,7 +1,7 @@
 //! Rows of frames put one behind the other, and what is told of them all.
 
 use tracewire_experiment::Missing;
-use tracewire_tracefile::{
+use tracewire_model::{
     RegisterNumber, StatusFields, StopReason, TracepointDefinition, TracepointUsage,
 };
 

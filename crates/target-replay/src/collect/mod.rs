@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracewire_agent_expr::verify;
+use tracewire_arch::{Register, RegisterLayout, StandardRegisters};
 use tracewire_experiment::{
     CircularStore, DefineError, Experiment, FrameStore, Hit, HitHandler, LinearStore, Missing,
     Options, Registers, StartError, StoreError, Target, TargetError, Unreadable,
 };
-use tracewire_tracefile::{
-    Action, Address, FrameFormat, Register, RegisterLayout, RegisterMask, RegisterNumber,
-    StandardRegisters, StatusFields, StopReason, TracepointDefinition, TracepointUsage,
-    VariableDefinition, WriteError,
+use tracewire_model::{
+    Action, Address, RegisterMask, RegisterNumber, StatusFields, StopReason, TracepointDefinition,
+    TracepointUsage, VariableDefinition,
 };
+use tracewire_tracefile::{FrameFormat, WriteError};
 
 use self::kept::Kept;
 use crate::execution::{Execution, extends_addresses};

@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command};
 
+use tracewire_model::Address;
 use tracewire_packets::family::memory::MemoryRequest;
 use tracewire_packets::family::process::ProcessRequest;
 use tracewire_packets::family::register::RegisterRequest;
 use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::frame::{Connection, Received, Side};
 use tracewire_packets::{Reply, Request};
-use tracewire_tracefile::Address;
 
 /// A program in QEMU's user mode, which stands still.
 pub struct Stub {

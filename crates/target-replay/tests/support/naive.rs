@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::{Machine, Rest};
 use tracewire_exec_trace::record::{Access, AccessKind, Instruction, Line, Owner, RegisterWrite};
 use tracewire_exec_trace::text::{Format, Piece, Sink, read};
+use tracewire_model::{Address, ByteOrder};
 use tracewire_target_replay::{Executed, Execution, Player, RegisterBlock, Seeker, Watch};
-use tracewire_tracefile::{Address, Architecture, ByteOrder};
 
 #[derive(Debug)]
 struct Touch {

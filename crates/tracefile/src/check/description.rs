@@ -6,10 +6,10 @@ use super::{Fault, Place};
 use crate::description::{MAX_LINE, RegisterBlockLine};
 use crate::file::TraceFile;
 use crate::module::Module;
-use crate::number::{Address, TracepointNumber};
-use crate::registers::RegisterLayout;
-use crate::served::Served;
-use crate::status::Status;
+use crate::served;
+use tracewire_arch::RegisterLayout;
+use tracewire_model::Status;
+use tracewire_model::{Address, TracepointNumber};
 
 pub(super) fn check(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     let description = file.description();
@@ -103,7 +103,7 @@ fn check_line(
             }
         }
         b"served" => {
-            let (_, keys) = Served::parse(rest).unwrap_or_default();
+            let (_, keys) = served::parse(rest).unwrap_or_default();
             let unknown = keys.into_iter().filter(|key| !defined.contains(key));
             unknown
                 .for_each(|(number, address)| report(Fault::ServedUndefined { number, address }));

@@ -6,8 +6,8 @@ use super::Severity;
 use crate::checksum::Checksum;
 use crate::description::{MAX_LINE, ProblemKind};
 use crate::encode::MAX_TRACEPOINT_NUMBER;
-use crate::number::{Address, TracepointNumber};
-use crate::registers::LayoutError;
+use tracewire_arch::LayoutError;
+use tracewire_model::{Address, TracepointNumber};
 
 /// What can be wrong with a file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -14,13 +14,13 @@ use std::fmt;
 pub use fault::{Fault, Wanted};
 pub use steps::led_back;
 
-use crate::definition::Action;
 use crate::encode::MAX_TRACEPOINT_NUMBER;
 use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
 use crate::index::Ending;
 use crate::memory::CollectedMemory;
-use crate::number::{Address, FrameNumber, TracepointNumber};
+use tracewire_model::Action;
+use tracewire_model::{Address, FrameNumber, TracepointNumber};
 
 /// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
 pub(crate) const MOST_ZEROS: u64 = 8;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::file::TraceFile;
-use crate::number::{Address, TracepointNumber};
+use tracewire_model::{Address, TracepointNumber};
 
 /// The addresses of tracepoints at which more frames look like hits than hits were counted: steps have led back there, and
 /// the file does not tell which frames are theirs.

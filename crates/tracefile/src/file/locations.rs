@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::definition::Action;
-use crate::number::{Address, TracepointNumber};
-use crate::table::Tracepoint;
+use tracewire_model::Action;
+use tracewire_model::Tracepoint;
+use tracewire_model::{Address, TracepointNumber};
 
 /// The locations of one tracepoint: its addresses, each with its place among the description's tracepoints.
 #[derive(Debug, Default)]

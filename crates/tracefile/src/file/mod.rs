@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::architecture::{Architecture, ByteOrder};
 use crate::checksum::Checksum;
 use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex, are_whole};
-use crate::number::{Address, FrameNumber, TracepointNumber, VariableNumber};
-use crate::registers::{RegisterLayout, StandardRegisters};
+use tracewire_arch::Architecture;
+use tracewire_arch::{RegisterLayout, StandardRegisters};
+use tracewire_model::ByteOrder;
+use tracewire_model::{Address, FrameNumber, TracepointNumber, VariableNumber};
 
 pub(crate) use locations::Locations;
 pub(crate) use open::{Bytes, map};
@@ -29,7 +30,7 @@ pub struct TraceFile {
     description: Description,
     layout: Option<RegisterLayout>,
     named_architecture: Option<String>,
-    layout_error: Option<crate::registers::LayoutError>,
+    layout_error: Option<tracewire_arch::LayoutError>,
     shape: FrameShape,
     index: FrameIndex,
     frames_start: u64,
@@ -88,7 +89,7 @@ impl TraceFile {
 
     /// Why the target description gives no layout, when there is one but it cannot be used.
     #[must_use]
-    pub const fn layout_error(&self) -> Option<&crate::registers::LayoutError> {
+    pub const fn layout_error(&self) -> Option<&tracewire_arch::LayoutError> {
         self.layout_error.as_ref()
     }
 

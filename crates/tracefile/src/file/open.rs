@@ -10,12 +10,12 @@ use std::sync::Arc;
 use tracewire_mapped_file::MappedFile;
 
 use super::{Ending, Locations, StandardVariables, TraceFile};
-use crate::architecture::ByteOrder;
 use crate::description::{Description, HEADER};
 use crate::frame::{FrameShape, blocks_fit};
 use crate::index::{FrameIndex, IndexCache, Key, Unindexed, WalkedFrames};
-use crate::registers::{RegisterLayout, StandardRegisters, TargetDescription};
 use crate::write::END_MARKER;
+use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription};
+use tracewire_model::ByteOrder;
 
 /// The longest description that is read, in bytes.
 pub const MAX_DESCRIPTION: usize = 32 << 20;

@@ -25,11 +25,11 @@ use std::time::UNIX_EPOCH;
 use tracewire_mapped_file::MappedFile;
 
 use super::{Ending, FrameIndex, WalkedFrames};
-use crate::architecture::ByteOrder;
 use crate::file::TraceFile;
-use crate::number::{FrameNumber, TracepointNumber};
 use crate::private;
 use crate::write::create_beside;
+use tracewire_model::ByteOrder;
+use tracewire_model::{FrameNumber, TracepointNumber};
 
 /// Smaller files are read anew in the time that looking for an index takes.
 const SMALLEST: u64 = 16 << 20;

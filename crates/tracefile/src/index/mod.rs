@@ -4,10 +4,10 @@ mod cache;
 
 use std::collections::HashMap;
 
-use crate::architecture::ByteOrder;
 use crate::checksum::Checksum;
-use crate::number::{Address, FrameNumber, TracepointNumber};
-use crate::registers::{byte_order, likely_byte_order};
+use tracewire_arch::{bfd_byte_order, likely_byte_order};
+use tracewire_model::ByteOrder;
+use tracewire_model::{Address, FrameNumber, TracepointNumber};
 
 pub use cache::IndexCache;
 pub(crate) use cache::{CachedIndex, Key, Unindexed};
@@ -88,7 +88,7 @@ impl FrameIndex {
         architecture: Option<&str>,
         known: &HashMap<TracepointNumber, Option<Address>>,
     ) -> WalkedFrames {
-        let settled = architecture.and_then(byte_order);
+        let settled = architecture.and_then(bfd_byte_order);
         let first = walk(
             bytes,
             start,

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::architecture::ByteOrder;
 use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{FrameShape, blocks_fit};
-use crate::registers::RegisterLayout;
+use tracewire_arch::RegisterLayout;
+use tracewire_model::ByteOrder;
 
 use super::known::Known;
 use super::search::{Search, WholeFrames, unknown_kind};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::description::Description;
-use crate::piece::{Piece, PieceContent};
+use tracewire_model::{Piece, PieceContent};
 
 /// What the description tells of the tracepoints that have frames.
 pub(super) struct Known {

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::{Change, Expression, is_kind};
-use crate::definition::{Action, TracepointKind};
 use crate::description::{Description, HEADER, MAX_LINE};
-use crate::number::{Address, TracepointNumber};
-use crate::piece::{Piece, PieceContent, SourceKind};
+use tracewire_model::{Action, TracepointKind};
+use tracewire_model::{Address, TracepointNumber};
+use tracewire_model::{Piece, PieceContent, SourceKind};
 
 /// The words that lines of a description start with.
 const KINDS: [&str; 8] = [
@@ -166,7 +166,7 @@ fn drop_orphans(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
             .iter()
             .filter(|problem| {
                 use crate::description::ProblemKind::{Merge, ModulePath};
-                use crate::table::MergeError::Gap;
+                use tracewire_model::MergeError::Gap;
                 matches!(problem.kind, Merge(Gap { .. }) | ModulePath)
             })
             // Lines are counted from 2 behind the header.

@@ -20,11 +20,11 @@ use crate::check::MOST_ZEROS;
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER, MAX_LINE};
 use crate::file::{Bytes, OpenError, map};
-use crate::number::TracepointNumber;
-use crate::registers::{RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order};
-use crate::status::{Status, StatusFields, StopReason};
 use crate::write::{TraceFileWriter, WriteError, write_as_it_is};
 use search::WholeFrames;
+use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order};
+use tracewire_model::TracepointNumber;
+use tracewire_model::{Status, StatusFields, StopReason};
 
 /// What was done to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Block, Blocks, FrameShape};
-use crate::number::{Address, TracepointNumber};
-use crate::registers::RegisterLayout;
+use tracewire_arch::RegisterLayout;
+use tracewire_model::{Address, TracepointNumber};
 
 use super::known::Known;
 

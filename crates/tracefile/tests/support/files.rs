@@ -3,12 +3,12 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use tracewire_tracefile::{
-    Action, Address, ByteOrder, DescriptionParts, FrameEncoder, FrameFormat, Module, RegisterMask,
-    RegisterNumber, Served, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
-    TracepointDefinition, TracepointKind, TracepointNumber, TracepointUsage, VariableDefinition,
-    VariableNumber,
+use tracewire_model::{
+    Action, Address, ByteOrder, RegisterMask, RegisterNumber, Served, SourceStrings, Status,
+    StatusFields, StopReason, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
+    TracepointUsage, VariableDefinition, VariableNumber,
 };
+use tracewire_tracefile::{DescriptionParts, FrameEncoder, FrameFormat, Module};
 
 /// A block to be written.
 #[derive(Clone, Debug, PartialEq)]

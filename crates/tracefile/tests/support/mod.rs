@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracewire_tracefile::{
-    Address, ByteOrder, Description, DescriptionParts, FrameEncoder, FrameFormat, SourceStrings,
-    Status, StatusFields, StopReason, Tracepoint, TracepointDefinition, TracepointKind,
-    TracepointNumber, TracepointUsage,
+use tracewire_model::{
+    Address, ByteOrder, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
+    TracepointDefinition, TracepointKind, TracepointNumber, TracepointUsage,
 };
+use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
 
 pub fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -40,7 +40,7 @@ pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
 }
 
 /// A description of x86-64 with tracepoint 1 at 0x401000, for so many frames.
-pub fn description(set: tracewire_tracefile::X86Registers, frames: u64) -> Description {
+pub fn description(set: tracewire_arch::X86Registers, frames: u64) -> Description {
     Description::build(&DescriptionParts {
         register_block_size: set.layout_64().size(),
         target_xml: Some(set.target_xml_64()),

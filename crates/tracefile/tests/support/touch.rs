@@ -1,9 +1,9 @@
 //! Looks at everything a file offers, as a reader that trusts nothing.
 
-use tracewire_tracefile::{
-    Address, FrameNumber, RegisterNumber, Search, ThreadId, TraceFile, TracepointNumber,
-    VariableNumber,
+use tracewire_model::{
+    Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
+use tracewire_tracefile::{Search, TraceFile};
 
 pub fn everything(file: &TraceFile) {
     let description = file.description();

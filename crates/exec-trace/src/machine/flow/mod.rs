@@ -10,7 +10,8 @@ mod power;
 mod riscv;
 mod x86;
 
-use tracewire_tracefile::{Address, Architecture};
+use tracewire_arch::Architecture;
+use tracewire_model::Address;
 
 pub(super) use arm::is_not_a64;
 

@@ -9,7 +9,7 @@ mod writes;
 
 use std::sync::Arc;
 
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use self::granule::Granule;
 use self::writes::{Writes, cpu_place};

@@ -8,7 +8,7 @@ use tracewire_experiment::fake::FakeTarget;
 use tracewire_experiment::{
     CircularStore, Experiment, FrameStore, LinearStore, Options, Registers, StoreError, Unreadable,
 };
-use tracewire_tracefile::{Address, ByteOrder, StopReason};
+use tracewire_model::{Address, ByteOrder, StopReason};
 
 use crate::support::{options, parse};
 use naive::Model;
@@ -183,7 +183,7 @@ fn compare(
     prop_assert_eq!(actual, expected);
     prop_assert_eq!(target.inserted(), &model.inserted);
     for (number, value) in &model.variables {
-        let number = tracewire_tracefile::VariableNumber(i32::from(*number));
+        let number = tracewire_model::VariableNumber(i32::from(*number));
         prop_assert_eq!(experiment.variable(number), Some(*value));
     }
     Ok(())

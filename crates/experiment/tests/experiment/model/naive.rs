@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracewire_agent_expr::{CollectOnce, Context, Evaluation, EvaluationErrorKind};
 use tracewire_experiment::fake::Moment;
 use tracewire_experiment::{Options, Registers, Unreadable};
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, Address, StopReason, ThreadId, TracepointDefinition, TracepointNumber,
 };
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use tracewire_experiment::fake::Moment;
-use tracewire_tracefile::{
+use tracewire_model::{
     Action, Address, RegisterNumber, ThreadId, TracepointDefinition, TracepointNumber,
 };
 

@@ -1,7 +1,7 @@
 //! Numbers, characters, pointers, references, enumerations, functions.
 
 use super::{Context, Printer};
-use tracewire_tracefile::Address;
+use tracewire_model::Address;
 
 use crate::register_types::FLAGS_NAME;
 use crate::value::contents::{Place, Value, number, order};

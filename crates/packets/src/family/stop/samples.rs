@@ -1,7 +1,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
-use tracewire_tracefile::{Address, RegisterNumber};
+use tracewire_model::{Address, RegisterNumber};
 
 use super::{ReplayEnd, StopField, StopReply, WatchKind};
 use crate::family::register::RegisterBytes;

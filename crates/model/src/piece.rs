@@ -135,7 +135,7 @@ impl Piece {
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
         let mut scanner = Scanner::new(text);
         let start = scanner;
-        let letter = scanner.next();
+        let letter = scanner.byte();
         if !matches!(letter, Some(b'T' | b'A' | b'S' | b'Z' | b'V')) {
             return Err(start.error("a piece of a tracepoint: T, A, S, Z or V"));
         }
@@ -185,7 +185,7 @@ fn action_list(text: &[u8], scanner: Scanner<'_>) -> Result<Vec<Action>, TextErr
 
 fn definition(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
     let at = *scanner;
-    let enabled = match scanner.next() {
+    let enabled = match scanner.byte() {
         Some(b'E') => true,
         Some(b'D') => false,
         _ => return Err(at.error("E (enabled) or D (disabled)")),
@@ -198,7 +198,7 @@ fn definition(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
     let mut condition = None;
     while scanner.take(b':') {
         let at = *scanner;
-        match scanner.next() {
+        match scanner.byte() {
             Some(b'F') => {
                 kind = TracepointKind::Fast {
                     length: scanner.hex()?,

@@ -29,7 +29,7 @@ impl Action {
 
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, TextError> {
         let start = *scanner;
-        match scanner.next() {
+        match scanner.byte() {
             Some(b'R') => {
                 let digits = scanner.digits();
                 RegisterMask::from_digits(digits)

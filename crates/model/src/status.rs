@@ -50,7 +50,7 @@ pub struct StatusFields {
     pub notes: Option<String>,
     /// Who ran it.
     pub user: Option<String>,
-    /// Whether a [`Checksum`](crate::Checksum) ends the file: the field `checksum:crc32`, our own, which GDB passes over.
+    /// Whether a checksum ends the file: the field `checksum:crc32`, our own, which GDB passes over.
     pub sealed: bool,
     /// Fields that are not known, or whose value is not what it should be: name, and what follows the colon.
     pub other: Vec<(String, String)>,
@@ -140,7 +140,7 @@ impl Status {
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
         let mut scanner = Scanner::new(text);
         let start = scanner;
-        let running = match scanner.next() {
+        let running = match scanner.byte() {
             Some(b'1') => true,
             Some(b'0') => false,
             _ => return Err(start.error("1 (running) or 0 (not running)")),
@@ -171,10 +171,10 @@ impl Status {
 
 impl Status {
     /// The field that says that a checksum ends the file.
-    pub(crate) const SEALED: &str = "checksum:crc32";
+    pub const SEALED: &str = "checksum:crc32";
 
     /// The same without that field.
-    pub(crate) fn unsealed(self) -> Self {
+    pub fn unsealed(self) -> Self {
         if !self.fields.sealed {
             return self;
         }
@@ -185,7 +185,7 @@ impl Status {
     }
 
     /// Whether GDB knows a field of this name, and may refuse the whole file for what it says.
-    pub(crate) fn is_known(name: &str) -> bool {
+    pub fn is_known(name: &str) -> bool {
         let names = [
             "tframes",
             "tcreated",
@@ -203,14 +203,14 @@ impl Status {
 
     /// The fields that were read, with their values, for which GDB refuses the whole file. What is printed of changed fields
     /// has none.
-    pub(crate) fn refused_fields(&self) -> Vec<&str> {
+    pub fn refused_fields(&self) -> Vec<&str> {
         let read = self.read.as_ref().filter(|(_, read)| *read == self.fields);
         read.map_or_else(Vec::new, |(text, _)| refused::refused_fields(text))
     }
 
     /// Whether the line began with the reply's `T`, and of which field GDB then takes no notice: it takes one byte for the
     /// digit, and passes over the next.
-    pub(crate) fn unread_by_gdb(&self) -> Option<&str> {
+    pub fn unread_by_gdb(&self) -> Option<&str> {
         let (text, read) = self.read.as_ref()?;
         let rest = text.strip_prefix('T').filter(|_| *read == self.fields)?;
         rest.split(';').nth(1)

@@ -128,7 +128,7 @@ pub struct RegisterMask {
 
 impl RegisterMask {
     /// A set from its bytes, least significant first.
-    pub(crate) fn from_bytes(mut bytes: Vec<u8>) -> Self {
+    pub fn from_bytes(mut bytes: Vec<u8>) -> Self {
         while bytes.last() == Some(&0) {
             bytes.pop();
         }
@@ -136,7 +136,7 @@ impl RegisterMask {
     }
 
     /// Least significant byte first, no trailing zero bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use crate::definition::{SourceStrings, TracepointDefinition, TracepointUsage};
 use crate::number::{Address, TracepointNumber};
 use crate::piece::{Piece, PieceContent, SourceKind};
-use crate::served::Served;
 
 /// A tracepoint, with what it has done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,6 +15,15 @@ pub struct Tracepoint {
     pub usage: Option<TracepointUsage>,
     /// What served it; none in files of others.
     pub served: Option<Served>,
+}
+
+/// What served a tracepoint at an address.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Served {
+    /// `jump`, say, or `trap`.
+    pub mechanism: String,
+    /// Why it was not by a faster one.
+    pub reason: Option<String>,
 }
 
 /// Why a piece cannot be added to the others.
@@ -39,7 +47,7 @@ pub enum MergeError {
 
 /// Pieces put together into tracepoints, keyed by (number, address).
 #[derive(Default)]
-pub(crate) struct TracepointTable {
+pub struct TracepointTable {
     tracepoints: Vec<Tracepoint>,
     places: HashMap<(TracepointNumber, Address), usize>,
     newest: Option<OpenString>,
@@ -58,7 +66,7 @@ impl TracepointTable {
     ///
     /// # Errors
     /// When there is nothing the piece belongs to.
-    pub(crate) fn add(&mut self, piece: Piece) -> Result<(), MergeError> {
+    pub fn add(&mut self, piece: Piece) -> Result<(), MergeError> {
         let Piece {
             number,
             address,
@@ -160,7 +168,7 @@ impl TracepointTable {
     }
 
     /// The tracepoints, in the order in which their definitions came.
-    pub(crate) fn into_tracepoints(mut self) -> Vec<Tracepoint> {
+    pub fn into_tracepoints(mut self) -> Vec<Tracepoint> {
         self.end_string();
         self.tracepoints
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::bfd;
 use super::types::{FeatureTypes, RegisterType};
-use crate::architecture::ByteOrder;
-use crate::number::RegisterNumber;
+use tracewire_model::ByteOrder;
+use tracewire_model::RegisterNumber;
 
 /// The longest target description that is read, in bytes. GDB's longest has some 30 KiB; the XML library compares each
 /// attribute of an element with all others.
@@ -134,7 +134,7 @@ pub enum LayoutError {
 }
 
 /// What a target description tells.
-pub(crate) enum TargetDescription {
+pub enum TargetDescription {
     /// Which register stands where.
     Registers(RegisterLayout),
     /// BFD's name of a machine, and no registers: they are its standard ones. So does gdbserver for a GDB that did not say
@@ -149,7 +149,7 @@ impl TargetDescription {
     /// # Errors
     /// When it is no good XML, has parts in other files, registers that cannot be laid out, or neither registers nor the
     /// name of a machine.
-    pub(crate) fn parse(xml: &str) -> Result<Self, LayoutError> {
+    pub fn parse(xml: &str) -> Result<Self, LayoutError> {
         let xml = xml.trim();
         if xml.len() > MAX_XML {
             return Err(LayoutError::TooLong(xml.len()));
@@ -341,7 +341,7 @@ impl RegisterLayout {
     /// The byte order, where the machine has only one.
     #[must_use]
     pub fn byte_order(&self) -> Option<ByteOrder> {
-        bfd::byte_order(self.architecture()?)
+        bfd::bfd_byte_order(self.architecture()?)
     }
 }
 

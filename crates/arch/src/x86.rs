@@ -7,7 +7,7 @@
 
 use super::feature::{self, Feature, Row, counted, flags, numbered, row, vector_union};
 use super::layout::RegisterLayout;
-use crate::number::RegisterNumber;
+use tracewire_model::RegisterNumber;
 
 /// A register set of x86-64 or i386. Each holds those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

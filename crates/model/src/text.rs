@@ -18,43 +18,56 @@ pub struct TextError {
 const SHOWN: usize = 200;
 
 /// A position in a text.
-#[derive(Clone, Copy)]
-pub(crate) struct Scanner<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
 }
 
 impl<'a> Scanner<'a> {
-    pub(crate) const fn new(text: &'a [u8]) -> Self {
+    /// The start of a text.
+    #[must_use]
+    pub const fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0 }
     }
 
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    /// What is left.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    pub(crate) fn is_at_end(&self) -> bool {
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
         self.rest().is_empty()
     }
 
-    pub(crate) fn peek(&self) -> Option<u8> {
+    /// The next byte, which stays.
+    #[must_use]
+    pub fn peek(&self) -> Option<u8> {
         self.rest().first().copied()
     }
 
-    pub(crate) fn next(&mut self) -> Option<u8> {
+    /// Takes the next byte.
+    pub fn byte(&mut self) -> Option<u8> {
         let byte = self.peek()?;
         self.at += 1;
         Some(byte)
     }
 
     /// Takes the byte if it stands next.
-    pub(crate) fn take(&mut self, byte: u8) -> bool {
+    pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
         found
     }
 
-    pub(crate) fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), TextError> {
+    /// Takes this byte.
+    ///
+    /// # Errors
+    /// When another one is next, or none.
+    pub fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), TextError> {
         if self.take(byte) {
             Ok(())
         } else {
@@ -62,12 +75,16 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(crate) fn colon(&mut self) -> Result<(), TextError> {
+    /// Takes a colon.
+    ///
+    /// # Errors
+    /// When something else is next.
+    pub fn colon(&mut self) -> Result<(), TextError> {
         self.expect(b':', "a colon")
     }
 
     /// Everything up to the byte or the end; the byte itself is not taken.
-    pub(crate) fn until(&mut self, byte: u8) -> &'a [u8] {
+    pub fn until(&mut self, byte: u8) -> &'a [u8] {
         let rest = self.rest();
         let length = memchr::memchr(byte, rest).unwrap_or(rest.len());
         self.at += length;
@@ -75,7 +92,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The hexadecimal digits that stand next, none perhaps.
-    pub(crate) fn digits(&mut self) -> &'a [u8] {
+    pub fn digits(&mut self) -> &'a [u8] {
         let rest = self.rest();
         let length = rest
             .iter()
@@ -86,7 +103,10 @@ impl<'a> Scanner<'a> {
     }
 
     /// A hexadecimal number of any number of digits whose value fits 64 bits.
-    pub(crate) fn hex(&mut self) -> Result<u64, TextError> {
+    ///
+    /// # Errors
+    /// When no digit is next, or too many.
+    pub fn hex(&mut self) -> Result<u64, TextError> {
         let start = *self;
         let digits = self.digits();
         if digits.is_empty() {
@@ -96,7 +116,10 @@ impl<'a> Scanner<'a> {
     }
 
     /// Exactly `count` bytes, two digits each.
-    pub(crate) fn hex_bytes(&mut self, count: u64) -> Result<Vec<u8>, TextError> {
+    ///
+    /// # Errors
+    /// When fewer are left, or what is left are no digits.
+    pub fn hex_bytes(&mut self, count: u64) -> Result<Vec<u8>, TextError> {
         let digits = usize::try_from(count)
             .ok()
             .and_then(|count| count.checked_mul(2))
@@ -107,7 +130,11 @@ impl<'a> Scanner<'a> {
         Ok(bytes)
     }
 
-    pub(crate) fn end(&self) -> Result<(), TextError> {
+    /// Nothing may be left.
+    ///
+    /// # Errors
+    /// When something is.
+    pub fn end(&self) -> Result<(), TextError> {
         if self.is_at_end() {
             Ok(())
         } else {
@@ -115,7 +142,9 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    pub(crate) fn error(&self, expected: &'static str) -> TextError {
+    /// The error that something else was expected here.
+    #[must_use]
+    pub fn error(&self, expected: &'static str) -> TextError {
         let shown = self.text.get(..SHOWN).unwrap_or(self.text);
         TextError {
             text: String::from_utf8_lossy(shown).into_owned(),
@@ -126,7 +155,8 @@ impl<'a> Scanner<'a> {
 }
 
 /// The value of hexadecimal digits; none when it does not fit 64 bits.
-pub(crate) fn number(digits: &[u8]) -> Option<u64> {
+#[must_use]
+pub fn number(digits: &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for digit in digits {
         if value >> 60 != 0 {
@@ -138,7 +168,8 @@ pub(crate) fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// The bytes that pairs of digits stand for; none when a digit is bad or one is left over.
-pub(crate) fn decode(digits: &[u8]) -> Option<Vec<u8>> {
+#[must_use]
+pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = digits.as_chunks::<2>() else {
         return None;
     };
@@ -158,7 +189,8 @@ fn digit_value(digit: u8) -> Option<u8> {
 }
 
 /// Bytes shown as pairs of lower-case digits.
-pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
+#[derive(Clone, Copy, Debug)]
+pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

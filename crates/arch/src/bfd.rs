@@ -2,7 +2,8 @@
 
 use super::standard::StandardRegisters;
 use super::x86::Width;
-use crate::architecture::{Architecture, ByteOrder};
+use crate::architecture::Architecture;
+use tracewire_model::ByteOrder;
 
 /// BFD's name for a machine.
 pub(super) const fn bfd_name(architecture: Architecture) -> &'static str {
@@ -74,7 +75,8 @@ impl StandardRegisters {
 }
 
 /// The byte order of the machine that BFD names so, where it has only one.
-pub(crate) fn byte_order(bfd: &str) -> Option<ByteOrder> {
+#[must_use]
+pub fn bfd_byte_order(bfd: &str) -> Option<ByteOrder> {
     ["i386", "riscv", "s390", "m68k", "sparc:v9", "hppa"]
         .iter()
         .any(|prefix| bfd.starts_with(prefix))
@@ -82,7 +84,8 @@ pub(crate) fn byte_order(bfd: &str) -> Option<ByteOrder> {
 }
 
 /// The byte order that is most likely, for files whose frames do not tell.
-pub(crate) fn likely_byte_order(bfd: &str) -> ByteOrder {
+#[must_use]
+pub fn likely_byte_order(bfd: &str) -> ByteOrder {
     let little = ["powerpc:common64le", "powerpc64le"];
     let big = ["mips", "powerpc", "rs6000", "s390", "m68k", "sparc", "hppa"];
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| bfd.starts_with(prefix));

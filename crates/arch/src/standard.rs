@@ -7,7 +7,8 @@ use super::bfd::bfd_name;
 use super::feature::{self, Feature, Row, counted, numbered, row, vector_union};
 use super::layout::RegisterLayout;
 use super::x86::{Width, X86Registers};
-use crate::architecture::{Architecture, ByteOrder};
+use crate::architecture::Architecture;
+use tracewire_model::ByteOrder;
 
 /// A register set of a machine.
 pub struct StandardRegisters {
