@@ -8,8 +8,8 @@
 //!   `(gdb) COMMAND` are commands to the GDB that the line before started.
 //! - `<!-- run: COMMAND -->` runs without being shown, for what a reader has already. `$REPOSITORY` is the checkout.
 //!
-//! A line `...` stands for any lines. Addresses, times, threads, cpus, process numbers and ports differ from run to run, so
-//! they are left out of the comparison. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the pages.
+//! A line `...` stands for any lines. Addresses, times, offsets, threads, cpus, process numbers and ports differ from run to run,
+//! so they are left out of the comparison. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the pages.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -221,13 +221,15 @@ fn as_shown(output: &str, gdb: &[String]) -> Vec<String> {
     lines
 }
 
-/// A line without what differs from run to run: addresses, times with a unit, numbers of threads and processes.
+/// A line without what differs from run to run: addresses, times with a unit, offsets, numbers of threads and processes.
 fn normal(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut normal = Vec::new();
     for (place, word) in words.iter().enumerate() {
         let bare = bare(word);
-        let before = place.checked_sub(1).map_or("", |before| words[before]);
+        let before = place
+            .checked_sub(1)
+            .map_or("", |before| self::bare(words[before]));
         let after = words.get(place + 1).map_or("", |after| self::bare(after));
         let is_number = bare.starts_with(|c: char| c.is_ascii_digit());
         let differs = match bare.strip_prefix("0x") {
@@ -236,7 +238,8 @@ fn normal(line: &str) -> String {
             None => {
                 is_number
                     && (UNITS.contains(&after)
-                        || ["thread", "process", "pid", "LWP", "(LWP"].contains(&before))
+                        || (["thread", "process", "pid", "LWP", "offset"].contains(&before)
+                            || words[..place].ends_with(&["pid", "="])))
             }
         };
         let is_unit =
@@ -361,4 +364,39 @@ fn check(name: &str) {
 #[test]
 fn readme() {
     check("README.md");
+}
+
+#[test]
+fn slow_service() {
+    check("docs/guide/slow-service.md");
+}
+
+#[test]
+fn crash() {
+    check("docs/guide/crash.md");
+}
+
+#[test]
+fn from_gdbserver() {
+    check("docs/guide/from-gdbserver.md");
+}
+
+#[test]
+fn from_bpftrace() {
+    check("docs/guide/from-bpftrace.md");
+}
+
+#[test]
+fn from_tarmac_trace_utilities() {
+    check("docs/guide/from-tarmac-trace-utilities.md");
+}
+
+#[test]
+fn simulator_log() {
+    check("docs/guide/simulator-log.md");
+}
+
+#[test]
+fn scripts_and_ci() {
+    check("docs/guide/scripts-and-ci.md");
 }
