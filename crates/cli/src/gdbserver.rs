@@ -12,6 +12,7 @@ use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
 use crate::arguments::Mechanism;
+use crate::out_of_memory;
 use crate::record::signals::Signals;
 
 /// How long the programs may take to be let go or killed after a signal.
@@ -126,6 +127,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let _foreground = Foreground::now();
     // Before there is any other thread.
     let signals = Signals::block();
+    out_of_memory::reserve()?;
     let mut program = LiveProgram::new(
         launch(&arguments, stdio),
         arguments.files.map(SaveFolder),

@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use anyhow::Context;
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::{Frame, TraceFile};
 use tracewire_views::{Program, Viewer};
@@ -55,13 +56,13 @@ pub fn render<'a>(
     }
     let mut program = Some(program);
     std::thread::scope(|scope| {
-        let workers: Vec<Worker> = (0..threads)
+        let workers: std::io::Result<Vec<Worker>> = (0..threads)
             .map(|_| {
                 let (jobs, work) = sync_channel::<Vec<FrameNumber>>(AHEAD);
                 let (done, texts) = sync_channel(AHEAD);
                 // Symbols cannot be asked by two threads at once.
                 let known = program.take();
-                scope.spawn(move || {
+                std::thread::Builder::new().spawn_scoped(scope, move || {
                     let program = match known.map_or_else(|| Program::of(file, elf), Ok) {
                         Ok(program) => program,
                         Err(error) => return drop(done.send(Err(error.into()))),
@@ -73,10 +74,11 @@ pub fn render<'a>(
                             return;
                         }
                     }
-                });
-                Worker { jobs, texts }
+                })?;
+                Ok(Worker { jobs, texts })
             })
             .collect();
+        let workers = workers.context("cannot start a thread")?;
         // The workers in the order of the pieces that they have.
         let mut waiting: VecDeque<&Worker> = VecDeque::new();
         let mut next = workers.iter().cycle();

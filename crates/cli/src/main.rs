@@ -10,6 +10,7 @@ mod gdbserver;
 mod in_order;
 mod look;
 mod open;
+mod out_of_memory;
 mod output;
 mod packets;
 mod process_id;
@@ -28,6 +29,9 @@ use tracewire_views::words;
 
 use arguments::{Arguments, Command};
 
+#[global_allocator]
+static ALLOCATOR: out_of_memory::Allocator = out_of_memory::Allocator;
+
 /// How a command ended that had no error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
@@ -38,8 +42,14 @@ enum Answer {
 }
 
 fn main() -> ExitCode {
+    out_of_memory::handle_aborts();
     let arguments = Arguments::parse();
     let result = run(arguments);
+    // It may have ended as if somebody had asked for it.
+    let result = match out_of_memory::verify() {
+        Err(none) if result.is_ok() => Err(none.into()),
+        _ => result,
+    };
     // What was read of a file that was cut meanwhile is not what the file had.
     let result = match tracewire_mapped_file::verify() {
         Ok(()) => result,

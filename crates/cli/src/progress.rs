@@ -59,14 +59,15 @@ impl Progress {
         let (stop, stopped) = channel();
         let begun = Instant::now();
         let shared = Arc::clone(&terminal);
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().spawn(move || {
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let text = text(begun.elapsed());
                 alone(&shared).write(&text);
             }
             alone(&shared).wipe();
         });
-        Self(Some(Running {
+        // Without a thread, the work is done and not shown.
+        Self(thread.ok().map(|thread| Running {
             terminal,
             stop,
             thread,

@@ -1,76 +1,82 @@
 //! Work beside a program that runs, which may leave it no processor.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use tracewire_target_linux::{Event, Process};
 
 use super::report;
-use super::signals::Watch;
+use super::signals::{Watch, Wish};
+use crate::out_of_memory::{Expendable, OutOfMemory};
 
 /// How often it is looked whether the work gets a processor.
 const TURN: Duration = Duration::from_millis(20);
 /// How long the program is stopped at once where the work does not.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Lets the program run while another thread works; it may take seconds to read a large program's symbols.
+/// Lets the program run while another thread works, one that can be given up; it may take seconds to read a large program's
+/// symbols.
 ///
 /// Where the program's threads leave that thread waiting for a processor, the program is stopped for a moment now and then:
 /// beside 100 busy threads, work of 0.1 s would take 5 s.
-pub fn run_meanwhile<R: Send>(
+pub fn run_meanwhile<R: Send + 'static>(
     process: &mut Process,
     watch: &Watch,
-    work: impl FnOnce() -> R + Send,
+    work: impl FnOnce() -> R + Send + 'static,
 ) -> anyhow::Result<R> {
-    let interrupter = watch.interrupter();
-    let (done, starves) = (Done::default(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        // However this ends, nobody waits any more.
-        let ending = SetAtEnd(&done);
-        let worker = scope.spawn(|| {
-            let result = work();
+    const THREAD: &str = "cannot start a thread";
+    let (done, starves) = (Arc::new(Done::default()), Arc::new(AtomicBool::new(false)));
+    // However this ends, nobody waits any more.
+    let ending = SetAtEnd(Arc::clone(&done));
+    let (over, interrupter) = (Arc::clone(&done), watch.interrupter());
+    let worker = Expendable::start(
+        move || {
             // Set first: the interruption must not be taken for somebody else's.
-            done.set();
+            over.set();
             interrupter.interrupt();
-            result
-        });
-        scope.spawn(|| {
+        },
+        work,
+    )
+    .context(THREAD)?;
+    let (own, starved, interrupter) = (done, Arc::clone(&starves), watch.interrupter());
+    std::thread::Builder::new()
+        .name("processor".to_owned())
+        .spawn(move || {
             let mut before = waited_for_processor();
-            while !done.wait(TURN) {
+            while !own.wait(TURN) {
                 let now = waited_for_processor();
                 if now.saturating_sub(before) > TURN / 2 {
-                    starves.store(true, Ordering::Release);
+                    starved.store(true, Ordering::Release);
                     interrupter.interrupt();
                 }
                 before = now;
             }
-        });
-        while !done.is_set() {
-            match process.run(&mut super::prepare::Nobody)? {
-                event @ (Event::Exited(_) | Event::Killed { .. }) => {
-                    bail!("{} before the run began", report::program_words(&event))
-                }
-                // The symbols are of the program that was.
-                Event::Exec => {
-                    bail!("the program became another one before the run began; try again")
-                }
-                _ => {}
+        })
+        .context(THREAD)?;
+    let done = &ending.0;
+    while !done.is_set() {
+        match process.run(&mut super::prepare::Nobody)? {
+            event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                bail!("{} before the run began", report::program_words(&event))
             }
-            if watch.wish().is_some() {
-                bail!("ended before the run began");
+            // The symbols are of the program that was.
+            Event::Exec => {
+                bail!("the program became another one before the run began; try again")
             }
-            if starves.swap(false, Ordering::AcqRel) {
-                done.wait(PAUSE);
-            }
+            _ => {}
         }
-        drop(ending);
-        match worker.join() {
-            Ok(result) => Ok(result),
-            Err(panic) => std::panic::resume_unwind(panic),
+        match watch.wish() {
+            None => {}
+            Some(Wish::OutOfMemory) => bail!(OutOfMemory),
+            Some(_) => bail!("ended before the run began"),
         }
-    })
+        if starves.swap(false, Ordering::AcqRel) {
+            done.wait(PAUSE);
+        }
+    }
+    Ok(worker.result()?)
 }
 
 /// Whether the work is done.
@@ -100,9 +106,9 @@ impl Done {
     }
 }
 
-struct SetAtEnd<'a>(&'a Done);
+struct SetAtEnd(Arc<Done>);
 
-impl Drop for SetAtEnd<'_> {
+impl Drop for SetAtEnd {
     fn drop(&mut self) {
         self.0.set();
     }

@@ -33,6 +33,7 @@ use signals::{Signals, Watch};
 
 use crate::Answer;
 use crate::arguments::RecordArguments;
+use crate::out_of_memory;
 use crate::output::Output;
 
 /// What is to be recorded.
@@ -150,6 +151,7 @@ pub fn run(mut request: Request) -> anyhow::Result<Report> {
         nix::unistd::dup2_stdout(std::io::stderr()).context("standard output")?;
     }
     let signals = Signals::block();
+    out_of_memory::reserve()?;
     // A program that is started would inherit it.
     let priority = matches!(request.start, Start::Attach(_)).then(Priority::raise);
     let (process, spawned) = match &request.start {

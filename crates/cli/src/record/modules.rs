@@ -54,6 +54,19 @@ impl Modules {
             .collect()
     }
 
+    /// The same modules, with no symbols.
+    pub fn without_symbols(&self) -> Self {
+        let known = self.known.iter().map(|known| Known {
+            module: known.module.clone(),
+            id: None,
+            here: known.here,
+        });
+        Self {
+            known: known.collect(),
+            symbols: Symbols::default(),
+        }
+    }
+
     /// Whether the program can load libraries: it has an interpreter.
     pub fn is_dynamic(&self) -> bool {
         let modules = self.symbols.modules();

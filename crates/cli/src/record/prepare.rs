@@ -17,6 +17,7 @@ use super::recording::tell_warnings;
 use super::registers::Room;
 use super::signals::Watch;
 use super::{Request, describe, indirect, registers, report, tell};
+use crate::out_of_memory::Expendable;
 
 /// What is known before the file is made.
 pub struct Prepared {
@@ -36,15 +37,16 @@ impl Prepared {
         watch: &Watch,
     ) -> anyhow::Result<Self> {
         let loaded = process.modules()?;
-        let look = || {
+        let script = request.script.clone();
+        let look = move || {
             let mut modules = Modules::default();
             modules.update(&loaded, 0);
-            let mut resolver = Resolver::new(request.script.clone());
+            let mut resolver = Resolver::new(script);
             let resolution = resolver.resolve(modules.symbols());
             (modules, resolver, resolution)
         };
         let (mut modules, mut resolver, mut resolution) = if spawned {
-            look()
+            Expendable::wait(look)?
         } else {
             run_meanwhile(process, watch, look)?
         };
@@ -58,8 +60,13 @@ impl Prepared {
         }
         // A library may have come while the program ran.
         if load || !spawned {
-            modules.update(&process.modules()?, 0);
-            let more = resolver.resolve(modules.symbols());
+            let loaded = process.modules()?;
+            let more;
+            (modules, resolver, more) = Expendable::wait(move || {
+                modules.update(&loaded, 0);
+                let more = resolver.resolve(modules.symbols());
+                (modules, resolver, more)
+            })?;
             resolution.extend(more);
         }
         indirect::settle(process, &mut modules, &mut resolver, &mut resolution);

@@ -25,6 +25,7 @@ use super::registers::Room;
 use super::report::{self, Ending, Report};
 use super::signals::{Watch, Wish};
 use super::{Request, give_up, once_each, registers, tell};
+use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::progress::Progress;
 
 /// A program with tracepoints in it.
@@ -176,6 +177,7 @@ impl Recording {
                             Wish::Signal(libc::SIGHUP) => "the run was ended by SIGHUP",
                             Wish::Signal(_) => "the run was ended by a signal",
                             Wish::Duration => "the time is over",
+                            Wish::OutOfMemory => bail!("the run was ended: {OutOfMemory}"),
                         }));
                     }
                 }
@@ -215,7 +217,7 @@ impl Recording {
     fn modules_changed(&mut self, exec: bool) -> anyhow::Result<()> {
         let now = now();
         let loaded = self.process.modules()?;
-        let change = self.modules.update(&loaded, now);
+        let change = self.read_symbols(move |modules, _| modules.update(&loaded, now))?;
         let everything = (Address(0), Address(u64::MAX));
         let gone = if exec { vec![everything] } else { change.gone };
         for (from, to) in &gone {
@@ -239,7 +241,8 @@ impl Recording {
 
     /// Looks the tracepoints up again, and puts in what is found.
     fn look_up(&mut self) -> anyhow::Result<()> {
-        let mut resolution = self.resolver.resolve(self.modules.symbols());
+        let mut resolution =
+            self.read_symbols(|modules, resolver| resolver.resolve(modules.symbols()))?;
         indirect::settle(
             &mut self.process,
             &mut self.modules,
@@ -252,6 +255,24 @@ impl Recording {
         tell_warnings(&resolution, self.verbose);
         self.pending = resolution.pending;
         self.place(resolution.placed)
+    }
+
+    /// Does what may read any amount of symbols. Where there is no memory for them, the names of the modules are kept for the
+    /// file.
+    fn read_symbols<R: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Modules, &mut Resolver) -> R + Send + 'static,
+    ) -> anyhow::Result<R> {
+        let unread = self.modules.without_symbols();
+        let mut modules = std::mem::replace(&mut self.modules, unread);
+        let empty = Resolver::new(tracewire_script::Script::new());
+        let mut resolver = std::mem::replace(&mut self.resolver, empty);
+        let result;
+        (self.modules, self.resolver, result) = Expendable::wait(move || {
+            let result = work(&mut modules, &mut resolver);
+            (modules, resolver, result)
+        })?;
+        Ok(result)
     }
 
     /// The resolver of an indirect function has selected an implementation.

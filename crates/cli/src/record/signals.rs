@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use tracewire_target_linux::Interrupter;
 
+use crate::out_of_memory;
+
 /// Why somebody wants the run to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
@@ -19,6 +21,8 @@ pub enum Wish {
     Signal(i32),
     /// The time is over.
     Duration,
+    /// There is no more memory.
+    OutOfMemory,
 }
 
 /// Blocked signals; made before any thread is.
@@ -28,7 +32,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals that end a run, but for those that are ignored (`nohup`). SIGINT is taken even so: a shell without
+    /// Blocks the signals that end a run, the one that is sent for want of memory among them, but for those that are ignored (`nohup`). SIGINT is taken even so: a shell without
     /// job control has every `&` ignore it, and `kill -INT` is how scripts end a recording. It stays ignored where it was,
     /// for the program that is started to inherit: Linux queues a blocked signal that is ignored.
     pub fn block() -> Self {
@@ -46,6 +50,7 @@ impl Signals {
                     libc::sigaddset(set.as_mut_ptr(), signal);
                 }
             }
+            libc::sigaddset(set.as_mut_ptr(), out_of_memory::SIGNAL);
             let set = set.assume_init();
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             // A file at its largest is then an error like a full disk, and not the end of us.
@@ -106,6 +111,9 @@ impl Watch {
     fn watch(&self, signals: &Signals) {
         loop {
             let wish = match signals.wait() {
+                Some((out_of_memory::SIGNAL, _)) if out_of_memory::verify().is_err() => {
+                    Wish::OutOfMemory
+                }
                 Some((_, true)) => Wish::Keyboard,
                 Some((signal, false)) => Wish::Signal(signal),
                 None => continue,

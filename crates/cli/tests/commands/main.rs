@@ -15,6 +15,7 @@ mod look;
 mod machine;
 mod messages;
 mod opened;
+mod out_of_memory;
 mod progress;
 mod record;
 mod registers;
