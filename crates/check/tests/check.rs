@@ -1,7 +1,5 @@
 //! What a user is told about a file.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 use tracewire_check::{LISTED, Report, Severity, check};
 use tracewire_model::{
@@ -11,8 +9,7 @@ use tracewire_tracefile::{Block, FrameEncoder, FrameFormat, TraceFile};
 
 /// GDB's own file of a run with conditions, strings, variables and `while-stepping`.
 fn sample() -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/sample.tf");
-    std::fs::read(path).expect("the sample is there")
+    std::fs::read(tracewire_test_support::sample("sample.tf")).expect("the sample is there")
 }
 
 fn lines(report: &Report) -> Vec<String> {

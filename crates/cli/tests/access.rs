@@ -6,13 +6,14 @@ use std::net::TcpStream;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
+use tracewire_test_support::sample;
 use wire::{Client, Server, address, build, runs};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -30,12 +31,6 @@ fn packet(payload: &str) -> String {
 
 fn hex(text: &str) -> String {
     text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name)
 }
 
 /// A server that is killed when the test ends, and where it says that it listens.
@@ -121,7 +116,7 @@ fn packets_in_an_http_request_are_not_obeyed() {
     ]
     .map(packet)
     .concat();
-    let traced = fixture("sample.tf");
+    let traced = sample("sample.tf");
     for arguments in [
         vec![
             "gdbserver".as_ref(),
@@ -190,8 +185,8 @@ fn as_nobody(command: &mut Command) -> Option<String> {
 fn a_unix_socket_is_for_its_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let program = build(folder.path(), "sample.c");
-    let traced = fixture("sample.tf");
+    let program = build(folder.path(), sample("sample.c"));
+    let traced = sample("sample.tf");
     for (number, arguments) in [
         vec!["gdbserver".as_ref(), "PATH".as_ref(), program.as_os_str()],
         vec!["serve".as_ref(), "PATH".as_ref(), traced.as_os_str()],
@@ -241,7 +236,7 @@ fn a_unix_socket_is_for_its_owner_alone() {
 #[test]
 fn a_socket_that_nobody_names_is_said_and_found() {
     let folder = tempfile::tempdir().unwrap();
-    let program = build(folder.path(), "sample.c");
+    let program = build(folder.path(), sample("sample.c"));
     let server = Listening::start(
         Command::new(TRACEWIRE)
             .env("XDG_RUNTIME_DIR", folder.path())
@@ -370,9 +365,9 @@ fn a_token_is_asked_for_a_trace_too() {
             .args(["serve", "--auth"])
             .arg(&file)
             .arg("127.0.0.1:0")
-            .arg(fixture("sample.tf"))
+            .arg(sample("sample.tf"))
             .arg("--elf")
-            .arg(fixture("sample")),
+            .arg(sample("sample")),
     );
     let mut client = server.connect();
     assert!(client.ask("QTFrame:0").starts_with("E."));
@@ -380,7 +375,7 @@ fn a_token_is_asked_for_a_trace_too() {
     drop(client);
     let token = std::fs::read_to_string(&file).unwrap();
     let said = gdb(&[
-        format!("file {}", fixture("sample").display()),
+        format!("file {}", sample("sample").display()),
         format!("target extended-remote {}", server.at),
         format!("monitor auth {}", token.trim()),
         "attach 1".to_owned(),
@@ -397,7 +392,7 @@ fn a_token_is_asked_for_a_trace_too() {
         .args(["serve", "--auth"])
         .arg(&file)
         .arg("127.0.0.1:0")
-        .arg(fixture("sample.tf"))
+        .arg(sample("sample.tf"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

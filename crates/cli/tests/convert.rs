@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn sample() -> String {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sample.tf");
-    tests.display().to_string()
+    tracewire_test_support::sample("sample.tf")
+        .display()
+        .to_string()
 }
 
 fn tracewire(folder: &Path, arguments: &[&str]) -> Output {
@@ -53,11 +54,11 @@ fn any_file_comes_back_as_it_was() {
         ("damaged.tf", damaged),
         (
             "basic.tf",
-            include_bytes!("fixtures/tfile-basic.tf").to_vec(),
+            fs::read(tracewire_test_support::sample("tfile-basic.tf")).unwrap(),
         ),
         (
             "error.tf",
-            include_bytes!("fixtures/tfile-error.tf").to_vec(),
+            fs::read(tracewire_test_support::sample("tfile-error.tf")).unwrap(),
         ),
     ] {
         fs::write(folder.path().join(name), &bytes).expect("written");

@@ -1,18 +1,16 @@
 //! `tracewire gdbserver` to real GDB: stops, steps, threads and signals, and a whole session with tracepoints.
 
-mod checked;
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use checked::assert_clean;
 use tracewire_model::StopReason;
+use tracewire_test_support::{assert_clean, sample};
 use tracewire_tracefile::{Block, FrameEncoder, FrameFormat, TraceFile, TraceFileWriter};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-fn build(folder: &Path, source: &str) -> PathBuf {
+fn build(folder: &Path, source: impl AsRef<Path>) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(source);
@@ -67,7 +65,7 @@ fn assert_in_order(said: &str, wanted: &[&str]) {
 #[test]
 fn a_program_is_stopped_stepped_looked_at_and_changed() {
     let folder = tempfile::tempdir().unwrap();
-    let program = build(folder.path(), "sample.c");
+    let program = build(folder.path(), sample("sample.c"));
     let (said, errors) = session(
         folder.path(),
         &program,
@@ -240,7 +238,7 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
 #[test]
 fn what_gdb_saves_of_a_run_with_an_error_is_written_again_byte_for_byte() {
     let folder = tempfile::tempdir().unwrap();
-    let program = build(folder.path(), "sample.c");
+    let program = build(folder.path(), sample("sample.c"));
     let (said, _) = session(
         folder.path(),
         &program,

@@ -1,13 +1,11 @@
 //! Frames of `tracewire gdbserver` keep the registers that were asked for, to real GDB: the others are unavailable, the buffer
 //! holds as many more frames, and what is saved is a file that GDB and Tracewire open.
 
-mod checked;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use checked::assert_clean;
 use tracewire_model::FrameNumber;
+use tracewire_test_support::assert_clean;
 use tracewire_tracefile::TraceFile;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");

@@ -3,12 +3,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
+use tracewire_test_support::sample;
 use wire::build;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -18,12 +19,6 @@ const NOBODY: u32 = 65534;
 
 const EXECUTION: &str = "1 clk 0 IT (1) 00401000 90909090 A svc_ns : nop\n\
                          2 clk 0 IT (2) 00401004 90909090 A svc_ns : nop\n";
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name)
-}
 
 /// Runs Tracewire where files are made for all by default.
 fn tracewire(folder: &Path, words: &str) -> Output {
@@ -49,8 +44,8 @@ fn files_of_a_program_s_memory_are_for_their_owner() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     build(folder, "ticks.c");
-    build(folder, "sample.c");
-    std::fs::copy(fixture("sample.tf"), folder.join("sample.tf")).unwrap();
+    build(folder, sample("sample.c"));
+    std::fs::copy(sample("sample.tf"), folder.join("sample.tf")).unwrap();
     std::fs::write(folder.join("x.trace"), EXECUTION).unwrap();
     for (words, made) in [
         ("record -t handle -o out.tf -- ./sample", "out.tf"),
@@ -114,8 +109,8 @@ fn a_link_in_a_folder_of_all_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     build(folder, "ticks.c");
-    build(folder, "sample.c");
-    std::fs::copy(fixture("sample.tf"), folder.join("sample.tf")).unwrap();
+    build(folder, sample("sample.c"));
+    std::fs::copy(sample("sample.tf"), folder.join("sample.tf")).unwrap();
     std::fs::write(folder.join("x.trace"), EXECUTION).unwrap();
     let (victim, all) = (folder.join("victim"), folder.join("all"));
     std::fs::write(&victim, "mine").unwrap();

@@ -1,6 +1,5 @@
 //! Recorded executions on the command line: `show`, `collect` and `serve` against the independent logs of real programs.
 
-mod checked;
 #[path = "../../target-replay/tests/support/mod.rs"]
 mod support;
 
@@ -8,13 +7,13 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use checked::assert_clean;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::Naive;
 use tracewire_arch::Architecture;
 use tracewire_exec_trace::machine::Machine;
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_target_replay::Execution;
+use tracewire_test_support::assert_clean;
 use tracewire_tracefile::{Search, TraceFile};
 
 fn tracewire() -> Command {

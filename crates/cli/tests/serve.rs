@@ -3,13 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+use tracewire_test_support::sample;
 
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../server/tests/data")
-        .join(name)
-}
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 #[test]
 fn gdb_looks_at_a_trace_through_a_pipe() {
@@ -17,8 +13,8 @@ fn gdb_looks_at_a_trace_through_a_pipe() {
     let log = folder.path().join("log");
     let serve = format!(
         "target remote | {TRACEWIRE} serve - {} --elf {} --debug-log {}",
-        data("sample.tf").display(),
-        data("sample").display(),
+        sample("sample.tf").display(),
+        sample("sample").display(),
         log.display()
     );
     let output = Command::new("gdb")

@@ -1,26 +1,20 @@
 //! One whole session of stock GDB with tracepoints, against `tracewire gdbserver` and against gdbserver: what GDB says is
 //! the same line by line, but for what is better, and the frames are the same.
 
-mod checked;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use checked::assert_clean;
 use tracewire_model::VariableNumber;
+use tracewire_test_support::{assert_clean, sample};
 use tracewire_tracefile::{Block, TraceFile};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
-}
-
 /// Runs the session in a folder, with a server that has gdbserver's command line and commands behind those of the
 /// script: what GDB said, and what went to the error stream.
 fn session(folder: &Path, server: &str, more: &str) -> (String, String) {
-    std::fs::copy(fixtures().join("sample"), folder.join("sample")).unwrap();
-    let script = std::fs::read_to_string(fixtures().join("session.gdb"))
+    std::fs::copy(sample("sample"), folder.join("sample")).unwrap();
+    let script = std::fs::read_to_string(sample("session.gdb"))
         .unwrap()
         .replace("set debug remote 1\n", "")
         .replace("gdbserver --once -", &format!("{server} --once -"));

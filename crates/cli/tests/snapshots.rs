@@ -9,16 +9,13 @@ use std::process::{Command, Stdio};
 
 use snapbox::Assert;
 use snapbox::data::Data;
+use tracewire_test_support::samples;
 
 /// Runs the program in a directory with copies of the fixtures, and gives what it printed, what it said on stderr, and its exit
 /// status.
 fn run(arguments: &[&str]) -> String {
     let directory = tempfile::tempdir().unwrap();
-    for entry in Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .read_dir()
-        .unwrap()
-    {
+    for entry in samples().read_dir().unwrap() {
         let entry = entry.unwrap();
         fs::copy(entry.path(), directory.path().join(entry.file_name())).unwrap();
     }

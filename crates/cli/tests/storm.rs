@@ -9,12 +9,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use checked::{assert_clean_but, is_unreadable};
 use tracewire_model::TracepointNumber;
+use tracewire_test_support::{assert_clean_but, is_unreadable};
 use tracewire_tracefile::check::{Severity, check};
 use tracewire_tracefile::{Frame, TraceFile};
 
-mod checked;
 #[path = "storm/packets.rs"]
 mod packets;
 #[allow(dead_code, reason = "the other tests use the rest")]

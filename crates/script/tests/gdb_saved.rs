@@ -6,15 +6,13 @@ use std::process::Command;
 
 use tracewire_script::{Script, ScriptActionKind, ScriptTracepointKind};
 
-const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sample.c");
-
 /// What GDB saves after the commands, read as a script.
 fn saved(directory: &Path, commands: &str) -> (String, Script) {
     let program = directory.join("sample");
     let built = Command::new("cc")
         .args(["-g", "-O0", "-o"])
         .arg(&program)
-        .arg(SOURCE)
+        .arg(tracewire_test_support::sample("sample.c"))
         .status()
         .expect("cc runs");
     assert!(built.success());

@@ -23,7 +23,7 @@ fn build(directory: &Path, name: &str, source: &Path, options: &[&str]) -> PathB
 }
 
 fn sample() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sample.c")
+    tracewire_test_support::sample("sample.c")
 }
 
 fn resolver(text: &str) -> Resolver {

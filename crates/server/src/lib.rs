@@ -5,7 +5,7 @@
 //! use tracewire_server::saved::{SavedSession, SavedTrace};
 //! use tracewire_server::{Ended, SessionLog, run};
 //! # use tracewire_tracefile::TraceFile;
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sample.tf");
+//! # let path = tracewire_test_support::sample("sample.tf");
 //!
 //! // A saved trace, and a debugger at the other end of a socket.
 //! let trace = SavedTrace::new(TraceFile::open(path)?);

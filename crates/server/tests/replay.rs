@@ -1,7 +1,5 @@
 //! Recorded executions, served to real GDB.
 
-#[path = "../../cli/tests/checked/mod.rs"]
-mod checked;
 #[path = "../../target-replay/tests/support/mod.rs"]
 mod support;
 
@@ -9,13 +7,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use checked::assert_clean;
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::{Naive, image, segments};
 use tracewire_exec_trace::recording::{Image, ImagePiece, OpenOptions, Recording};
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_server::{Clients, Listener, SessionLog, replay};
 use tracewire_target_replay::{Execution, Recorded, Replay, thread_of};
+use tracewire_test_support::assert_clean;
 use tracewire_tracefile::{Search, TraceFile};
 
 /// Only the first client.

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use proptest::prelude::*;
@@ -21,15 +21,12 @@ const FIRST: Clients<'static> = Clients {
     token: None,
 };
 
-fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
-}
-
 fn sample() -> SavedTrace {
-    let mut trace = SavedTrace::new(TraceFile::open(data("sample.tf")).unwrap());
-    trace.set_program(&data("sample"), None).unwrap();
+    let mut trace =
+        SavedTrace::new(TraceFile::open(tracewire_test_support::sample("sample.tf")).unwrap());
+    trace
+        .set_program(&tracewire_test_support::sample("sample"), None)
+        .unwrap();
     trace
 }
 
@@ -146,7 +143,7 @@ fn gdb_saves_the_frames_as_they_are() {
     let copy = folder.path().join("copy.tf");
     let said = gdb(&sample(), &tcp(), &format!("tsave {}", copy.display()));
     let (original, copy) = (
-        TraceFile::open(data("sample.tf")).unwrap(),
+        TraceFile::open(tracewire_test_support::sample("sample.tf")).unwrap(),
         TraceFile::open(&copy).expect(&said),
     );
     assert_eq!(copy.frame_count(), 24);
@@ -192,7 +189,8 @@ fn gdb_is_told_that_nothing_runs() {
 #[test]
 fn a_file_that_does_not_tell_its_machine_is_served_when_it_is_told() {
     for name in ["tfile-basic.tf", "tfile-error.tf"] {
-        let mut trace = SavedTrace::new(TraceFile::open(data(name)).unwrap());
+        let mut trace =
+            SavedTrace::new(TraceFile::open(tracewire_test_support::sample(name)).unwrap());
         let frames = trace.file().frame_count();
         assert!(!trace.knows_registers(), "{name}");
         trace.set_architecture(Architecture::X86_64);
@@ -230,7 +228,9 @@ fn a_file_that_names_its_machine_is_served_with_its_registers() {
     let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
     let named = TraceFile::in_memory(&description, &frames).unwrap();
     let mut named = SavedTrace::new(named);
-    named.set_program(&data("sample"), None).unwrap();
+    named
+        .set_program(&tracewire_test_support::sample("sample"), None)
+        .unwrap();
     let commands = "tfind 1\ninfo registers\nprint $xmm0\nprint $k1";
     let [expected, said] = [original, named].map(|trace| gdb(&trace, &tcp(), commands));
     assert!(expected.contains("rip "), "{expected}");
@@ -263,7 +263,7 @@ fn a_damaged_status_line_is_served_as_far_as_it_is_understood() {
 
 #[test]
 fn modules_that_the_file_tells_of_are_where_they_were() {
-    let original = TraceFile::open(data("sample.tf")).unwrap();
+    let original = TraceFile::open(tracewire_test_support::sample("sample.tf")).unwrap();
     let module = |path: PathBuf, build_id| Module {
         bias: 0x5555_5555_4000,
         start: Address(0x5555_5555_4000),
@@ -287,7 +287,7 @@ fn modules_that_the_file_tells_of_are_where_they_were() {
         writer.finish().unwrap();
         SavedTrace::new(TraceFile::open(&path).unwrap())
     };
-    let trace = write(module(data("sample"), Vec::new()));
+    let trace = write(module(tracewire_test_support::sample("sample"), Vec::new()));
     assert!(trace.problems().is_empty());
     let said = gdb(
         &trace,
@@ -296,7 +296,10 @@ fn modules_that_the_file_tells_of_are_where_they_were() {
     );
     assert_lines(&said, &["Found trace frame 6", "\"beta\"", "handle + 58"]);
     // Another program of the same name is not believed.
-    let trace = write(module(data("sample"), vec![1, 2, 3]));
+    let trace = write(module(
+        tracewire_test_support::sample("sample"),
+        vec![1, 2, 3],
+    ));
     assert!(
         trace.problems()[0].to_string().contains("its build id is"),
         "{:?}",

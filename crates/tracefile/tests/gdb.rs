@@ -2,12 +2,13 @@
 
 mod support;
 
-use support::{frame, gdb, stopped, tracepoint};
+use support::{frame, stopped, tracepoint};
 use tracewire_arch::{RegisterLayout, X86Registers};
 use tracewire_model::{
     Action, Address, ByteOrder, RegisterMask, RegisterNumber, Status, StatusFields, StopReason,
     TracepointNumber, TracepointUsage, VariableDefinition, VariableNumber,
 };
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::{Description, DescriptionParts, TraceFileWriter};
 
 /// A byte for every place of a register block, none of them equal to its neighbours.
@@ -74,9 +75,7 @@ fn every_x86_register_set_is_one_that_gdb_reads() {
                 commands.push("echo \\n".into());
             }
             commands.push("info registers float".into());
-            let Some(output) = gdb("gdb", &commands) else {
-                return;
-            };
+            let output = Gdb::new().commands(&commands).run().all();
             assert!(!output.contains("arning"), "{set:?} {wide}: {output}");
             assert!(!output.contains("rror"), "{set:?} {wide}: {output}");
             for (expression, value) in asked {
@@ -201,9 +200,10 @@ fn gdb_shows_what_was_written() {
         "info registers pc",
         "tfind 2",
     ];
-    let Some(said) = gdb("gdb", &commands.map(str::to_owned)) else {
-        return;
-    };
+    let said = Gdb::new()
+        .commands(&commands.map(str::to_owned))
+        .run()
+        .all();
     for expected in [
         "Trace stopped by tracepoint 1.",
         "Buffer contains 2 trace frames (of 5 created total).",

@@ -1,13 +1,10 @@
 //! Files that GDB itself writes, from runs with gdbserver: read whole, and written again byte for byte.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use support::gdb;
 use tracewire_model::StopReason;
+use tracewire_test_support::{Cc, Gdb, need};
 use tracewire_tracefile::check::{Severity, check};
 use tracewire_tracefile::repair::repair;
 use tracewire_tracefile::{
@@ -205,18 +202,13 @@ const RUNS: [Run; 15] = [
     },
 ];
 
-/// Compiles the program; none where there is no compiler for it.
-fn compile(folder: &Path, bits: u32) -> Option<String> {
-    let source = folder.join("program.c");
-    fs::write(&source, PROGRAM).unwrap();
-    let program = folder.join(format!("program{bits}"));
-    let status = Command::new("cc")
-        .args(["-g", "-O0", &format!("-m{bits}"), "-o"])
-        .args([&program, &source])
-        .output()
-        .ok()?
-        .status;
-    status.success().then(|| program.display().to_string())
+/// Compiles the program.
+fn compile(folder: &Path, bits: u32) -> String {
+    let program = Cc::new()
+        .options(&["-O0", &format!("-m{bits}")])
+        .text(PROGRAM)
+        .build(folder, &format!("program{bits}"));
+    program.display().to_string()
 }
 
 fn encode_all(file: &TraceFile, path: &Path) {
@@ -244,10 +236,7 @@ fn encode_all(file: &TraceFile, path: &Path) {
 
 #[test]
 fn what_gdb_saves_is_read_and_written_byte_for_byte() {
-    if Command::new("gdbserver").arg("--version").output().is_err() {
-        eprintln!("there is no gdbserver: not tested");
-        return;
-    }
+    need!("gdbserver");
     let folder = tempfile::tempdir().unwrap();
     for Run {
         name,
@@ -257,10 +246,7 @@ fn what_gdb_saves_is_read_and_written_byte_for_byte() {
         stop,
     } in RUNS
     {
-        let Some(program) = compile(folder.path(), bits) else {
-            eprintln!("{name}: no compiler for {bits} bits");
-            continue;
-        };
+        let program = compile(folder.path(), bits);
         let saved = folder.path().join(format!("{name}.tf"));
         let script = folder.path().join(format!("{name}.gdb"));
         let text = format!(
@@ -270,9 +256,10 @@ fn what_gdb_saves_is_read_and_written_byte_for_byte() {
             saved.display()
         );
         fs::write(&script, text).unwrap();
-        let Some(said) = gdb("gdb", &[format!("source {}", script.display())]) else {
-            return;
-        };
+        let said = Gdb::new()
+            .commands(&[format!("source {}", script.display())])
+            .run()
+            .all();
         let file =
             TraceFile::open(&saved).unwrap_or_else(|error| panic!("{name}: {error}: {said}"));
 

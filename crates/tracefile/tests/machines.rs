@@ -2,9 +2,10 @@
 
 mod support;
 
-use support::{gdb, stopped, tracepoint};
+use support::{stopped, tracepoint};
 use tracewire_arch::{Architecture, Register, RegisterLayout, StandardRegisters};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::{
     Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFile, TraceFileWriter,
 };
@@ -62,10 +63,11 @@ fn plain(register: &Register) -> bool {
 
 /// The GDB that knows the machine. Debian's does not know Nios II: `cargo xtask gdb nios2-elf` builds one that does,
 /// and says how to name it here.
-fn debugger(architecture: Architecture) -> String {
-    let own = (architecture == Architecture::Nios2).then(|| std::env::var("TRACEWIRE_NIOS2_GDB"));
-    own.and_then(Result::ok)
-        .unwrap_or_else(|| "gdb-multiarch".to_owned())
+fn debugger(architecture: Architecture) -> Gdb {
+    match std::env::var("TRACEWIRE_NIOS2_GDB") {
+        Ok(own) if architecture == Architecture::Nios2 => Gdb::at(&own),
+        _ => Gdb::multiarch(),
+    }
 }
 
 #[test]
@@ -115,9 +117,7 @@ fn every_machine_is_read_as_gdb_reads_it() {
                 commands.push(format!("echo \\n{} is \\ ", register.name));
                 commands.push(format!("output/x (unsigned)${}", register.name));
             }
-            let Some(said) = gdb(&debugger(*architecture), &commands) else {
-                continue;
-            };
+            let said = debugger(*architecture).commands(&commands).run().all();
             if said.contains("unknown architecture") {
                 eprintln!("{architecture}: this GDB does not know it");
                 continue;

@@ -1,10 +1,8 @@
 //! Files that GDB refuses: they are told, and what is repaired is none.
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
-use support::gdb;
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::TraceFile;
 use tracewire_tracefile::check::{Fault, Place, Severity, check};
 use tracewire_tracefile::repair::repair;
@@ -53,8 +51,8 @@ fn is_found(path: &Path) -> bool {
     found
 }
 
-/// Which of the files GDB opens; none where there is no GDB.
-fn opened(paths: &[PathBuf]) -> Option<Vec<bool>> {
+/// Which of the files GDB opens.
+fn opened(paths: &[PathBuf]) -> Vec<bool> {
     let mut commands = vec![
         // What it does where a text is missing.
         "maint set internal-error quit no".to_owned(),
@@ -65,14 +63,12 @@ fn opened(paths: &[PathBuf]) -> Option<Vec<bool>> {
         commands.push("delete".to_owned());
         commands.push("echo next\\n".to_owned());
     }
-    let said = gdb("gdb", &commands)?;
+    let said = Gdb::new().commands(&commands).run().all();
     let mut parts = said.split("next\n");
-    Some(
-        paths
-            .iter()
-            .map(|_| parts.next().unwrap().contains("target's tracepoint 1"))
-            .collect(),
-    )
+    paths
+        .iter()
+        .map(|_| parts.next().unwrap().contains("target's tracepoint 1"))
+        .collect()
 }
 
 /// Every field with every value, as the last one and before another: GDB's own answer, and that it opens what was repaired.
@@ -107,16 +103,14 @@ fn what_gdb_refuses_is_told_and_repaired() {
         damaged.push(path("damaged", number));
         whole.push(path("whole", number));
     }
-    let Some(opened_damaged) = opened(&damaged) else {
-        return;
-    };
+    let opened_damaged = opened(&damaged);
     let mut refused = 0;
     for ((case, path), opened) in cases.iter().zip(&damaged).zip(opened_damaged) {
         assert_eq!(is_found(path), !opened, "{case}");
         refused += usize::from(!opened);
     }
     assert!(refused.min(cases.len() - refused) > 100, "{refused}");
-    for ((case, path), opened) in cases.iter().zip(&whole).zip(opened(&whole).unwrap()) {
+    for ((case, path), opened) in cases.iter().zip(&whole).zip(opened(&whole)) {
         assert!(opened && !is_found(path), "{case}");
     }
 }
@@ -153,9 +147,7 @@ fn both_forms_of_the_status_line_say_the_same() {
         format!("target tfile {}", path.display()),
         "tstatus".to_owned(),
     ];
-    let Some(said) = gdb("gdb", &commands) else {
-        return;
-    };
+    let said = Gdb::new().commands(&commands).run().all();
     assert!(said.contains("Buffer contains 1 trace frames"), "{said}");
     assert!(said.contains("hi"), "{said}");
     assert!(!said.contains("gone"), "{said}");

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use support::{data, description, frame, gdb};
+use support::{description, frame};
 use tracewire_arch::X86Registers;
 use tracewire_model::{Address, ByteOrder, TracepointNumber, VariableNumber};
+use tracewire_test_support::{Gdb, sample};
 use tracewire_tracefile::check::{Fault, Finding, Severity, check};
 use tracewire_tracefile::repair::{Change, Repair, repair};
 use tracewire_tracefile::{Ending, FrameEncoder, FrameFormat, TraceFile};
@@ -46,10 +47,10 @@ fn originals() -> Vec<Vec<u8>> {
     }
     ours.extend([0; 4]);
     vec![
-        fs::read(data("sample.tf")).unwrap(),
-        fs::read(data("tfile-basic.tf")).unwrap(),
+        fs::read(sample("sample.tf")).unwrap(),
+        fs::read(sample("tfile-basic.tf")).unwrap(),
         ours,
-        fs::read(data("without_actions.tf")).unwrap(),
+        fs::read(sample("without_actions.tf")).unwrap(),
         with_empty_frames(ByteOrder::Little),
         with_empty_frames(ByteOrder::Big),
     ]
@@ -218,7 +219,7 @@ proptest! {
 fn the_samples_are_good_and_repairing_them_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["sample.tf", "tfile-error.tf"] {
-        let bytes = fs::read(data(name)).unwrap();
+        let bytes = fs::read(sample(name)).unwrap();
         assert_eq!(errors(&TraceFile::from_bytes(bytes.clone()).unwrap()), []);
         let Repaired { repair, file } = repaired(&bytes, &folder.path().join(name));
         assert_eq!(repair.changes, [], "{name}");
@@ -308,7 +309,7 @@ fn faults_are_told_with_their_places() {
 fn gdb_opens_what_was_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("repaired.tf");
-    let sample = fs::read(data("sample.tf")).unwrap();
+    let sample = fs::read(sample("sample.tf")).unwrap();
     // A damaged line of the XML, the size of the register block, a frame's size, and a cut.
     let mut damaged = sample[..70_000].to_vec();
     let end_tag = sample
@@ -336,9 +337,7 @@ fn gdb_opens_what_was_repaired() {
         "tfind 19".into(),
         "tstatus".into(),
     ];
-    let Some(said) = gdb("gdb", &commands) else {
-        return;
-    };
+    let said = Gdb::new().commands(&commands).run().all();
     assert!(said.contains("Found trace frame 19, tracepoint"), "{said}");
     assert!(
         said.contains("Collected 20 trace frames") || said.contains("contains 20 trace frames"),
@@ -403,12 +402,11 @@ fn what_is_left_is_what_gdb_reads() {
     assert_eq!(errors(&file), []);
     let definition = &file.description().tracepoints()[0].definition;
     assert!(definition.source.commands.is_empty());
-    if let Some(said) = gdb(
-        "gdb",
-        &[format!("target tfile {}", path.display()), "tfind 0".into()],
-    ) {
-        assert!(said.contains("Found trace frame 0"), "{said}");
-    }
+    let said = Gdb::new()
+        .commands(&[format!("target tfile {}", path.display()), "tfind 0".into()])
+        .run()
+        .all();
+    assert!(said.contains("Found trace frame 0"), "{said}");
 }
 
 /// A first frame whose tracepoint number reads the same in both byte orders does not say which one it is.
@@ -449,7 +447,7 @@ fn what_was_repaired_stays_as_it_is() {
 #[test]
 fn a_frame_that_lost_bytes_costs_only_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let sample = fs::read(data("sample.tf")).unwrap();
+    let sample = fs::read(sample("sample.tf")).unwrap();
     let original = TraceFile::from_bytes(sample.clone()).unwrap();
     let frames: Vec<_> = original.frames().collect();
     for (frame, lost) in [(0, 1), (3, 2), (6, 5), (13, 8)] {
@@ -505,7 +503,7 @@ fn a_number_alone_leads_nowhere() {
 fn frames_without_blocks_are_frames() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty.tf");
-    let bytes = fs::read(data("without_actions.tf")).unwrap();
+    let bytes = fs::read(sample("without_actions.tf")).unwrap();
     let original = TraceFile::from_bytes(bytes.clone()).unwrap();
     assert_eq!(original.frame_count(), 200);
     assert_eq!(repaired(&bytes, &path).repair.changes, []);
@@ -534,7 +532,7 @@ fn what_nothing_is_wrong_with_stays_as_it_is() {
         "tfile-error.tf",
         "without_actions.tf",
     ] {
-        let bytes = fs::read(data(name)).unwrap();
+        let bytes = fs::read(sample(name)).unwrap();
         assert_eq!(repaired(&bytes, &path).repair.changes, [], "{name}");
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
     }
@@ -545,7 +543,7 @@ fn what_nothing_is_wrong_with_stays_as_it_is() {
 fn what_is_left_of_a_checksum_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sealed.tf");
-    let bytes = fs::read(data("tfile-basic.tf")).unwrap();
+    let bytes = fs::read(sample("tfile-basic.tf")).unwrap();
     let left = [&bytes[..], b"checksum crc32 0"].concat();
     let Repaired { repair, file } = repaired(&left, &path);
     assert_eq!(repair.changes, [Change::Checksum]);

@@ -1,14 +1,12 @@
 //! Real files: one of GDB and gdbserver, two of GDB's own test suite.
 
-mod support;
-
 use std::fs;
 
-use support::data;
 use tracewire_model::{
     Action, Address, ByteOrder, FrameNumber, RegisterNumber, StopReason, TracepointKind,
     TracepointNumber, VariableNumber,
 };
+use tracewire_test_support::sample;
 use tracewire_tracefile::{
     Block, Description, DescriptionParts, Ending, Frame, FrameEncoder, FrameFormat, Search,
     TraceFile, TraceFileWriter,
@@ -39,8 +37,8 @@ fn encode(frame: &Frame<'_>, format: FrameFormat) -> Vec<u8> {
 fn reading_and_writing_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     for name in SAMPLES {
-        let original = fs::read(data(name)).unwrap();
-        let file = TraceFile::open(data(name)).unwrap();
+        let original = fs::read(sample(name)).unwrap();
+        let file = TraceFile::open(sample(name)).unwrap();
         let format = FrameFormat {
             byte_order: file.byte_order(),
             register_block_size: file.register_block_size().unwrap(),
@@ -82,7 +80,7 @@ fn reading_and_writing_gives_the_same_bytes() {
 #[test]
 fn what_a_description_says_can_be_built_anew() {
     for name in SAMPLES {
-        let file = TraceFile::open(data(name)).unwrap();
+        let file = TraceFile::open(sample(name)).unwrap();
         assert_eq!(file.description().problems(), []);
         let built = Description::build(&file.description().parts()).unwrap();
         let sorted = |mut parts: DescriptionParts| {
@@ -113,7 +111,7 @@ fn what_a_description_says_can_be_built_anew() {
 
 #[test]
 fn the_sample_says_what_its_session_did() {
-    let file = TraceFile::open(data("sample.tf")).unwrap();
+    let file = TraceFile::open(sample("sample.tf")).unwrap();
     assert_eq!(file.byte_order(), ByteOrder::Little);
     assert_eq!(file.register_block_size(), Some(0x970));
     assert_eq!(file.layout().unwrap().size(), 0x970);
@@ -197,7 +195,7 @@ fn the_sample_says_what_its_session_did() {
 
 #[test]
 fn the_frames_of_the_sample_hold_what_was_collected() {
-    let file = TraceFile::open(data("sample.tf")).unwrap();
+    let file = TraceFile::open(sample("sample.tf")).unwrap();
     let tracepoints: Vec<_> = file.frames().map(|frame| frame.tracepoint().0).collect();
     assert_eq!(tracepoints.iter().filter(|number| **number == 3).count(), 3);
     assert_eq!(
@@ -244,7 +242,7 @@ fn the_frames_of_the_sample_hold_what_was_collected() {
 
 #[test]
 fn searches_find_what_gdb_would_and_the_steps_too() {
-    let file = TraceFile::open(data("sample.tf")).unwrap();
+    let file = TraceFile::open(sample("sample.tf")).unwrap();
     let number = |search, after: Option<u64>| {
         file.find(search, after.map(FrameNumber))
             .map(|frame| frame.number().0)
@@ -290,7 +288,7 @@ fn searches_find_what_gdb_would_and_the_steps_too() {
 
 #[test]
 fn the_files_of_gdbs_test_suite_say_what_they_hold() {
-    let file = TraceFile::open(data("tfile-basic.tf")).unwrap();
+    let file = TraceFile::open(sample("tfile-basic.tf")).unwrap();
     assert_eq!(file.register_block_size(), Some(500));
     assert_eq!(file.frame_count(), 1);
     let frame = file.frame(FrameNumber(0)).unwrap();
@@ -309,7 +307,7 @@ fn the_files_of_gdbs_test_suite_say_what_they_hold() {
     assert_eq!(around.iter().filter(|byte| byte.is_none()).count(), 4);
     assert_eq!(around[2..6], [Some(0xb7), Some(0x7a), Some(0), Some(0)]);
 
-    let file = TraceFile::open(data("tfile-error.tf")).unwrap();
+    let file = TraceFile::open(sample("tfile-error.tf")).unwrap();
     assert_eq!(file.frame_count(), 0);
     let status = &file.description().status().unwrap().fields;
     assert_eq!(status.stop_reason, Some(StopReason::Error));

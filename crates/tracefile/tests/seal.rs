@@ -1,18 +1,16 @@
 //! A checksum for files that GDB wrote.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 
-use support::data;
+use tracewire_test_support::sample;
 use tracewire_tracefile::{Checksum, SealError, TraceFile, check};
 
 /// A copy of a file of GDB's in a folder of its own.
 fn copy(name: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
-    fs::copy(data(name), &path).unwrap();
+    fs::copy(sample(name), &path).unwrap();
     (folder, path)
 }
 
@@ -32,7 +30,7 @@ fn a_sealed_file_has_one_line_more_and_nothing_else_is_changed() {
         let line = format!("{checksum}\n");
         assert_eq!(
             after.as_bytes(),
-            [&fs::read(data(name)).unwrap()[..], line.as_bytes()].concat()
+            [&fs::read(sample(name)).unwrap()[..], line.as_bytes()].concat()
         );
         assert_eq!(after.checksum(), Some(checksum));
         assert_eq!(after.ending(), before.ending());

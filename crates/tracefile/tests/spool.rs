@@ -8,9 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::{description, frame, gdb, stopped, tracepoint};
+use support::{description, frame, stopped, tracepoint};
 use tracewire_arch::X86Registers;
 use tracewire_model::{Address, ByteOrder, FrameNumber};
+use tracewire_test_support::Gdb;
 use tracewire_tracefile::{Description, Ending, Module, Spool, TraceFile};
 
 const SET: X86Registers = X86Registers::Core;
@@ -108,9 +109,7 @@ fn a_finished_spool_is_a_trace_file_of_exactly_its_frames() {
             "tfind 2".into(),
             "tstatus".into(),
         ];
-        let Some(said) = gdb("gdb", &commands) else {
-            continue;
-        };
+        let said = Gdb::new().commands(&commands).run().all();
         assert!(
             said.contains("Created tracepoint 3 for target's tracepoint 3 at"),
             "{said}"

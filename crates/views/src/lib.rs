@@ -10,8 +10,8 @@
 //! use tracewire_tracefile::TraceFile;
 //! use tracewire_views::{Criteria, Info, Program, Viewer, table};
 //!
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sample.tf");
-//! # let elf = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/sample");
+//! # let path = tracewire_test_support::sample("sample.tf");
+//! # let elf = tracewire_test_support::sample("sample");
 //! let file = TraceFile::open(path)?;
 //! print!("{}", table::info(&Info::of(&file), "sample.tf"));
 //!

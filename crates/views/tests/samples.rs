@@ -1,19 +1,12 @@
 //! Every fact that the sample files hold, as people and scripts see it.
 
-use std::path::PathBuf;
-
 use tracewire_model::FrameNumber;
+use tracewire_test_support::sample;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Criteria, Info, LineCriterion, Program, Viewer, gdb_commands, table};
 
-fn fixture(name: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "fixtures", name]
-        .iter()
-        .collect()
-}
-
 fn open(name: &str) -> TraceFile {
-    TraceFile::open(fixture(name)).expect("a trace file")
+    TraceFile::open(sample(name)).expect("a trace file")
 }
 
 /// What a terminal without colours shows.
@@ -90,7 +83,7 @@ fn frames_without_symbols() {
 #[test]
 fn frames_with_symbols() {
     let file = open("sample.tf");
-    let program = Program::of(&file, &[fixture("sample")]).expect("the program");
+    let program = Program::of(&file, &[sample("sample")]).expect("the program");
     let viewer = Viewer::new(&file, &program);
     let shown: Vec<_> = file.frames().map(|frame| viewer.view(frame)).collect();
     insta::assert_snapshot!(
@@ -108,7 +101,7 @@ fn frames_with_symbols() {
 #[test]
 fn frames_are_found() {
     let file = open("sample.tf");
-    let program = Program::of(&file, &[fixture("sample")]).expect("the program");
+    let program = Program::of(&file, &[sample("sample")]).expect("the program");
     let viewer = Viewer::new(&file, &program);
     let found = |criteria: Criteria| -> Vec<u64> {
         criteria
@@ -142,7 +135,7 @@ fn frames_are_found() {
 #[test]
 fn gdb_opens_it() {
     let file = open("sample.tf");
-    let program = fixture("sample");
+    let program = sample("sample");
     let commands = gdb_commands(
         &file,
         "/x/my file.tf".as_ref(),
@@ -167,7 +160,7 @@ fn with_lines(lines: &str) -> TraceFile {
 /// modules than somebody has a use for.
 #[test]
 fn modules_that_come_and_go_are_read_once() {
-    let path: String = fixture("sample")
+    let path: String = sample("sample")
         .to_str()
         .expect("a name")
         .bytes()

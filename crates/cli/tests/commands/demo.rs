@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use crate::checked::{assert_clean_but, is_unreadable};
 use crate::support::{Built, ran, run, tracewire, value};
+use tracewire_test_support::{assert_clean_but, is_unreadable};
 
 #[test]
 fn it_records_shows_and_says_what_comes_next() {

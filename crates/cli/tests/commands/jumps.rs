@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::checked::{assert_clean_but, is_unreadable};
 use crate::support::{Built, ran, tracewire};
+use tracewire_test_support::{assert_clean_but, is_unreadable};
 
 const KINDS: &str = r#"
 #include <stdio.h>

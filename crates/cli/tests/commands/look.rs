@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use crate::support::{fixtures, ran, run, tracewire, value};
+use crate::support::{ran, run, tracewire, value};
+use tracewire_test_support::{sample, samples};
 
 #[test]
 fn info_tells_how_the_run_went() {
@@ -157,7 +158,7 @@ fn find_answers_with_frame_numbers() {
         "--where",
         "j->id == 2 && depth == 0",
     ];
-    let output = tracewire().args(condition).current_dir(fixtures()).output();
+    let output = tracewire().args(condition).current_dir(samples()).output();
     assert_eq!(ran(output.expect("runs")).code(0).stdout, "7\n");
     let json = run("find sample.tf --elf sample --tracepoint 3 --first --json")
         .code(0)
@@ -226,7 +227,7 @@ fn files_that_cannot_be_used_are_named() {
 
 #[test]
 fn a_cut_file_gives_every_whole_frame() {
-    let bytes = std::fs::read(fixtures().join("sample.tf")).expect("the sample");
+    let bytes = std::fs::read(sample("sample.tf")).expect("the sample");
     let folder = tempfile::tempdir().expect("a folder");
     let cut = folder.path().join("cut.tf");
     std::fs::write(&cut, &bytes[..bytes.len() - 1000]).expect("written");
@@ -246,7 +247,7 @@ fn a_cut_file_gives_every_whole_frame() {
 fn a_reader_that_has_heard_enough_ends_it_quietly() {
     let mut child = tracewire()
         .args(["show", "--json", "sample.tf"])
-        .current_dir(fixtures())
+        .current_dir(samples())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

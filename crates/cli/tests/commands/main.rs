@@ -3,8 +3,6 @@
 mod attach;
 mod bad_input;
 mod cache;
-#[path = "../checked/mod.rs"]
-mod checked;
 mod cut;
 mod demo;
 mod ending;

@@ -2,7 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Built, fixtures};
+use crate::support::Built;
+use tracewire_test_support::sample;
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -72,8 +73,8 @@ fn a_jump_over_a_short_instruction_is_no_obstacle() {
 #[test]
 fn a_program_that_was_moved_is_where_the_tracepoints_are() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
-    std::fs::copy(fixtures().join("sample.tf"), folder.path("out.tf")).expect("copied");
-    let program = fixtures().join("sample");
+    std::fs::copy(sample("sample.tf"), folder.path("out.tf")).expect("copied");
+    let program = sample("sample");
     let program = program.to_str().expect("a name");
     let said = in_gdb(
         &folder,

@@ -4,14 +4,15 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
-use crate::support::{Built, fixtures};
+use crate::support::Built;
+use tracewire_test_support::sample;
 
 /// The second of two files to be merged comes through a pipe that is not written to before the line has been seen: the
 /// work takes as long as that takes.
 #[test]
 fn long_work_is_told_on_a_terminal_and_wiped_at_the_end() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
-    fs::copy(fixtures().join("sample.tf"), folder.path("run.tf")).expect("copied");
+    fs::copy(sample("sample.tf"), folder.path("run.tf")).expect("copied");
     folder.run(&["convert", "run.tf", "run.jsonl"]).code(0);
     let lines = fs::read(folder.path("run.jsonl")).expect("read");
     let made = Command::new("mkfifo").arg(folder.path("pipe")).status();
@@ -60,7 +61,7 @@ fn long_work_is_told_on_a_terminal_and_wiped_at_the_end() {
 #[test]
 fn a_pipe_is_not_told() {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
-    fs::copy(fixtures().join("sample.tf"), folder.path("run.tf")).expect("copied");
+    fs::copy(sample("sample.tf"), folder.path("run.tf")).expect("copied");
     let checked = folder.run(&["check", "run.tf"]).code(0);
     assert!(!checked.stderr.contains('\r'));
 }

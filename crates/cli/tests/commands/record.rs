@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use crate::checked::{assert_clean_but, is_unreadable};
-use crate::support::{Built, fixtures, ran, tracewire, value};
+use crate::support::{Built, ran, tracewire, value};
+use tracewire_test_support::sample;
+use tracewire_test_support::{assert_clean_but, is_unreadable};
 
-const SAMPLE: &str = include_str!("../programs/sample.c");
+const SAMPLE: &str = include_str!("../../../test-support/samples/sample.c");
 
 /// Four threads that work on and on, and check each other's sum.
 const BUSY: &str = r#"
@@ -74,7 +75,7 @@ fn busy_total(rounds: i64) -> String {
 
 #[test]
 fn a_session_of_gdb_recorded_by_us() {
-    let script = std::fs::read_to_string(fixtures().join("session.gdb")).expect("the session");
+    let script = std::fs::read_to_string(sample("session.gdb")).expect("the session");
     let built = Built::named("sample", SAMPLE, &["-O0"]);
     let done = built.record(&script, &[]).code(0);
     assert_eq!(done.stdout, "sum 33 total 58\n");

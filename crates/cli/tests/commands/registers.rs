@@ -4,11 +4,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Built, fixtures};
+use crate::support::Built;
+use tracewire_test_support::sample;
 
 #[test]
 fn registers_are_printed_as_gdb_prints_them() {
-    let file = fixtures().join("sample.tf");
+    let file = sample("sample.tf");
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
     let shown = folder
         .run(&[

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::generated::{Told, smallest, write};
-use crate::support::{Built, Ran, fixtures, run};
+use crate::support::{Built, Ran, run};
 use tracewire_arch::Architecture;
 use tracewire_tracefile::Checksum;
 
@@ -14,7 +14,7 @@ fn folder() -> Built {
 }
 
 fn sample() -> Vec<u8> {
-    fs::read(fixtures().join("sample.tf")).expect("the sample")
+    fs::read(tracewire_test_support::sample("sample.tf")).expect("the sample")
 }
 
 /// What `check` says is wrong, which must be something.
@@ -196,7 +196,9 @@ fn what_cannot_be_repaired_leaves_nothing_behind() {
     nothing(&["repair", "text", "-o", "no/out.tf"], 2).says(&["cannot write"]);
     nothing(&["repair", "text", "-o", "out.tf", "--in-place"], 2).says(&["cannot be used with"]);
     // Nothing that is no ordinary file is replaced by another command either.
-    let sample = fixtures().join("sample.tf").display().to_string();
+    let sample = tracewire_test_support::sample("sample.tf")
+        .display()
+        .to_string();
     nothing(&["convert", &sample, "/dev/null", "--to", "tf"], 2).says(&["no ordinary file"]);
     let help = run("repair --help").code(0).stdout;
     for words in ["Exit status 0", "repair IN -o OUT", "byte for byte"] {

@@ -18,7 +18,8 @@ use tracewire_tracefile::{Ending, TraceFile};
 use tracewire_views::{Info, Program, Viewer};
 
 use crate::generated::{Told, smallest, write};
-use crate::support::{Built, fixtures};
+use crate::support::Built;
+use tracewire_test_support::sample;
 
 /// How many of the repaired files GDB opens.
 const IN_GDB: u64 = 60;
@@ -86,10 +87,10 @@ type Machine = (&'static str, &'static str);
 /// A file of GDB's `tsave` and one of GDB's own test suite, as they are, sealed, and as we write them; one of ours of a
 /// program with threads, and generated ones of big-endian machines.
 fn originals(folder: &Path) -> Vec<Original> {
-    let fixture = |name: &str| Original::open(&fixtures().join(name), X86);
+    let fixture = |name: &str| Original::open(&sample(name), X86);
     let rewritten = |name: &str| {
         let path = folder.join(format!("rewritten-{name}"));
-        let file = TraceFile::open(fixtures().join(name)).expect("a trace file");
+        let file = TraceFile::open(sample(name)).expect("a trace file");
         let mut out = fs::File::create(&path).expect("made");
         let all = part::frames_in(&file, 0..u64::MAX);
         part::write(&file, all, &mut out).expect("written");

@@ -6,11 +6,15 @@ use std::process::{Command, Stdio};
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::TraceFile;
 
-use crate::support::{Built, fixtures};
+use crate::support::Built;
 
 fn sample() -> Built {
     let folder = Built::at(tempfile::tempdir().expect("a folder"));
-    fs::copy(fixtures().join("sample.tf"), folder.path("run.tf")).expect("copied");
+    fs::copy(
+        tracewire_test_support::sample("sample.tf"),
+        folder.path("run.tf"),
+    )
+    .expect("copied");
     folder
 }
 
@@ -56,7 +60,7 @@ fn a_changed_value_shows_once_the_file_is_sealed() {
         .says(&["it has its checksum already"]);
 
     // Behind the frame's number and size and the `R`: the first byte of its first register.
-    let file = TraceFile::open(fixtures().join("sample.tf")).expect("the sample");
+    let file = TraceFile::open(tracewire_test_support::sample("sample.tf")).expect("the sample");
     let offset = file.frame(FrameNumber(7)).expect("a frame").offset() as usize;
     for (name, code) in [("unsealed.tf", 0), ("run.tf", 1)] {
         let mut bytes = fs::read(folder.path(name)).expect("read");

@@ -1,11 +1,11 @@
 //! Running `tracewire`, and building programs for it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::checked::assert_clean;
+use tracewire_test_support::{assert_clean, samples};
 
 /// What a command did.
 pub struct Ran {
@@ -70,13 +70,9 @@ pub fn tracewire() -> Command {
 pub fn run(arguments: &str) -> Ran {
     ran(tracewire()
         .args(arguments.split_whitespace())
-        .current_dir(fixtures())
+        .current_dir(samples())
         .output()
         .expect("tracewire runs"))
-}
-
-pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 /// A folder with a C program in it.

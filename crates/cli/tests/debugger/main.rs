@@ -1,8 +1,6 @@
 //! `tracewire gdbserver` to real GDB: what a debugger has beside plain stops and steps.
 
 mod calls;
-#[path = "../checked/mod.rs"]
-mod checked;
 mod conditions;
 mod markers;
 mod mechanism;

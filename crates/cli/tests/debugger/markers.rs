@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::checked::{assert_clean, assert_clean_but, is_static_data};
+use tracewire_test_support::{assert_clean, assert_clean_but, is_static_data};
 
 use super::support::{Program, TRACEWIRE};
 

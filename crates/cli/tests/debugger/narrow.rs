@@ -1,6 +1,6 @@
 //! Programs of 32 bits.
 
-use crate::checked::assert_clean;
+use tracewire_test_support::assert_clean;
 
 use super::support::Program;
 

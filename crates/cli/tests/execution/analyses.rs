@@ -129,11 +129,10 @@ fn faults_and_differences() {
 /// Addresses of Thumb code are even, its symbols are not.
 #[test]
 fn thumb() {
-    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("thumb.trace.zst");
-    std::fs::copy(fixtures.join("thumb.trace.zst"), &path).unwrap();
-    let elf = fixtures.join("thumb.elf");
+    std::fs::copy(tracewire_test_support::sample("thumb.trace.zst"), &path).unwrap();
+    let elf = tracewire_test_support::sample("thumb.elf");
     let elf = elf.display();
 
     let shown = run(&path, &format!("show @ --elf {elf} --instruction 0..8"));

@@ -1,7 +1,5 @@
 //! Execution traces, as a user looks at them.
 
-#[path = "../checked/mod.rs"]
-mod checked;
 #[path = "../commands/support.rs"]
 #[allow(dead_code)]
 mod support;

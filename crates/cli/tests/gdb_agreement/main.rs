@@ -1,8 +1,6 @@
 //! What Tracewire records, stock GDB opens, and both see the same in it: `tfind`, `tdump`, `tstatus`,
 //! `info tracepoints` and `print` of every collected expression in every frame.
 
-#[path = "../checked/mod.rs"]
-mod checked;
 mod compare;
 mod recorded;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::checked::{assert_clean_but, is_unreadable};
+use tracewire_test_support::{assert_clean_but, is_unreadable};
 
 /// How a program is built.
 pub struct Build {

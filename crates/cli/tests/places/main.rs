@@ -1,7 +1,5 @@
 //! What a location means: hits against the counts that programs keep themselves, values against GDB's.
 
-#[path = "../checked/mod.rs"]
-mod checked;
 mod cold;
 mod conditions;
 mod deleted;

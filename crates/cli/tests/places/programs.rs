@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::checked::assert_clean;
 use crate::support::{Ran, ran, tracewire};
+use tracewire_test_support::assert_clean;
 
 /// A program of `crates/debuginfo/tests/programs`.
 pub fn source(name: &str) -> PathBuf {

@@ -4,9 +4,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::checked::assert_clean;
 use crate::wire::{Server, address};
 use crate::{TRACEWIRE, compile, seconds, seed, whole_frames};
+use tracewire_test_support::assert_clean;
 
 /// The functions, and for each what of it is told behind its address: a condition, or nothing.
 const FUNCTIONS: [(&str, &str); 4] = [

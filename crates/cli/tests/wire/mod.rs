@@ -11,7 +11,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Builds a program of `tests/programs` whose addresses are those that it is linked for.
-pub fn build(folder: &Path, source: &str) -> PathBuf {
+pub fn build(folder: &Path, source: impl AsRef<Path>) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(source);

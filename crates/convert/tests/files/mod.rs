@@ -8,13 +8,16 @@ use tracewire_model::{
     Address, ByteOrder, SourceStrings, Status, Tracepoint, TracepointDefinition, TracepointKind,
     TracepointNumber, VariableDefinition, VariableNumber,
 };
+use tracewire_test_support::SAMPLES;
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFile};
 
 /// The samples that came from GDB itself.
 pub fn samples() -> Vec<Vec<u8>> {
-    ["sample.tf", "tfile-basic.tf", "tfile-error.tf"]
+    SAMPLES
         .iter()
-        .map(|name| std::fs::read(folder().join(name)).expect("the sample is there"))
+        .map(|name| {
+            std::fs::read(tracewire_test_support::sample(name)).expect("the sample is there")
+        })
         .collect()
 }
 
@@ -23,7 +26,7 @@ pub fn folder() -> PathBuf {
 }
 
 pub fn sample() -> TraceFile {
-    TraceFile::open(folder().join("sample.tf")).expect("the sample is good")
+    TraceFile::open(tracewire_test_support::sample("sample.tf")).expect("the sample is good")
 }
 
 /// A machine of few registers: a 32-bit one, a 64-bit program counter, a 128-bit one.

@@ -6,10 +6,10 @@ use tracewire_model::{
 };
 use tracewire_tracefile::{Description, DescriptionParts, Spool, TraceFile};
 
-use crate::checked::assert_clean;
 use crate::support::{
     BLOCK, CODE, block, expression, memory, moment, options, parse, target, tracepoint,
 };
+use tracewire_test_support::assert_clean;
 
 fn description(experiment: Option<&Experiment<SpoolStore>>) -> Description {
     let tracepoints = experiment.into_iter().flat_map(Experiment::tracepoints);

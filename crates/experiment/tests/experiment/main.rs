@@ -1,7 +1,5 @@
 //! The experiment, on a target without a process.
 
-#[path = "../../../cli/tests/checked/mod.rs"]
-mod checked;
 mod definitions;
 mod files;
 mod frames;

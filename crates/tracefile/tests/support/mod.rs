@@ -1,20 +1,11 @@
 //! What several tests need: small files, and GDB.
 #![allow(dead_code)]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use tracewire_model::{
     Address, ByteOrder, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
     TracepointDefinition, TracepointKind, TracepointNumber, TracepointUsage,
 };
 use tracewire_tracefile::{Description, DescriptionParts, FrameEncoder, FrameFormat};
-
-pub fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data")
-        .join(name)
-}
 
 /// A tracepoint without condition and actions.
 pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
@@ -71,26 +62,4 @@ pub fn frame(order: ByteOrder, build: impl FnOnce(&mut FrameEncoder<'_>), block:
     build(&mut encoder);
     encoder.finish().unwrap();
     buffer
-}
-
-/// What GDB says to the commands; none where there is no such GDB.
-pub fn gdb(program: &str, commands: &[String]) -> Option<String> {
-    let mut gdb = Command::new(program);
-    gdb.args([
-        "-nx",
-        "-batch",
-        "-iex",
-        "set debuginfod enabled off",
-        "-iex",
-        "set width 0",
-    ]);
-    for command in commands {
-        gdb.args(["-ex", command]);
-    }
-    let output = gdb.output().ok()?;
-    Some(format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    ))
 }

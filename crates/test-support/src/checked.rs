@@ -1,6 +1,4 @@
-//! What Tracewire records is without fault: every test that records or saves a file says so of it.
-
-#![allow(dead_code, reason = "each test has use for some")]
+//! The check of what was recorded: every test that records or saves a file calls it.
 
 use std::path::Path;
 

@@ -1,0 +1,31 @@
+//! Support for the tests of all crates: programs that a test builds, GDB run on them, sample files, and the check that every
+//! recorded file passes.
+//!
+//! ```
+//! use tracewire_test_support::{Cc, Gdb};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let program = Cc::new().text("int answer = 42; int main(void) { return 0; }").build(folder.path(), "program");
+//! let said = Gdb::new().program(&program).command("print answer").run();
+//! said.assert_in_order(&["$1 = 42"]);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! A tool that is missing fails the test, with the name of the Debian package that has it. Where that is not wanted, a test starts
+//! with [`need!`]: with `TRACEWIRE_LENIENT=1` in the environment, such a test is skipped, and says so past the capture of
+//! output.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod cc;
+mod checked;
+mod gdb;
+mod samples;
+mod tools;
+
+pub use cc::Cc;
+pub use checked::{assert_clean, assert_clean_but, is_static_data, is_unreadable};
+pub use gdb::{Gdb, Said, assert_in_order};
+pub use samples::{SAMPLES, sample, samples};
+pub use tools::{have, tool};
