@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use tracewire_model::ThreadId;
-use tracewire_target_linux::{Leftover, Process, Settings};
+use tracewire_target_linux::{FramesFile, Leftover, Process, Settings, Tally};
 use tracewire_tracefile::{Description, TraceFileWriter};
 use tracewire_views::words::count;
 
@@ -16,7 +16,8 @@ pub const HELP: &str = "\
 When Tracewire is killed (by SIGKILL, or for lack of memory), jumps stay in the program, which runs on unharmed, and so do \
 the frames that nobody had read yet. This writes these frames into a trace file, takes the jumps out, as any Tracewire does \
 that is attached to the program later, and gives the memory back. What a recording \
-had read before is in its FILE.recording, which is a good trace file; `tracewire convert` merges the two.
+had read before is in its FILE.recording, which is a good trace file, and no frame is in both; `tracewire convert` merges the \
+two. Frames that are in neither are counted, with the reason.
 
 Where several were killed one after the other, the newest one's frames are in OUT, those of the one before in OUT.2, and \
 so on.
@@ -73,22 +74,54 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
 fn write(leftover: &Leftover, path: &Path) -> anyhow::Result<u64> {
     let mut frames = Vec::new();
     let mut number = 0;
-    let torn = leftover.frames(&mut |frame| {
+    let tally = leftover.frames(&mut |frame| {
         frames.extend_from_slice(frame);
         number += 1;
     });
-    if torn > 0 {
-        say(format_args!(
-            "{} begun and never finished",
-            count(torn, "frame")
-        ));
-    }
+    tell(&tally, leftover.file.as_ref());
     if number > 0 {
         let mut writer = TraceFileWriter::create(path, &description(leftover, number))?;
         writer.append(&frames)?;
         writer.finish()?;
     }
     Ok(number)
+}
+
+/// Says where the frames are that were not in the program, and why some are nowhere.
+fn tell(tally: &Tally, file: Option<&FramesFile>) {
+    match file {
+        Some(file) if tally.taken > 0 => {
+            let frames = count(tally.taken, "frame");
+            say(format_args!(
+                "{}: {frames} before these",
+                file.path.display()
+            ));
+            if tally.maybe_twice {
+                say("that file is not where it was; its last frame may be the first of these");
+            }
+        }
+        _ => lost(
+            tally.taken,
+            "they were in the memory of the Tracewire that was killed",
+        ),
+    }
+    lost(
+        tally.no_room,
+        "the program made them faster than they were read",
+    );
+    lost(tally.too_long, "they were too long");
+    lost(tally.without_stack, "their threads had no stack left");
+    lost(tally.torn, "they were never finished");
+    if tally.given_up > 0 {
+        let frames = count(tally.given_up, "frame");
+        say(format_args!("{frames} made room for newer ones"));
+    }
+}
+
+fn lost(frames: u64, reason: &str) {
+    if frames > 0 {
+        say(format_args!("{} lost: {reason}", count(frames, "frame")));
+    }
 }
 
 /// What the file says of itself: what the killed Tracewire last said, and how many frames there are.

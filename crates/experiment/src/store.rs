@@ -28,6 +28,12 @@ pub trait FrameStore {
     /// How many frames there are.
     fn frames(&self) -> u64;
 
+    /// Where the next frame goes in a file that outlives this process, counted from the file's start; `None` where frames are in
+    /// memory.
+    fn file_end(&self) -> Option<u64> {
+        None
+    }
+
     /// How many bytes there is room for; `None` where only the disk says.
     fn size(&self) -> Option<u64>;
 
@@ -311,6 +317,10 @@ impl FrameStore for SpoolStore {
 
     fn frames(&self) -> u64 {
         self.frames
+    }
+
+    fn file_end(&self) -> Option<u64> {
+        Some(self.spool.frames_end())
     }
 
     fn size(&self) -> Option<u64> {

@@ -33,6 +33,7 @@ fn sizes(tracepoints: u32) -> SharedSizes {
         frame_limit: 8192,
         tracepoints,
         variables: 4,
+        hold_bytes: 0,
         when_full: WhenFull::Overwrite,
     }
 }

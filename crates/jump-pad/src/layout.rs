@@ -31,7 +31,24 @@ pub(crate) mod header {
     pub(crate) const PATIENCE: u64 = 160;
     /// The program's only thread, or 0.
     pub(crate) const SOLE_THREAD: u64 = 168;
+    pub(crate) const HOLD_BYTES: u64 = 176;
+    // From here on only tracers look: the one that runs, and the one that comes after it was killed.
+    /// The number of the frame that is being moved out of this memory, counted from 1; 0 between two.
+    pub(crate) const MOVING: u64 = 192;
+    pub(crate) const MOVE_RING: u64 = 200;
+    pub(crate) const MOVE_POSITION: u64 = 208;
+    /// Where in the trace file the frame goes; [`NOWHERE`](super::NOWHERE) where it goes to no file.
+    pub(crate) const MOVE_OFFSET: u64 = 216;
+    /// How many frames have been moved; only up to date while none is being moved.
+    pub(crate) const MOVED: u64 = 224;
+    /// Frames begun and never finished, as far as the reader has given them up.
+    pub(crate) const TORN: u64 = 232;
+    /// Hits without a frame, because the thread had no stack left.
+    pub(crate) const WITHOUT_STACK: u64 = 240;
 }
+
+/// Not a place in a file.
+pub(crate) const NOWHERE: u64 = u64::MAX;
 
 /// The table from `fs` base to thread.
 pub(crate) mod threads {
@@ -62,8 +79,8 @@ pub(crate) mod tracepoint {
     pub(crate) const LOST: u64 = 40;
 }
 
-/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader. Behind the records, where new
-/// frames overwrite old ones, stands how many of each tracepoint were given up.
+/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. Behind
+/// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up.
 pub(crate) mod ring {
     /// Where the next record will start, counted in bytes from the beginning of the run.
     pub(crate) const HEAD: u64 = 0;
@@ -75,7 +92,9 @@ pub(crate) mod ring {
     pub(crate) const TAIL: u64 = 64;
     /// The tail for which a pad has waited in vain: as long as it stands there, no other one waits.
     pub(crate) const GIVEN_UP: u64 = 72;
-    pub(crate) const DATA: u64 = 128;
+    /// All records before it are kept elsewhere. The tail follows it.
+    pub(crate) const KEPT: u64 = 128;
+    pub(crate) const DATA: u64 = 192;
 }
 
 /// The start of a record; the frame stands behind it.
@@ -91,6 +110,16 @@ pub(crate) mod record {
     /// Where the last value of `$trace_timestamp` is in the frame; 0 if there is none.
     pub(crate) const STAMP: u64 = 28;
     pub(crate) const FRAME: u64 = 32;
+
+    /// The state of a record that is kept elsewhere while one before it in its ring is not.
+    pub(crate) const fn kept(whole: u64) -> u64 {
+        whole ^ 0x4b45_5054_4b45_5054
+    }
+
+    /// What stands before the frame of a record in the hold: the ring that it came from, counted from 1, or 0, and
+    /// [`STEP`]; then its position there.
+    pub(crate) const ORIGIN: u64 = 16;
+    pub(crate) const STEP: u64 = 1 << 32;
 }
 
 /// What happens to a frame for which its ring has no room.
@@ -119,6 +148,9 @@ pub struct SharedSizes {
     pub tracepoints: u32,
     /// How many trace state variables that are no builtin ones.
     pub variables: u32,
+    /// How many bytes the hold has, where the tracer puts frames that must wait for others: 0, or 4096 at least. Rounded up
+    /// to a power of two, at most 1 GiB.
+    pub hold_bytes: u64,
     /// What happens when a ring is full.
     pub when_full: WhenFull,
 }
@@ -133,6 +165,9 @@ pub enum LayoutError {
     /// A ring too small or too large.
     #[error("rings of {0} bytes: 4096 to 1073741824 are possible")]
     Ring(u64),
+    /// A hold too small or too large.
+    #[error("a hold of {0} bytes: none, or 4096 to 1073741824 are possible")]
+    Hold(u64),
     /// A frame that does not fit a ring four times.
     #[error("frames of up to {frame} bytes in rings of {ring}: a quarter is possible, and 65535")]
     Frame {
@@ -161,6 +196,7 @@ pub struct SharedLayout {
     pub(crate) ring_stride: u64,
     /// Where a ring's counts of frames given up begin, from its start.
     dropped: u64,
+    hold: u64,
     total: u64,
 }
 
@@ -176,7 +212,14 @@ impl SharedLayout {
         if !(4096..=1 << 30).contains(&sizes.ring_bytes) {
             return Err(LayoutError::Ring(sizes.ring_bytes));
         }
+        if sizes.hold_bytes != 0 && !(4096..=1 << 30).contains(&sizes.hold_bytes) {
+            return Err(LayoutError::Hold(sizes.hold_bytes));
+        }
         // A mask then says the ring of a cpu, and the place of a position.
+        sizes.hold_bytes = match sizes.hold_bytes {
+            0 => 0,
+            bytes => bytes.next_power_of_two(),
+        };
         sizes.cpus = sizes.cpus.next_power_of_two();
         sizes.ring_bytes = sizes.ring_bytes.next_power_of_two();
         let longest = u64::from(sizes.frame_limit) + record::FRAME;
@@ -197,7 +240,12 @@ impl SharedLayout {
             WhenFull::Stop | WhenFull::Wait => 0,
         };
         let ring_stride = (dropped + counts).next_multiple_of(4096);
-        let total = rings + u64::from(sizes.cpus) * ring_stride;
+        let hold = rings + u64::from(sizes.cpus) * ring_stride;
+        let held = match sizes.hold_bytes {
+            0 => 0,
+            bytes => (ring::DATA + bytes + longest_held(bytes)).next_multiple_of(4096),
+        };
+        let total = hold + held;
         if total > i32::MAX as u64 {
             return Err(LayoutError::Total(total));
         }
@@ -209,6 +257,7 @@ impl SharedLayout {
             rings,
             ring_stride,
             dropped,
+            hold,
             total,
         })
     }
@@ -217,6 +266,17 @@ impl SharedLayout {
     #[must_use]
     pub const fn size(&self) -> u64 {
         self.total
+    }
+
+    /// How much of it, from the start, is used by every run. What follows is used when frames have to wait.
+    #[must_use]
+    pub const fn busy(&self) -> u64 {
+        self.hold
+    }
+
+    /// Where the hold begins, if there is one.
+    pub(crate) fn hold(&self) -> Option<u64> {
+        (self.sizes.hold_bytes > 0).then_some(self.hold)
     }
 
     /// The sizes, as they were rounded.
@@ -256,15 +316,20 @@ impl SharedLayout {
     pub(crate) fn ring(&self, index: u32) -> u64 {
         self.rings + u64::from(index) * self.ring_stride
     }
+}
 
-    /// The position behind a record of `length` bytes at `position`. A record that reaches the end of the ring ends
-    /// there, as far as positions go: the next one starts at the ring's start.
-    pub(crate) const fn behind(&self, position: u64, length: u64) -> u64 {
-        let mask = self.ring_mask();
-        if (position & mask) + length >= self.sizes.ring_bytes {
-            (position | mask).wrapping_add(1)
-        } else {
-            position.wrapping_add(length)
-        }
+/// The position behind a record of `length` bytes at `position`, in a ring of so many bytes. A record that reaches the end of
+/// the ring ends there, as far as positions go: the next one starts at the ring's start.
+pub(crate) const fn behind(bytes: u64, position: u64, length: u64) -> u64 {
+    let mask = bytes - 1;
+    if (position & mask) + length >= bytes {
+        (position | mask).wrapping_add(1)
+    } else {
+        position.wrapping_add(length)
     }
+}
+
+/// The longest record in a hold of so many bytes.
+pub(crate) const fn longest_held(bytes: u64) -> u64 {
+    bytes / 4
 }

@@ -69,6 +69,7 @@
 //!     frame_limit: 4096,
 //!     tracepoints: 1,
 //!     variables: 0,
+//!     hold_bytes: 0,
 //!     when_full: WhenFull::Stop,
 //! };
 //! let layout = SharedLayout::new(sizes, 0x7e57)?;
@@ -110,6 +111,8 @@ mod pad;
 pub mod relocate;
 mod ring;
 #[cfg(test)]
+mod ring_kill;
+#[cfg(test)]
 mod ring_model;
 mod shared;
 
@@ -120,4 +123,4 @@ pub use pad::{
     CannotCompile, Fault, FaultKind, Features, KeptSet, Pad, PadOptions, PadTracepoint, PadVariable,
 };
 pub use ring::{Drained, RingReader, TimedFrame, Writers};
-pub use shared::{Losses, Orphaned, PadCounts, PadError, PadStop, Shared};
+pub use shared::{Losses, Moving, Origin, Orphaned, PadCounts, PadError, PadStop, Shared};

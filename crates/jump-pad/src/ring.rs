@@ -2,8 +2,9 @@
 //!
 //! A record is reserved by moving its ring's head with one compare-and-exchange, filled, and told to be whole by
 //! its state word, which depends on the record's position: nothing that stood there before can be taken for it. The
-//! reader frees what it has copied by moving the tail, which no writer passes. In a ring that overwrites, writers move
-//! the tail too, and what the reader was copying at that moment it throws away.
+//! reader frees records by moving the tail, which no writer passes: not when it has copied them, but once whoever takes the
+//! frames has them. Until then they are in the shared memory alone, where they outlive a tracer that is killed. In a ring that
+//! overwrites, writers move the tail too, and what the reader was copying at that moment it throws away.
 //!
 //! What has come from all rings is given out by time, with one rule: a record is held back while one that was made before
 //! it may still be on its way. So frames of one thread always come in their order, and so do those of two threads of
@@ -11,13 +12,22 @@
 //!
 //! Frames of stopped threads ([`RingReader::insert`]) wait among them. So there is one order for all frames of a run,
 //! by one clock, whatever served their tracepoints.
+//!
+//! Frames of stops, and those that wait so long that their ring needs the room, lie in the *hold*: one more ring of the
+//! shared memory, which the reader alone writes. When it is full, the oldest frames are given out without waiting further.
+//!
+//! # After a kill
+//!
+//! Another reader finds in the rings each frame that was not given out, and none that was, whatever the instruction before
+//! which the first one was killed: all before a ring's `KEPT` position has been given out, a record behind it says so itself,
+//! and the one that was on its way is named ([`Shared::moving`]) with the place in the file where it shows whether it arrived.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use crate::clock;
-use crate::layout::{SharedLayout, WhenFull, record, ring};
-use crate::shared::Shared;
+use crate::layout::{NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring};
+use crate::shared::{Origin, Shared};
 
 /// How long frames are held back for one that is not whole yet. Longer than a pad waits for room: the pad may be in a
 /// signal handler, which has interrupted another one before its frame was whole.
@@ -26,6 +36,14 @@ const ORDER_PATIENCE: Duration = Duration::from_secs(3);
 /// When a frame that is not whole is given up: a signal handler of the program may have left it by `longjmp`. Only time
 /// counts in which other frames come, so that a program which is stopped loses nothing.
 const TORN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many bytes of a ring are given back at once, while frames are given out: each time costs the next pad a look at
+/// the tail.
+const GIVEN_BACK_AT_ONCE: u64 = 64 << 10;
+
+/// The hold is used from its start again where it is empty and so many bytes have been used: memory that was never used
+/// is none.
+const HOLD_REUSED: u64 = 1 << 20;
 
 /// How many ticks the counter may be read ahead of the instructions before it.
 pub(crate) const EARLY: u64 = 10_000;
@@ -40,6 +58,10 @@ pub(crate) trait RingMemory {
     fn exchange(&self, at: u64, expected: u64, new: u64) -> bool;
     /// Appends bytes.
     fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>);
+    /// Writes a word that no writer looks at, only the reader that comes after this one, in the order of calls.
+    fn note(&self, at: u64, value: u64);
+    /// Writes bytes as `note` does words.
+    fn put(&self, at: u64, bytes: &[u8]);
 }
 
 /// A frame of a pad, or of a stopped thread.
@@ -95,15 +117,32 @@ pub struct RingReader {
     until: u64,
     order_patience: u64,
     torn_patience: u64,
+    /// How many frames have been moved out of the shared memory.
+    moved: u64,
+    /// A frame that is kept elsewhere though its record does not say so.
+    left_out: Option<Origin>,
 }
 
 #[derive(Debug)]
 struct Ring {
+    index: u32,
     start: u64,
+    /// The size of its data.
+    bytes: u64,
+    /// Writers take the oldest records away.
+    overwrites: bool,
+    /// What stands before each frame, in bytes.
+    prefix: u64,
+    /// The longest record.
+    longest: u64,
     /// Where the next record to look at starts.
     position: u64,
     /// Records before it that were not whole when they were looked at.
     unfinished: VecDeque<Unfinished>,
+    /// Records before it that were whole when they were looked at, from the first on that has not been given out.
+    passed: VecDeque<Passed>,
+    /// The tail, as the reader has set it last.
+    tail: u64,
     /// The counter when the ring was last seen without an unfinished record.
     clean: u64,
     /// Since when the record at `position` is there but says nothing of itself.
@@ -125,11 +164,33 @@ struct Unfinished {
     since: Since,
     /// The counter before which it cannot have been made.
     after: u64,
-    done: bool,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// It is not whole yet.
+    Waiting,
+    /// It is whole and has not been given out.
+    Held,
+    /// It has been given out, or never will be whole.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    position: u64,
+    given_out: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
+    /// Where the frame is in the shared memory, if it is there.
+    origin: Option<Origin>,
+    /// In the hold: where it was before.
+    before: Option<Origin>,
+    /// It has left the shared memory already.
+    moved: bool,
     time: u64,
     tracepoint: u32,
     step: bool,
@@ -141,6 +202,10 @@ struct Held {
 /// What stands at a position.
 enum Found {
     Whole {
+        behind: u64,
+    },
+    /// Kept elsewhere.
+    Kept {
         behind: u64,
     },
     Unfinished {
@@ -171,19 +236,18 @@ impl RingReader {
         order_patience: u64,
         torn_patience: u64,
     ) -> Self {
-        let rings = (0..layout.sizes.cpus)
-            .map(|index| {
-                let start = layout.ring(index);
-                Ring {
-                    start,
-                    position: memory.load(start + ring::TAIL),
-                    unfinished: VecDeque::new(),
-                    clean: 0,
-                    silent_since: None,
-                    hits: 0,
-                }
-            })
-            .collect();
+        let rings = (0..layout.sizes.cpus).map(|index| Ring {
+            overwrites: layout.sizes.when_full == WhenFull::Overwrite,
+            longest: (u64::from(layout.sizes.frame_limit) + record::FRAME).next_multiple_of(8),
+            ..Ring::at(memory, index, layout.ring(index), layout.sizes.ring_bytes)
+        });
+        let bytes = layout.sizes.hold_bytes;
+        let hold = layout.hold().map(|start| Ring {
+            prefix: record::ORIGIN,
+            longest: longest_held(bytes),
+            ..Ring::at(memory, layout.sizes.cpus, start, bytes)
+        });
+        let rings = rings.chain(hold).collect();
         Self {
             layout: *layout,
             rings,
@@ -195,7 +259,31 @@ impl RingReader {
             until: 0,
             order_patience,
             torn_patience,
+            moved: 0,
+            left_out: None,
         }
+    }
+
+    /// Leaves out a frame that is kept elsewhere, though its record does not say so: see [`Shared::moving`].
+    pub const fn leave_out(&mut self, origin: Origin) {
+        self.left_out = Some(origin);
+    }
+
+    /// Whether the frame there has not been given out as far as its record says.
+    #[must_use]
+    pub fn is_left(&self, shared: &Shared, origin: Origin) -> bool {
+        self.is_left_in(shared, origin)
+    }
+
+    /// As [`is_left`](Self::is_left).
+    pub(crate) fn is_left_in(&self, memory: &impl RingMemory, origin: Origin) -> bool {
+        let ring = usize::try_from(origin.ring).ok();
+        let Some(ring) = ring.and_then(|index| self.rings.get(index)) else {
+            return false;
+        };
+        let ahead = origin.position.wrapping_sub(ring.position);
+        let whole = origin.position ^ self.layout.salt;
+        ahead < ring.bytes && memory.load(ring.place(origin.position) + record::STATE) == whole
     }
 
     /// Gives out the frames that have come, by time. Follows the time of day, too.
@@ -217,23 +305,47 @@ impl RingReader {
     }
 
     /// Adds the frame of a stopped thread. It is given out in its place among those of the pads: at once by
-    /// [`release`](Self::release) if nothing can come before it any more.
-    pub fn insert(&mut self, frame: TimedFrame<'_>) {
-        self.held.push(Held {
+    /// [`release`](Self::release) if nothing can come before it any more, or if there is no room to keep it meanwhile where
+    /// it outlives us.
+    pub fn insert(&mut self, shared: &Shared, frame: TimedFrame<'_>) {
+        self.insert_into(shared, frame);
+    }
+
+    /// As [`insert`](Self::insert).
+    pub(crate) fn insert_into(&mut self, memory: &impl RingMemory, frame: TimedFrame<'_>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(frame.bytes);
+        let mut held = Held {
+            origin: None,
+            before: None,
+            moved: false,
             time: frame.time,
             tracepoint: frame.tracepoint,
             step: frame.step,
             stamp: frame.stamp,
-            start: self.bytes.len(),
+            start,
             length: frame.bytes.len(),
-        });
-        self.bytes.extend_from_slice(frame.bytes);
+        };
+        held.origin = self.put_into_hold(memory, &held);
+        if held.origin.is_none() {
+            self.until = self.until.max(frame.time);
+        }
+        self.held.push(held);
     }
 
     /// Gives out the frames that nothing can come before, without a look at the rings.
-    pub fn release(&mut self, take: &mut dyn FnMut(TimedFrame<'_>)) -> Drained {
+    pub fn release(&mut self, shared: &Shared, take: &mut dyn FnMut(TimedFrame<'_>)) -> Drained {
+        self.release_from(shared, take)
+    }
+
+    /// As [`release`](Self::release).
+    pub(crate) fn release_from(
+        &mut self,
+        memory: &impl RingMemory,
+        take: &mut dyn FnMut(TimedFrame<'_>),
+    ) -> Drained {
         let mut drained = Drained::default();
-        self.give_out(self.until, take, &mut drained);
+        self.give_out(memory, self.until, take, &mut drained);
         drained.waiting = !self.held.is_empty();
         drained
     }
@@ -268,16 +380,21 @@ impl RingReader {
         self.rings = rings;
         if last {
             until = u64::MAX;
+            self.forget_doubles();
         }
         self.until = self.until.max(until);
-        self.give_out(self.until, take, &mut drained);
+        self.give_out(memory, self.until, take, &mut drained);
+        if !self.make_room(memory) {
+            self.until = self.held.last().map_or(until, |held| held.time);
+            self.give_out(memory, self.until, take, &mut drained);
+        }
         drained.waiting |= !self.held.is_empty();
         drained
     }
 
     fn see_activity(&mut self, memory: &impl RingMemory, rings: &mut [Ring], now: u64) {
         let mut active = false;
-        for ring in rings {
+        for ring in rings.iter_mut().filter(|ring| !ring.is_hold()) {
             let head = memory.load(ring.start + ring::HEAD);
             let hits = head.wrapping_add(memory.load(ring.start + ring::LOST));
             active |= hits != ring.hits;
@@ -303,7 +420,7 @@ impl RingReader {
         last: bool,
         drained: &mut Drained,
     ) -> Option<u64> {
-        let overwrites = self.layout.sizes.when_full == WhenFull::Overwrite;
+        let overwrites = ring.overwrites;
         self.look_again(memory, ring, last, drained);
         loop {
             if overwrites {
@@ -313,7 +430,7 @@ impl RingReader {
                     ring.unfinished.clear();
                     ring.silent_since = None;
                 }
-                if ring.unfinished.front().is_some_and(|one| !one.done) {
+                if ring.is_blocked() {
                     break;
                 }
             }
@@ -323,7 +440,7 @@ impl RingReader {
             if ahead.cast_signed() <= 0 {
                 break;
             }
-            if ahead > 2 * self.layout.sizes.ring_bytes {
+            if ahead > 2 * ring.bytes {
                 // Between the two looks, writers may have gone around the ring and taken the tail along.
                 if overwrites && memory.load(ring.start + ring::TAIL) != ring.position {
                     continue;
@@ -331,12 +448,14 @@ impl RingReader {
                 // Somebody has written over the ring.
                 drained.torn += 1;
                 memory.store(ring.start + ring::TAIL, head);
+                ring.tail = head;
                 ring.position = head;
                 ring.unfinished.clear();
+                ring.passed.clear();
                 break;
             }
             let behind = match self.look(memory, ring, ring.position) {
-                Found::Whole { behind } => behind,
+                Found::Whole { behind } | Found::Kept { behind } => behind,
                 Found::Gone => continue,
                 Found::Unfinished { behind } => {
                     let unfinished = Unfinished {
@@ -346,7 +465,7 @@ impl RingReader {
                             active: self.active,
                         },
                         after: ring.clean,
-                        done: last,
+                        stage: if last { Stage::Done } else { Stage::Waiting },
                     };
                     drained.torn += u64::from(last);
                     ring.unfinished.push_back(unfinished);
@@ -378,22 +497,19 @@ impl RingReader {
             ring.position = behind;
         }
         if !overwrites {
-            while ring.unfinished.front().is_some_and(|one| one.done) {
-                ring.unfinished.pop_front();
-            }
-            let free = ring
-                .unfinished
-                .front()
-                .map_or(ring.position, |one| one.position);
-            memory.store(ring.start + ring::TAIL, free);
+            ring.pass_done();
         }
-        drained.waiting |= ring.silent_since.is_some() || !ring.unfinished.is_empty();
+        let waits = ring
+            .unfinished
+            .iter()
+            .any(|one| one.stage == Stage::Waiting);
+        drained.waiting |= ring.silent_since.is_some() || waits;
         let mut limit = None;
         let silent = ring.silent_since.map(|since| (since, ring.clean));
         for (since, after) in ring
             .unfinished
             .iter()
-            .filter(|one| !one.done)
+            .filter(|one| one.stage == Stage::Waiting)
             .map(|one| (one.since, one.after))
             .chain(silent)
         {
@@ -401,7 +517,7 @@ impl RingReader {
                 limit = Some(limit.unwrap_or(u64::MAX).min(after));
             }
         }
-        if ring.unfinished.is_empty() && ring.silent_since.is_none() {
+        if !waits && ring.silent_since.is_none() {
             ring.clean = now.saturating_sub(EARLY);
         }
         limit
@@ -416,19 +532,27 @@ impl RingReader {
         drained: &mut Drained,
     ) {
         let mut unfinished = std::mem::take(&mut ring.unfinished);
-        let overwrites = self.layout.sizes.when_full == WhenFull::Overwrite;
-        for one in unfinished.iter_mut().filter(|one| !one.done) {
+        let overwrites = ring.overwrites;
+        for one in unfinished
+            .iter_mut()
+            .filter(|one| one.stage == Stage::Waiting)
+        {
+            let held = self.held.len();
             match self.look(memory, ring, one.position) {
                 Found::Whole { behind } => {
-                    one.done = true;
+                    one.stage = Stage::Done;
                     if overwrites {
                         ring.position = behind;
+                    } else if self.held.len() > held {
+                        // Not among those that were whole when they were passed.
+                        ring.passed.pop_back();
+                        one.stage = Stage::Held;
                     }
                 }
-                Found::Gone => one.done = true,
+                Found::Kept { .. } | Found::Gone => one.stage = Stage::Done,
                 Found::Unfinished { behind } => {
                     if last || self.is_torn(one.since) {
-                        one.done = true;
+                        one.stage = Stage::Done;
                         drained.torn += 1;
                         if overwrites {
                             memory.exchange(ring.start + ring::TAIL, one.position, behind);
@@ -439,36 +563,45 @@ impl RingReader {
             }
         }
         if overwrites {
-            unfinished.retain(|one| !one.done);
+            unfinished.retain(|one| one.stage != Stage::Done);
         }
         ring.unfinished = unfinished;
     }
 
     /// Looks at a position, and takes what stands there if it is whole.
-    fn look(&mut self, memory: &impl RingMemory, ring: &Ring, position: u64) -> Found {
-        let at = ring.start + ring::DATA + (position & self.layout.ring_mask());
+    fn look(&mut self, memory: &impl RingMemory, ring: &mut Ring, position: u64) -> Found {
+        let at = ring.place(position);
         let whole = position ^ self.layout.salt;
         let state = memory.load(at + record::STATE);
-        if state != whole && state != !whole {
+        let kept = state == record::kept(whole);
+        if state != whole && state != !whole && !kept {
             return Found::Silent;
         }
         let lengths = memory.load(at + record::RESERVED);
         let (reserved, length) = (lengths & u64::from(u32::MAX), lengths >> 32);
-        let most = u64::from(self.layout.sizes.frame_limit) + record::FRAME;
+        let header = record::FRAME + ring.prefix;
         // One that may give room back does not yet say where it ends. And a program may write anywhere, here too.
-        if !reserved.is_multiple_of(8)
-            || !(record::FRAME..=most.next_multiple_of(8)).contains(&reserved)
-        {
+        if !reserved.is_multiple_of(8) || !(header..=ring.longest).contains(&reserved) {
             return Found::Silent;
         }
-        let behind = self.layout.behind(position, reserved);
+        let behind = behind(ring.bytes, position, reserved);
+        let origin = Origin {
+            ring: ring.index,
+            position,
+        };
+        if kept || self.left_out == Some(origin) {
+            return Found::Kept { behind };
+        }
         if state != whole {
             return Found::Unfinished { behind };
         }
-        let length = length.min(reserved - record::FRAME) as usize;
+        let length = length.min(reserved - header) as usize;
         let place = memory.load(at + record::TRACEPOINT);
         let stamp = (place >> 32) as usize;
-        let held = Held {
+        let mut held = Held {
+            origin: Some(origin),
+            before: None,
+            moved: ring.overwrites,
             time: memory.load(at + record::TIME),
             tracepoint: place as u32,
             step: false,
@@ -476,28 +609,178 @@ impl RingReader {
             start: self.bytes.len(),
             length,
         };
-        memory.copy(at + record::FRAME, length, &mut self.bytes);
-        if self.layout.sizes.when_full == WhenFull::Overwrite
-            && !memory.exchange(ring.start + ring::TAIL, position, behind)
-        {
-            self.bytes.truncate(held.start);
-            return Found::Gone;
+        if ring.is_hold() {
+            let before = memory.load(at + record::FRAME);
+            held.step = before & record::STEP != 0;
+            held.before = (before as u32).checked_sub(1).map(|ring| Origin {
+                ring,
+                position: memory.load(at + record::FRAME + 8),
+            });
+        }
+        memory.copy(at + header, length, &mut self.bytes);
+        if ring.overwrites {
+            // It leaves the shared memory now.
+            held.origin = None;
+            if length > 0 {
+                self.begin_move(memory, Some(origin));
+            }
+            if !memory.exchange(ring.start + ring::TAIL, position, behind) {
+                memory.note(header::MOVING, 0);
+                self.bytes.truncate(held.start);
+                return Found::Gone;
+            }
+            self.moved += u64::from(length > 0);
         }
         // A record of no bytes is one that a pad gave up.
         if length > 0 {
             self.held.push(held);
+            if !ring.overwrites {
+                ring.passed.push_back(Passed {
+                    position,
+                    given_out: false,
+                });
+            }
         }
         Found::Whole { behind }
     }
 
+    /// Says that a frame is about to be moved out of the shared memory.
+    fn begin_move(&self, memory: &impl RingMemory, origin: Option<Origin>) {
+        let (ring, position) = origin.map_or((u64::MAX, 0), |origin| {
+            (origin.ring.into(), origin.position)
+        });
+        memory.note(header::MOVED, self.moved);
+        memory.note(header::MOVING, 0);
+        memory.note(header::MOVE_RING, ring);
+        memory.note(header::MOVE_POSITION, position);
+        memory.note(header::MOVE_OFFSET, NOWHERE);
+        memory.note(header::MOVING, self.moved + 1);
+    }
+
+    /// Says that a frame is kept elsewhere now.
+    fn end_move(rings: &mut [Ring], memory: &impl RingMemory, salt: u64, origin: Origin) {
+        let ring = usize::try_from(origin.ring).ok();
+        let Some(ring) = ring.and_then(|index| rings.get_mut(index)) else {
+            return;
+        };
+        if !ring.give_out(origin.position) {
+            return;
+        }
+        let front = ring.front();
+        if front.wrapping_sub(origin.position).cast_signed() > 0 {
+            memory.note(ring.start + ring::KEPT, front);
+        } else {
+            let state = record::kept(origin.position ^ salt);
+            memory.note(ring.place(origin.position) + record::STATE, state);
+        }
+        if front.wrapping_sub(ring.tail) >= GIVEN_BACK_AT_ONCE {
+            ring.give_back(memory);
+        }
+    }
+
+    /// Puts a frame into the hold. Gives its place there; none where there is no room.
+    fn put_into_hold(&mut self, memory: &impl RingMemory, held: &Held) -> Option<Origin> {
+        let ring = self.rings.last_mut().filter(|ring| ring.is_hold())?;
+        let frame = self.bytes.get(held.start..held.start + held.length)?;
+        let header = record::FRAME + ring.prefix;
+        let reserved = (header + held.length as u64).next_multiple_of(8);
+        if reserved > ring.longest {
+            return None;
+        }
+        if ring.passed.is_empty() && ring.position & (ring.bytes - 1) >= HOLD_REUSED {
+            ring.position = behind(ring.bytes, ring.position, ring.bytes);
+            memory.note(ring.start + ring::KEPT, ring.position);
+            memory.note(ring.start + ring::HEAD, ring.position);
+            ring.give_back(memory);
+        }
+        let position = ring.position;
+        let end = behind(ring.bytes, position, reserved);
+        if end.wrapping_sub(ring.front()) > ring.bytes {
+            return None;
+        }
+        let at = ring.place(position);
+        let whole = position ^ self.layout.salt;
+        let (origin, place) = held.origin.map_or((0, 0), |origin| {
+            (u64::from(origin.ring) + 1, origin.position)
+        });
+        let step = if held.step { record::STEP } else { 0 };
+        let stamp = held.stamp.unwrap_or(0) as u64;
+        memory.note(at + record::STATE, !whole);
+        memory.note(at + record::RESERVED, reserved | (held.length as u64) << 32);
+        memory.note(at + record::TIME, held.time);
+        memory.note(
+            at + record::TRACEPOINT,
+            u64::from(held.tracepoint) | stamp << 32,
+        );
+        memory.note(at + record::FRAME, origin | step);
+        memory.note(at + record::FRAME + 8, place);
+        memory.put(at + header, frame);
+        memory.note(at + record::STATE, whole);
+        memory.note(ring.start + ring::HEAD, end);
+        ring.position = end;
+        ring.passed.push_back(Passed {
+            position,
+            given_out: false,
+        });
+        Some(Origin {
+            ring: ring.index,
+            position,
+        })
+    }
+
+    /// Moves frames that wait for others into the hold, where they take much of their ring. `false` if there is no room.
+    fn make_room(&mut self, memory: &impl RingMemory) -> bool {
+        for index in 0..self.layout.sizes.cpus {
+            let full = usize::try_from(index)
+                .ok()
+                .and_then(|index| self.rings.get(index))
+                .is_some_and(Ring::needs_room);
+            if !full {
+                continue;
+            }
+            for place in 0..self.held.len() {
+                let Some(held) = self.held.get(place).copied() else {
+                    break;
+                };
+                let Some(origin) = held.origin.filter(|origin| origin.ring == index) else {
+                    continue;
+                };
+                let Some(moved) = self.put_into_hold(memory, &held) else {
+                    return false;
+                };
+                if let Some(held) = self.held.get_mut(place) {
+                    held.origin = Some(moved);
+                }
+                Self::end_move(&mut self.rings, memory, self.layout.salt, origin);
+            }
+            self.give_back(memory);
+        }
+        true
+    }
+
+    /// Forgets the frame of a ring that was being moved into the hold when a reader was killed.
+    fn forget_doubles(&mut self) {
+        let moved: HashSet<Origin> = self.held.iter().filter_map(|held| held.before).collect();
+        if !moved.is_empty() {
+            self.held
+                .retain(|held| held.origin.is_none_or(|origin| !moved.contains(&origin)));
+        }
+    }
+
+    /// Lets writers have the room of all records that are kept elsewhere.
+    fn give_back(&mut self, memory: &impl RingMemory) {
+        for ring in &mut self.rings {
+            ring.give_back(memory);
+        }
+    }
+
     /// The next position at which there is a record, behind one that says nothing of itself; the head if there is none.
     fn search(&self, memory: &impl RingMemory, ring: &Ring, head: u64) -> u64 {
-        let mut position = self.layout.behind(ring.position, record::FRAME);
+        let mut position = behind(ring.bytes, ring.position, record::FRAME);
         while head.wrapping_sub(position).cast_signed() > 0 {
-            let at = ring.start + ring::DATA + (position & self.layout.ring_mask());
-            let state = memory.load(at + record::STATE);
+            let state = memory.load(ring.place(position) + record::STATE);
             let whole = position ^ self.layout.salt;
-            if state == whole || state == !whole {
+            if state == whole || state == !whole || state == record::kept(whole) {
                 return position;
             }
             position = position.wrapping_add(8);
@@ -505,8 +788,38 @@ impl RingReader {
         head
     }
 
+    /// Gives out one frame.
+    fn give(&mut self, held: &Held, take: &mut dyn FnMut(TimedFrame<'_>), drained: &mut Drained) {
+        let Some(frame) = self.bytes.get_mut(held.start..held.start + held.length) else {
+            return;
+        };
+        let field = held
+            .stamp
+            .and_then(|stamp| frame.get_mut(stamp..))
+            .and_then(<[u8]>::first_chunk_mut::<8>);
+        if let Some(field) = field {
+            // Two pads may see the clock's start before and after the tracer has raised it.
+            let time = u64::from_le_bytes(*field).max(self.last_microseconds);
+            self.last_microseconds = time;
+            *field = time.to_le_bytes();
+        }
+        if !is_frame(frame) {
+            drained.torn += 1;
+            return;
+        }
+        drained.frames += 1;
+        take(TimedFrame {
+            tracepoint: held.tracepoint,
+            time: held.time,
+            step: held.step,
+            stamp: held.stamp,
+            bytes: frame,
+        });
+    }
+
     fn give_out(
         &mut self,
+        memory: &impl RingMemory,
         until: u64,
         take: &mut dyn FnMut(TimedFrame<'_>),
         drained: &mut Drained,
@@ -514,33 +827,19 @@ impl RingReader {
         // Stable: records of one ring with one time stay in their order.
         self.held.sort_by_key(|held| held.time);
         let count = self.held.partition_point(|held| held.time <= until);
-        for held in self.held.drain(..count) {
-            let Some(frame) = self.bytes.get_mut(held.start..held.start + held.length) else {
-                continue;
-            };
-            let field = held
-                .stamp
-                .and_then(|stamp| frame.get_mut(stamp..))
-                .and_then(<[u8]>::first_chunk_mut::<8>);
-            if let Some(field) = field {
-                // Two pads may see the clock's start before and after the tracer has raised it.
-                let time = u64::from_le_bytes(*field).max(self.last_microseconds);
-                self.last_microseconds = time;
-                *field = time.to_le_bytes();
+        let mut all = std::mem::take(&mut self.held);
+        for held in all.drain(..count) {
+            if !held.moved {
+                self.begin_move(memory, held.origin);
             }
-            if !is_frame(frame) {
-                drained.torn += 1;
-                continue;
+            self.give(&held, take, drained);
+            if let Some(origin) = held.origin {
+                Self::end_move(&mut self.rings, memory, self.layout.salt, origin);
             }
-            drained.frames += 1;
-            take(TimedFrame {
-                tracepoint: held.tracepoint,
-                time: held.time,
-                step: held.step,
-                stamp: held.stamp,
-                bytes: frame,
-            });
+            self.moved += u64::from(!held.moved);
         }
+        self.held = all;
+        self.give_back(memory);
         if self.held.is_empty() {
             self.bytes.clear();
         } else if count > 0 {
@@ -554,6 +853,107 @@ impl RingReader {
                 held.start = start;
             }
             self.bytes = kept;
+        }
+    }
+}
+
+impl Ring {
+    /// The ring that starts there, from the first record on that is not kept elsewhere.
+    fn at(memory: &impl RingMemory, index: u32, start: u64, bytes: u64) -> Self {
+        let tail = memory.load(start + ring::TAIL);
+        let kept = memory.load(start + ring::KEPT);
+        Self {
+            index,
+            start,
+            bytes,
+            overwrites: false,
+            prefix: 0,
+            longest: 0,
+            position: if kept.wrapping_sub(tail).cast_signed() > 0 {
+                kept
+            } else {
+                tail
+            },
+            unfinished: VecDeque::new(),
+            passed: VecDeque::new(),
+            tail,
+            clean: 0,
+            silent_since: None,
+            hits: 0,
+        }
+    }
+
+    const fn is_hold(&self) -> bool {
+        self.prefix > 0
+    }
+
+    /// Where the record at a position is in the shared memory.
+    const fn place(&self, position: u64) -> u64 {
+        self.start + ring::DATA + (position & (self.bytes - 1))
+    }
+
+    /// Whether nobody may read on before a record is whole.
+    fn is_blocked(&self) -> bool {
+        self.unfinished
+            .front()
+            .is_some_and(|one| one.stage == Stage::Waiting)
+    }
+
+    /// The first position that is not kept elsewhere.
+    fn front(&self) -> u64 {
+        let unfinished = self.unfinished.front().map(|one| one.position);
+        let passed = self.passed.front().map(|one| one.position);
+        // Positions of one ring are less than its size apart.
+        let distance = |position: u64| self.position.wrapping_sub(position);
+        let far = [unfinished, passed].into_iter().flatten().map(distance);
+        self.position.wrapping_sub(far.max().unwrap_or(0))
+    }
+
+    fn pass_done(&mut self) {
+        while self
+            .unfinished
+            .front()
+            .is_some_and(|one| one.stage == Stage::Done)
+        {
+            self.unfinished.pop_front();
+        }
+    }
+
+    /// The record at this position has been given out. `false` if there is none.
+    fn give_out(&mut self, position: u64) -> bool {
+        let place = self
+            .passed
+            .binary_search_by_key(&position, |passed| passed.position);
+        if let Some(passed) = place.ok().and_then(|place| self.passed.get_mut(place)) {
+            passed.given_out = true;
+            while self.passed.front().is_some_and(|passed| passed.given_out) {
+                self.passed.pop_front();
+            }
+            return true;
+        }
+        let mut unfinished = self.unfinished.iter_mut();
+        let Some(one) = unfinished.find(|one| one.position == position) else {
+            return false;
+        };
+        one.stage = Stage::Done;
+        self.pass_done();
+        true
+    }
+
+    /// Whether frames that wait take so much that the program may soon find no room, and could make some.
+    fn needs_room(&self) -> bool {
+        let front = self.front();
+        !self.overwrites
+            && self.position.wrapping_sub(front) > self.bytes / 2
+            && self.passed.front().is_some_and(|one| one.position == front)
+    }
+
+    /// Lets writers have the room of all records that are kept elsewhere.
+    fn give_back(&mut self, memory: &impl RingMemory) {
+        let front = self.front();
+        if !self.overwrites && front != self.tail {
+            self.tail = front;
+            memory.store(self.start + ring::TAIL, front);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc as StdArc;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
-use crate::layout::{SharedLayout, SharedSizes, WhenFull, record, ring};
+use crate::layout::{SharedLayout, SharedSizes, WhenFull, behind, record, ring};
 use crate::ring::{EARLY, RingMemory, RingReader, Writers};
 
 /// Ring bytes and the size of a record: four fill the ring.
@@ -23,7 +23,7 @@ struct Words(BTreeMap<u64, AtomicU64>);
 impl Words {
     fn new(layout: &SharedLayout) -> Self {
         let start = layout.ring(0);
-        let fields = [ring::HEAD, ring::LOST, ring::TAIL];
+        let fields = [ring::HEAD, ring::LOST, ring::TAIL, ring::KEPT];
         let dropped = layout.dropped(0);
         let mut words: Vec<_> = fields
             .into_iter()
@@ -64,6 +64,9 @@ impl RingMemory for Words {
             into.extend(self.word(word).load(Ordering::Acquire).to_le_bytes());
         }
     }
+    // Nobody here looks at these.
+    fn note(&self, _: u64, _: u64) {}
+    fn put(&self, _: u64, _: &[u8]) {}
 }
 
 struct World {
@@ -80,6 +83,7 @@ impl World {
             frame_limit: (RECORD - record::FRAME) as u32,
             tracepoints: 1,
             variables: 0,
+            hold_bytes: 0,
             when_full,
         };
         let layout = SharedLayout::new(sizes, 0x5a17_0000_0000_0000).unwrap();
@@ -96,7 +100,7 @@ impl World {
         let start = self.layout.ring(0);
         let position = loop {
             let head = words.word(start + ring::HEAD).load(Ordering::Acquire);
-            let behind = self.layout.behind(head, RECORD);
+            let behind = behind(RING, head, RECORD);
             let tail = words.word(start + ring::TAIL).load(Ordering::Acquire);
             if behind.wrapping_sub(tail) > RING {
                 if self.layout.sizes.when_full == WhenFull::Overwrite {
@@ -131,9 +135,9 @@ impl World {
         }
         let mut kept = RECORD;
         if shrinks {
-            let behind = self.layout.behind(position, RECORD);
-            let less = self.layout.behind(position, RECORD / 2);
-            if words.exchange(start + ring::HEAD, behind, less) {
+            let reserved = behind(RING, position, RECORD);
+            let less = behind(RING, position, RECORD / 2);
+            if words.exchange(start + ring::HEAD, reserved, less) {
                 kept = RECORD / 2;
             }
         }
@@ -162,7 +166,7 @@ impl World {
         if !(record::FRAME..=RECORD).contains(&reserved) {
             return None;
         }
-        let behind = self.layout.behind(tail, reserved);
+        let behind = behind(RING, tail, reserved);
         if self.words.exchange(start + ring::TAIL, tail, behind) {
             let dropped = self.layout.dropped(0)?;
             let dropped = self.words.word(start + dropped);

@@ -1,14 +1,16 @@
 //! The tracer's hand on the memory that it shares with a program's pads.
 
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::time::Duration;
 
 use tracewire_model::{Address, ThreadId};
 
 use crate::clock::{self, Rate};
 use crate::layout::{
-    LayoutError, MAGIC, SharedLayout, SharedSizes, WhenFull, header, ring, threads, tracepoint,
+    LayoutError, MAGIC, NOWHERE, SharedLayout, SharedSizes, WhenFull, header, ring, threads,
+    tracepoint,
 };
 
 /// How long a pad waits for room in a ring.
@@ -84,6 +86,22 @@ pub struct Losses {
     pub too_long: u64,
 }
 
+/// A place for a frame in the shared memory: the ring, of which the last is the hold, and the position there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Origin {
+    pub(crate) ring: u32,
+    pub(crate) position: u64,
+}
+
+/// A frame that a tracer was about to move out of the shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moving {
+    /// Where it is in the memory.
+    pub origin: Origin,
+    /// Where it goes in the trace file; `None` if to none, or if that was not said yet.
+    pub offset: Option<u64>,
+}
+
 /// The shared memory, mapped in the tracer.
 #[derive(Debug)]
 pub struct Shared {
@@ -113,6 +131,7 @@ impl Shared {
         shared.word32(header::FRAME_LIMIT, sizes.frame_limit);
         shared.word32(header::TRACEPOINTS, sizes.tracepoints);
         shared.word32(header::VARIABLES, sizes.variables);
+        shared.store(header::HOLD_BYTES, sizes.hold_bytes);
         shared.store(header::SALT, layout.salt);
         let rate = Rate::measured();
         shared.store(header::CLOCK_BASE, rate.base);
@@ -144,6 +163,7 @@ impl Shared {
             frame_limit: 0,
             tracepoints: 0,
             variables: 0,
+            hold_bytes: 0,
             when_full: WhenFull::Wait,
         };
         let smallest = SharedLayout::new(sizes, 0)?;
@@ -160,6 +180,7 @@ impl Shared {
             frame_limit: shared.load32(header::FRAME_LIMIT),
             tracepoints: shared.load32(header::TRACEPOINTS),
             variables: shared.load32(header::VARIABLES),
+            hold_bytes: shared.load(header::HOLD_BYTES),
             when_full: match shared.load32(header::WHEN_FULL) {
                 0 => WhenFull::Stop,
                 1 => WhenFull::Wait,
@@ -305,6 +326,71 @@ impl Shared {
         losses
     }
 
+    /// The frame that [`crate::RingReader`] gives out at this moment goes to this place of the trace file. To be called before it
+    /// is written: so whoever comes after a killed tracer knows where to look whether it was.
+    pub fn goes_to(&self, offset: u64) {
+        self.store(header::MOVE_OFFSET, offset);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// The frame whose move out of the memory a killed tracer had begun; it may have been the last it has moved.
+    #[must_use]
+    pub fn moving(&self) -> Option<Moving> {
+        let number = self.load(header::MOVING);
+        let offset = self.load(header::MOVE_OFFSET);
+        (number > 0).then(|| Moving {
+            origin: Origin {
+                ring: u32::try_from(self.load(header::MOVE_RING)).unwrap_or(u32::MAX),
+                position: self.load(header::MOVE_POSITION),
+            },
+            offset: (offset != NOWHERE).then_some(offset),
+        })
+    }
+
+    /// How many frames a killed tracer has moved out of the memory, into its file or its own memory. `moved` is whether it
+    /// has done so with the one that [`moving`](Self::moving) names.
+    #[must_use]
+    pub fn moved(&self, moved: bool) -> u64 {
+        match self.load(header::MOVING) {
+            0 => self.load(header::MOVED),
+            number => number - u64::from(!moved),
+        }
+    }
+
+    /// Where in this memory, from its start, there are frames outside of rings: in two parts, of which one may be empty.
+    #[must_use]
+    pub fn in_hold(&self) -> [Range<u64>; 2] {
+        let Some(start) = self.layout.hold() else {
+            return [0..0, 0..0];
+        };
+        let bytes = self.layout.sizes.hold_bytes;
+        let data = start + ring::DATA;
+        let (head, kept) = (self.load(start + ring::HEAD), self.load(start + ring::KEPT));
+        let all = start..self.layout.size();
+        let length = head.wrapping_sub(kept);
+        let first = data + (kept & (bytes - 1));
+        if length > bytes {
+            return [all, 0..0];
+        }
+        if first + length <= all.end && first + length <= data + bytes {
+            return [start..data, first..first + length];
+        }
+        [start..data + (head & (bytes - 1)), first..all.end]
+    }
+
+    /// Tells a tracer that comes later of hits without a frame that no ring counts: those begun and never finished, and those
+    /// for which a thread had no stack left.
+    pub fn tell_losses(&self, torn: u64, without_stack: u64) {
+        self.store(header::TORN, torn);
+        self.store(header::WITHOUT_STACK, without_stack);
+    }
+
+    /// What [`tell_losses`](Self::tell_losses) has told.
+    #[must_use]
+    pub fn told_losses(&self) -> (u64, u64) {
+        (self.load(header::TORN), self.load(header::WITHOUT_STACK))
+    }
+
     /// Tells the pads which thread has this `fs` base. To be called for a new thread before it runs, unless its base is
     /// that of the thread that made it: it then still has to get one of its own, and until then counts as the other.
     pub fn set_thread(&self, fs_base: u64, thread: ThreadId) {
@@ -431,6 +517,22 @@ impl crate::ring::RingMemory for Shared {
             into.set_len(into.len() + length);
         }
         fence(Ordering::Acquire);
+    }
+
+    fn note(&self, at: u64, value: u64) {
+        self.atomic(at).store(value, Ordering::Release);
+    }
+
+    fn put(&self, at: u64, bytes: &[u8]) {
+        if at.saturating_add(bytes.len() as u64) > self.layout.size() {
+            return;
+        }
+        // SAFETY: the bytes lie in the mapping, in the hold, which pads do not know and no reader in this process reads.
+        unsafe {
+            let to = self.base.as_ptr().add(at as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        compiler_fence(Ordering::SeqCst);
     }
 }
 

@@ -19,6 +19,7 @@ fn sizes(when_full: WhenFull) -> SharedSizes {
         frame_limit: 4096,
         tracepoints: 4,
         variables: 4,
+        hold_bytes: 0,
         when_full,
     }
 }

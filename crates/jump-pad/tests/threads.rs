@@ -28,6 +28,7 @@ fn sizes(when_full: WhenFull) -> SharedSizes {
         frame_limit: 2048,
         tracepoints: 1,
         variables: 1,
+        hold_bytes: 64 << 20,
         when_full,
     }
 }

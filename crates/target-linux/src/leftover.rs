@@ -6,8 +6,9 @@ use std::ptr::NonNull;
 
 use tracewire_jump_pad::{RingReader, Shared, TimedFrame};
 
-use crate::fast::{JOURNAL_SIZE, Reading};
+use crate::fast::{FramesFile, JOURNAL_SIZE, Reading};
 use crate::maps;
+use crate::memory::Memory;
 use crate::process::Process;
 use crate::semaphore;
 
@@ -23,20 +24,66 @@ pub struct Leftover {
     pub began: u64,
     /// The lines of the trace file's description, as it knew them last; empty if it did not say.
     pub description: Vec<u8>,
+    /// The file that it wrote frames to; `None` if it kept them in its own memory.
+    pub file: Option<FramesFile>,
     copy: Copied,
     range: Range<u64>,
 }
 
+/// What became of the hits of a killed tracer's run, beside the frames that were in the shared memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Frames that it had taken out of the shared memory: into its file, or into its own memory, where they are lost.
+    pub taken: u64,
+    /// Whether the first frame that was given out may be the last one in its file, which is not where it was.
+    pub maybe_twice: bool,
+    /// Begun and never finished.
+    pub torn: u64,
+    /// There was no room for them in their ring.
+    pub no_room: u64,
+    /// Longer than pads make them.
+    pub too_long: u64,
+    /// Their threads had no stack left.
+    pub without_stack: u64,
+    /// Given up for newer ones.
+    pub given_up: u64,
+}
+
 impl Leftover {
-    /// Gives out the frames that were in its rings, by time, and tells how many were begun and never finished.
-    pub fn frames(&self, take: &mut dyn FnMut(&[u8])) -> u64 {
+    /// Gives out the frames that it had not moved into its file yet, by time, and tells what became of the others.
+    pub fn frames(&self, take: &mut dyn FnMut(&[u8])) -> Tally {
         // SAFETY: the copy is mapped as long as `self`, from the start of a page, and nobody else knows of it.
         let Ok(shared) = (unsafe { Shared::open(self.copy.start, self.copy.size as u64) }) else {
-            return 0;
+            return Tally::default();
         };
         let mut reader = RingReader::new(&shared);
+        let (mut moved, mut maybe_twice) = (true, false);
+        if let Some(moving) = shared.moving()
+            && reader.is_left(&shared, moving.origin)
+        {
+            let arrived = match (&self.file, moving.offset) {
+                (Some(file), Some(offset)) => file.has_frame(offset),
+                _ => Some(false),
+            };
+            moved = arrived == Some(true);
+            maybe_twice = arrived.is_none();
+            if moved {
+                reader.leave_out(moving.origin);
+            }
+        }
         let mut give = |frame: TimedFrame<'_>| take(frame.bytes);
-        reader.finish(&shared, &mut give).torn
+        let torn = reader.finish(&shared, &mut give).torn;
+        let losses = shared.losses();
+        let (torn_before, without_stack) = shared.told_losses();
+        Tally {
+            taken: shared.moved(moved),
+            maybe_twice,
+            torn: torn.saturating_add(torn_before),
+            no_room: losses.lost,
+            too_long: losses.too_long,
+            without_stack,
+            given_up: losses.dropped,
+        }
     }
 }
 
@@ -71,6 +118,14 @@ impl Copied {
         // SAFETY: it was mapped with this size, and nobody else has it while `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.size) }
     }
+
+    /// Fills a part of it from the memory of a process at `start`. `false` if that cannot be read.
+    fn fill(&mut self, memory: &mut Memory, start: u64, part: Range<u64>) -> bool {
+        let length = self.size as u64;
+        let part = part.start.min(length)..part.end.min(length);
+        let bytes = self.bytes().get_mut(part.start as usize..part.end as usize);
+        bytes.is_none_or(|bytes| memory.read(start + part.start, bytes) == bytes.len())
+    }
 }
 
 impl Drop for Copied {
@@ -94,17 +149,39 @@ impl Process {
                 continue;
             }
             let mut copy = Copied::new(length as usize)?;
-            if self.memory.read(range.start, copy.bytes()) < copy.size {
+            if !self.copy_frames(range.start, &mut copy) {
                 continue;
             }
             found.push(Leftover {
                 began: reading.made,
                 description: reading.note,
+                file: reading.file,
                 copy,
                 range,
             });
         }
         Ok(found)
+    }
+
+    /// Copies what there is of rings and of frames outside of them: most of the memory was never used, and takes none. `false`
+    /// if it is none of ours.
+    fn copy_frames(&mut self, start: u64, copy: &mut Copied) -> bool {
+        if !copy.fill(&mut self.memory, start, 0..HEAD) {
+            return false;
+        }
+        // SAFETY: the copy is mapped from the start of a page as long as this is used, and nobody else knows of it.
+        let Ok(shared) = (unsafe { Shared::open(copy.start, copy.size as u64) }) else {
+            return false;
+        };
+        let busy = shared.layout().busy();
+        let hold = busy..(busy + HEAD).min(shared.layout().size());
+        let memory = &mut self.memory;
+        copy.fill(memory, start, HEAD..busy)
+            && copy.fill(memory, start, hold)
+            && shared
+                .in_hold()
+                .into_iter()
+                .all(|part| copy.fill(memory, start, part))
     }
 
     /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a

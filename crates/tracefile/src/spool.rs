@@ -145,6 +145,12 @@ impl Spool {
         &self.temporary
     }
 
+    /// Where the next frame goes, counted from the file's start. There are zeros until it is whole.
+    #[must_use]
+    pub const fn frames_end(&self) -> u64 {
+        self.end
+    }
+
     /// How many bytes of frames there are.
     #[must_use]
     pub const fn frame_bytes(&self) -> u64 {
@@ -183,13 +189,24 @@ impl Spool {
         Ok(())
     }
 
-    /// Adds many frames by one call of the system. Where that is stopped half-way, the last frame is a cut one.
+    /// Adds many frames by one call of the system, and the number of the first one last: where the call is stopped half-way,
+    /// none of them is there.
     fn append_large(&mut self, frames: &[u8]) -> Result<(), WriteError> {
         self.window = None;
         let end = self.end + frames.len() as u64;
+        let (number, rest) = frames.split_at(2);
         self.file
-            .write_all_at(frames, self.end)
+            .write_all_at(rest, self.end + 2)
             .and_then(|()| reserve(&self.file, end, TAIL))
+            .and_then(|()| self.open_window(TAIL))
+            .and_then(|mut window| {
+                let start = (self.end - window.start) as usize;
+                let place = window.map.get_mut(start..start + 2);
+                let place = place.ok_or(io::ErrorKind::UnexpectedEof)?;
+                fence(Ordering::Release);
+                place.copy_from_slice(number);
+                Ok(())
+            })
             .map_err(WriteError::system("write", &self.temporary))?;
         self.sum.update(frames);
         self.end = end;

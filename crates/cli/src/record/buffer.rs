@@ -80,6 +80,14 @@ impl Buffer {
         }
     }
 
+    /// The file that frames are written to as they come, wherever this process stands; `None` where they are in memory.
+    pub fn growing_path(&mut self) -> Option<PathBuf> {
+        match &mut self.store {
+            Store::File(store) => std::path::absolute(store.spool().temporary_path()).ok(),
+            Store::Memory(_) => None,
+        }
+    }
+
     /// Leaves no file behind: the run has not begun.
     pub fn discard(self) {
         if let Store::File(store) = self.store {
@@ -172,6 +180,13 @@ impl FrameStore for Buffer {
         match &self.store {
             Store::File(store) => store.frames(),
             Store::Memory(store) => store.frames(),
+        }
+    }
+
+    fn file_end(&self) -> Option<u64> {
+        match &self.store {
+            Store::File(store) => store.file_end(),
+            Store::Memory(_) => None,
         }
     }
 

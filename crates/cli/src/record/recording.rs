@@ -414,6 +414,9 @@ impl Recording {
         if let Ok(description) = description {
             self.experiment.store().describe(&description);
             self.process.leave_note(description.as_bytes());
+            if let Some(growing) = self.experiment.store().growing_path() {
+                self.process.name_frames_file(&growing);
+            }
         }
     }
 

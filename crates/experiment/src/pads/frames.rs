@@ -162,7 +162,7 @@ impl<S: FrameStore> Experiment<S> {
 
     /// Takes the frames that nothing can come before any more, without a look at the rings.
     pub(super) fn release_frames(&mut self) {
-        self.take(|reader, _, take| reader.release(take));
+        self.take(|reader, shared, take| reader.release(shared, take));
     }
 
     /// Takes frames from the reader into the buffer, where they are counted.
@@ -179,6 +179,9 @@ impl<S: FrameStore> Experiment<S> {
         let mut take = |frame: TimedFrame<'_>| {
             if pads.ended.is_some_and(|ended| frame.time > ended) {
                 return;
+            }
+            if let Some(offset) = self.store.file_end() {
+                memory.shared.goes_to(offset);
             }
             if let Err(error) = self.store.append(frame.bytes) {
                 // What is not so long might still find room, another tracepoint's frame of the same stop among it.
@@ -205,6 +208,8 @@ impl<S: FrameStore> Experiment<S> {
         let drained = read(&mut pads.reader, &memory.shared, &mut take);
         pads.taken = Instant::now();
         pads.torn += drained.torn;
+        let without_stack = memory.news.without_stack.load(Ordering::Relaxed);
+        memory.shared.tell_losses(pads.torn, without_stack);
         let now = memory.shared.microseconds(counter());
         self.pads = Some(pads);
         if let Some(error) = failure {

@@ -73,6 +73,9 @@ const ALL_RINGS: u64 = 1 << 30;
 /// The most bytes of a ring, and the least.
 const LARGEST_RING: u64 = 8 << 20;
 const SMALLEST_RING: u64 = 4 << 20;
+/// How many bytes of frames may wait for others outside of their rings: the first of these for which the program may map memory,
+/// which is none until it is used.
+const HOLDS: [u64; 2] = [256 << 20, 4 << 20];
 /// The longest frame that a pad makes, in bytes.
 const LONGEST_FRAME: u64 = 65_535;
 /// How many bytes of memory a tracepoint may collect at once whose mechanism is ours to choose, if a pad is to serve it.
@@ -295,11 +298,7 @@ impl<S: FrameStore> Experiment<S> {
         if let Some(reason) = &self.no_pads {
             return Err(reason.clone());
         }
-        let made = self.layout().and_then(|layout| {
-            target
-                .share_memory(layout)
-                .map_err(|reason| format!("no memory is shared with the program: {reason}"))
-        });
+        let made = self.share(target);
         match made {
             Ok(memory) => {
                 self.pads = Some(Pads {
@@ -324,7 +323,20 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    fn layout(&self) -> Result<SharedLayout, String> {
+    /// Has a target share memory. Where the program may not map as much as is wished for, there is less room for frames that
+    /// wait.
+    fn share(&self, target: &mut dyn Target) -> Result<PadMemory, String> {
+        let mut refusal = String::new();
+        for hold_bytes in HOLDS {
+            match target.share_memory(self.layout(hold_bytes)?) {
+                Ok(memory) => return Ok(memory),
+                Err(reason) => refusal = reason,
+            }
+        }
+        Err(format!("no memory is shared with the program: {refusal}"))
+    }
+
+    fn layout(&self, hold_bytes: u64) -> Result<SharedLayout, String> {
         let cpus = cpus();
         let size = self.store.size().unwrap_or(u64::MAX);
         let most = (ALL_RINGS / u64::from(cpus.next_power_of_two())).min(LARGEST_RING);
@@ -341,6 +353,7 @@ impl<S: FrameStore> Experiment<S> {
             frame_limit: u32::try_from((ring_bytes / 8).min(LONGEST_FRAME)).unwrap_or(u32::MAX),
             tracepoints: tracepoints.saturating_add(SPARE_TRACEPOINTS),
             variables: SPARE_VARIABLES,
+            hold_bytes,
             // Rings that hold more than the buffer may do as it does.
             when_full: if ring_bytes < size {
                 WhenFull::Wait

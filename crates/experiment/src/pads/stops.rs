@@ -62,7 +62,7 @@ impl<S: FrameStore> Experiment<S> {
             stamp: self.frame_stamp,
             bytes: &self.frame,
         };
-        pads.reader.insert(frame);
+        pads.reader.insert(&pads.memory.shared, frame);
         self.release_frames();
     }
 

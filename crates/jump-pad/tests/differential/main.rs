@@ -146,6 +146,7 @@ impl Bench {
             frame_limit: 20_000,
             tracepoints: TRACEPOINTS,
             variables: VARIABLES,
+            hold_bytes: 0,
             when_full: [WhenFull::Stop, WhenFull::Overwrite][random.below(2) as usize],
         };
         let mut setting = self.setting(sizes);

@@ -1,6 +1,7 @@
 //! What pads have to be told while they run: who the threads are, that we are there, what time it is.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -75,7 +76,7 @@ impl Process {
         if let Some(mut before) = self.fast.attended.take() {
             before.threads.clear();
         }
-        let memory = self.share_memory_of(layout.size() + journal::SIZE)?;
+        let memory = self.share_memory_partly(layout.size() + journal::SIZE, layout.busy())?;
         let owner = usize::try_from(layout.owner()).map_err(|error| error.to_string())?;
         let ownership = memory.own(owner).map_err(|error| error.to_string())?;
         let base = memory.as_ptr();
@@ -111,6 +112,13 @@ impl Process {
     pub(crate) fn write_note(&self, description: &[u8]) {
         if let Some(attended) = &self.fast.attended {
             attended.journal.note(description);
+        }
+    }
+
+    /// Leaves word of the file that the frames of pads go to.
+    pub fn name_frames_file(&self, path: &Path) {
+        if let Some(attended) = &self.fast.attended {
+            attended.journal.name_file(path);
         }
     }
 

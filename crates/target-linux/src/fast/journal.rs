@@ -1,11 +1,17 @@
 //! What a tracer would have to know that comes after us, should we be killed: which bytes of the program our jumps stand in,
-//! which counters of markers are one too high, and what the frames in the rings mean.
+//! which counters of markers are one too high, what the frames in the rings mean, and which file the others are in.
 //!
 //! It stands behind the rings, in the memory that the program and we share, and so lives as long as the program does.
 //! An entry is complete before its jump is written, and goes when the jump is out. A counter's comes after it is raised and
 //! goes before it is lowered: one that stays too high costs some time, one that is too low takes a marker from others.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,8 +47,19 @@ mod entry {
 }
 
 const NOTES: u64 = entry::START + JUMPS * entry::SIZE;
+const FILE: u64 = NOTES + 2 * NOTE;
+/// The room for the name of a file and what it is.
+const FILE_SIZE: u64 = 8192;
 /// The size of a journal, in bytes: whole pages.
-pub(crate) const SIZE: u64 = NOTES + 2 * NOTE;
+pub(crate) const SIZE: u64 = FILE + FILE_SIZE;
+
+/// The file that frames go to: its length comes last.
+mod file {
+    pub(super) const LENGTH: u64 = 0;
+    pub(super) const DEVICE: u64 = 8;
+    pub(super) const INODE: u64 = 16;
+    pub(super) const NAME: u64 = 24;
+}
 const _: () = assert!(SIZE.is_multiple_of(4096));
 
 /// The journal of the jumps of a process, in the tracer that makes them.
@@ -145,6 +162,22 @@ impl Journal {
         self.set(header::CURRENT, other);
     }
 
+    /// Says which file frames go to.
+    pub(super) fn name_file(&self, path: &Path) {
+        let name = path.as_os_str().as_bytes();
+        let Ok(metadata) = path.metadata() else {
+            return;
+        };
+        if name.len() as u64 > FILE_SIZE - file::NAME {
+            return;
+        }
+        self.set(FILE + file::LENGTH, 0);
+        self.set(FILE + file::DEVICE, metadata.dev());
+        self.set(FILE + file::INODE, metadata.ino());
+        self.put(FILE + file::NAME, name);
+        self.set(FILE + file::LENGTH, name.len() as u64);
+    }
+
     fn word(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= SIZE);
         // SAFETY: the memory has a journal's size behind `start`, and stays mapped as long as `self`; all accesses of both sides
@@ -189,6 +222,53 @@ pub(crate) struct Counter {
     pub(crate) entry: u64,
 }
 
+/// The file that a killed tracer wrote frames to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FramesFile {
+    /// Its name when the tracer ran.
+    pub path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl FramesFile {
+    fn of(journal: &[u8]) -> Option<Self> {
+        let word = |at: u64| {
+            let bytes = journal.get((FILE + at) as usize..)?.first_chunk::<8>()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let length = word(file::LENGTH)?.min(FILE_SIZE - file::NAME) as usize;
+        let name = journal.get((FILE + file::NAME) as usize..)?.get(..length)?;
+        (length > 0).then_some(())?;
+        Some(Self {
+            path: PathBuf::from(OsStr::from_bytes(name)),
+            device: word(file::DEVICE)?,
+            inode: word(file::INODE)?,
+        })
+    }
+
+    /// Whether a frame begins at this place of the file; `None` if it is not there any more. The name is what a program's memory
+    /// says, so nothing but a plain file is opened, and only if it is the very one.
+    #[must_use]
+    pub fn has_frame(&self, offset: u64) -> Option<bool> {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(&self.path)
+            .ok()?;
+        let metadata = file.metadata().ok()?;
+        if !metadata.is_file() || (metadata.dev(), metadata.ino()) != (self.device, self.inode) {
+            return None;
+        }
+        let mut number = [0; 2];
+        match file.read_exact_at(&mut number, offset) {
+            Ok(()) => Some(number != [0; 2]),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Some(false),
+            Err(_) => None,
+        }
+    }
+}
+
 /// What a journal says, read by another tracer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reading {
@@ -196,6 +276,7 @@ pub(crate) struct Reading {
     pub(crate) jumps: Vec<Told>,
     pub(crate) counters: Vec<Counter>,
     pub(crate) note: Vec<u8>,
+    pub(crate) file: Option<FramesFile>,
 }
 
 impl Reading {
@@ -242,6 +323,7 @@ impl Reading {
             jumps,
             counters,
             note: journal.get(note..note + length as usize)?.to_vec(),
+            file: FramesFile::of(journal),
         })
     }
 

@@ -18,6 +18,7 @@ mod shared;
 mod signals;
 mod threads;
 
+pub use journal::FramesFile;
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 pub(crate) use place::NoJump;
 

@@ -219,10 +219,21 @@ impl Process {
     /// # Errors
     /// Why the process cannot be had to, in words for the user.
     pub fn share_memory_of(&mut self, size: u64) -> Result<SharedMemory, String> {
-        self.make_shared(size).map_err(|error| error.to_string())
+        self.share_memory_partly(size, size)
     }
 
-    fn make_shared(&mut self, size: u64) -> Result<SharedMemory, NoJump> {
+    /// As [`share_memory_of`](Self::share_memory_of). The first `busy` bytes are there at once, so that no access to them is a
+    /// page fault; the others take no memory until they are used.
+    pub(super) fn share_memory_partly(
+        &mut self,
+        size: u64,
+        busy: u64,
+    ) -> Result<SharedMemory, String> {
+        self.make_shared(size, busy)
+            .map_err(|error| error.to_string())
+    }
+
+    fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
         const NAME: &[u8] = b"tracewire\0";
         const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -248,14 +259,25 @@ impl Process {
             .and_then(|file| file.set_len(size).map(|()| file))
             .and_then(|file| Ok((map(&file, length)?, file)));
         let place = match &opened {
-            Ok(_) => self.map_fixed(
-                &mut |space| space.room_for_data(size),
-                [
-                    READ_WRITE,
-                    (libc::MAP_SHARED | libc::MAP_POPULATE) as u64,
-                    descriptor,
-                ],
-            ),
+            Ok(_) => self
+                .map_fixed(
+                    &mut |space| space.room_for_data(size),
+                    [READ_WRITE, libc::MAP_SHARED as u64, descriptor],
+                )
+                .inspect(|place| {
+                    // The same once more, as one mapping. Where it is refused, there are page faults.
+                    let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
+                    let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
+                    let at = [
+                        place.start,
+                        busy,
+                        READ_WRITE,
+                        populated as u64,
+                        descriptor,
+                        0,
+                    ];
+                    self.system_call(libc::SYS_mmap, at);
+                }),
             Err(_) => Err(NoMemory::Unreadable),
         };
         self.system_call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);

@@ -1,0 +1,136 @@
+//! The program that is traced, and what it says of itself.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A thread's line in the file of counts, in bytes.
+const LINE: usize = 64;
+
+/// How long something may take.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Builds it.
+pub fn build(folder: &Path) -> PathBuf {
+    let source = folder.join("counted.c");
+    let program = folder.join("counted");
+    std::fs::write(&source, include_str!("../programs/counted.c")).unwrap();
+    let built = Command::new("cc")
+        .args(["-g", "-O1", "-pthread", "-o"])
+        .args([&program, &source])
+        .status()
+        .expect("cc runs");
+    assert!(built.success());
+    program
+}
+
+/// What a thread has counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    pub returned: u64,
+}
+
+/// It runs.
+pub struct Counted {
+    child: Child,
+    counts: File,
+    path: PathBuf,
+    threads: usize,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Counted {
+    pub fn start(program: &Path, folder: &Path, threads: usize) -> Self {
+        let path = folder.join("counts");
+        let counts = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
+        counts.set_len((LINE * (threads + 1)) as u64).unwrap();
+        let mut child = Command::new(program)
+            .arg(&path)
+            .arg(threads.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut said = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        stdout.read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        Self {
+            child,
+            counts,
+            path,
+            threads,
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Has its threads begin.
+    pub fn begin(&self) {
+        self.counts.write_all_at(&[1], 8).unwrap();
+    }
+
+    pub fn counts(&self) -> Vec<Count> {
+        counts(&self.path, self.threads)
+    }
+
+    /// Waits until its threads have made so many calls in all, or something else has happened.
+    pub fn wait_for(&self, calls: u64, mut other: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        let before: u64 = self.counts().iter().map(|count| count.returned).sum();
+        while !other() {
+            let now: u64 = self.counts().iter().map(|count| count.returned).sum();
+            if now - before >= calls {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{} calls", now - before);
+            std::thread::yield_now();
+        }
+    }
+
+    /// How it has ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("asked")
+    }
+
+    /// Tells it to end, and gives how it has.
+    pub fn finish(mut self) -> (ExitStatus, Vec<Count>) {
+        self.counts.write_all_at(&[1], 0).unwrap();
+        let begun = Instant::now();
+        while self.ended().is_none() && begun.elapsed() < PATIENCE {
+            std::thread::yield_now();
+        }
+        let status = self.ended().expect("the program does not end");
+        (status, self.counts())
+    }
+}
+
+/// The counts in a file.
+pub fn counts(path: &Path, threads: usize) -> Vec<Count> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let word = |at: usize| {
+        let word = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        word.map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    (1..=threads)
+        .map(|thread| Count {
+            returned: word(thread * LINE + 8),
+        })
+        .collect()
+}

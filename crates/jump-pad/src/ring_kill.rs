@@ -1,0 +1,285 @@
+//! A reader that is killed before any of its instructions: the file and what another reader finds have each frame once.
+//!
+//! The reader is the real one. All that it writes goes through a memory that takes no more writes after so many, as if the
+//! process had ended there; so does the file.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use crate::layout::{NOWHERE, SharedLayout, SharedSizes, WhenFull, behind, header, record, ring};
+use crate::ring::{EARLY, RingMemory, RingReader, TimedFrame, Writers};
+use crate::shared::Origin;
+
+const RING: u64 = 4096;
+const HOLD: u64 = 4096;
+const CPUS: u32 = 2;
+const SALT: u64 = 0x5a17_0000_0000_0000;
+const PATIENCE: u64 = 1_000_000;
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A pad reserves a record of a frame of so many words; it reads the clock later or at once.
+    Begin { cpu: u32, words: usize },
+    /// One of the pads that are inside makes its record whole.
+    Commit(prop::sample::Index),
+    /// One of them is left for good.
+    Leave(prop::sample::Index),
+    /// A thread stops and collects.
+    Stop { words: usize },
+    /// The reader reads, and time has passed: much, or little.
+    Drain { later: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..CPUS, 1_usize..40).prop_map(|(cpu, words)| Step::Begin { cpu, words }),
+        8 => any::<prop::sample::Index>().prop_map(Step::Commit),
+        1 => any::<prop::sample::Index>().prop_map(Step::Leave),
+        3 => (1_usize..150).prop_map(|words| Step::Stop { words }),
+        4 => any::<bool>().prop_map(|later| Step::Drain { later }),
+    ]
+}
+
+/// The shared memory and the file.
+struct World {
+    layout: SharedLayout,
+    words: RefCell<BTreeMap<u64, u64>>,
+    /// Frames by their places.
+    file: RefCell<BTreeMap<u64, u64>>,
+    end: Cell<u64>,
+    /// How many writes of the reader count; and how many there were.
+    lives_for: u64,
+    writes: Cell<u64>,
+}
+
+impl World {
+    fn new(layout: SharedLayout, lives_for: u64) -> Self {
+        Self {
+            layout,
+            words: RefCell::default(),
+            file: RefCell::default(),
+            end: Cell::new(100),
+            lives_for,
+            writes: Cell::new(0),
+        }
+    }
+
+    fn lives(&self) -> bool {
+        self.writes.get() < self.lives_for
+    }
+
+    /// One instruction of the reader's, which is done if it still lives.
+    fn act(&self, act: impl FnOnce()) {
+        if self.lives() {
+            self.writes.set(self.writes.get() + 1);
+            act();
+        }
+    }
+
+    fn set(&self, at: u64, value: u64) {
+        self.words.borrow_mut().insert(at, value);
+    }
+
+    fn append(&self, name: u64) {
+        self.note(header::MOVE_OFFSET, self.end.get());
+        self.act(|| {
+            self.file.borrow_mut().insert(self.end.get(), name);
+            self.end.set(self.end.get() + 10);
+        });
+    }
+
+    /// As a pad reserves a record; none if there is no room.
+    fn reserve(&self, cpu: u32, reserved: u64) -> Option<u64> {
+        let start = self.layout.ring(cpu);
+        let head = self.load(start + ring::HEAD);
+        let end = behind(RING, head, reserved);
+        if end - self.load(start + ring::TAIL) > RING {
+            return None;
+        }
+        self.set(start + ring::HEAD, end);
+        let at = start + ring::DATA + (head & (RING - 1));
+        self.set(at + record::RESERVED, reserved);
+        self.set(at + record::STATE, !(head ^ SALT));
+        Some(head)
+    }
+}
+
+impl RingMemory for World {
+    fn load(&self, at: u64) -> u64 {
+        self.words.borrow().get(&at).copied().unwrap_or(0)
+    }
+    fn store(&self, at: u64, value: u64) {
+        self.act(|| self.set(at, value));
+    }
+    fn exchange(&self, at: u64, expected: u64, new: u64) -> bool {
+        let same = self.load(at) == expected;
+        self.act(|| {
+            if same {
+                self.set(at, new);
+            }
+        });
+        same
+    }
+    fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>) {
+        let words = (at..).step_by(8).take(length.div_ceil(8));
+        let bytes = words.flat_map(|word| self.load(word).to_le_bytes());
+        into.extend(bytes.take(length));
+    }
+    fn note(&self, at: u64, value: u64) {
+        self.store(at, value);
+    }
+    fn put(&self, at: u64, bytes: &[u8]) {
+        for (word, chunk) in (at..).step_by(8).zip(bytes.chunks(8)) {
+            let mut value = [0; 8];
+            value[..chunk.len()].copy_from_slice(chunk);
+            self.note(word, u64::from_le_bytes(value));
+        }
+    }
+}
+
+/// A frame of so many words with a name.
+fn frame(name: u64, words: usize) -> Vec<u8> {
+    let mut frame = vec![0; 8 + 8 * words];
+    frame[0] = 1;
+    frame[2..6].copy_from_slice(&((2 + 8 * words) as u32).to_le_bytes());
+    frame[8..16].copy_from_slice(&name.to_le_bytes());
+    frame
+}
+
+fn name(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes[8..16].try_into().unwrap())
+}
+
+/// A pad that is inside.
+struct Inside {
+    cpu: u32,
+    position: u64,
+    name: u64,
+    words: usize,
+}
+
+/// Goes through the steps until the reader is killed, and has another one read what is left. Gives how many writes the
+/// first one has made.
+fn run(steps: &[Step], when_full: WhenFull, lives_for: u64) -> u64 {
+    let sizes = SharedSizes {
+        cpus: CPUS,
+        ring_bytes: RING,
+        frame_limit: (RING / 4 - record::FRAME) as u32,
+        tracepoints: 1,
+        variables: 0,
+        hold_bytes: HOLD,
+        when_full,
+    };
+    let world = World::new(SharedLayout::new(sizes, SALT).unwrap(), lives_for);
+    let mut reader = RingReader::with_patience(&world, &world.layout, PATIENCE, u64::MAX);
+    let mut clock = EARLY;
+    let mut inside: Vec<Inside> = Vec::new();
+    let (mut next, mut finished) = (0, Vec::new());
+    let mut take = |frame: TimedFrame<'_>| world.append(name(frame.bytes));
+    for step in steps {
+        clock += 10;
+        match *step {
+            Step::Begin { cpu, words } => {
+                let reserved = record::FRAME + 8 + 8 * words as u64;
+                if let Some(position) = world.reserve(cpu, reserved) {
+                    next += 1;
+                    inside.push(Inside {
+                        cpu,
+                        position,
+                        name: next,
+                        words,
+                    });
+                }
+            }
+            Step::Commit(which) if !inside.is_empty() => {
+                let pad = inside.swap_remove(which.index(inside.len()));
+                let at = world.layout.ring(pad.cpu) + ring::DATA + (pad.position & (RING - 1));
+                let bytes = frame(pad.name, pad.words);
+                let length = bytes.len() as u64;
+                world.set(at + record::TIME, clock);
+                world.set(
+                    at + record::RESERVED,
+                    (record::FRAME + length) | length << 32,
+                );
+                for (word, chunk) in (0..).step_by(8).zip(bytes.as_chunks::<8>().0) {
+                    world.set(at + record::FRAME + word, u64::from_le_bytes(*chunk));
+                }
+                world.set(at + record::STATE, pad.position ^ SALT);
+                finished.push(pad.name);
+            }
+            Step::Leave(which) if !inside.is_empty() => {
+                inside.swap_remove(which.index(inside.len()));
+            }
+            Step::Stop { words } => {
+                next += 1;
+                let bytes = frame(next, words);
+                let stopped = TimedFrame {
+                    tracepoint: 0,
+                    time: clock,
+                    step: false,
+                    stamp: None,
+                    bytes: &bytes,
+                };
+                let before = world.lives();
+                reader.insert_into(&world, stopped);
+                reader.release_from(&world, &mut take);
+                // One that was not out of the reader's own memory was not finished.
+                if before && world.lives() {
+                    finished.push(next);
+                }
+            }
+            Step::Drain { later } => {
+                clock += EARLY + if later { 2 * PATIENCE } else { 0 };
+                reader.drain_at(&world, clock, Writers::Running, &mut take);
+            }
+            Step::Commit(_) | Step::Leave(_) => {}
+        }
+        if !world.lives() {
+            break;
+        }
+    }
+    drop(reader);
+
+    let mut rest = RingReader::with_patience(&world, &world.layout, PATIENCE, u64::MAX);
+    if world.load(header::MOVING) > 0 {
+        let origin = Origin {
+            ring: u32::try_from(world.load(header::MOVE_RING)).unwrap_or(u32::MAX),
+            position: world.load(header::MOVE_POSITION),
+        };
+        let offset = world.load(header::MOVE_OFFSET);
+        if offset != NOWHERE && world.file.borrow().contains_key(&offset) {
+            rest.leave_out(origin);
+        }
+    }
+    let mut all: Vec<u64> = world.file.borrow().values().copied().collect();
+    rest.drain_at(&world, clock, Writers::Gone, &mut |frame| {
+        all.push(name(frame.bytes));
+    });
+    all.sort_unstable();
+    let doubles = all.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(doubles, None, "twice, after {lives_for} writes");
+    for name in finished {
+        assert!(
+            all.contains(&name),
+            "frame {name} is lost after {lives_for} writes"
+        );
+    }
+    world.writes.get()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn a_reader_that_is_killed_loses_no_frame_and_doubles_none(
+        steps in prop::collection::vec(step(), 1..100),
+    ) {
+        let writes = run(&steps, WhenFull::Wait, u64::MAX);
+        for lives_for in 0..writes {
+            run(&steps, WhenFull::Wait, lives_for);
+        }
+    }
+}
