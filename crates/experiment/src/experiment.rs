@@ -116,6 +116,8 @@ pub struct Experiment<S> {
     /// The evaluation that conditions use, one after the other.
     pub(crate) condition: Evaluation,
     pub(crate) stepping: Stepping,
+    /// When a pass count was met whose last hits are still followed by steps.
+    pub(crate) met_at: u64,
     pub(crate) created: u64,
     /// Which bytes of the register blocks are known, from the frame of this number on, counted from the run's start; none
     /// means all.
@@ -160,6 +162,7 @@ impl<S: FrameStore> Experiment<S> {
             collector: Collector::new(Pieces::new(options.format.byte_order)),
             condition: Evaluation::new(),
             stepping: Stepping::default(),
+            met_at: 0,
             created: 0,
             known_registers: Vec::new(),
             kept: None,

@@ -53,7 +53,7 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
     }
 
     fn thread_ended(&mut self, thread: ThreadId) {
-        self.stepping.forget_thread(thread);
+        self.step_no_more(thread);
     }
 }
 
@@ -78,7 +78,7 @@ impl<S: FrameStore> Experiment<S> {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
         };
-        if !tracepoint.definition.enabled {
+        if !tracepoint.definition.enabled || self.awaits_last_steps(index) {
             return Reached::Nothing;
         }
         if let Some(condition) = &tracepoint.plan.condition {
@@ -106,9 +106,34 @@ impl<S: FrameStore> Experiment<S> {
         if definition.step_count > 0 {
             let key = (definition.number, definition.address);
             self.stepping.begin(thread.id(), key, definition.step_count);
-            return reached;
         }
         self.check_pass_count(index, thread)
+    }
+
+    /// Whether a tracepoint has met its pass count, and the run ends when the steps of its last hits are made: the hits
+    /// of other threads meanwhile are too many.
+    fn awaits_last_steps(&self, index: usize) -> bool {
+        self.tracepoints.get(index).is_some_and(|tracepoint| {
+            let definition = &tracepoint.definition;
+            definition.step_count > 0
+                && self.has_met_pass_count(index)
+                && self.stepping.follows(definition.key())
+        })
+    }
+
+    /// A thread is gone, and its steps with it: they may have been the last ones that a pass count waited for.
+    fn step_no_more(&mut self, thread: ThreadId) {
+        let keys = self.stepping.of_thread(thread);
+        self.stepping.forget_thread(thread);
+        for key in keys {
+            let met = self
+                .index(key)
+                .filter(|index| self.has_met_pass_count(*index));
+            if met.is_some() && self.running && !self.stepping.follows(key) {
+                self.end(StopReason::PassCount, None, Some(key.0), self.met_at);
+                return;
+            }
+        }
     }
 
     /// One more instruction of a thread that is being stepped.
@@ -122,11 +147,10 @@ impl<S: FrameStore> Experiment<S> {
             };
             let mut reached = self.make_frame(index, Some(at), thread);
             if reached == Reached::Frame && last {
-                // Only now, so that the steps of the last hit are in the buffer too.
                 reached = self.check_pass_count(index, thread);
             }
             match reached {
-                Reached::Gone => return self.stepping.forget_thread(thread.id()),
+                Reached::Gone => return self.step_no_more(thread.id()),
                 Reached::Ended => return,
                 Reached::Nothing | Reached::Frame => {}
             }
@@ -134,19 +158,29 @@ impl<S: FrameStore> Experiment<S> {
         self.stepping.drop_finished(thread.id());
     }
 
-    /// Ends the run with the hit that the pass count names.
+    /// Ends the run with the hit that the pass count names, once the steps of all hits up to that one are in the buffer.
     fn check_pass_count(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
-        let Some(tracepoint) = self.tracepoints.get(index) else {
+        let Some(key) = self.tracepoints.get(index).map(|it| it.definition.key()) else {
             return Reached::Nothing;
         };
-        let definition = &tracepoint.definition;
-        if definition.pass_count == 0 || self.passes(index) < definition.pass_count {
+        if !self.has_met_pass_count(index) {
             return Reached::Frame;
         }
-        let number = definition.number;
         let now = self.time_of(thread);
-        self.end(StopReason::PassCount, None, Some(number), now);
+        if self.stepping.follows(key) {
+            self.met_at = now;
+            return Reached::Frame;
+        }
+        self.end(StopReason::PassCount, None, Some(key.0), now);
         Reached::Ended
+    }
+
+    fn has_met_pass_count(&self, index: usize) -> bool {
+        let limit = self
+            .tracepoints
+            .get(index)
+            .map_or(0, |tracepoint| tracepoint.definition.pass_count);
+        limit > 0 && self.passes(index) >= limit
     }
 
     /// Ends the run with an error, unless the error is that the thread is gone.

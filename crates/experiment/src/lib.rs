@@ -31,7 +31,8 @@
 //!   byte and no further, which a reader shows as unavailable; it is counted for the summary ([`Tracepoint::missing`]),
 //!   and with [`Unreadable::Stop`] the run ends. In a condition it always ends the run.
 //! - *Pass counts* count as gdbserver's do: hits with a true condition, each location for itself; the n-th hit is
-//!   collected and, with `while-stepping`, its steps too, and then the run ends.
+//!   collected and, with `while-stepping`, the steps of all n too, and then the run ends. Hits of other threads during
+//!   those last steps are not collected.
 //! - *Errors* (a division by zero, a register that is not there) end the run with `terror`, the frame kept with what
 //!   the other actions collected. That a thread is killed while it stands there is not an error.
 //! - *`while-stepping`* follows a hit with a true condition only, where gdbserver also steps after a false one.

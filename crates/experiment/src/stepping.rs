@@ -45,6 +45,19 @@ impl Stepping {
         self.list.iter().any(|steps| steps.thread == thread)
     }
 
+    /// Whether steps of a hit of this tracepoint are still to be made, in whatever thread.
+    pub(crate) fn follows(&self, tracepoint: Key) -> bool {
+        self.list
+            .iter()
+            .any(|steps| steps.tracepoint == tracepoint && steps.left > 0)
+    }
+
+    /// The tracepoints that a thread is being stepped for.
+    pub(crate) fn of_thread(&self, thread: ThreadId) -> Vec<Key> {
+        let of_thread = self.list.iter().filter(|steps| steps.thread == thread);
+        of_thread.map(|steps| steps.tracepoint).collect()
+    }
+
     /// How many hits are being followed by steps.
     pub(crate) fn len(&self) -> usize {
         self.list.len()

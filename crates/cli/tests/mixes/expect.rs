@@ -63,8 +63,16 @@ pub fn hold(file: &TraceFile, mix: &Mix, program: &Program, log: &Log) -> Result
     let due: Vec<Vec<Due>> = (0..mix.threads)
         .map(|thread| due(mix, log, thread))
         .collect();
+    // The steps of a tracepoint's last hits may be cut short by another end of the run.
+    let met = mix.tracepoints.iter().filter(|chosen| {
+        let is_hit = |frame: &&Made| frame.number == chosen.number && frame.sequence.is_some();
+        let hits = frames.iter().filter(is_hit).count() as u64;
+        ended == Some(chosen.number)
+            || chosen.step_count > 0 && chosen.pass_count > 0 && hits == chosen.pass_count
+    });
     let run = Run {
         tickets: order(&frames, &due)?,
+        met: met.map(|chosen| chosen.number).collect(),
         ended,
         early,
         circular,
@@ -189,6 +197,8 @@ struct Run {
     tickets: Tickets,
     /// The tracepoint whose pass count has ended it.
     ended: Option<i32>,
+    /// The tracepoints that have met their pass counts.
+    met: Vec<i32>,
     /// Whether it ended before the program.
     early: bool,
     full: bool,
@@ -242,7 +252,7 @@ impl Run {
                 if (due.number, due.sequence) == *hit {
                     break;
                 }
-                if self.ended != Some(due.number) {
+                if !self.met.contains(&due.number) {
                     return None;
                 }
                 skipped.push(at - 1);
@@ -271,7 +281,7 @@ impl Run {
         if !self.early {
             return Err(format!("{due:?} is missing at the end"));
         }
-        if self.ended == Some(due.number) && self.may_be_past_its_count(due).is_ok() {
+        if self.met.contains(&due.number) && self.may_be_past_its_count(due).is_ok() {
             return Ok(());
         }
         let by_pause = self.ended.is_none() && !self.full;
@@ -375,17 +385,14 @@ fn counts(
             return Err(wrong());
         }
         let passes = chosen.pass_count;
-        // Until the steps of the last hit are made, other threads may hit.
-        let met = if chosen.step_count > 0 {
-            told >= passes
-        } else {
-            told == passes
-        };
-        if ended == Some(number) && !met
-            || passes > 0 && chosen.step_count == 0 && told > passes
+        if ended == Some(number) && told != passes
+            || passes > 0 && told > passes
             || passes > 0 && !early && told >= passes
         {
             return Err(format!("pass count {passes}: {}", wrong()));
+        }
+        if ended == Some(number) && !mix.buffer.circular && steps != told * chosen.step_count {
+            return Err(format!("{steps} steps of {told} hits: {}", wrong()));
         }
         created += told * (1 + chosen.step_count);
         summary.hits += hits;

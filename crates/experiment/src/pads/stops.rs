@@ -83,7 +83,6 @@ impl<S: FrameStore> Experiment<S> {
         });
         match before {
             Some(before) => tracepoint.passes.saturating_add(before) < limit,
-            // Until the steps of the last hit are made, others are hits too.
             None => {
                 tracepoint.passes += 1;
                 true

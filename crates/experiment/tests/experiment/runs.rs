@@ -178,6 +178,46 @@ fn each_step_is_a_frame_and_several_tracepoints_step_in_one_thread() {
     );
 }
 
+/// Hits of other threads while the last ones are stepped are too many, and all of these make all their steps.
+#[test]
+fn the_pass_count_is_exact_with_steps_in_several_threads() {
+    for killed in [false, true] {
+        let mut target = mapped();
+        let mut experiment = experiment(options());
+        let mut definition = tracepoint(1, CODE, vec![]);
+        definition.step_count = 2;
+        definition.step_actions = vec![memory(0x1000, 1)];
+        definition.pass_count = 2;
+        experiment.define(definition).unwrap();
+        experiment.start(&mut target, 0).unwrap();
+        // Thread 1 makes its last step before thread 2 makes its own; thread 3 comes too late.
+        for (thread, pc) in [
+            (1, CODE),
+            (2, CODE),
+            (3, CODE),
+            (1, at(4)),
+            (1, at(8)),
+            (3, CODE),
+            (2, at(4)),
+        ] {
+            let outcome = target.run(&by_thread(thread, pc), &mut experiment).unwrap();
+            assert!(!outcome.run_ended);
+        }
+        let last = Moment {
+            killed,
+            ..by_thread(2, at(8))
+        };
+        target.run(&last, &mut experiment);
+        assert!(!experiment.is_running());
+        let status = experiment.status();
+        assert_eq!(status.stop_reason, Some(StopReason::PassCount));
+        assert_eq!(status.stopping_tracepoint, Some(TracepointNumber(1)));
+        let frames = if killed { 5 } else { 6 };
+        assert_eq!(status.frames, Some(frames));
+        assert_eq!(experiment.tracepoints().next().unwrap().usage().hits, 2);
+    }
+}
+
 #[test]
 fn a_thread_that_ends_and_a_tracepoint_that_is_deleted_step_no_more() {
     let mut target = mapped();

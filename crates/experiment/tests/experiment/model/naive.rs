@@ -213,12 +213,31 @@ impl Model {
             self.reach(moment);
         }
         if moment.killed {
-            self.stepping
-                .retain(|(thread, ..)| *thread != moment.thread);
+            self.gone(moment.thread);
         }
         if !self.running {
             self.install();
         }
+    }
+
+    /// A thread makes no more steps. A pass count that has waited for them ends the run.
+    fn gone(&mut self, thread: ThreadId) {
+        let of_thread = |(of, ..): &(ThreadId, Key, u64)| *of == thread;
+        let gone: Vec<_> = self.stepping.extract_if(.., |it| of_thread(it)).collect();
+        for (_, key, _) in gone {
+            if let Some(index) = self.find(key)
+                && self.running
+                && self.passed(index)
+            {
+                return;
+            }
+        }
+    }
+
+    /// Whether steps of a tracepoint's hits are still to come.
+    fn is_followed(&self, key: Key) -> bool {
+        let of = |(_, of, left): &(_, Key, u64)| *of == key && *left > 0;
+        self.stepping.iter().any(of)
     }
 
     fn step(&mut self, moment: &Moment) {
@@ -247,6 +266,10 @@ impl Model {
                 continue;
             }
             let definition = definition.clone();
+            let (key, hits) = (definition.key(), self.tracepoints[index].hits);
+            if definition.pass_count > 0 && hits >= definition.pass_count && self.is_followed(key) {
+                continue;
+            }
             if let Some(condition) = &definition.condition {
                 let mut view = View::new(self, moment);
                 match Evaluation::new().evaluate(condition, &mut view) {
@@ -264,10 +287,10 @@ impl Model {
                 return;
             }
             if definition.step_count > 0 {
-                let key = (definition.number, definition.address);
                 self.stepping
                     .push((moment.thread, key, definition.step_count));
-            } else if self.passed(index) {
+            }
+            if self.passed(index) {
                 return;
             }
         }
@@ -277,8 +300,9 @@ impl Model {
         let Tracepoint {
             definition, hits, ..
         } = &self.tracepoints[index];
-        let number = definition.number;
-        let passed = definition.pass_count > 0 && *hits >= definition.pass_count;
+        let (number, key) = (definition.number, definition.key());
+        let met = definition.pass_count > 0 && *hits >= definition.pass_count;
+        let passed = met && !self.is_followed(key);
         if passed {
             self.stop(StopReason::PassCount, Some(number));
         }
@@ -301,8 +325,7 @@ impl Model {
         let done = self.collect(actions, led_back, moment);
         if done.gone {
             if step {
-                self.stepping
-                    .retain(|(thread, ..)| *thread != moment.thread);
+                self.gone(moment.thread);
             }
             return false;
         }
