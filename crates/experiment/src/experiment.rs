@@ -191,10 +191,7 @@ impl<S: FrameStore> Experiment<S> {
     /// # Errors
     /// When it could not be evaluated or written down; nothing has changed then.
     pub fn define(&mut self, definition: TracepointDefinition) -> Result<(), DefineError> {
-        if !(1..=i32::from(i16::MAX)).contains(&definition.number.0) {
-            return Err(DefineError::Number(definition.number));
-        }
-        let mut plan = Plan::new(&definition)?;
+        let mut plan = Self::plan(&definition)?;
         self.number_register_set(&mut plan);
         let tracepoint = Tracepoint {
             plan,
@@ -228,6 +225,21 @@ impl<S: FrameStore> Experiment<S> {
             }
         }
         Ok(())
+    }
+
+    /// Looks whether a tracepoint could be defined so, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`define`](Self::define).
+    pub fn verify(definition: &TracepointDefinition) -> Result<(), DefineError> {
+        Self::plan(definition).map(drop)
+    }
+
+    fn plan(definition: &TracepointDefinition) -> Result<Plan, DefineError> {
+        if !(1..=i32::from(i16::MAX)).contains(&definition.number.0) {
+            return Err(DefineError::Number(definition.number));
+        }
+        Plan::new(definition)
     }
 
     fn position(&mut self, key: (TracepointNumber, Address)) -> Option<&mut Tracepoint> {

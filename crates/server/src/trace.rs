@@ -21,7 +21,7 @@ use tracewire_model::{
     Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
     VariableNumber,
 };
-use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString};
+use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString, TraceRequest};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
 use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, TraceFile};
 
@@ -67,6 +67,8 @@ pub(crate) struct Trace {
     pub(crate) experiment: Experiment<Buffer>,
     /// What the client has defined, actions that are still to come left out.
     pub(crate) definitions: Vec<TracepointDefinition>,
+    /// The tracepoint of a run whose definition is under way: the experiment has it as it was before, or not at all.
+    incomplete: Option<(TracepointNumber, Address)>,
     pub(crate) machine: TraceMachine,
     /// Whether the target has markers for static tracepoints.
     pub(crate) markers: bool,
@@ -109,6 +111,7 @@ impl Trace {
         Self {
             experiment,
             definitions: Vec::new(),
+            incomplete: None,
             machine,
             markers: false,
             size: DEFAULT_SIZE,
@@ -163,6 +166,7 @@ impl Trace {
 
     /// The client has gone without a word.
     pub(crate) fn client_gone(&mut self, target: &mut impl Target) {
+        self.forget_incomplete();
         if !self.disconnected {
             // What cannot be taken out now is tried again.
             let now = target.now();
@@ -252,9 +256,7 @@ impl Trace {
             None if !full => self.definitions.push(definition),
             None => return Reply::Error(Failure::text("there are too many tracepoints")),
         }
-        // GDB announces actions where the user's collect nothing, and then sends none.
-        let target = target.filter(|_| !packet.more);
-        self.complete(packet.number, packet.address, target)
+        self.add_piece(packet.number, packet.address, packet.more, target)
     }
 
     pub(crate) fn actions(
@@ -275,12 +277,80 @@ impl Trace {
             return Reply::Error(Failure::text("the tracepoint has too many actions"));
         }
         list.extend(packet.actions.iter().cloned());
-        let target = target.filter(|_| !packet.more);
-        self.complete(packet.number, packet.address, target)
+        self.add_piece(packet.number, packet.address, packet.more, target)
     }
 
-    /// A tracepoint is there, as far as it has been told. Once it is all there, and a target is given, it takes effect
-    /// during a run at once.
+    /// A piece of a tracepoint's definition has come. In a run the tracepoint takes effect when all of them have.
+    fn add_piece(
+        &mut self,
+        number: TracepointNumber,
+        address: Address,
+        more: bool,
+        target: Option<&mut impl Target>,
+    ) -> Reply {
+        if !more || !self.experiment.is_running() {
+            self.incomplete = None;
+            return self.complete(number, address, target);
+        }
+        self.incomplete = Some((number, address));
+        match self
+            .definition(number, address)
+            .map(|definition| Experiment::<Buffer>::verify(definition))
+        {
+            Some(Ok(())) => Reply::Ok,
+            Some(Err(error)) => Reply::Error(Failure::text(&error.to_string())),
+            None => Reply::Error(Failure::Number(1)),
+        }
+    }
+
+    /// Another request has come than a piece of the tracepoint whose definition is under way: that was all of it. GDB
+    /// announces actions where the user's collect nothing, and then sends none.
+    fn complete_before(
+        &mut self,
+        request: &TraceRequest,
+        target: Option<&mut impl Target>,
+    ) -> Option<Reply> {
+        let key = self.incomplete?;
+        let of = match request {
+            TraceRequest::Define { definition } => Some((definition.number, definition.address)),
+            TraceRequest::Actions { actions } => Some((actions.number, actions.address)),
+            TraceRequest::Source { source } => Some((source.number, source.address)),
+            _ => None,
+        };
+        match request {
+            TraceRequest::Initialize => {
+                self.incomplete = None;
+                return None;
+            }
+            // More of it, or it all over again.
+            TraceRequest::Define { .. } | TraceRequest::Actions { .. } if of == Some(key) => {
+                return None;
+            }
+            _ => self.incomplete = None,
+        }
+        let reply = self.complete(key.0, key.1, target);
+        // Where it cannot be put in, the answer to another request is no place to say so: the next installation tries
+        // again.
+        (of == Some(key) && reply != Reply::Ok).then_some(reply)
+    }
+
+    /// The rest of a definition that is under way will not come: the tracepoint is as it was before.
+    fn forget_incomplete(&mut self) {
+        let Some(key) = self.incomplete.take() else {
+            return;
+        };
+        let before = self
+            .experiment
+            .tracepoints()
+            .map(tracewire_experiment::Tracepoint::definition)
+            .find(|definition| definition.key() == key)
+            .cloned();
+        self.definitions
+            .retain(|definition| definition.key() != key);
+        self.definitions.extend(before);
+    }
+
+    /// A tracepoint is all there: during a run it takes effect at once where a target is given.
     fn complete(
         &mut self,
         number: TracepointNumber,

@@ -88,3 +88,74 @@ fn framed(payload: &[u8]) -> Vec<u8> {
     packet.extend(format!("#{sum:02x}").bytes());
     packet
 }
+
+/// The answers to packets, without acknowledgements.
+fn answers(session: &mut FakeSession, packets: &[&str]) -> Vec<String> {
+    let input: Vec<u8> = packets
+        .iter()
+        .flat_map(|packet| framed(packet.as_bytes()))
+        .collect();
+    let said = talk(session, &input);
+    said.split('$')
+        .skip(1)
+        .filter_map(|answer| Some(answer.split_once('#')?.0.to_owned()))
+        .collect()
+}
+
+/// How often a tracepoint was hit.
+fn hits(session: &mut FakeSession, number: u32) -> u64 {
+    let packet = format!("qTP:{number}:1004");
+    let answer = answers(session, &[&packet]).pop().unwrap();
+    let hits = answer.strip_prefix('V').and_then(|it| it.split_once(':'));
+    u64::from_str_radix(hits.unwrap().0, 16).unwrap()
+}
+
+/// A tracepoint that is defined during a run takes effect when its last piece has come, and not before.
+#[test]
+fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
+    let mut session = FakeSession::new(None);
+    let all_right =
+        |answers: Vec<String>| assert!(answers.iter().all(|it| it == "OK"), "{answers:?}");
+    all_right(answers(&mut session, &["QTDP:1:1004:E:0:0", "QTStart"]));
+
+    // New, at a place that is hit meanwhile.
+    all_right(answers(&mut session, &["QTDP:2:1004:E:0:0-"]));
+    answers(&mut session, &["vCont;c"]);
+    all_right(answers(&mut session, &["QTDP:-2:1004:M-1,2000,4-"]));
+    answers(&mut session, &["vCont;c"]);
+    all_right(answers(&mut session, &["QTDP:-2:1004:R1"]));
+    assert_eq!(hits(&mut session, 2), 0);
+    answers(&mut session, &["vCont;c"]);
+    assert!(hits(&mut session, 2) > 0);
+
+    // Again: it does what it did until all of the new definition is there.
+    let before = hits(&mut session, 2);
+    all_right(answers(&mut session, &["QTDP:2:1004:D:0:0-"]));
+    answers(&mut session, &["vCont;c"]);
+    all_right(answers(&mut session, &["QTDP:-2:1004:R1"]));
+    let after = hits(&mut session, 2);
+    assert!(after > before);
+    answers(&mut session, &["vCont;c"]);
+    assert_eq!(hits(&mut session, 2), after);
+
+    // GDB announces actions that it does not send; the user's words follow.
+    let source = "QTDPsrc:3:1004:at:0:4:7469636b";
+    all_right(answers(&mut session, &["QTDP:3:1004:E:0:0-", source]));
+    answers(&mut session, &["vCont;c"]);
+    assert!(hits(&mut session, 3) > 0);
+
+    // What a client does not finish is not there for the next one.
+    all_right(answers(
+        &mut session,
+        &["QTDisconnected:1", "QTDP:4:1004:E:0:0-"],
+    ));
+    session.client_gone();
+    answers(&mut session, &["vCont;c"]);
+    assert_eq!(hits(&mut session, 4), 0);
+    let listed = answers(
+        &mut session,
+        &["qTfP", "qTsP", "qTsP", "qTsP", "qTsP", "qTsP", "qTsP"],
+    );
+    assert!(!listed.iter().any(|it| it.starts_with("T4:")), "{listed:?}");
+    assert!(session.is_running());
+}

@@ -16,10 +16,13 @@ impl Trace {
     pub(crate) fn answer(
         &mut self,
         request: &TraceRequest,
-        target: Option<&mut impl Target>,
+        mut target: Option<&mut impl Target>,
     ) -> Reply {
         // What pads have collected by now counts.
         self.experiment.look();
+        if let Some(error) = self.complete_before(request, target.as_deref_mut()) {
+            return error;
+        }
         match request {
             TraceRequest::Initialize => {
                 self.definitions.clear();
