@@ -30,6 +30,7 @@
 mod action;
 mod byte_order;
 mod definition;
+mod kgtp;
 mod number;
 mod piece;
 mod status;
@@ -41,6 +42,7 @@ pub use definition::{
     Action, RegisterMask, SourceStrings, TracepointDefinition, TracepointKind, TracepointUsage,
     VariableDefinition,
 };
+pub use kgtp::kgtp_meaning;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };

@@ -111,6 +111,7 @@ pub fn read_script(files: &[PathBuf], tracepoints: &[String]) -> anyhow::Result<
         script.read_specification(specification).map_err(in_lines)?;
     }
     report::ignored_commands(&script);
+    report::foreign_variables(&script);
     if script.tracepoints.is_empty() {
         anyhow::bail!("the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION");
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tracewire_experiment::{Experiment, FrameStore, Missing, Served};
-use tracewire_model::{Address, ThreadId, Tracepoint};
+use tracewire_model::{Address, ThreadId, Tracepoint, kgtp_meaning};
 use tracewire_script::{Pending, Placed, Script};
 use tracewire_target_linux::Event;
 use tracewire_views::{taken_for_another, words};
@@ -75,6 +75,18 @@ pub fn ignored_commands(script: &Script) {
         "left out, as the run itself does this or it needs a stop: {}",
         named.join(", ")
     ));
+}
+
+/// Names the variables of a script that another target would give a meaning.
+pub fn foreign_variables(script: &Script) {
+    for variable in &script.variables {
+        if let Some(meaning) = kgtp_meaning(&variable.name) {
+            warn(format_args!(
+                "${} is a plain variable here, with no effect; to KGTP it {meaning}",
+                variable.name
+            ));
+        }
+    }
 }
 
 /// Says where tracepoints were put.

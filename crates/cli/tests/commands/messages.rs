@@ -169,3 +169,21 @@ fn no_frame_is_no() {
     assert!(built.path("out.tf").exists());
     built.record("trace f0\n", &[]).code(0);
 }
+
+/// A script for KGTP asks for what only that does, by the names of its variables.
+#[test]
+fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
+    let built = functions(1);
+    let script = "tvariable $kret\ntvariable $hits\ntvariable $bt = 1\ntrace f0\nactions\n  teval $kret = 0\n  \
+                  collect $hits\nend\n";
+    let done = built.record(script, &[]).code(0).says(&[
+        "warning: $kret is a plain variable here, with no effect; to KGTP it puts the tracepoint at the function's return\n",
+        "warning: $bt is a plain variable here, with no effect; to KGTP it collects the stack\n",
+    ]);
+    assert!(!done.stderr.contains("$hits"), "{}", done.stderr);
+    let undefined = "trace f0\nactions\n  teval $kret = 0\nend\n";
+    built
+        .record(undefined, &[])
+        .code(2)
+        .says(&["$kret is not a trace state variable"]);
+}

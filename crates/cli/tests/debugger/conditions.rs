@@ -82,3 +82,25 @@ fn words_are_printed_by_the_server() {
     let log = std::fs::read_to_string(program.folder.path().join("log")).unwrap();
     assert_eq!(stops(&log), 0);
 }
+
+/// GDB makes a variable under any name; the server's user is told that one means nothing here.
+#[test]
+fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
+    let program = Program::build("conditions.c", ALONE);
+    let said = program.debug(&[
+        "tvariable $kret",
+        "tvariable $seen",
+        "trace look",
+        "tstart",
+        "tstop",
+    ]);
+    let warnings = said.errors.matches("is a plain variable here").count();
+    assert_eq!(warnings, 1, "{}", said.errors);
+    assert!(
+        said.errors.contains(
+            "warning: $kret is a plain variable here, with no effect; to KGTP it puts the tracepoint at the function's return"
+        ),
+        "{}",
+        said.errors
+    );
+}

@@ -1,6 +1,6 @@
 //! The tracepoint packets, on a program that may be running.
 
-use tracewire_model::{Address, TracepointKind};
+use tracewire_model::{Address, TracepointKind, kgtp_meaning};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply};
 
@@ -27,6 +27,15 @@ impl LiveProgram {
                     asked: None,
                 };
                 true
+            }
+            TraceRequest::Variable { variable } => {
+                if let Some(meaning) = kgtp_meaning(&variable.name) {
+                    self.tell(&format!(
+                        "tracewire: warning: ${} is a plain variable here, with no effect; to KGTP it {meaning}",
+                        variable.name
+                    ));
+                }
+                false
             }
             TraceRequest::Relocated { size } => self.is_relocated(Some(*size)),
             TraceRequest::RelocationFailed { .. } => self.is_relocated(None),
