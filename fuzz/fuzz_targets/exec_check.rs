@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     let format = Format::ALL[usize::from(*format) % Format::ALL.len()];
     let architectures = Architecture::ALL;
     let machine = architectures.get(usize::from(*machine) % (architectures.len() + 1));
-    let report = check(format, text, machine.copied().map(Machine::of));
+    let report = check(format, text, machine.copied().map(Machine::of), None);
     assert!(report.count >= report.findings.len() as u64);
     for finding in &report.findings {
         assert!((1..=report.lines).contains(&finding.line));

@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use tracewire_arch::{Architecture, StandardRegisters};
+use tracewire_exec_trace::record::DataOrder;
 use tracewire_tracefile::{IndexCache, OpenError, TraceFile};
 use tracewire_views::{Program, architecture_of, settle_architecture, words};
 
@@ -73,9 +74,41 @@ pub struct Machine {
     /// The machine, for a file that does not tell; by default the program's, else the only one whose registers fit
     #[arg(long, value_name = "NAME", value_parser = architectures())]
     pub architecture: Option<Architecture>,
+    /// How an execution trace writes the data of memory accesses, where its text does not tell: as one number, or as bytes in the
+    /// order of memory; by default what the registers say that are loaded and stored, else what the type of the line is known for
+    #[arg(long, value_name = "ORDER")]
+    pub data_order: Option<WrittenData>,
+}
+
+/// How data are written.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WrittenData {
+    /// One number, the most significant digit first
+    Number,
+    /// Bytes, that of the lowest address first
+    Memory,
+}
+
+impl From<WrittenData> for DataOrder {
+    fn from(written: WrittenData) -> Self {
+        match written {
+            WrittenData::Number => Self::Number,
+            WrittenData::Memory => Self::LowestAddressFirst,
+        }
+    }
 }
 
 impl Machine {
+    /// Refuses what is for execution traces.
+    pub fn refuse_data_order(self) -> anyhow::Result<()> {
+        match self.data_order {
+            Some(_) => {
+                anyhow::bail!("--data-order is for execution traces, and this is a trace file")
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Opens a trace file of this machine.
     pub fn trace_file(self, path: &Path, elf: &[PathBuf]) -> anyhow::Result<TraceFile> {
         let mut file = trace_file(path)?;
@@ -86,6 +119,7 @@ impl Machine {
     /// Settles the machine of an open file, and says on stderr where that gives no registers.
     pub fn settle(self, file: &mut TraceFile, path: &Path, elf: &[PathBuf]) -> anyhow::Result<()> {
         let shown = path.display();
+        self.refuse_data_order()?;
         settle_architecture(file, self.architecture, elf).with_context(|| shown.to_string())?;
         let machine = self.architecture.or_else(|| architecture_of(file));
         if let (Some(machine), None, Some(size)) =

@@ -50,9 +50,8 @@ pub struct ServeArguments {
     /// What to add to the program's addresses; by default found from the tracepoints that were set at functions
     #[arg(long, value_name = "HEX", requires = "elf", value_parser = hexadecimal)]
     pub bias: Option<u64>,
-    /// The machine, for a file that does not tell
-    #[arg(long, value_name = "NAME", value_parser = open::architectures())]
-    pub architecture: Option<Architecture>,
+    #[command(flatten)]
+    pub machine: open::Machine,
     /// Where debuggers may save what a trace run over an execution trace collected (tsave -r)
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub files: Option<PathBuf>,
@@ -137,7 +136,7 @@ fn recorded(arguments: &ServeArguments, source: Source) -> anyhow::Result<Served
             "--bias is for trace files: an execution trace has the addresses of its program"
         );
     }
-    let opened = source.open(arguments.elf.as_slice(), arguments.architecture)?;
+    let opened = source.open(arguments.elf.as_slice(), arguments.machine)?;
     opened.machine()?;
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
@@ -170,12 +169,13 @@ fn listener(arguments: &ServeArguments) -> anyhow::Result<Listener> {
 
 fn saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<SavedTrace> {
     let file = open::trace_file(path)?;
-    if let Some(architecture) = arguments.architecture {
+    arguments.machine.refuse_data_order()?;
+    if let Some(architecture) = arguments.machine.architecture {
         check_architecture(&file, architecture)
             .with_context(|| arguments.file.display().to_string())?;
     }
     let mut trace = SavedTrace::new(file);
-    if let Some(architecture) = arguments.architecture {
+    if let Some(architecture) = arguments.machine.architecture {
         trace.set_architecture(architecture);
     }
     if let Some(elf) = &arguments.elf {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{
-    AccessKind, Address, ByteOrder, CpuNumber, InstructionNumber, Scale, Time,
+    AccessKind, Address, ByteOrder, CpuNumber, DataOrder, InstructionNumber, Scale, Time,
 };
 use tracewire_exec_trace::recording::{
     Accessed, Executed, ReadError, Recording, RegisterId, ReportedWrites, StartEffect, Written,
@@ -75,6 +75,14 @@ pub const fn missing_writes(reported: ReportedWrites, accesses: u64) -> Option<&
     }
 }
 
+/// How the trace writes the data of accesses, where that was said or has been found out.
+fn data_order(recording: &Recording) -> Option<&'static str> {
+    recording.data_order().map(|order| match order {
+        DataOrder::LowestAddressFirst => "memory",
+        DataOrder::Number | DataOrder::HighestAddressFirst => "number",
+    })
+}
+
 /// The summary of a recording.
 #[must_use]
 pub fn info_json(recording: &Recording) -> Value {
@@ -95,6 +103,9 @@ pub fn info_json(recording: &Recording) -> Value {
         ReportedWrites::None => "none",
     };
     put("reported_writes", reported.into());
+    if let Some(order) = data_order(recording) {
+        put("data_order", order.into());
+    }
     put("register_writes", summary.register_writes.into());
     put("cpus", summary.cpus.len().into());
     let numbers: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.0).collect();
@@ -140,6 +151,20 @@ pub fn info_text(recording: &Recording, name: &str) -> String {
         "memory accesses",
         format!("{}{unreported}", summary.memory_accesses),
     );
+    if let Some(order) = data_order(recording) {
+        let evidence = recording.data_order_evidence();
+        let told = match order {
+            "memory" => "as bytes in the order of memory",
+            _ => "as one number",
+        };
+        row(
+            "data written",
+            format!(
+                "{told} (by registers loaded and stored: {} as a number, {} as bytes)",
+                evidence.number, evidence.memory
+            ),
+        );
+    }
     row("register writes", summary.register_writes.to_string());
     row("cpus", cpus.join(" "));
     row(

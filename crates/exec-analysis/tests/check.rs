@@ -22,7 +22,7 @@ fn findings(text: &[u8]) -> Vec<Finding> {
     let format = Format::detect(text).unwrap();
     let machine = guess(format, text).map(Machine::of);
     assert!(machine.is_some());
-    let report = check(format, text, machine);
+    let report = check(format, text, machine, None);
     assert_eq!(report.count, report.findings.len() as u64);
     report.findings
 }
@@ -230,6 +230,7 @@ fn interrupts_are_no_jumps() {
         Format::Qemu4v,
         text.as_bytes(),
         Some(Machine::of(tracewire_arch::Architecture::Mips)),
+        None,
     );
     assert_eq!(report.findings, []);
 }

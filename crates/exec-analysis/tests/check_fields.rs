@@ -214,13 +214,13 @@ proptest! {
         at in any::<prop::sample::Index>(),
         choice in any::<usize>(),
     ) {
-        let report = check(Format::Qemu4v, text(&records).as_bytes(), None);
+        let report = check(Format::Qemu4v, text(&records).as_bytes(), None, None);
         prop_assert_eq!(&report.findings, &[], "{}", text(&records));
         let at = at.index(records.len());
         let (record, rule) = spoilt(&records[at], choice);
         records[at] = record;
         let text = text(&records);
-        let report = check(Format::Qemu4v, text.as_bytes(), None);
+        let report = check(Format::Qemu4v, text.as_bytes(), None, None);
         // The first line's unit is the trace's: another one is told of the line behind.
         let line = match (at, rule) {
             (0, "a unit that changes") => 2,
@@ -276,7 +276,7 @@ fn each_rule_in_words() {
         ),
     ] {
         let text = format!("1 clk 0 IT (1) 00000004 3c080001 A svc : lui t0,0x1\n{line}\n");
-        let report = check(Format::Qemu4v, text.as_bytes(), None);
+        let report = check(Format::Qemu4v, text.as_bytes(), None, None);
         let found = report
             .findings
             .iter()

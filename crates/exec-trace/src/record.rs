@@ -384,6 +384,18 @@ pub enum DataOrder {
     LowestAddressFirst,
 }
 
+impl DataOrder {
+    /// The order that holds where it is known better than from the type of the line: `known`, but for accesses whose form leaves
+    /// no doubt.
+    #[must_use]
+    pub const fn settled(self, known: Option<Self>) -> Self {
+        match (self, known) {
+            (Self::Number | Self::LowestAddressFirst, Some(known)) => known,
+            _ => self,
+        }
+    }
+}
+
 /// A memory access record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access<'a> {

@@ -58,7 +58,7 @@ pub struct Part {
 
 impl Part {
     fn open(&self) -> anyhow::Result<Opened> {
-        execution(&self.trace)?.open(&self.elf, self.machine.architecture)
+        execution(&self.trace)?.open(&self.elf, self.machine)
     }
 
     fn range(&self) -> std::ops::Range<u64> {

@@ -5,7 +5,8 @@ use std::io::Write;
 use anyhow::Context;
 use serde_json::json;
 use tracewire_exec_analysis::check::{Finding, check};
-use tracewire_exec_trace::machine::{Machine, guess};
+use tracewire_exec_trace::machine::{Machine, settle};
+use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, TraceText};
 use tracewire_views::words;
@@ -34,18 +35,20 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
     let shown = source.shown().display();
     let format =
         Format::detect(&text).with_context(|| format!("{shown} has no line of a trace"))?;
-    let machine = arguments
+    let known = arguments
         .machine
         .architecture
-        .or_else(|| elf_architecture(&arguments.elf))
-        .or_else(|| guess(format, &text))
-        .map(Machine::of);
+        .or_else(|| elf_architecture(&arguments.elf));
+    let settled = settle(format, &text, known);
+    let machine = known.or(settled.guessed).map(Machine::of);
+    let data_order = arguments.machine.data_order.map(DataOrder::from);
     if machine.is_none() {
         anstream::eprintln!(
             "tracewire: note: {shown} does not tell its machine, and jumps are not checked: --architecture NAME tells"
         );
     }
-    let report = check(format, &text, machine);
+    let mut report = check(format, &text, machine, data_order.or(settled.data_order));
+    (report.warnings).extend(report.data_order.contradiction(data_order.is_some()));
     let mut output = output();
     let mut count = report.count;
     for warning in &report.warnings {

@@ -63,9 +63,8 @@ pub struct CollectArguments {
     /// When the buffer is full, let the oldest frames go instead of ending the run
     #[arg(long)]
     pub circular: bool,
-    /// The machine, for a trace and a program that do not tell
-    #[arg(long, value_name = "NAME", value_parser = open::architectures())]
-    pub architecture: Option<Architecture>,
+    #[command(flatten)]
+    pub machine: open::Machine,
     /// The execution trace; - for standard input
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
@@ -78,7 +77,7 @@ const NAMES_TOLD: usize = 8;
 pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
     let output = Output::new(&arguments.output)?;
     let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
-    let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.architecture)?;
+    let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.machine)?;
     opened.machine()?;
     let symbols = opened.symbols.as_ref().context("no program was named")?;
     let resolved = Resolved::new(&script, symbols, arguments.verbose)?;

@@ -43,7 +43,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
         bail!("--timestamps is for vcd, and this is {format}");
     }
     let is_stdout = out.as_os_str() == "-";
-    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let opened = source.open(&arguments.elf, arguments.machine)?;
     if is_stdout {
         let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         write(&opened, format, arguments, &mut stdout)?;

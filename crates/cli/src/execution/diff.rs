@@ -56,7 +56,7 @@ pub struct DiffArguments {
 
 /// `diff`.
 pub fn run(arguments: &DiffArguments) -> anyhow::Result<Answer> {
-    let open = |path| execution(path)?.open(&arguments.elf, arguments.machine.architecture);
+    let open = |path| execution(path)?.open(&arguments.elf, arguments.machine);
     let (left, right) = (open(&arguments.left)?, open(&arguments.right)?);
     let options = Options {
         window: arguments.window as usize,

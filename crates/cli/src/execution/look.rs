@@ -29,7 +29,7 @@ fn refuse(given: &[(&str, bool)]) -> anyhow::Result<()> {
 
 /// `info`.
 pub fn info(source: Source, arguments: &InfoArguments) -> anyhow::Result<Answer> {
-    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let opened = source.open(&arguments.elf, arguments.machine)?;
     let functions = match &opened.symbols {
         Some(symbols) => Some(entered(&opened.recording, symbols)?),
         None => None,
@@ -71,7 +71,7 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
         ("--tracepoint", arguments.tracepoint.is_some()),
         ("--gdb", arguments.gdb),
     ])?;
-    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let opened = source.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
     let cpu = arguments.cpu.map(CpuNumber);
     let range = chosen(&opened, arguments)?;
@@ -180,7 +180,7 @@ pub fn find(source: Source, arguments: &FindArguments) -> anyhow::Result<Answer>
         ("--thread", arguments.thread.is_some()),
         ("--where", arguments.condition.is_some()),
     ])?;
-    let opened = source.open(&arguments.elf, arguments.machine.architecture)?;
+    let opened = source.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
     let searches = searches(&opened, arguments)?;
     let first = arguments

@@ -71,8 +71,7 @@ pub struct MemoryArguments {
 
 /// `memory`.
 pub fn memory(arguments: &MemoryArguments) -> anyhow::Result<Answer> {
-    let opened =
-        execution(&arguments.trace)?.open(&arguments.elf, arguments.machine.architecture)?;
+    let opened = execution(&arguments.trace)?.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;
     let searches = match (&arguments.register, &arguments.place) {
         (Some(name), _) => registers_named(&opened, name)?

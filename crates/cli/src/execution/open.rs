@@ -15,6 +15,7 @@ use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::view::missing_writes;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::machine::{Machine, of_elf};
+use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::recording::{self, Image, ImagePiece, OpenOptions, Recording};
 use tracewire_exec_trace::text::{Compression, Format, beginning};
 use tracewire_model::Address;
@@ -167,13 +168,9 @@ impl Source {
     }
 
     /// Opens it, with the machine that was named, else that of the program, else the one that the content tells.
-    pub fn open(
-        self,
-        elf: &[PathBuf],
-        architecture: Option<Architecture>,
-    ) -> anyhow::Result<Opened> {
+    pub fn open(self, elf: &[PathBuf], machine: crate::open::Machine) -> anyhow::Result<Opened> {
         let symbols = symbols(elf)?;
-        let architecture = architecture.or_else(|| elf_architecture(elf));
+        let architecture = machine.architecture.or_else(|| elf_architecture(elf));
         let name = self.shown.display().to_string();
         // Bytes done, and all of them; none where that is not known.
         let made = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
@@ -190,6 +187,7 @@ impl Source {
         };
         let options = OpenOptions {
             architecture,
+            data_order: machine.data_order.map(DataOrder::from),
             image: symbols.as_ref().map_or(Image::default(), image),
             cache: cache(),
             progress: Some(&tell),
@@ -204,6 +202,13 @@ impl Source {
         ) && symbols.is_some()
         {
             anstream::eprintln!("tracewire: note: {}: {note}", self.shown.display());
+        }
+        let evidence = recording.data_order_evidence();
+        if let Some(contradiction) = evidence.contradiction(machine.data_order.is_some()) {
+            anstream::eprintln!(
+                "tracewire: warning: {}: {contradiction}",
+                self.shown.display()
+            );
         }
         let registers = recording
             .architecture()

@@ -6,6 +6,7 @@ mod support;
 
 mod analyses;
 mod conversions;
+mod data_order;
 mod fields;
 mod refusals;
 mod searches;

@@ -17,6 +17,7 @@ struct Page {
 /// What is known of memory, for all cpus together.
 pub(super) struct Memory {
     order: ByteOrder,
+    data_order: Option<DataOrder>,
     pages: HashMap<u64, usize>,
     store: Vec<Page>,
     /// The page that was used last.
@@ -25,9 +26,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn new(order: ByteOrder) -> Self {
+    pub(super) fn new(order: ByteOrder, data_order: Option<DataOrder>) -> Self {
         Self {
             order,
+            data_order,
             pages: HashMap::new(),
             store: Vec::new(),
             latest: None,
@@ -55,6 +57,10 @@ impl Memory {
 
     pub(super) fn access(&mut self, here: Here, access: &Access<'_>, findings: &mut Findings) {
         let mut bytes = std::mem::take(&mut self.bytes);
+        let access = &Access {
+            order: access.order.settled(self.data_order),
+            ..*access
+        };
         match access.data.known() {
             // Nearly all accesses.
             Some(value) if access.size <= 8 && access.order == DataOrder::Number => {

@@ -15,10 +15,10 @@ mod sequence;
 
 use std::fmt;
 
-use tracewire_exec_trace::machine::{Machine, Stores};
+use tracewire_exec_trace::machine::{DataOrderEvidence, DataOrderObserver, Machine, Stores};
 use tracewire_exec_trace::record::{
-    Access, AccessKind, Address, ByteOrder, Event, EventKind, Instruction, InstructionNumber, Line,
-    Owner, RegisterWrite, Time,
+    Access, AccessKind, Address, ByteOrder, DataOrder, Event, EventKind, Instruction,
+    InstructionNumber, Line, Owner, RegisterWrite, Time,
 };
 use tracewire_exec_trace::recording::ReportedWrites;
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read};
@@ -168,6 +168,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What a user is to know of the whole, and what is no fault.
     pub warnings: Vec<String>,
+    /// What registers that are loaded and stored say of the order of data, in Tarmac.
+    pub data_order: DataOrderEvidence,
     /// How many findings there are in all.
     pub count: u64,
     /// How many lines were looked at.
@@ -214,16 +216,23 @@ impl Findings {
     }
 }
 
-/// Checks a text. Without a machine, jumps are not looked at.
+/// Checks a text. Without a machine, jumps are not looked at. `data_order` is how data are written, where that is known
+/// better than from the types of the lines.
 #[must_use]
-pub fn check(format: Format, text: &[u8], machine: Option<&'static Machine>) -> Report {
+pub fn check(
+    format: Format,
+    text: &[u8],
+    machine: Option<&'static Machine>,
+    data_order: Option<DataOrder>,
+) -> Report {
     let order = machine.map_or(ByteOrder::Little, Machine::byte_order);
     let mut checker = Checker {
         findings: Findings::default(),
         fields: Fields::new(format, machine),
         stores: Stored::default(),
         machine,
-        memory: Memory::new(order),
+        memory: Memory::new(order, data_order),
+        data: (format == Format::Tarmac).then(DataOrderObserver::default),
         sequence: Sequence::new(machine),
         missing: Missing::new(machine),
         instructions: 0,
@@ -247,6 +256,8 @@ struct Checker {
     stores: Stored,
     machine: Option<&'static Machine>,
     memory: Memory,
+    /// What registers say of the order of data; none where the format says.
+    data: Option<DataOrderObserver>,
     sequence: Sequence,
     missing: Missing,
     instructions: u64,
@@ -285,6 +296,8 @@ impl Checker {
         Report {
             findings,
             warnings: warnings.map(str::to_owned).into_iter().collect(),
+            data_order: (self.data.as_mut())
+                .map_or_else(DataOrderEvidence::default, DataOrderObserver::evidence),
             count: self.findings.count,
             lines,
             instructions: self.instructions,
@@ -296,6 +309,9 @@ impl Sink for Checker {
     fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
         self.instructions += 1;
         let here = self.here(line);
+        if let Some(data) = &mut self.data {
+            data.instruction(instruction);
+        }
         self.fields
             .instruction(here, instruction, &mut self.findings);
         if instruction.taken {
@@ -320,6 +336,9 @@ impl Sink for Checker {
     fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
         let here = self.here(line);
         self.stores.accesses += 1;
+        if let Some(data) = &mut self.data {
+            data.access(owner, access);
+        }
         self.stores.writes += u64::from(access.kind == AccessKind::Write);
         self.fields.access(here, owner, access, &mut self.findings);
         self.sequence
@@ -330,6 +349,9 @@ impl Sink for Checker {
 
     fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
         let here = self.here(line);
+        if let Some(data) = &mut self.data {
+            data.register(owner, write);
+        }
         self.fields.register(here, write, &mut self.findings);
         self.sequence
             .effect(here, owner, write.time, write.cpu, &mut self.findings);

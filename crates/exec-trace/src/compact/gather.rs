@@ -6,7 +6,7 @@ use super::form::{Class, FormInstruction, MOST_IN_GROUP, mark};
 use super::group::{Group, Groups};
 use super::numbers::nios2_numbers;
 use super::token::{self, DigitRow, Id, Letters};
-use crate::record::{Access, Event, Instruction, Line, Owner, RegisterWrite, Time};
+use crate::record::{Access, DataOrder, Event, Instruction, Line, Owner, RegisterWrite, Time};
 use crate::text::{Format, LineError, Sink, WINDOW};
 
 /// Lines longer than this are kept apart.
@@ -61,6 +61,8 @@ pub(crate) struct Gatherer<'t, G> {
     /// Whether hex letters are upper-case, told by the latest that was seen.
     pub(super) is_upper: bool,
     pub(super) digit_rows: Vec<DigitRow>,
+    /// How the digits of data are written, where that is known better than from the types of the lines.
+    data_order: Option<DataOrder>,
 }
 
 impl<'t, G: Groups> Gatherer<'t, G> {
@@ -87,7 +89,13 @@ impl<'t, G: Groups> Gatherer<'t, G> {
             first_cpu,
             is_upper: false,
             digit_rows: Vec::new(),
+            data_order: None,
         }
+    }
+
+    /// Says how the digits of data are written, where that is known better than from the types of the lines.
+    pub(crate) const fn settle_data_order(&mut self, order: Option<DataOrder>) {
+        self.data_order = order;
     }
 
     /// Takes in the text down to `end`, the rest of a line whose front is in the segment before. It is a group of its
@@ -429,7 +437,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
                 kind: access.kind,
                 size: access.size,
                 attribute: access.attribute,
-                order: access.order,
+                order: access.order.settled(self.data_order),
                 address: row,
                 address_digits: access.address_digits,
             },

@@ -19,7 +19,7 @@ use crate::compact::gather::Gatherer;
 use crate::compact::map::Map;
 use crate::compact::value::RegisterValue;
 use crate::machine::{self, Machine};
-use crate::record::{Instruction, Line};
+use crate::record::{DataOrder, Instruction, Line};
 use crate::text::{Format, Piece, Sink, read};
 
 /// How much text at the start is looked at.
@@ -28,6 +28,8 @@ const LOOK: usize = 1 << 20;
 /// How a file is made.
 pub(crate) struct Plan<'a> {
     pub(crate) architecture: Option<Architecture>,
+    /// How the digits of data are written, where the user says.
+    pub(crate) data_order: Option<DataOrder>,
     pub(crate) key: Key,
     /// How much text a segment has.
     pub(crate) chunk: usize,
@@ -59,26 +61,35 @@ pub(crate) fn build(
     let head = cutter.head()?;
     let format = Format::detect(head).ok_or(BuildError::Unknown)?;
     let first_cpu = first_cpu(format, head);
-    let guessed = machine::guess(format, head.get(..LOOK).unwrap_or(head));
+    let settled = machine::settle(format, head.get(..LOOK).unwrap_or(head), plan.architecture);
+    let guessed = settled.guessed;
     let order_of =
         |machine: Option<Architecture>| machine.map_or(ByteOrder::Little, Architecture::byte_order);
     let order = order_of(plan.architecture.or(guessed));
     // Told what it finds by itself, it is the same as if it had not been told.
     let (key, architecture) = if order == order_of(guessed) {
-        (plan.key.with_byte_order(0), guessed)
+        (plan.key.with_byte_order(None), guessed)
     } else {
         (plan.key, plan.architecture)
     };
+    let key = if plan.data_order == settled.data_order {
+        key.with_data_order(None)
+    } else {
+        key
+    };
+    let data_order = plan.data_order.or(settled.data_order);
     let machine = plan.architecture.or(guessed).map(Machine::of);
     let encode = |chunk: Chunk| {
         let encoder = SegmentEncoder::new(order, machine, plan.level);
-        encode(&chunk, format, first_cpu, encoder)
+        encode(&chunk, format, first_cpu, data_order, encoder)
     };
     let facts = Facts {
         key,
         format: format.name().to_owned(),
         is_big: order == ByteOrder::Big,
         architecture: architecture.map_or_else(String::new, |of| of.name().to_owned()),
+        data_order,
+        data_evidence: settled.evidence,
         ..Facts::default()
     };
     let mut writer = Collector::new(StoreWriter::new(target)?, Runs::new(scratch), facts);
@@ -162,10 +173,17 @@ struct Encoded {
     text: u64,
 }
 
-fn encode(chunk: &Chunk, format: Format, first_cpu: u32, mut encoder: SegmentEncoder) -> Encoded {
+fn encode(
+    chunk: &Chunk,
+    format: Format,
+    first_cpu: u32,
+    data_order: Option<DataOrder>,
+    mut encoder: SegmentEncoder,
+) -> Encoded {
     let first_line = chunk.first_line();
     let piece = format.piece_at(&chunk.text, first_line, chunk.end);
     let mut gatherer = Gatherer::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
+    gatherer.settle_data_order(data_order);
     gatherer.rest_of_line(first_line);
     read(format, &chunk.text, &piece, &mut gatherer);
     gatherer.finish(chunk.end);

@@ -5,7 +5,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::UNIX_EPOCH;
 
+use tracewire_model::ByteOrder;
+
 use crate::compact::bytes::{Damaged, Reader, put};
+use crate::record::DataOrder;
 
 /// How many places of a trace are looked at, and how much at each.
 const SAMPLES: u64 = 16;
@@ -17,11 +20,33 @@ pub(crate) struct Key {
     size: u64,
     changed: u64,
     sum: u64,
+    /// What the index was told to use, 0 for what it finds; so of the order of data, from the second bit on.
     byte_order: u8,
 }
 
+/// An order of data as the file has it.
+pub(crate) const fn data_order_code(order: Option<DataOrder>) -> u8 {
+    match order {
+        None => 0,
+        Some(DataOrder::Number) => 1,
+        Some(DataOrder::LowestAddressFirst) => 2,
+        Some(DataOrder::HighestAddressFirst) => 3,
+    }
+}
+
+/// The order of data of a code.
+pub(crate) const fn data_order_of(code: u8) -> Result<Option<DataOrder>, Damaged> {
+    Ok(match code {
+        0 => None,
+        1 => Some(DataOrder::Number),
+        2 => Some(DataOrder::LowestAddressFirst),
+        3 => Some(DataOrder::HighestAddressFirst),
+        _ => return Err(Damaged),
+    })
+}
+
 impl Key {
-    /// Of a file. `byte_order` is what the index was told to use, 0 for what it finds.
+    /// Of a file, for an index that uses what it finds.
     pub(crate) fn of(file: &std::fs::File, metadata: &Metadata) -> io::Result<Self> {
         let size = metadata.len();
         let changed = metadata
@@ -49,8 +74,18 @@ impl Key {
         })
     }
 
-    pub(crate) const fn with_byte_order(mut self, byte_order: u8) -> Self {
-        self.byte_order = byte_order;
+    pub(crate) const fn with_byte_order(mut self, order: Option<ByteOrder>) -> Self {
+        self.byte_order = self.byte_order & !3
+            | match order {
+                None => 0,
+                Some(ByteOrder::Little) => 1,
+                Some(ByteOrder::Big) => 2,
+            };
+        self
+    }
+
+    pub(crate) const fn with_data_order(mut self, order: Option<DataOrder>) -> Self {
+        self.byte_order = self.byte_order & 3 | data_order_code(order) << 2;
         self
     }
 

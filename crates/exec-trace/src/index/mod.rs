@@ -19,8 +19,8 @@
 //!
 //! # Which index is right
 //!
-//! An index is keyed to its trace by size, time of change and checksums of samples ([`key`]), and to the byte order
-//! that was asked for. One of another version or key is made anew, so is one that is cut; one that turns out to be
+//! An index is keyed to its trace by size, time of change and checksums of samples ([`key`]), and to the byte
+//! order and the order of data that were asked for. One of another version or key is made anew, so is one that is cut; one that turns out to be
 //! damaged while it is used is made anew under way.
 //!
 //! # Memory that making it takes

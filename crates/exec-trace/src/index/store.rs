@@ -10,6 +10,7 @@ use tracewire_tracefile::private;
 use super::block::BlockAt;
 use super::bytes::Bytes;
 use super::key::Key;
+use super::key::data_order_of;
 use super::page::Page;
 use super::table::TableAt;
 use super::write::{BlockRow, COLUMNS, Extent, Facts, MAGIC, TABLES, TRAILER, Table, VERSION};
@@ -21,6 +22,7 @@ use crate::compact::frame::{has_sum, unpack};
 use crate::compact::map::Map;
 use crate::compact::segment::Segment;
 use crate::compact::value::RegisterValue;
+use crate::machine::DataOrderEvidence;
 use crate::record::Time;
 
 /// How many blocks are kept decoded.
@@ -392,12 +394,19 @@ fn read_facts(reader: &mut Reader<'_>) -> Result<Facts, Damaged> {
     let is_big = reader.byte()? != 0;
     let architecture = text(reader.slice()?)?;
     let cut = text(reader.slice()?)?;
+    let data_order = data_order_of(reader.byte()?)?;
+    let data_evidence = DataOrderEvidence {
+        number: reader.number()?,
+        memory: reader.number()?,
+    };
     let mut facts = Facts {
         key,
         format,
         is_big,
         architecture,
         cut,
+        data_order,
+        data_evidence,
         instructions: reader.number()?,
         accesses: reader.number()?,
         writes: reader.number()?,

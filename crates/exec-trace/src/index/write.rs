@@ -3,14 +3,16 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
+use super::key::data_order_code;
 use crate::compact::bytes::{put, put_slice};
 use crate::compact::encode::put_names;
-use crate::record::Time;
+use crate::machine::DataOrderEvidence;
+use crate::record::{DataOrder, Time};
 
 /// The first bytes of every file, and the last ones.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 /// What stands at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
@@ -101,6 +103,10 @@ pub(crate) struct Facts {
     pub(crate) is_big: bool,
     /// The machine that the content looks like.
     pub(crate) architecture: String,
+    /// How the digits of data are written; none where the types of the lines say.
+    pub(crate) data_order: Option<DataOrder>,
+    /// What registers say of that at the start of the text.
+    pub(crate) data_evidence: DataOrderEvidence,
     pub(crate) instructions: u64,
     pub(crate) accesses: u64,
     /// Those of them that write.
@@ -203,6 +209,9 @@ impl StoreWriter {
         description.push(u8::from(facts.is_big));
         put_slice(&mut description, facts.architecture.as_bytes());
         put_slice(&mut description, facts.cut.as_bytes());
+        description.push(data_order_code(facts.data_order));
+        put(&mut description, facts.data_evidence.number);
+        put(&mut description, facts.data_evidence.memory);
         for number in [
             facts.instructions,
             facts.accesses,

@@ -10,7 +10,10 @@ use std::collections::HashMap;
 use tracewire_arch::Architecture;
 use tracewire_model::ByteOrder;
 
-use crate::record::{Access, AccessKind, Instruction, InstructionSet, Line, Owner, RegisterWrite};
+use super::data_order::{DataOrderEvidence, DataOrderObserver};
+use crate::record::{
+    Access, AccessKind, DataOrder, Instruction, InstructionSet, Line, Owner, RegisterWrite,
+};
 use crate::text::{Format, Sink, read};
 
 /// How much of a trace is looked at, in bytes.
@@ -41,16 +44,50 @@ const FAMILIES: [Family; 6] = [
 /// Guesses the machine of a text; none where nothing speaks for one.
 #[must_use]
 pub fn guess(format: Format, text: &[u8]) -> Option<Architecture> {
+    settle(format, text, None).guessed
+}
+
+/// What a text tells of itself that its lines do not say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settled {
+    /// The machine that it looks like; none where nothing speaks for one.
+    pub guessed: Option<Architecture>,
+    /// How the digits of data are written that may be a number or bytes; none where the types of the lines decide.
+    pub data_order: Option<DataOrder>,
+    /// What registers say of that.
+    pub evidence: DataOrderEvidence,
+}
+
+/// Guesses the machine of a text, and in which order it writes data. `machine` is the machine where it is known.
+#[must_use]
+pub fn settle(format: Format, text: &[u8], machine: Option<Architecture>) -> Settled {
+    let is_tarmac = format == Format::Tarmac;
     if matches!(format, Format::Nios2V2 | Format::Nios2V3) {
-        return Some(Architecture::Nios2);
+        return Settled {
+            guessed: Some(Architecture::Nios2),
+            data_order: None,
+            evidence: DataOrderEvidence::default(),
+        };
     }
     let mut sample = Sample {
-        is_tarmac: format == Format::Tarmac,
+        is_tarmac,
         ..Sample::default()
     };
     let end = text.len().min(SAMPLE);
     read(format, text, &format.piece_at(text, 0, end), &mut sample);
-    sample.architecture()
+    let evidence = if is_tarmac {
+        sample.data.evidence()
+    } else {
+        DataOrderEvidence::default()
+    };
+    let order = evidence.order();
+    let guessed = sample.architecture(order);
+    let machine = machine.or(guessed);
+    Settled {
+        guessed,
+        data_order: order.or_else(|| sample.data_order(machine).filter(|_| is_tarmac)),
+        evidence,
+    }
 }
 
 #[derive(Default)]
@@ -61,8 +98,10 @@ struct Sample {
     is_wide: bool,
     /// Bytes written, and what each would be in little and in big order.
     memory: HashMap<u64, (u8, u8)>,
-    /// How many bytes read contradict the little and the big order.
-    contradictions: [u64; 2],
+    /// How many bytes read contradict the little and the big order: of accesses that are a number, and of those that are bytes
+    /// by the type of the line.
+    contradictions: [[u64; 2]; 2],
+    data: DataOrderObserver,
     /// The same of MIPS's pairs of unaligned loads and stores; the first of a pair.
     unaligned: [u64; 2],
     left: Option<u128>,
@@ -73,7 +112,22 @@ impl Sample {
         self.points[family as usize] += points;
     }
 
-    fn architecture(&self) -> Option<Architecture> {
+    /// The order of data that reads of what was written in another size speak for. Bytes in the order of memory are as
+    /// a number is on a big-endian machine.
+    fn data_order(&self, machine: Option<Architecture>) -> Option<DataOrder> {
+        let is_little = machine.is_some_and(|of| of.byte_order() == ByteOrder::Little);
+        let fits = |one: u64, other: u64| other > 0 && one <= other / 8;
+        let [numbers, bytes] = self.contradictions;
+        if is_little && fits(numbers[1], numbers[0]) {
+            Some(DataOrder::LowestAddressFirst)
+        } else if is_little && fits(bytes[0], bytes[1]) {
+            Some(DataOrder::Number)
+        } else {
+            None
+        }
+    }
+
+    fn architecture(&self, order: Option<DataOrder>) -> Option<Architecture> {
         let (points, family) = self
             .points
             .iter()
@@ -82,7 +136,13 @@ impl Sample {
         if *points <= 0 {
             return None;
         }
-        let mut contradictions = self.contradictions;
+        // Bytes in the order of memory are the same on all machines.
+        let [numbers, bytes] = self.contradictions;
+        let mut contradictions = match order {
+            None => numbers,
+            Some(DataOrder::Number) => [numbers[0] + bytes[0], numbers[1] + bytes[1]],
+            Some(_) => [0, 0],
+        };
         if family == Family::Mips {
             contradictions[0] += self.unaligned[0];
             contradictions[1] += self.unaligned[1];
@@ -263,6 +323,11 @@ impl Sample {
             return;
         };
         let size = u64::from(access.size);
+        let class = match access.order {
+            DataOrder::Number => 0,
+            DataOrder::LowestAddressFirst => 1,
+            DataOrder::HighestAddressFirst => return,
+        };
         if size > 8 || self.memory.len() > REMEMBERED {
             return;
         }
@@ -276,8 +341,8 @@ impl Sample {
                 }
                 AccessKind::Read => {
                     let known = *self.memory.entry(address).or_insert((little, big));
-                    self.contradictions[0] += u64::from(known.0 != little);
-                    self.contradictions[1] += u64::from(known.1 != big);
+                    self.contradictions[class][0] += u64::from(known.0 != little);
+                    self.contradictions[class][1] += u64::from(known.1 != big);
                 }
             }
         }
@@ -300,13 +365,16 @@ impl Sink for Sample {
             self.unaligned_pair(opcode.value);
         }
         self.mnemonic(instruction.disassembly, opcode.map(|opcode| opcode.value));
+        self.data.instruction(instruction);
     }
 
-    fn access(&mut self, _: Line, _: Owner, access: &Access<'_>) {
+    fn access(&mut self, _: Line, owner: Owner, access: &Access<'_>) {
         self.memory(access);
+        self.data.access(owner, access);
     }
 
-    fn register(&mut self, _: Line, _: Owner, write: &RegisterWrite<'_>) {
+    fn register(&mut self, _: Line, owner: Owner, write: &RegisterWrite<'_>) {
+        self.data.register(owner, write);
         self.register_name(write.register, write.value.digits());
     }
 }

@@ -13,6 +13,7 @@
 //! assert_eq!(mips.layout().by_number(part.register).expect("a register").name, "r8");
 //! ```
 
+mod data_order;
 mod elf;
 mod flow;
 mod guess;
@@ -25,9 +26,10 @@ use std::sync::OnceLock;
 use tracewire_arch::{Architecture, Register, RegisterLayout, StandardRegisters};
 use tracewire_model::{ByteOrder, RegisterNumber};
 
+pub use data_order::{DataOrderEvidence, DataOrderObserver};
 pub use elf::of_elf;
 pub use flow::{DelaySlot, Flow, FlowKind};
-pub use guess::guess;
+pub use guess::{Settled, guess, settle};
 pub(crate) use names::{StackBank, stack_bank};
 pub use stores::Stores;
 

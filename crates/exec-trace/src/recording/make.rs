@@ -10,6 +10,7 @@ use super::compressed::{Cut, decompressed};
 use super::open::{OpenError, Progress, io_error, unusable};
 use super::room::Room;
 use crate::index::{BuildError, Bytes, CHUNK, Key, Plan, Scratch, Store, Target, build};
+use crate::record::DataOrder;
 
 /// How hard the compressor tries.
 const LEVEL: i32 = 3;
@@ -18,6 +19,7 @@ const LEVEL: i32 = 3;
 #[derive(Debug)]
 pub(super) struct Again {
     pub(super) architecture: Option<Architecture>,
+    pub(super) data_order: Option<DataOrder>,
     pub(super) key: Key,
     /// Where it may stand, the best place first.
     pub(super) places: Vec<PathBuf>,
@@ -38,6 +40,7 @@ impl Again {
         let file = File::open(path).map_err(&failed)?;
         let plan = Planned {
             architecture: self.architecture,
+            data_order: self.data_order,
             key: self.key,
             chunk: CHUNK,
             all: Some(file.metadata().map_err(&failed)?.len()),
@@ -64,6 +67,7 @@ impl Again {
 /// How a file is made.
 pub(super) struct Planned<'a> {
     pub(super) architecture: Option<Architecture>,
+    pub(super) data_order: Option<DataOrder>,
     pub(super) key: Key,
     /// How much text a segment has.
     pub(super) chunk: usize,
@@ -106,6 +110,7 @@ impl Planned<'_> {
         };
         let plan = Plan {
             architecture: self.architecture,
+            data_order: self.data_order,
             key: self.key,
             chunk: self.chunk,
             level: LEVEL,

@@ -95,7 +95,8 @@ pub use visits::Visits;
 
 use crate::compact::bytes::Damaged;
 use crate::index::Store;
-use crate::record::{CpuNumber, Time};
+use crate::machine::DataOrderEvidence;
+use crate::record::{CpuNumber, DataOrder, Time};
 use crate::text::Format;
 
 /// A register, by its place in [`Recording::register_names`].
@@ -165,6 +166,8 @@ pub struct Recording {
     format: Format,
     architecture: Option<Architecture>,
     order: ByteOrder,
+    data_order: Option<DataOrder>,
+    data_evidence: DataOrderEvidence,
     summary: Summary,
     names: Vec<Box<str>>,
     image: Image,
@@ -249,6 +252,19 @@ impl Recording {
     #[must_use]
     pub const fn byte_order(&self) -> ByteOrder {
         self.order
+    }
+
+    /// How the data of accesses are written that may be a number or bytes: as was said, else as the content tells; none where
+    /// the types of the lines decide.
+    #[must_use]
+    pub const fn data_order(&self) -> Option<DataOrder> {
+        self.data_order
+    }
+
+    /// What registers that were loaded and stored say of that, at the start of the text.
+    #[must_use]
+    pub const fn data_order_evidence(&self) -> DataOrderEvidence {
+        self.data_evidence
     }
 
     /// What it has, counted.

@@ -12,7 +12,7 @@ use super::make::{Again, Planned};
 use super::room::{Room, places};
 use super::{Image, Recording, ReportedWrites, Summary};
 use crate::index::{Bytes, CHUNK, Key, MAGIC, Store, Unusable, VERSION};
-use crate::record::CpuNumber;
+use crate::record::{CpuNumber, DataOrder};
 use crate::text::Format;
 
 /// How a trace is opened.
@@ -20,6 +20,9 @@ use crate::text::Format;
 pub struct OpenOptions<'a> {
     /// The machine, where it is known better than from the content.
     pub architecture: Option<Architecture>,
+    /// How the data of accesses are written that may be a number or bytes, where it is known better than from the content:
+    /// [`DataOrder::Number`] or [`DataOrder::LowestAddressFirst`].
+    pub data_order: Option<DataOrder>,
     /// What memory held before the trace, such as the program's file says.
     pub image: Image,
     /// A folder for indexes that cannot stand beside their traces, and for those of pipes.
@@ -57,6 +60,16 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
+    /// The compact form has the data in another order than is asked for.
+    #[error(
+        "`{}` was made of text whose data were read {}: convert the text again", path.display(), words(*.made)
+    )]
+    DataOrder {
+        /// The file.
+        path: PathBuf,
+        /// The order that it was made with; none for what the lines say.
+        made: Option<DataOrder>,
+    },
     /// The compact form was cut or changed.
     #[error("`{}` is cut or damaged: convert the trace again", path.display())]
     Damaged {
@@ -74,6 +87,14 @@ pub enum OpenError {
         /// Its version.
         found: u32,
     },
+}
+
+fn words(order: Option<DataOrder>) -> &'static str {
+    match order {
+        None | Some(DataOrder::HighestAddressFirst) => "as its lines say",
+        Some(DataOrder::Number) => "as numbers",
+        Some(DataOrder::LowestAddressFirst) => "as bytes in the order of memory",
+    }
 }
 
 pub(super) fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, OpenError> {
@@ -109,6 +130,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, 
     }
     let plan = Planned {
         architecture: options.architecture,
+        data_order: options.data_order,
         key: Key::default(),
         chunk: CHUNK,
         all: None,
@@ -143,21 +165,28 @@ fn open_file(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, OpenEr
     let order = options.architecture.map(Architecture::byte_order);
     let key = Key::of(&file, &metadata)
         .map_err(&failed)?
-        .with_byte_order(match order {
-            None => 0,
-            Some(ByteOrder::Little) => 1,
-            Some(ByteOrder::Big) => 2,
-        });
+        .with_byte_order(order)
+        .with_data_order(options.data_order);
     let again = Again {
         architecture: options.architecture,
+        data_order: options.data_order,
         key,
         places: places(path, options.cache.as_deref()),
     };
     let found = again.places.iter().find_map(|place| {
         let store = Store::open_index(place).ok()?;
-        let is_found = store.facts.key == key.with_byte_order(0)
-            && order.is_none_or(|order| store.facts.is_big == (order == ByteOrder::Big));
-        (is_found || store.facts.key == key).then_some(store)
+        // It may have found by itself what is asked for.
+        let facts = &store.facts;
+        let fits_order = order.is_some_and(|order| facts.is_big == (order == ByteOrder::Big));
+        let fits_data = options.data_order.is_some() && facts.data_order == options.data_order;
+        [order, None]
+            .into_iter()
+            .take(if fits_order { 2 } else { 1 })
+            .any(|order| {
+                let key = key.with_byte_order(order);
+                facts.key == key || fits_data && facts.key == key.with_data_order(None)
+            })
+            .then_some(store)
     });
     let store = match found {
         Some(store) => store,
@@ -174,6 +203,7 @@ pub(super) fn open_text(
 ) -> Result<Recording, OpenError> {
     let plan = Planned {
         architecture: options.architecture,
+        data_order: options.data_order,
         key: Key::default(),
         chunk,
         all: Some(text.len() as u64),
@@ -215,6 +245,12 @@ fn recording(
     options: &OpenOptions<'_>,
 ) -> Result<Recording, OpenError> {
     let facts = &store.facts;
+    if options.data_order.is_some() && options.data_order != facts.data_order {
+        return Err(OpenError::DataOrder {
+            path: path.to_owned(),
+            made: facts.data_order,
+        });
+    }
     let format = Format::ALL
         .into_iter()
         .find(|format| format.name() == facts.format)
@@ -255,6 +291,8 @@ fn recording(
         path: path.to_owned(),
         order,
         architecture,
+        data_order: facts.data_order,
+        data_evidence: facts.data_evidence,
         format,
         reported: ReportedWrites::of(&summary),
         summary,
