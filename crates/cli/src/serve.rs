@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
-use tracewire_arch::Architecture;
 use tracewire_server::saved::SavedTrace;
 use tracewire_server::{
     Clients, ListenAddress, Listener, SaveFolder, SessionLog, Token, replay, serve_saved,

@@ -153,17 +153,16 @@ pub fn info_text(recording: &Recording, name: &str) -> String {
     );
     if let Some(order) = data_order(recording) {
         let evidence = recording.data_order_evidence();
-        let told = match order {
-            "memory" => "as bytes in the order of memory",
-            _ => "as one number",
+        let (told, says) = match order {
+            "memory" => ("bytes in the order of memory", evidence.memory),
+            _ => ("one number", evidence.number),
         };
-        row(
-            "data written",
-            format!(
-                "{told} (by registers loaded and stored: {} as a number, {} as bytes)",
-                evidence.number, evidence.memory
-            ),
-        );
+        let all = evidence.number + evidence.memory;
+        let by = match all {
+            0 => String::new(),
+            _ => format!(", by the registers of {says} of {all} accesses"),
+        };
+        row("data written", format!("{told}{by}"));
     }
     row("register writes", summary.register_writes.to_string());
     row("cpus", cpus.join(" "));

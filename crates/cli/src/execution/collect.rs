@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
-use tracewire_arch::Architecture;
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::tell_as_gdb_takes;
 use tracewire_model::{Address, Status, StatusFields, StopReason, Tracepoint};
