@@ -74,8 +74,8 @@ pub struct Machine {
     /// The machine, for a file that does not tell; by default the program's, else the only one whose registers fit
     #[arg(long, value_name = "NAME", value_parser = architectures())]
     pub architecture: Option<Architecture>,
-    /// How an execution trace writes the data of memory accesses, where its text does not tell: as one number, or as bytes in the
-    /// order of memory; by default what the registers say that are loaded and stored, else what the type of the line is known for
+    /// How a Tarmac trace writes data: as one number, or as bytes in the order of memory; by default as the registers say that are
+    /// loaded and stored
     #[arg(long, value_name = "ORDER")]
     pub data_order: Option<WrittenData>,
 }
@@ -83,9 +83,9 @@ pub struct Machine {
 /// How data are written.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WrittenData {
-    /// One number, the most significant digit first
+    // The most significant digit first. (Words for each value would make the help of all options long.)
     Number,
-    /// Bytes, that of the lowest address first
+    // The byte of the lowest address first.
     Memory,
 }
 
