@@ -1,14 +1,6 @@
-//! The checksum: a line of our own behind the end marker.
+//! The checksum: a line of our own after the end marker.
 //!
-//! Nothing in GDB's format tells a collected value from a damaged one. So every file that is written here ends
-//! with a line over all the bytes before it, header and end marker included:
-//!
-//! ```text
-//! checksum crc32 89abcdef
-//! ```
-//!
-//! The CRC is that of gzip and zip, in eight lower-case digits. GDB never looks behind the end marker, and a
-//! reader that finds no such line reads a file of somebody else, or one that was left by a crash.
+//! Nothing in GDB's format distinguishes a collected value from a damaged one. `docs/formats/checksum.md` has the form.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,19 +1,7 @@
-//! Where the program and its shared libraries were loaded: lines of our own in the description.
+//! Where the program and its shared libraries were loaded: `module` lines of our own in the description.
 //!
-//! GDB's format does not say where a position-independent program was loaded, so its readers show bare
-//! addresses. It does say that unknown lines are skipped (GDB warns about each), which leaves room for these:
-//!
-//! ```text
-//! module <bias>:<start>:<end>:<loaded>:<unloaded>:<build id>:<path>
-//! module+ <path>
-//! ```
-//!
-//! All numbers are hexadecimal, all of 64 bits. `bias` is what is added to an address of the ELF file to give
-//! the address in memory; `start` and `end` are the first address of the module's mappings and the first one
-//! after them; `loaded` and `unloaded` are the times between which it was there, in microseconds on the
-//! clock of `$trace_timestamp`, 0 where it was there before the first frame or still there after the last.
-//! `build id` and `path` are bytes, two digits each. A path too long for GDB's line buffer goes on in
-//! `module+` lines. The main program comes first, then the others in the order of loading.
+//! GDB's format does not say where a position-independent program was loaded, so its readers show bare addresses. It does
+//! say that unknown lines are skipped (GDB warns about each). `docs/formats/trace-file-extensions.md` has the form.
 
 use std::fmt;
 

@@ -1,15 +1,8 @@
 //! The registers that a frame keeps, where it does not keep all of them: a block of our own.
 //!
 //! The format's `R` block has room for every register of the machine. A frame that wants two of them would take 2.4 KB on
-//! x86-64, so a frame in a trace buffer keeps its registers in a block that no file has:
-//!
-//! ```text
-//! r <set> <bytes>    the registers of a set, in the order and sizes of a register block
-//! ```
-//!
-//! `set` is the set's number in a [`RegisterSets`], 32 bits. The block is the first of its frame. A frame is
-//! [expanded](RegisterSets::expand) before anyone reads it: a register block with zeros in place of the others, and the variables
-//! that say which ones are not known.
+//! x86-64, so a frame in a trace buffer keeps its registers in a block that no file has. A frame is
+//! [expanded](RegisterSets::expand) before anyone reads it. `docs/formats/trace-file-extensions.md` has the form.
 
 use crate::encode::FRAME_HEADER;
 use crate::unknown::unknown_masks;

@@ -1,14 +1,7 @@
-//! What served the tracepoints: lines of our own in the description.
+//! What served the tracepoints: `served` lines of our own in the description.
 //!
-//! The same tracepoint costs a hundred nanoseconds as a jump and microseconds as a trap, and a program that was slowed down
-//! is not the program that was to be looked at. GDB's format has no word for that; it skips lines that it does not know:
-//!
-//! ```text
-//! served <mechanism>:<reason>:<number>:<address>,<number>:<address>…
-//! ```
-//!
-//! `mechanism` and `reason` are bytes of text, two digits each, `reason` empty where there is none; numbers and addresses
-//! are hexadecimal. A line has as many tracepoints as it has room for, since GDB warns about each line.
+//! The same tracepoint costs a hundred nanoseconds as a jump and microseconds as a trap, and a slowed program may behave in another way.
+//! GDB's format has no field for that. `docs/formats/trace-file-extensions.md` has the form.
 
 use crate::description::MAX_LINE;
 use tracewire_model::text::{Hex, Scanner, TextError};

@@ -1,14 +1,8 @@
 //! Steps that come back to their tracepoint: a variable of our own in a frame.
 //!
-//! The format does not say whether a frame is of a hit or of a step of `while-stepping`. What stands elsewhere than
-//! its tracepoint is a step; a loop, though, leads steps back to the very instruction. Our frames of such steps say
-//! so, in the block of a trace state variable whose number no one has:
-//!
-//! ```text
-//! V -2147483392 1
-//! ```
-//!
-//! GDB passes over it.
+//! The format does not say whether a frame is of a hit or of a step of `while-stepping`. A frame at another address than
+//! its tracepoint's is of a step; in a loop, steps come back to the very instruction. Our frames of such steps say
+//! so in a variable. `docs/formats/trace-file-extensions.md` has the form.
 
 use crate::unknown::tells_unknown_registers;
 use tracewire_model::VariableNumber;

@@ -1,17 +1,8 @@
-//! Registers that are not known: variables of our own in a frame.
+//! Unavailable registers: variables of our own in a frame.
 //!
-//! A register block has room for every register and no way to say that one of them is not known: it stands there as
-//! zeros. A recorded execution knows a register once it was written, so its frames say which ones the block does not
-//! tell, in blocks of trace state variables whose numbers no one has:
-//!
-//! ```text
-//! V -2147483648 <mask>    the registers that stand at places 0 to 63 of the register block
-//! V -2147483647 <mask>    those at places 64 to 127, and so on
-//! ```
-//!
-//! The bit of a register that is not known, wholly or in part, is set; the lowest bit is the first register's. A mask
-//! of zeros is left out, so that frames whose registers are all known have none. GDB has no variable of such a number and
-//! passes over the block.
+//! A register block has room for every register and no mark for a missing one: it is zero there. A recorded execution
+//! knows a register once it was written, so its frames name the unavailable ones in trace state variables whose numbers no
+//! experiment has. `docs/formats/trace-file-extensions.md` has the form.
 
 use tracewire_arch::Register;
 use tracewire_model::VariableNumber;

@@ -1,23 +1,8 @@
 //! JSON lines: everything that is in a trace file, one object a line.
 //!
-//! | `kind` | what it holds | how often |
-//! |---|---|---|
-//! | `trace-file` | byte order of the frames; whether an empty line ends the description | first, once |
-//! | `line` | one line of the description: `text`, or `bytes` where it is no UTF-8, and what it says, up to 64 KiB | each line |
-//! | `frame` | tracepoint and blocks, in order | each complete frame |
-//! | `rest` | the bytes behind the last complete frame: the end marker, a cut frame | in pieces, or not at all |
-//!
-//! What is read back is the least that is needed for the same bytes: `byte_order`, `closed`; `text` or `bytes`, `newline`;
-//! `tracepoint` and `blocks`; `bytes`. All else is there for people and scripts, and may be left out. A block is one of
-//!
-//! ```text
-//! {"registers":{"rax":"0x1",…}}        every register of the target description, as a number
-//! {"registers":"0100…"}                the bytes, where the description does not cover the block exactly
-//! {"memory":"0x404040","bytes":"00ff"}
-//! {"variable":2,"value":-1}
-//! {"static_data":"…"}
-//! {"unknown":"…"}                      from a block that cannot be read to the end of the frame, its letter included
-//! ```
+//! The first line has `"kind":"trace-file"`; a `line` follows for each line of the description, a `frame` for each complete frame, and
+//! `rest` for the bytes after the last one. The fields are documented in
+//! [docs/formats/json.md](https://github.com/tracewire/tracewire/blob/main/docs/formats/json.md).
 
 mod frame;
 mod lines;

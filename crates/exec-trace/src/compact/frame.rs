@@ -1,8 +1,4 @@
-//! Pieces of a file that are compressed and guarded each by itself.
-//!
-//! A frame is its checksum (CRC-32 of what follows, little-endian), the length of its content, and the content
-//! compressed by Zstandard. A length of 0 says that the content follows as it is. An empty content is an empty
-//! frame.
+//! Compressed pieces of a file, each with a checksum of its own; see `docs/formats/execution-index.md`.
 
 use std::cell::RefCell;
 use std::io;

@@ -1,19 +1,6 @@
 //! Pages: the accesses of all of the trace in the order of their addresses, and of time within each granule.
 //!
-//! | | |
-//! |---|---|
-//! | checksum | 4 bytes, CRC-32 of the rest |
-//! | first granule, slot of the first entry | numbers |
-//! | state of the granule before the first entry | which bytes were accessed, which are known (1 byte each), 8 bytes |
-//! | number of entries | number |
-//! | entries | see below |
-//!
-//! An entry is a byte for its kind and place ([`Kind`] times 36, and which of the 36 rows of bytes that a granule
-//! has); a number of which the lowest bit says whether the granule is another than the last entry's; the way to
-//! that granule if so; and the data, as many bytes as the entry has, where its kind has them. The number above its
-//! lowest bit is the slot, counted from the last entry's where the granule is the same.
-//!
-//! A read that gives what is known already has no data, neither has a write that changes nothing.
+//! `docs/formats/execution-index.md` has the form.
 
 use crate::compact::bytes::{Damaged, Reader, put};
 use crate::compact::frame::has_sum;

@@ -1,19 +1,6 @@
-//! The frame index of a large file, kept for the next run.
+//! The frame index of a large file, kept for the next run. `docs/formats/frame-index.md` has the form.
 //!
-//! A file, little-endian, of columns, so that a search reads one column and nothing else:
-//!
-//! | | bytes |
-//! |---|---|
-//! | header | see [`Header`] |
-//! | the offset of every 32nd frame | 8 each |
-//! | the address of each frame, all ones where there is none | 8 each |
-//! | the data size of each frame, from which the offsets between follow | 4 each |
-//! | the tracepoint of each frame | 2 each |
-//!
-//! That is 14¼ bytes a frame. An index is good for a file of the same path, size, time of change and
-//! description, whose last frame and end marker are where the index has them, and that no other user has made; any other is made
-//! again. Nothing
-//! in it is believed further than that: a frame is read from where it says only if one fits there.
+//! Nothing in an index is trusted: a frame is read from an offset only if one fits there.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File, Metadata};
