@@ -1,19 +1,4 @@
-//! Machines: their registers and target descriptions, names, byte order and sizes.
-//!
-//! ```
-//! use tracewire_arch::{Architecture, RegisterLayout, X86Registers};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let machine: Architecture = "x86_64".parse()?;
-//! assert_eq!(machine.pointer_size(), 8);
-//!
-//! // The target description that GDB is given, and the register block that it describes.
-//! let xml = X86Registers::Core.target_xml_64();
-//! let layout = RegisterLayout::parse(&xml)?;
-//! assert_eq!(layout.by_name("rip").map(|register| register.offset), Some(128));
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 

@@ -1,44 +1,23 @@
-//! What is wrong with a GDB trace file, and where.
+#![doc = include_str!("../README.md")]
 //!
-//! A trace file tells everything twice: what the run was asked to do (tracepoints, actions, agent expressions), and what
-//! came of it (frames, counts, times). [`check()`] holds the one against the other. What `tracewire_tracefile` finds by itself
-//! (structure, the target description, values that plain actions ask for) is in the same list; what needs agent
-//! expressions is found here:
+//! # Findings
 //!
-//! - expressions that no target could evaluate, and what they name that is not defined, with the line;
-//! - what expressions should have collected: each is **run again on the frame it filled**, with the frame's own registers
-//!   and memory, so that `collect j->next->name` names the very address whose bytes are not there. A value that
-//!   the frame does not tell ends that, as far as memory is concerned: what cannot be told is no finding;
-//! - frames that their condition would not have let be made, where the frame tells all that the condition reads;
-//! - counts, times and places that contradict one another: more frames than hits, more steps than asked for, frames made
-//!   before the start or somewhere else than their tracepoint is.
+//! [`check()`] lists what [`tracewire_tracefile`] finds by itself: structure, the target description, values that plain actions ask
+//! for. It adds what needs agent expressions:
 //!
-//! An **error** is damage or a contradiction: something will be shown wrong or not at all. A **warning** is what a reader
-//! should know: a value that could not be read at the time, a clock that was set back, what GDB will refuse.
+//! - expressions that no target could evaluate, and undefined names in them, with the line;
+//! - what expressions should have collected. Each is **run again on the frame it filled**, with the frame's own registers and memory. So
+//!   `collect j->next->name` names the very address whose bytes are missing. A value that the frame does not have ends that;
+//! - frames whose condition is false, where the frame has all that the condition reads;
+//! - counts, times and places that contradict each other. Examples are more frames than hits, more steps than asked for, and frames before the
+//!   start or away from their tracepoint.
 //!
-//! One pass for structure and one for meaning, one frame in memory at a time, at most [`LISTED`] findings of a kind kept. A
-//! file cannot make it take hours: when running expressions, or holding other actions against frames, has taken as many steps
-//! as a file of its size may cost, that is given up, and a warning says from which frame on.
+//! An **error** is damage or a contradiction: something is shown wrong or not at all. A **warning** is what a reader should know. Examples are a
+//! value that could not be read, a clock that was set back, and what GDB refuses.
 //!
-//! ```
-//! use tracewire_check::{Severity, check};
-//! use tracewire_tracefile::TraceFile;
-//!
-//! // `collect *(int*)0x2000` as an expression (const16 0x2000, trace_quick 4, end), and a frame without it.
-//! let bytes = b"\x7fTRACE0\nR 4\nstatus 0;tstop::0;tframes:1\ntp T1:1000:E:0:0\ntp A1:1000:X6,2320000d0427\n\n\
-//!     \x01\x00\x0d\x00\x00\x00M\x00\x30\x00\x00\x00\x00\x00\x00\x02\x00ab\0\0\0\0";
-//! let report = check(&TraceFile::from_bytes(bytes.to_vec())?);
-//! assert!(report.is_good());
-//! let finding = &report.findings[0];
-//! assert_eq!(finding.severity(), Severity::Warning);
-//! assert_eq!(
-//!     finding.to_string(),
-//!     "frame 0, offset 91: memory of 4 bytes at 0x2000 should have been collected by an expression, \
-//!      and could not be read or is lost"
-//! );
-//! # Ok::<(), tracewire_tracefile::OpenError>(())
-//! ```
-
+//! The check makes one pass for structure and one for meaning. It keeps one frame in memory, and at most [`LISTED`] findings of a kind. Its time is
+//! bounded: it gives up running expressions after as many steps as a file of its size may cost. A warning then says from which frame
+//! on.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,62 +1,45 @@
-//! ELF and DWARF of a program and its libraries: which function, source line, variable and type is where, and how to unwind.
-//!
-//! ```
-//! use tracewire_debuginfo::Symbols;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut symbols = Symbols::new();
-//! symbols.add_module(&std::env::current_exe()?, 0)?;
-//!
-//! // Where would a tracepoint on `main` go, and what is there?
-//! let places = symbols.resolve("main", None)?;
-//! let place = symbols.place(places[0].address).expect("its module is known");
-//! assert!(place.function.is_some());
-//!
-//! // The error for an unknown name has the names close to it, and says whether a library may bring it.
-//! let error = symbols.resolve("maim", None).unwrap_err();
-//! assert!(error.may_come_later());
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # One program, many modules
 //!
-//! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Everything it is asked is read
-//! from the files when it is first asked for, and kept: the headers of the units at once, one pass over all entries
-//! for the names ([`Symbols::resolve`]), and of a single unit its line table and blocks. A file is read whole into
-//! memory, not mapped, so that a program that is built anew while it is traced does no harm; one that is in several
-//! sets of modules is read once ([`ModuleFile`]). Addresses in what it answers are always addresses in the traced
-//! program, bias added.
+//! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Each part is read when it is first asked for, and
+//! kept. The parts are the headers of all units, the names ([`Symbols::resolve`]), and the line table and blocks of one unit.
 //!
-//! Debug information may be in the file itself, compressed or not, or apart from it (by build id, by
-//! `.gnu_debuglink`), with parts in other files (split units in `.dwo` files or a `.dwp`, what several programs have in
-//! common by `.gnu_debugaltlink`), or not there at all: then the ELF symbols are what there is. A part that cannot be read is
-//! said ([`ModuleFile::unread_debug_information`]).
+//! A file is read into memory, not mapped, so a program that is built again while it is traced does no harm. A file that is in several
+//! sets of modules is read once ([`ModuleFile`]). Answers have addresses of the traced program, bias included.
+//!
+//! Debug information may be in the file, compressed or not, or in another file that is found by build id or `.gnu_debuglink`. Parts
+//! may be in split units (`.dwo`, `.dwp`) or in a file that several programs share (`.gnu_debugaltlink`). Without any, the ELF
+//! symbols remain. A part that cannot be read is reported ([`ModuleFile::unread_debug_information`]).
 //!
 //! # GDB's answers
 //!
-//! Trace files are for GDB, too, and a tracepoint set here must be where GDB would have set it, with the same
-//! variables in sight. So the rules are GDB 13's, down to its line tables: one table a source file, an end mark where
-//! the compiler switches files, a prologue skipped by the rules for the compiler that made it, one location a block
-//! where the optimizer scattered a line. The tests compare every function and every line of a dozen builds with GDB.
-//! Where GDB knows no better, more is found: a Rust function by the end of its path, for one.
+//! A tracepoint that is set here must be where GDB would set it, with the same variables in scope. So the rules are GDB 13's:
+//!
+//! - one line table for each source file, with an end mark where the compiler switches files;
+//! - a prologue skipped by the rules for the compiler that made it;
+//! - one location for each block where the optimizer scattered a line.
+//!
+//! The tests compare every function and every line of a dozen builds with GDB. Some names are found that GDB does not find, such as a Rust function by
+//! the end of its path.
 //!
 //! # Locations
 //!
 //! | form | places |
 //! |---|---|
-//! | `FUNCTION` | after the prologue of every function of that name, and at every inlined copy: a C name; `ns::f`, `Class::method`, `f` of any namespace; `f(int)` for one overload; `f<int>` for one instance, `f` for all; `crate::module::f`; an ELF symbol |
+//! | `FUNCTION` | after the prologue of every function of that name, and at every inlined copy |
+//! | `ns::f`, `Class::method`, `f`, `crate::module::f` | a qualified name, or its end |
+//! | `f(int)`, `f<int>`, `f` | one overload, one instance, all of them |
 //! | `FILE:LINE`, `LINE` | every place of that line, or of the next that has code |
 //! | `FILE:FUNCTION` | the functions of the units with that file |
 //! | `*0x1234`, `*f+4`, `*&f` | that very address |
-//! | `-m NAME`, `-probe-stap PROVIDER:NAME` | a SystemTap marker |
+//! | `-m NAME`, `-probe-stap PROVIDER:NAME` | a USDT probe |
 //! | `-function`, `-source`, `-line`, `-qualified` | GDB's explicit locations |
 //!
-//! # What a file says is not believed
+//! # Input is hostile
 //!
-//! Every byte of a file may be wrong: lists are bounded, chains of references are cut, types that need themselves are
-//! told from those that do not, and what is damaged is left out of the answer rather than guessed.
-
+//! Every byte of a file may be wrong. Lists are bounded, and chains of references are cut. Types that need themselves are detected.
+//! Damaged parts are left out of the answer.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -3,41 +3,7 @@
 //! A test says what a program does, moment by moment: which thread stands where, with which registers, and what memory
 //! changed on the way. The target tells the handler what a real one would, and counts what it was asked.
 //!
-//! ```
-//! use tracewire_experiment::fake::{FakeTarget, Moment};
-//! use tracewire_experiment::{
-//!     CircularStore, Experiment, FrameStore, Options, Registers, Unreadable,
-//! };
-//! use tracewire_tracefile::FrameFormat;
-//! use tracewire_model::{Action, Address, ByteOrder, TracepointDefinition, TracepointKind, TracepointNumber};
-//!
-//! let mut target = FakeTarget::new(ByteOrder::Little, 4);
-//! target.map(Address(0x1000), &[7; 16]);
-//! let options = Options {
-//!     format: FrameFormat { byte_order: ByteOrder::Little, register_block_size: target.block_size() },
-//!     stamp: false,
-//!     registers: Registers::Asked,
-//!     unreadable: Unreadable::Missing,
-//! };
-//! let mut experiment = Experiment::new(options, CircularStore::new(4096, ByteOrder::Little)?);
-//! experiment.define(TracepointDefinition {
-//!     number: TracepointNumber(1),
-//!     address: Address(0x400000),
-//!     enabled: true,
-//!     kind: TracepointKind::Trap,
-//!     step_count: 0,
-//!     pass_count: 0,
-//!     condition: None,
-//!     actions: vec![Action::Memory { base: None, offset: 0x1000, length: 4 }],
-//!     step_actions: vec![],
-//!     source: Default::default(),
-//! })?;
-//! experiment.start(&mut target, 0)?;
-//! target.run(&Moment { pc: Address(0x400000), ..Moment::default() }, &mut experiment);
-//! assert_eq!(experiment.store().frames(), 1);
-//! assert_eq!(target.calls().read_memory, 1);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! The front page of the crate has an example.
 
 use std::collections::{BTreeMap, BTreeSet};
 

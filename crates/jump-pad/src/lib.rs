@@ -1,106 +1,61 @@
-//! Machine code for tracepoints: what a hit does is compiled before, and done by the program itself.
+#![doc = include_str!("../README.md")]
 //!
-//! A tracepoint's condition and actions are agent expressions, made to be interpreted at a stop. A stop costs tens of
-//! microseconds, the little that most tracepoints do a few nanoseconds. So the tracer, which is another process,
-//! writes a *pad* near the place: code that looks at registers and memory as the expressions say, makes the frame
-//! as it stands in a trace file, and goes on with the displaced instructions. Nothing of it is the program's: no
-//! library, no allocator, no lock, not even a thread's own memory.
+//! # Contents
 //!
-//! - [`compile()`] makes a pad from the [`tracewire_model::TracepointDefinition`]s of an address. Its oracle is the
-//!   evaluation at a stop: the same frames to the byte, the same errors in the same words, the same variables
-//!   (`tests/differential`). What it cannot do it refuses with a reason ([`CannotCompile`]); such a tracepoint is a trap.
+//! - [`compile()`] makes a pad from the [`tracewire_model::TracepointDefinition`]s of an address. Its oracle is the evaluation at a
+//!   stop: the same frames to the byte, the same errors, the same variables (`tests/differential`). What it
+//!   cannot do it refuses with a reason ([`CannotCompile`]); such a tracepoint is a trap.
 //! - [`relocate`] copies displaced instructions and finds jumps.
-//! - [`Shared`] is the tracer's hand on the memory that pads and tracer share ([`SharedLayout`] says where what is): one
-//!   ring a cpu, a block a tracepoint, the trace state variables, a clock, threads, why collecting has ended.
-//! - [`RingReader`] takes frames from the rings while they are written, and gives them out by time, those of stopped threads
-//!   among them.
+//! - [`Shared`] is the tracer's access to the memory that pads and tracer share; [`SharedLayout`] says what is where. It has one ring for each
+//!   cpu, a block for each tracepoint, the trace state variables, a clock, a table of threads, and the reason why collecting has ended.
+//! - [`RingReader`] takes frames from the rings while they are written, and returns them in the order of time, with those of stopped
+//!   threads among them.
 //!
 //! # What a pad does to the program
-//! - *Registers*: flags and all registers are as they were. Vector registers are read where they are collected and never
-//!   changed; `mxcsr` and the x87 unit are left alone.
-//! - *Stack*: below the red zone of the thread that hits, some 200 to 400 bytes ([`Pad::stack`] has the number). There is no
-//!   other place that is a thread's own without a library. The lowest byte is touched first: at the end of a stack
-//!   that faults, the tracer goes on at the displaced instructions, and the hit is lost and counted. (Where the x87 unit
-//!   is in use and registers are collected, 528 bytes more.)
-//! - *Memory* is read where it is, without asking first. An instruction that reads for an expression or a frame stands in
-//!   [`Pad::faults`] with the place to go on at; the tracer sees the signal before the program can. A value that cannot be
-//!   read is missing from its first unreadable byte on and counted; in a condition it ends the run.
-//! - *Without a tracer* such a signal would be the program's death. So every hit looks at a word that the kernel marks
-//!   when the tracer dies (a robust futex). From then on a pad does nothing, or, where that was allowed
-//!   ([`PadOptions::goes_on`], [`Orphaned::GoOn`]), has the kernel read memory for it: slower, and safe.
-//! - *Signals* may come inside a pad, and their handlers may hit again: a frame has its room alone from the moment it is
-//!   reserved. A handler that leaves by `longjmp` leaves a frame that is never finished; the reader counts it.
-//! - *Two threads* do not meet: each cpu has a ring, whose head is moved by one compare-and-exchange; it is not the
-//!   thread's, because threads come and go, and nothing cheap tells two of them apart while they share their `fs` base.
-//! - *Alignment checking* (`AC`) set by a program is not reckoned with: nothing else works with it either.
 //!
+//! - *Registers*: flags and all registers are restored. Vector registers are read where they are collected and never
+//!   changed; `mxcsr` and the x87 unit are left alone.
+//! - *Stack*: a pad uses 200 to 400 bytes below the red zone of the thread that hits ([`Pad::stack`] has the number). No other memory
+//!   belongs to a thread without a library. The lowest byte is touched first. At the end of a stack that faults, the tracer continues
+//!   at the displaced instructions; the hit is lost and counted. (Where the x87 unit is in use and registers are collected, it uses
+//!   528 bytes more.)
+//! - *Memory* is read without a check. An instruction that reads for an expression or a frame is in [`Pad::faults`] with the place
+//!   to continue at; the tracer sees the signal before the program. A value that cannot be read is missing from its first unreadable
+//!   byte on, and counted. In a condition it ends the run.
+//! - *Without a tracer* such a signal would kill the program. So every hit reads a word that the kernel marks when the tracer
+//!   dies (a robust futex). From then on a pad does nothing. Where that was allowed ([`PadOptions::goes_on`],
+//!   [`Orphaned::GoOn`]), it has the kernel read memory instead: slower, and safe.
+//! - *Signals* may come inside a pad, and their handlers may hit again: a frame has its own space from the moment it is reserved.
+//!   A handler that leaves by `longjmp` leaves an unfinished frame; the reader counts it.
+//! - *Two threads* do not meet. Each cpu has a ring, whose head is moved by one compare-and-exchange. Threads come and go, and
+//!   nothing cheap distinguishes two of them while they share their `fs` base, so a ring belongs to a cpu.
+//! - *Alignment checking* (`AC`) set by a program is not supported.
 //! - *A restartable sequence* (`rseq`) is left by a jump to a pad: a thread that loses its cpu there is not restarted.
 //!
 //! # A record
-//! A frame's room is reserved, its state word says *begun*, it is filled, its state word says *whole*. Both words depend
-//! on the position in the ring, so that nothing which stood there before can be taken for one. Positions never begin
-//! anew; a record that reaches the end of the ring goes on behind it, and the next starts at the front. So there is no
-//! padding and no frame in two pieces. A frame whose length is not known beforehand gives back what it did not need,
-//! unless another came meanwhile.
+//!
+//! Space for a frame is reserved, its state word says *begun*, it is filled, its state word says *whole*. Both words depend on the
+//! position in the ring, so old content is never taken for a record. Positions only grow. A record that reaches the end of the
+//! ring continues after it, and the next one starts at the front. So there is no padding and no frame in two pieces. A frame whose
+//! length is not known beforehand gives back what it did not need, unless another one came meanwhile.
 //!
 //! # Time
-//! Pads stamp with the time stamp counter, in microseconds of the day as the tracer last measured them. Frames are given out
-//! by the counter. It is read once the record is reserved; so what the reader has not seen by then is later, and frames
-//! of one thread, or of two of which one waited for the other, come in their order (the processor reads the
-//! counter early by less than a microsecond). The clock is a trifle slow and only ever set forward: no time goes back.
+//!
+//! Pads stamp with the time stamp counter, converted to microseconds by the tracer's last measurement. Frames are returned in the order of the counter. It
+//! is read once the record is reserved, so what the reader has not seen by then is later. Frames of one thread come in
+//! their order. So do those of two threads of which one waited for the other. (The processor reads the counter early by less than a microsecond.)
+//! The clock is slightly slow and only set forward, so time never goes back.
 //!
 //! # Threads
-//! The kernel's number of a thread costs a system call; its `fs` base costs a nanosecond. The tracer puts pairs into a table
-//! as threads come ([`Shared::set_thread`]); while the program has one thread, that is the one of every unknown base
-//! ([`Shared::set_sole_thread`]); where the program may make system calls of ours, any other asks the kernel once. Until a new
-//! thread has a base of its own it counts as the one that made it.
 //!
-//! ```
-//! use std::collections::BTreeMap;
-//! use tracewire_jump_pad::{
-//!     Features, PadOptions, PadTracepoint, SharedLayout, SharedSizes, WhenFull, compile,
-//! };
-//! use tracewire_arch::X86Registers;
-//! use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, TracepointNumber};
+//! The kernel's number of a thread costs a system call; its `fs` base costs a nanosecond. The tracer fills a table of pairs as threads
+//! come ([`Shared::set_thread`]). While the program has one thread, an unknown base is that thread's
+//! ([`Shared::set_sole_thread`]). Where the program may make our system calls, any other thread asks the kernel once. A new thread
+//! counts as its maker until it has a base of its own.
 //!
-//! let sizes = SharedSizes {
-//!     cpus: 2,
-//!     ring_bytes: 1 << 20,
-//!     frame_limit: 4096,
-//!     tracepoints: 1,
-//!     variables: 0,
-//!     hold_bytes: 0,
-//!     when_full: WhenFull::Stop,
-//! };
-//! let layout = SharedLayout::new(sizes, 0x7e57)?;
-//! let definition = TracepointDefinition {
-//!     number: TracepointNumber(1),
-//!     address: Address(0x401136),
-//!     enabled: true,
-//!     kind: TracepointKind::Trap,
-//!     step_count: 0,
-//!     pass_count: 0,
-//!     condition: None,
-//!     actions: vec![Action::Memory { base: None, offset: 0x404010, length: 4 }],
-//!     step_actions: vec![],
-//!     source: Default::default(),
-//! };
-//! let options = PadOptions {
-//!     layout: &layout,
-//!     shared: Address(0x7f00_0000_0000),
-//!     registers: X86Registers::Core,
-//!     always_registers: false,
-//!     stamp: None,
-//!     variables: &BTreeMap::new(),
-//!     stack_limit: 512,
-//!     goes_on: false,
-//!     features: Features::of_this_machine(),
-//! };
-//! let tracepoint = PadTracepoint { index: 0, definition: &definition, kept: None };
-//! let pad = compile(definition.address, &[tracepoint], &options)?;
-//! assert!(pad.stack < 512 && !pad.faults.is_empty());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! # Layout
+//!
+//! The layout of the shared memory is documented in `docs/formats/shared-memory.md` of the repository.
 #![deny(missing_docs)]
 
 mod clock;

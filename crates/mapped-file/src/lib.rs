@@ -1,33 +1,10 @@
-//! A file mapped for reading that another process may cut short meanwhile.
-//!
-//! The kernel answers a read of a mapped page that is no longer in the file with `SIGBUS`, which ends the program. Here such
-//! a page reads as zeros, and [`MappedFile::cut`] and [`verify`] report that the file was cut and where. A reader
-//! checks what it reads anyway; it asks one of these before it calls its result good.
-//!
-//! ```
-//! use tracewire_mapped_file::MappedFile;
-//!
-//! let directory = tempfile::tempdir()?;
-//! let path = directory.path().join("data");
-//! std::fs::write(&path, vec![7; 20_000])?;
-//! let mapped = MappedFile::open(&path)?;
-//! assert_eq!(mapped[19_999], 7);
-//! assert!(mapped.cut().is_none());
-//!
-//! std::fs::File::options().write(true).open(&path)?.set_len(4096)?;
-//! assert_eq!(mapped[4095], 7);
-//! assert_eq!(mapped[19_999], 0);
-//! let cut = mapped.cut().ok_or("the cut is not seen")?;
-//! assert_eq!((cut.length, cut.expected), (4096, 20_000));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! The first file that is mapped installs a handler for `SIGBUS`. A fault outside the files mapped here goes to the handler
 //! that was there before, or ends the program as it would have.
 //!
-//! Bytes that another process *changes* are not noticed. They are read as whatever the page holds at that moment, so
-//! a reader must not assume that the same byte read twice is the same.
-
+//! Bytes that another process *changes* are not noticed. They are read as whatever the page holds at that moment. So a reader must not
+//! assume that a byte has the same value when it is read twice.
 #![deny(missing_docs)]
 
 mod fault;

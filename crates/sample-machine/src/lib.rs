@@ -20,9 +20,8 @@
 //! println!("sp is {:#x}", machine.register(29));
 //! ```
 //!
-//! The program has a loop that scatters over all of memory by way of a small function that is called most of the
-//! time (`mix`), a recursive function (`fib`), loops over bytes and half-words (`copy`, `sum`), and a call through a
-//! pointer. Branches have delay slots, as on every MIPS.
+//! The program has a loop that writes all over memory through a small function, which is called most of the time (`mix`).
+//! It has a recursive function (`fib`), loops over bytes and half-words (`copy`, `sum`), and a call through a pointer. Branches have delay slots, as on every MIPS.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,35 +1,4 @@
-//! GDB's tracepoint scripts: parsed, and resolved with symbols into tracepoint definitions.
-//!
-//! A script is the language that people who use tracepoints already write: GDB's own commands. It is obeyed line by
-//! line, as GDB obeys it, so that numbers, `$bpnum` and the last word on a setting come out as they would there. What
-//! `save tracepoints` writes is accepted unchanged.
-//!
-//! ```
-//! use tracewire_script::Script;
-//!
-//! let mut script = Script::new();
-//! script.read_text("example", "
-//!     tvariable $hits
-//!     trace handle if depth < 3
-//!     actions
-//!       collect $args, *j
-//!       teval $hits = $hits + 1
-//!     end
-//!     passcount 100
-//! ")?;
-//! script.read_specification("sample.c:14 : /s j->name")?;
-//!
-//! assert_eq!(script.tracepoints[0].pass_count, 100);
-//! assert_eq!(script.tracepoints[1].location.text(), "sample.c:14");
-//! assert_eq!(script.tracepoints[1].command_lines(), ["collect/s j->name"]);
-//!
-//! let error = script.read_text("example", "trace main\nactions\n  colect $regs\nend").unwrap_err();
-//! assert_eq!(error.to_string(), "\
-//! example:3:3: `colect` is no tracepoint action; did you mean `collect`?
-//!  3 |   colect $regs
-//!    |   ^^^^^^");
-//! # Ok::<(), tracewire_script::ScriptError>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # The language
 //!
@@ -43,18 +12,15 @@
 //!   `disconnected-tracing`, `default-collect`, and `breakpoint pending`.
 //! - `source FILE`, comments, lines that end in `\`.
 //!
-//! Settings of GDB that change how it looks or finds files (`set pagination off`, `set sysroot`) are let pass.
-//! Commands of a session that have no part in setting tracepoints (`target`, `break`, `tstart`, `info`, …) are left
-//! out and listed in [`Script::ignored`]; a breakpoint takes its number all the same. Everything else is an error that
-//! names the word, and names like it.
+//! Settings of GDB that change its output or its search for files (`set pagination off`, `set sysroot`) are accepted. Commands of a session
+//! that set no tracepoint (`target`, `break`, `tstart`, `info`, …) are left out and listed in [`Script::ignored`]; a breakpoint takes its
+//! number all the same. Everything else is an error that names the word, and similar words.
 //!
 //! # From names to addresses
 //!
-//! A [`Resolver`] looks the locations up in the modules of a program, and compiles conditions and actions at every
-//! address, for a name may be at several (an inlined function, a template, an overload), and its variables live
-//! elsewhere at each. What is not there yet is [`Pending`]; the resolver is asked again when modules have come, and
-//! then gives only what is new.
-
+//! A [`Resolver`] looks the locations up in the modules of a program. It compiles conditions and actions at every address, because
+//! one name may have several: an inlined function, a template, an overload. What is not there yet is [`Pending`]. The
+//! resolver is asked again when modules have come, and then returns only what is new.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,4 +1,6 @@
-//! Sessions with GDB: packets in, a trace or a program driven, packets out.
+#![doc = include_str!("../README.md")]
+//!
+//! A session with a client at the other end of a socket:
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -21,17 +23,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The idea
+//! # Principles
 //!
 //! A session ([`run`]) is a loop over one stream: bytes become requests, a [`Responder`] answers each, replies become
-//! bytes. What every stub does alike, the session does: framing, acknowledgements, `PacketSize`, the empty reply to what
-//! is not known, an error with a text to what is malformed, the log. What differs is the responder: a saved trace
-//! ([`saved`]), a program that runs ([`live`]), a recorded execution ([`replay`]), or a program that a test has made up
-//! ([`fake`]).
+//! bytes. The session does what every stub does alike: framing, acknowledgements, `PacketSize`, and the log. It sends the empty reply to an unknown
+//! packet, and an error with a text to a malformed one. The responder differs: a saved trace ([`saved`]), a live
+//! program ([`live`]), a recorded execution ([`replay`]), or a test's program ([`fake`]).
 //!
-//! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this
-//! machine alone, of which any user can then connect; a Unix socket is for its owner and root, and a [`Token`] makes TCP so.
-//! A client may be slow, malicious or gone: the session holds one packet and one reply, and gives up a client that reads
+//! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this machine alone, and any user
+//! of the machine can connect. A Unix socket accepts its owner and root; a [`Token`] protects TCP.
+//!
+//! A client may be slow, malicious or gone. The session holds one packet and one reply. It closes a client that reads
 //! nothing for a minute, and one that does not begin as the protocol does.
 #![deny(missing_docs)]
 

@@ -1,10 +1,6 @@
-//! What trace files look like, to people and to scripts.
+#![doc = include_str!("../README.md")]
 //!
-//! Three things are shown: the file by itself ([`Info`]), a frame with every value its tracepoint collected
-//! ([`FrameView`], made by a [`Viewer`]), and the frames that fit a search ([`Criteria`]). Each is a plain structure of
-//! names, numbers and strings first. Scripts get it as JSON, one object a line, with addresses and bytes as hexadecimal
-//! strings; people get it through [`table`], aligned and, on a terminal, coloured. Both say the same, because both are
-//! made of the same structure.
+//! # What is shown
 //!
 //! ```
 //! use tracewire_tracefile::TraceFile;
@@ -29,16 +25,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Three things are shown: the file itself ([`Info`]), a frame with every value that its tracepoint collected ([`FrameView`], made by a
+//! [`Viewer`]), and the frames that match a search ([`Criteria`]). Each is first a plain structure of names, numbers and strings. Scripts get
+//! it as JSON, one object a line, with addresses and bytes as hexadecimal strings. People get it through [`table`], aligned, and coloured on a
+//! terminal. Both come from the same structure.
+//!
 //! # Where values come from
 //!
-//! A trace frame holds bytes; what they mean stands in the program. [`Program`] finds it by the file's own `module`
-//! lines: where each file was loaded, when, and its build id, so that a program that was built anew since is not taken
-//! for the one that was traced. A file that does not say gets its program from the user, and its place in memory from
-//! the tracepoints: what their locations are in the file against where they were set.
+//! A trace frame holds bytes; their types are in the program. [`Program`] finds it by the file's `module` lines: where each file was loaded,
+//! when, and its build id. So a program that was built again is not taken for the traced one. For a file without such lines the user names the program.
+//! Its place in memory follows from the tracepoints: their locations in the file, compared with their addresses.
 //!
 //! Every expression that the frame's tracepoint collected is evaluated on the frame alone. What was not collected, could
-//! not be read or was optimized out is said to be so; nothing is made up.
-
+//! not be read or was optimized out is reported as such; nothing is invented.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
