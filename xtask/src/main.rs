@@ -5,6 +5,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod gdb;
+mod prose;
 mod real;
 mod setup;
 mod torture;
@@ -31,6 +32,8 @@ enum Chore {
     },
     /// Check the crates against ARCHITECTURE.md, and print circles of imports and the largest types
     Architecture(architecture::Arguments),
+    /// Check the documents: sentences of more than 30 words, links that lead nowhere, files that are not there
+    Prose(prose::Arguments),
     /// Measure, as ratios to a peer in the same run
     Bench {
         #[command(subcommand)]
@@ -64,6 +67,7 @@ fn main() -> Result<()> {
         Chore::Architecture(arguments) => architecture::run(&arguments),
         Chore::Bench { what } => bench::run(&what),
         Chore::Conformance(arguments) => conformance::run(&arguments),
+        Chore::Prose(arguments) => prose::run(&arguments),
         Chore::Gdb(arguments) => gdb::run(&arguments),
         Chore::Real(arguments) => real::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
