@@ -400,3 +400,39 @@ fn simulator_log() {
 fn scripts_and_ci() {
     check("docs/guide/scripts-and-ci.md");
 }
+
+/// The pages of formats have the versions that the code writes.
+#[test]
+fn versions_of_formats() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
+    let between = |path: &str, before: &str, after: &str| {
+        let text = read(path);
+        let (_, rest) = text.split_once(before).expect(before);
+        rest.split_once(after).expect(after).0.to_owned()
+    };
+    let index = between(
+        "crates/exec-trace/src/index/write.rs",
+        "VERSION: u32 = ",
+        ";",
+    );
+    let frames = between(
+        "crates/tracefile/src/index/cache.rs",
+        "from_le_bytes(*b\"",
+        "\"",
+    );
+    let shared = between("crates/jump-pad/src/layout.rs", "from_le_bytes(*b\"", "\"");
+    let journal = between(
+        "crates/target-linux/src/fast/journal.rs",
+        "from_le_bytes(*b\"",
+        "\"",
+    );
+    for (page, version) in [
+        ("execution-index", format!("Version {index}.")),
+        ("frame-index", frames),
+        ("shared-memory", shared),
+        ("journal", journal),
+    ] {
+        let text = read(&format!("docs/formats/{page}.md"));
+        assert!(text.contains(&version), "{page}.md does not say {version}");
+    }
+}

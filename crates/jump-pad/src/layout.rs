@@ -1,7 +1,7 @@
 //! Where everything stands in the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x01\0");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x02\0");
 
 /// What stands on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
 /// cache.

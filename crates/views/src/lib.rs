@@ -2,6 +2,13 @@
 //!
 //! # What is shown
 //!
+//! Three things are shown: the file itself ([`Info`]), a frame with every value that its tracepoint collected ([`FrameView`], made by a
+//! [`Viewer`]), and the frames that match a search ([`Criteria`]). Each is first a plain structure of names, numbers and strings. Scripts get
+//! it as JSON, one object a line, with addresses and bytes as hexadecimal strings. People get it through [`table`], aligned, and coloured on a
+//! terminal. Both come from the same structure.
+//!
+//! # Example
+//!
 //! ```
 //! use tracewire_tracefile::TraceFile;
 //! use tracewire_views::{Criteria, Info, Program, Viewer, table};
@@ -24,11 +31,6 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! Three things are shown: the file itself ([`Info`]), a frame with every value that its tracepoint collected ([`FrameView`], made by a
-//! [`Viewer`]), and the frames that match a search ([`Criteria`]). Each is first a plain structure of names, numbers and strings. Scripts get
-//! it as JSON, one object a line, with addresses and bytes as hexadecimal strings. People get it through [`table`], aligned, and coloured on a
-//! terminal. Both come from the same structure.
 //!
 //! # Where values come from
 //!
