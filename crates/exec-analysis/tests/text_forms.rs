@@ -36,10 +36,11 @@ fn states(recording: &Recording) -> Vec<State> {
         .map(|number| {
             let at = InstructionNumber(number);
             let values = recording.registers_at(cpu, at).unwrap();
+            // QEMU4V has names in lower case.
             let names = recording
                 .register_names()
                 .iter()
-                .map(|name| name.to_string());
+                .map(|name| name.to_ascii_lowercase());
             let known = names
                 .zip(values)
                 .filter(|(_, value)| !value.is_unknown())

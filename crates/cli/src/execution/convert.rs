@@ -9,6 +9,7 @@ use tracewire_exec_analysis::convert::{Format, Lines, chrome, trace_file, vcd};
 use tracewire_exec_analysis::view::Viewer;
 use tracewire_exec_trace::record::InstructionNumber;
 use tracewire_exec_trace::recording::Recording;
+use tracewire_views::words;
 
 use super::open::{Opened, Source};
 use crate::Answer;
@@ -44,6 +45,14 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
     }
     let is_stdout = out.as_os_str() == "-";
     let opened = source.open(&arguments.elf, arguments.machine)?;
+    let events = opened.recording.summary().events;
+    if events > 0 && !matches!(format, Format::Text | Format::Compact) {
+        anstream::eprintln!(
+            "tracewire: note: {} of exceptions and other events are left out: {format} has no form for them (--to text and \
+             twx have all lines)",
+            words::count(events, "line")
+        );
+    }
     if is_stdout {
         let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         write(&opened, format, arguments, &mut stdout)?;
@@ -109,6 +118,12 @@ fn write(
         Format::Lines(form) => {
             let mut lines = Lines::new(recording, form, InstructionNumber(range.start))?;
             lines.write(range, out)?;
+            for ((mode, nearest), count) in &lines.other_modes {
+                anstream::eprintln!(
+                    "tracewire: note: {} in the mode {mode}: {format} has none of that name, {nearest} stands in its place",
+                    words::count(*count, "instruction")
+                );
+            }
             if lines.without_form > 0 {
                 anstream::eprintln!(
                     "tracewire: note: {} records are left out: {format} has no form for what is not known",

@@ -26,3 +26,4 @@ mod streams;
 mod support;
 mod waiting;
 mod working;
+mod written;

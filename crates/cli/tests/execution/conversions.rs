@@ -2,6 +2,9 @@
 
 use std::process::Command;
 
+use serde_json::Value;
+use tracewire_test_support::assert_clean;
+
 use super::{run, sample, support, trace};
 
 #[test]
@@ -64,7 +67,7 @@ fn text_forms_tell_the_same() {
     );
     let ran = run(&partly, "convert @ - --to qemu4v").code(0);
     assert!(
-        ran.stdout.ends_with("3 clk R X1 0000000000000005\n"),
+        ran.stdout.ends_with("3 clk R x1 0000000000000005\n"),
         "{}",
         ran.stdout
     );
@@ -200,6 +203,153 @@ fn gdb_opens_the_trace_file() {
         "{said}"
     );
     assert!(said.contains("= 151"), "{said}");
+}
+
+/// The instructions are a hit and its steps: `check` has nothing to say, and GDB finds all of them.
+#[test]
+fn a_trace_file_of_an_execution_is_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _, _, _) = sample(&folder, 2, 100_000);
+    // A loop comes back to the first instruction.
+    let lines: String = (0..30)
+        .map(|at| {
+            let pc = 0x8000 + 4 * (at % 3);
+            format!(
+                "{at} clk IT ({at}) {pc:08x} d503201f O EL1h_ns : NOP\n{at} clk R X1 {at:016x}\n"
+            )
+        })
+        .collect();
+    let looped = trace(&folder, &lines);
+    for (from, range) in [
+        (&path, ""),
+        (&path, " --instruction 700..1300"),
+        (&path, " --instruction 5..6"),
+        (&path, " --instruction 5..5"),
+        (&looped, ""),
+    ] {
+        let out = folder.path().join("out.tf");
+        run(from, &format!("convert @ {}{range}", out.display())).code(0);
+        assert_clean(&out);
+    }
+    let out = folder.path().join("out.tf");
+    let steps = |object: &Value| object["stepping"].as_bool().unwrap();
+    let frames = run(&out, "show --json @").code(0).json();
+    assert_eq!(frames.len(), 30);
+    assert!(!steps(&frames[0]) && frames[1..].iter().all(steps));
+    let said = Command::new("gdb-multiarch")
+        .args([
+            "-nx",
+            "-batch",
+            "-ex",
+            &format!("target tfile {}", out.display()),
+        ])
+        .args(["-ex", "tfind 29", "-ex", "p $x1", "-ex", "tdump"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(
+        said.contains("Found trace frame 29, tracepoint 1"),
+        "{said}"
+    );
+    assert!(said.contains("$1 = 28"), "{said}");
+}
+
+/// What QEMU4V has no form for is written as the nearest that it has, or left out, and said.
+#[test]
+fn tarmac_becomes_qemu4v_without_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let modes = [
+        ("EL0t_ns", "usr"),
+        ("EL1h_s", "svc"),
+        ("EL2h_ns", "svc"),
+        ("EL3h_s", "mon"),
+        ("hyp", "svc"),
+        ("svc_s", "svc"),
+        ("Thread", "usr"),
+        ("und", "und"),
+    ];
+    let sets = [
+        ("A", "A"),
+        ("T", "T"),
+        ("T16", "T"),
+        ("T32", "T"),
+        ("O", "A"),
+    ];
+    let mut text = String::new();
+    let mut expected = Vec::new();
+    let mut at = 0;
+    for (mode, _) in modes {
+        for (set, _) in sets {
+            at += 1;
+            text += &format!(
+                "{at} clk IT ({at}) {:08x} e320f000 {set} {mode} : NOP\n",
+                0x8000 + 4 * at
+            );
+            expected.push((mode, set));
+        }
+    }
+    text += &format!(
+        "{at} clk R R13 (SVC) 00001000\n{at} clk R CPSR 000001d3\n{at} clk E 00008000 00000000 CoreEvent_RESET\n"
+    );
+    text += &format!(
+        "{at} clk MW12 00002000 0102030405060708090a0b0c\n{at} clk MR4X 00002000 090a0b0c\n"
+    );
+    text += &format!("{at} clk EXC [16] SVC\n");
+    text += &format!(
+        "{} clk IT ({}) 00009000 e320f000 A svc : NOP\n",
+        at + 1,
+        at + 1
+    );
+    let path = trace(&folder, &text);
+    let out = folder.path().join("out.qemu4v");
+    run(
+        &path,
+        &format!("convert @ {} --architecture arm", out.display()),
+    )
+    .code(0)
+    .says(&[
+        "2 lines of exceptions and other events are left out",
+        "5 instructions in the mode EL2h: qemu4v has none of that name, svc stands in its place",
+        "5 instructions in the mode Thread: qemu4v has none of that name, usr stands in its place",
+    ]);
+    let checked = run(&out, "check @ --architecture arm");
+    let faults: Vec<&str> = checked
+        .stdout
+        .lines()
+        .filter(|line| !line.contains("jump"))
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    let shown = run(&out, "show --json @ --architecture arm").code(0).json();
+    for (object, (mode, set)) in shown.iter().zip(&expected) {
+        let of = |list: &[(&str, &'static str)], name: &str| {
+            list.iter().find(|one| one.0 == name).unwrap().1
+        };
+        assert_eq!(object["mode"], of(&modes, mode));
+        assert_eq!(object["set"], of(&sets, set));
+    }
+    let last = &shown[at - 1];
+    let names: Vec<&Value> = last["register_writes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["register"])
+        .collect();
+    assert_eq!(names, ["r13_svc", "cpsr"]);
+    let sizes: Vec<&Value> = last["accesses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| &one["size"])
+        .collect();
+    assert_eq!(sizes, [8, 4, 4]);
+    // Memory is the same; an exclusive access is none of a privileged mode's.
+    assert!(!std::fs::read_to_string(&out).unwrap().contains("MR4X"));
+    let memory = |file: &std::path::Path| {
+        let words =
+            format!("show --json @ --architecture arm --instruction {at} --memory 0x2000,12");
+        run(file, &words).code(0).json()[0]["memory"].clone()
+    };
+    assert_eq!(memory(&out), memory(&path));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use tracewire_test_support::sample;
+
 use super::{run, trace};
 
 /// A program that stores a number and loads it, on a Cortex-M4. The type of its lines is known for bytes in the order of
@@ -70,7 +72,7 @@ fn a_text_that_contradicts_itself_is_warned_of() {
 
 #[test]
 fn a_trace_file_has_no_order_of_data() {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sample.tf");
+    let sample = sample("sample.tf");
     for command in ["info", "show", "check", "serve -"] {
         run(&sample, &format!("{command} @ --data-order number"))
             .code(2)

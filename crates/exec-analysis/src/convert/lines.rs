@@ -2,20 +2,22 @@
 //!
 //! What the trace reports before its first instruction comes first. Each instruction comes with its accesses and
 //! register writes behind it, so that a form without cpus on these lines has them at the right one. What a form cannot say is said otherwise where it can be: of a register that is written
-//! in part, the whole value; of bytes that are not all known, those that are. What is then left is counted.
+//! in part, the whole value; of bytes that are not all known, those that are. What is then left is counted, and so are
+//! modes and sets that QEMU4V has not, in whose place the nearest are written.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
 
 use tracewire_exec_trace::Notation;
 use tracewire_exec_trace::record::{
-    Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, InstructionNumber, Record,
-    RegisterWrite, Value,
+    Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, InstructionNumber,
+    InstructionSet, Record, RegisterWrite, Value,
 };
 use tracewire_exec_trace::recording::{
     Accessed, Executed, Recording, RegisterValue, StartEffect, Written,
 };
-use tracewire_exec_trace::text::{microtesk, qemu4v};
+use tracewire_exec_trace::text::{Format, microtesk, qemu4v};
 use tracewire_model::ByteOrder;
 
 use super::{ConvertError, each};
@@ -38,6 +40,47 @@ pub enum TextForm {
     Tarmac,
 }
 
+/// QEMU4V's modes.
+const MODES: [&str; 8] = ["svc", "irq", "fiq", "usr", "mon", "sys", "abt", "und"];
+
+/// The mode of QEMU4V for one that it has not: that of the same rights.
+fn nearest_mode(mode: &str) -> &'static str {
+    match mode.as_bytes() {
+        [b'E', b'L', b'0', ..] | [b'T' | b't', b'h', b'r', b'e', b'a', b'd', ..] => "usr",
+        [b'E', b'L', b'3', ..] => "mon",
+        _ => "svc",
+    }
+}
+
+impl TextForm {
+    /// The instruction set as the form has it.
+    const fn set(self, set: InstructionSet) -> InstructionSet {
+        match (self, set) {
+            (Self::Tarmac, _) => set,
+            (_, InstructionSet::O) => InstructionSet::A,
+            (_, InstructionSet::T16 | InstructionSet::T32) => InstructionSet::T,
+            _ => set,
+        }
+    }
+
+    /// A register's name as the form has it: QEMU4V's are in lower case, and a bank that stands in brackets behind a name of
+    /// Tarmac's is part of a name elsewhere.
+    fn register_name(self, name: &str) -> String {
+        if self == Self::Tarmac {
+            return name.to_owned();
+        }
+        let mut own: String = name
+            .split([' ', '(', ')'])
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("_");
+        if self == Self::Qemu4v {
+            own.make_ascii_lowercase();
+        }
+        own
+    }
+}
+
 /// Writes lines.
 pub struct Lines<'a> {
     form: TextForm,
@@ -47,6 +90,8 @@ pub struct Lines<'a> {
     line: Vec<u8>,
     /// Records that have no form: registers or bytes of which nothing is known.
     pub without_form: u64,
+    /// Modes that the form has not, each with the one in its place, and how many instructions have it.
+    pub other_modes: BTreeMap<(String, &'static str), u64>,
 }
 
 impl<'a> Lines<'a> {
@@ -68,6 +113,7 @@ impl<'a> Lines<'a> {
             address_digits: if is_wide { 16 } else { 8 },
             line: Vec::new(),
             without_form: 0,
+            other_modes: BTreeMap::new(),
         })
     }
 
@@ -129,8 +175,22 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// The mode as the form has it.
+    fn mode<'m>(&mut self, mode: &'m str) -> &'m str {
+        if self.form != TextForm::Qemu4v || mode.is_empty() || MODES.contains(&mode) {
+            return mode;
+        }
+        let nearest = nearest_mode(mode);
+        *self
+            .other_modes
+            .entry((mode.to_owned(), nearest))
+            .or_default() += 1;
+        nearest
+    }
+
     fn put(&mut self, executed: &Executed) {
         let code = &executed.code;
+        let mode = self.mode(&code.mode);
         let instruction = Instruction {
             time: executed.time,
             cpu: Some(executed.cpu),
@@ -139,8 +199,8 @@ impl<'a> Lines<'a> {
             address: executed.address,
             address_digits: self.digits(executed.address),
             opcode: code.opcode,
-            set: code.set,
-            mode: code.mode.as_bytes(),
+            set: code.set.map(|set| self.form.set(set)),
+            mode: mode.as_bytes(),
             security: code.security,
             disassembly: code.disassembly.as_bytes(),
         };
@@ -157,10 +217,8 @@ impl<'a> Lines<'a> {
 
     fn register(&mut self, write: &Written, number: u64) {
         let names = self.recording.register_names();
-        let name = names
-            .get(write.register.0 as usize)
-            .map_or("", |name| name)
-            .to_owned();
+        let name = names.get(write.register.0 as usize).map_or("", |name| name);
+        let name = self.form.register_name(name);
         // The whole register, for forms that have no parts and no unknown digits.
         let needs_whole = write.part.is_some() || !is_known(&write.value);
         let mut value = write.value.clone();
@@ -207,6 +265,7 @@ impl<'a> Lines<'a> {
                 at += 1;
                 continue;
             }
+            let known = self.piece(known);
             let bytes = access.data[at..at + known].iter().flatten();
             let hex = |byte: &u8| format!("{byte:02x}");
             let digits: String = match order {
@@ -220,7 +279,7 @@ impl<'a> Lines<'a> {
                     cpu: Some(access.cpu),
                     kind: access.kind,
                     size: known as u32,
-                    attribute: access.attribute,
+                    attribute: access.attribute.filter(|_| self.has_same_attributes()),
                     address,
                     address_digits: self.digits(address),
                     data,
@@ -230,6 +289,20 @@ impl<'a> Lines<'a> {
             }
             at += known;
         }
+    }
+
+    /// How many of so many bytes go into one access. QEMU4V has sizes of powers of two, and its own traces of MIPS the parts of
+    /// unaligned words.
+    fn piece(&self, bytes: usize) -> usize {
+        if self.form != TextForm::Qemu4v || self.recording.format() == Format::Qemu4v {
+            return bytes;
+        }
+        1 << bytes.ilog2()
+    }
+
+    /// Whether attributes mean the same in the trace: `X` is an exclusive access in Tarmac and a privileged one elsewhere.
+    fn has_same_attributes(&self) -> bool {
+        (self.form == TextForm::Tarmac) == (self.recording.format() == Format::Tarmac)
     }
 
     /// An access as Tarmac draws it: the sixteen bytes around, the highest address first. Readers of Tarmac take a number

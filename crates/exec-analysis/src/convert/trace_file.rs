@@ -3,6 +3,9 @@
 //! The smallest set of registers is taken that has all that the trace writes. What the trace has not told yet is zero in
 //! the register block, and the frame says that it is not known ([`FrameEncoder::unknown_registers`]); GDB does not look
 //! there, and the caller may say so ([`Written::unknown`]).
+//!
+//! The tracepoint is at the first instruction, and the others are its steps: a frame elsewhere than at its tracepoint is of
+//! a step of `while-stepping`, to GDB and to us.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,8 +15,8 @@ use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
 use tracewire_model::{
-    SourceStrings, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
-    TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
+    Action, RegisterMask, SourceStrings, Status, StatusFields, StopReason, Tracepoint,
+    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_tracefile::{
     Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFileWriter, unknown_masks,
@@ -74,6 +77,20 @@ fn description(
 ) -> Result<Description, ConvertError> {
     let first = recording.instruction(InstructionNumber(range.start))?;
     let frames = range.end - range.start;
+    let steps = frames.saturating_sub(1);
+    let mut mask = RegisterMask::default();
+    for register in set.layout().registers() {
+        mask.insert(register.number);
+    }
+    let registers = vec![Action::Registers(mask)];
+    let mut commands = vec!["collect $regs".to_owned()];
+    if steps > 0 {
+        commands.extend([
+            format!("while-stepping {steps}"),
+            "collect $regs".to_owned(),
+            "end".to_owned(),
+        ]);
+    }
     let builtin = |number, name: &str| VariableDefinition {
         number,
         initial: 0,
@@ -99,12 +116,15 @@ fn description(
                 address: first.map_or_else(Default::default, |first| first.address),
                 enabled: true,
                 kind: TracepointKind::Trap,
-                step_count: 0,
+                step_count: steps,
                 pass_count: 0,
                 condition: None,
-                actions: Vec::new(),
-                step_actions: Vec::new(),
-                source: SourceStrings::default(),
+                actions: registers.clone(),
+                step_actions: if steps > 0 { registers } else { Vec::new() },
+                source: SourceStrings {
+                    commands,
+                    ..SourceStrings::default()
+                },
             },
             usage: None,
             served: None,
@@ -131,6 +151,10 @@ pub fn write(
         register_block_size: set.size(),
     };
     let layout = set.layout();
+    let first = range.start;
+    let place = recording
+        .instruction(InstructionNumber(first))?
+        .map(|instruction| instruction.address);
     let places = Places::new(registers, &layout);
     let mut state = Registers::at(recording, Some(registers), InstructionNumber(range.start))?;
     let mut writer = TraceFileWriter::create(path, &description)?;
@@ -157,6 +181,9 @@ pub fn write(
         let mut encoder = FrameEncoder::begin(&mut frame, format, TRACEPOINT).map_err(failed)?;
         encoder.registers(&block).map_err(failed)?;
         encoder.unknown_registers(&unknown_masks(layout.registers(), &known));
+        if executed.number.0 > first && Some(executed.address) == place {
+            encoder.step();
+        }
         encoder.variable(TIMESTAMP, timestamp(executed.time));
         encoder.variable(CPU, i64::from(executed.cpu.0));
         for access in &executed.accesses {

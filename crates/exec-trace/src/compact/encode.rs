@@ -70,6 +70,8 @@ pub(crate) struct EncodedSegment {
     pub(crate) writes: u64,
     pub(crate) stores: Executed,
     pub(crate) register_writes: u64,
+    /// Records that are kept as text: exceptions and whatever else the trace has.
+    pub(crate) events: u64,
 }
 
 /// How many instructions that write memory were executed.
@@ -453,6 +455,7 @@ fn row_value(form: &Form, class: Class, row: u16, values: &[u64]) -> u64 {
 
 impl Groups for &mut SegmentEncoder {
     fn group(&mut self, group: &Group) {
+        self.out.events += u64::from(group.events);
         let mut key = std::mem::take(&mut self.key);
         group.key(&mut key);
         let form = match self.by_key.get(key.as_slice()) {

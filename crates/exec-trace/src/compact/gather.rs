@@ -466,6 +466,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
 
     fn event(&mut self, line: Line, event: &Event<'_>) {
         self.begin_line(line, false);
+        self.group.events += 1;
         self.group.records += 1;
         if let Some(line) = self.line.as_mut().filter(|line| line.tokens.is_empty()) {
             line.apart.get_or_insert(mark::EVENT);

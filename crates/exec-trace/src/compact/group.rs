@@ -36,6 +36,8 @@ pub(crate) struct Group {
     pub(super) of_next: Vec<u16>,
     /// The latest time of a record that has another time than the group.
     pub(crate) latest_other: Option<Time>,
+    /// How many of its records are events, which stay text.
+    pub(crate) events: u32,
     /// How many records it has.
     pub(super) records: u32,
 }
@@ -98,6 +100,7 @@ impl Group {
         self.effects.clear();
         self.of_next.clear();
         self.latest_other = None;
+        self.events = 0;
         self.records = 0;
     }
 

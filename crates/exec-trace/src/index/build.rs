@@ -308,6 +308,7 @@ impl Collector {
         facts.stores += segment.stores.stores;
         facts.perhaps_stores += segment.stores.perhaps;
         facts.register_writes += segment.register_writes;
+        facts.events += segment.events;
         facts.text += encoded.text;
         for cpu in &segment.cpus {
             if !facts.cpus.contains(cpu) {

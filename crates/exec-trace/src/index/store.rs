@@ -413,6 +413,7 @@ fn read_facts(reader: &mut Reader<'_>) -> Result<Facts, Damaged> {
         stores: reader.number()?,
         perhaps_stores: reader.number()?,
         register_writes: reader.number()?,
+        events: reader.number()?,
         lines: reader.number()?,
         unparsed: reader.number()?,
         text: reader.number()?,

@@ -12,7 +12,7 @@ use crate::record::{DataOrder, Time};
 /// The first bytes of every file, and the last ones.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 /// What stands at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
@@ -115,6 +115,8 @@ pub(crate) struct Facts {
     pub(crate) stores: u64,
     pub(crate) perhaps_stores: u64,
     pub(crate) register_writes: u64,
+    /// Exceptions and other records that are kept as text.
+    pub(crate) events: u64,
     pub(crate) lines: u64,
     pub(crate) unparsed: u64,
     /// Of the first and the last instruction.
@@ -219,6 +221,7 @@ impl StoreWriter {
             facts.stores,
             facts.perhaps_stores,
             facts.register_writes,
+            facts.events,
             facts.lines,
             facts.unparsed,
             facts.text,

@@ -118,6 +118,8 @@ pub struct Summary {
     pub possible_stores: u64,
     /// Register write records.
     pub register_writes: u64,
+    /// Other records, which are kept as text alone: exceptions, headers, branches.
+    pub events: u64,
     /// The cpus that executed instructions, in order.
     pub cpus: Vec<CpuNumber>,
     /// The time of the first instruction.

@@ -264,6 +264,7 @@ fn recording(
         stores: facts.stores,
         possible_stores: facts.perhaps_stores,
         register_writes: facts.register_writes,
+        events: facts.events,
         cpus: facts.cpus.iter().map(|cpu| CpuNumber(*cpu)).collect(),
         first_time: facts.first_time,
         last_time: facts.last_time,
