@@ -3,9 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use tracewire_exec_analysis::check::check;
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_exec_trace::text::Format;
-use tracewire_arch::Architecture;
 
 /// How much of an input is taken: what is found in long ones is found in short ones, sooner.
 const MOST: usize = 1000;

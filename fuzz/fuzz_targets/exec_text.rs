@@ -3,12 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_exec_trace::machine::{Machine, guess};
-use tracewire_exec_trace::record::{
-    Access, ByteOrder, Event, Instruction, Line, Owner, Record, RegisterWrite,
-};
+use tracewire_arch::{Architecture, Machine};
+use tracewire_exec_trace::guess;
+use tracewire_exec_trace::record::{Access, ByteOrder, Event, Instruction, Line, Owner, Record, RegisterWrite};
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, qemu4v, read};
-use tracewire_arch::Architecture;
 
 /// What is told, folded into a number for each record.
 #[derive(Default)]
@@ -34,7 +32,8 @@ impl Told {
 impl Sink for Told {
     fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
         for architecture in [Architecture::Arm, Architecture::X86_64, Architecture::Riscv32] {
-            let _ = Machine::of(architecture).flow(instruction);
+            let machine = Machine::of(architecture);
+            let _ = instruction.code().and_then(|code| machine.flow(&code));
         }
         self.instructions += 1;
         self.records.push((line.start, instruction.address.0));

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::bfd;
 use super::types::{FeatureTypes, RegisterType};
-use tracewire_model::ByteOrder;
-use tracewire_model::RegisterNumber;
+use tracewire_model::{ByteOrder, RegisterNumber};
 
 /// The longest target description that is read, in bytes. GDB's longest has some 30 KiB; the XML library compares each
 /// attribute of an element with all others.

@@ -9,8 +9,7 @@ use std::process::Command;
 
 use support::fixture::{Log, MACHINES, Random, files, unpacked};
 use support::naive::Naive;
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_target_replay::Execution;
 use tracewire_test_support::assert_clean;

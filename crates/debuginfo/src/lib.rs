@@ -53,7 +53,6 @@ mod location;
 mod location_expression;
 mod lookup;
 mod module;
-mod registers;
 mod resolve;
 mod scope;
 mod symbols;
@@ -70,7 +69,6 @@ pub use location_expression::{
     VariableLocation,
 };
 pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
-pub use registers::{dwarf_register, gdb_register};
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};
 pub use types::base::canonical_c_name;

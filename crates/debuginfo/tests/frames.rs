@@ -6,8 +6,8 @@ mod support;
 use std::collections::HashMap;
 
 use support::{Build, gdb};
-use tracewire_arch::Architecture;
-use tracewire_debuginfo::{CfaRule, RegisterRule, Symbols, dwarf_register};
+use tracewire_arch::{Architecture, dwarf_register};
+use tracewire_debuginfo::{CfaRule, RegisterRule, Symbols};
 use tracewire_model::{Address, RegisterNumber};
 
 /// For each instruction: `@@pc|register=value …|frame address|register=where it is saved …`.

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tracewire_arch::Architecture;
-use tracewire_debuginfo::{Symbols, dwarf_register, gdb_register};
-use tracewire_model::RegisterNumber;
+use tracewire_debuginfo::Symbols;
 
 const MACHINES: [&str; 7] = [
     "mips", "mipsel", "arm", "aarch64", "riscv32", "riscv64", "ppc",
@@ -102,29 +100,5 @@ fn functions_and_lines_are_where_gdb_has_them() {
             compared += 1;
         }
         assert!(compared > 100, "{machine}: {compared}\n{said}");
-    }
-}
-
-#[test]
-fn registers_have_gdbs_numbers() {
-    for (machine, pairs) in [
-        (
-            Architecture::Mips,
-            &[(31, 31), (64, 34), (65, 33), (32, 38)][..],
-        ),
-        (Architecture::Arm, &[(13, 13), (256, 26)]),
-        (Architecture::Aarch64, &[(31, 31), (64, 34)]),
-        (Architecture::Riscv32, &[(2, 2), (32, 33)]),
-        (Architecture::PowerPc, &[(1, 1), (65, 67), (109, 68)]),
-        (Architecture::Nios2, &[(27, 27), (32, 32)]),
-    ] {
-        for &(dwarf, gdb) in pairs {
-            assert_eq!(
-                gdb_register(machine, dwarf),
-                Some(RegisterNumber(gdb)),
-                "{machine}"
-            );
-            assert!(dwarf_register(machine, RegisterNumber(gdb)).is_some());
-        }
     }
 }

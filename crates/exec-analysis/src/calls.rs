@@ -6,8 +6,8 @@ use std::io;
 use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
+use tracewire_arch::Machine;
 use tracewire_debuginfo::Symbols;
-use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{Address, CpuNumber, InstructionNumber, Time};
 use tracewire_exec_trace::recording::{ReadError, Recording};
 

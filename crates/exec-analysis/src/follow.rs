@@ -11,8 +11,8 @@
 
 use std::collections::HashMap;
 
-use tracewire_exec_trace::machine::{DelaySlot, Flow, FlowKind, Machine};
-use tracewire_exec_trace::record::{AccessKind, Address, CpuNumber, Instruction};
+use tracewire_arch::{DelaySlot, Flow, FlowKind, InstructionCode, Machine};
+use tracewire_exec_trace::record::{AccessKind, Address, CpuNumber};
 use tracewire_exec_trace::recording::{Code, CodeId, Effect, ReadError, Recording, Step};
 
 use crate::functions::{FunctionId, Functions};
@@ -125,23 +125,16 @@ pub struct Follower<'a> {
 /// Where an instruction may go, as [`Machine::flow`], of what a recording knows of it.
 #[must_use]
 pub fn flow_of(machine: &Machine, address: Address, code: &Code) -> Option<Flow> {
-    machine.flow(&instruction_of(address, code))
+    machine.flow(&instruction_code(address, code)?)
 }
 
-fn instruction_of(address: Address, code: &Code) -> Instruction<'_> {
-    Instruction {
-        time: tracewire_exec_trace::record::Time::ZERO,
-        cpu: None,
-        taken: true,
-        id: None,
+fn instruction_code(address: Address, code: &Code) -> Option<InstructionCode> {
+    Some(InstructionCode {
         address,
         address_digits: 16,
-        opcode: code.opcode,
+        opcode: code.opcode?,
         set: code.set,
-        mode: code.mode.as_bytes(),
-        security: code.security,
-        disassembly: code.disassembly.as_bytes(),
-    }
+    })
 }
 
 /// What a machine uses the registers of a recording for.
@@ -202,8 +195,8 @@ impl<'a> Follower<'a> {
             next: code
                 .opcode
                 .map(|opcode| step.address().0.wrapping_add(u64::from(opcode.size()))),
-            link: (self.machine)
-                .computed_link(&instruction_of(step.address(), &code))
+            link: instruction_code(step.address(), &code)
+                .and_then(|code| self.machine.computed_link(&code))
                 .filter(|_| step.is_taken())
                 .map(|link| link.0),
         };

@@ -7,7 +7,7 @@
 //! addresses, locations. Those that need no order run on all processors.
 //!
 //! **Codes, not text.** The instruction's code says what is a call, a return or a delay slot
-//! ([`tracewire_exec_trace::machine::Flow`]), because every tool writes disassembly in its own way. A trace without disassembly has
+//! ([`tracewire_arch::Flow`]), because every tool writes disassembly in its own way. A trace without disassembly has
 //! a call tree too.
 //!
 //! **Doubt is settled by what comes later.** An interrupt, a line that is reported late, or a register that is written only

@@ -6,9 +6,8 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng};
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_exec_analysis::calls::{CallTree, for_each_call};
-use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 
 /// Functions of the program. Two are not like others: `setjmp` and `longjmp`.

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::calls::CallTree;
 use tracewire_exec_analysis::coverage::Coverage;
-use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_sample_machine::{Machine as Sample, Options, Program, Trace};
 

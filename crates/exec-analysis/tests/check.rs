@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use tracewire_arch::Machine;
 use tracewire_exec_analysis::check::{Fault, Finding, LineKind, check};
-use tracewire_exec_trace::machine::{Machine, guess};
+use tracewire_exec_trace::guess;
 use tracewire_exec_trace::text::{Format, TraceText};
 use tracewire_sample_machine::{Options, Trace};
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use tracewire_exec_trace::machine::guess;
+use tracewire_exec_trace::guess;
 use tracewire_exec_trace::text::{Format, TraceText};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -6,9 +6,9 @@
 
 use tracewire_model::{ByteOrder, RegisterNumber};
 
-use crate::machine::{Machine, Part, Rest, StackBank, stack_bank};
 use crate::record::{CpuNumber, InstructionNumber};
 use crate::recording::{ReadError, Recording, RegisterId, RegisterValue, Search};
+use tracewire_arch::{Machine, RegisterPart, StackBank, UpperBits, stack_bank};
 
 /// Which of a recording's registers make which of GDB's.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct DebuggerRegisters {
     machine: &'static Machine,
     /// The parts of GDB's registers that each name of the trace stands for, in the order of
     /// [`Recording::register_names`]; names that GDB does not know have none.
-    parts: Vec<&'static [Part]>,
+    parts: Vec<&'static [RegisterPart]>,
     /// The names that share a register with another one: when each was written must be known.
     shared: Vec<bool>,
     /// The two stack pointers of a Cortex-M, where the trace writes both.
@@ -34,7 +34,7 @@ struct Stacks {
 }
 
 impl Stacks {
-    fn new(names: &[Box<str>], parts: &[&[Part]]) -> Option<Self> {
+    fn new(names: &[Box<str>], parts: &[&[RegisterPart]]) -> Option<Self> {
         let ids = || {
             let names = names.iter().zip(parts).zip(0..);
             names.map(|((name, parts), at)| (RegisterId(at), &**name, parts))
@@ -86,7 +86,7 @@ impl DebuggerRegisters {
     /// For a recording of this machine.
     #[must_use]
     pub fn new(recording: &Recording, machine: &'static Machine) -> Self {
-        let parts: Vec<&[Part]> = recording
+        let parts: Vec<&[RegisterPart]> = recording
             .register_names()
             .iter()
             .map(|name| machine.locate(name.as_bytes()).unwrap_or_default())
@@ -130,7 +130,7 @@ impl DebuggerRegisters {
     pub fn is_covered(&self, name: RegisterId, text: &str) -> bool {
         let at = name.0 as usize;
         let parts = self.parts.get(at).copied().unwrap_or_default();
-        let is_name_of = |part: &Part| {
+        let is_name_of = |part: &RegisterPart| {
             let register = self.machine.layout().by_number(part.register);
             register.is_some_and(|register| register.name.eq_ignore_ascii_case(text))
         };
@@ -284,7 +284,7 @@ impl DebuggerRegisters {
     }
 
     /// Puts a value to the part of a register that its name stands for.
-    fn put(&self, block: &mut [Option<u8>], part: &Part, value: &RegisterValue) {
+    fn put(&self, block: &mut [Option<u8>], part: &RegisterPart, value: &RegisterValue) {
         let Some(register) = self.machine.layout().by_number(part.register) else {
             return;
         };
@@ -309,7 +309,7 @@ impl DebuggerRegisters {
             for (byte, value) in bytes.iter_mut().skip(low).take(count).zip(value) {
                 *byte = value;
             }
-            if part.rest == Rest::Zero {
+            if part.upper == UpperBits::Zero {
                 for byte in bytes.iter_mut().skip(low + count) {
                     *byte = Some(0);
                 }

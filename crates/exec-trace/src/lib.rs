@@ -21,12 +21,15 @@
 #![deny(missing_docs)]
 
 mod compact;
+mod data_order;
 pub mod debugger;
+mod guess;
 mod index;
-pub mod machine;
 pub mod record;
 pub mod recording;
 pub mod text;
 mod value;
 
+pub use data_order::{DataOrderEvidence, DataOrderObserver};
+pub use guess::{Settled, guess, settle};
 pub use value::{MAX_DIGITS, Notation};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::DataOrderEvidence;
+use tracewire_exec_trace::DataOrderEvidence;
 use tracewire_exec_trace::record::{DataOrder, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenError, OpenOptions, Recording};
 use tracewire_model::Address;

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_exec_trace::debugger::DebuggerRegisters;
-use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::{DelaySlot, Flow, FlowKind, Machine, guess};
-use tracewire_exec_trace::record::{Instruction, Line, Opcode};
+use tracewire_arch::{Architecture, DelaySlot, Flow, FlowKind, InstructionCode, Machine, Opcode};
+use tracewire_exec_trace::guess;
+use tracewire_exec_trace::record::{Instruction, Line};
 use tracewire_exec_trace::text::{Format, Piece, Sink, TraceText, read};
 use tracewire_model::Address;
 
@@ -42,7 +42,7 @@ impl Sink for Walk {
                 self.next
             ));
         }
-        let flow = self.machine.flow(i).unwrap();
+        let flow = self.machine.flow(&i.code().unwrap()).unwrap();
         self.counts[flow.kind as usize] += 1;
         self.next = at + u64::from(i.opcode.unwrap().size());
         if self.slot {
@@ -87,22 +87,15 @@ fn real_programs_go_where_their_code_says() {
 
 /// Kind, whether conditional, and target of a code at 0x10000.
 fn flow(architecture: Architecture, code: &str) -> (FlowKind, bool, Option<u64>) {
-    let instruction = Instruction {
-        time: tracewire_exec_trace::record::Time::ZERO,
-        cpu: None,
-        taken: true,
-        id: None,
+    let instruction = InstructionCode {
         address: Address(0x10000),
         address_digits: 8,
-        opcode: Some(Opcode {
+        opcode: Opcode {
             value: u128::from_str_radix(code, 16).unwrap(),
             digits: code.len() as u8,
-        }),
+        },
         set: (architecture == Architecture::Arm && code.starts_with(['f', 'b', 'd', '4']))
-            .then_some(tracewire_exec_trace::record::InstructionSet::T),
-        mode: b"",
-        security: None,
-        disassembly: b"",
+            .then_some(tracewire_arch::InstructionSet::T),
     };
     let flow = Machine::of(architecture).flow(&instruction).unwrap();
     (
@@ -199,26 +192,19 @@ fn codes_as_disassemblers_have_them() {
 #[test]
 fn return_addresses_that_code_computes() {
     let link = |machine: Architecture, set, address: u64, code: &str| {
-        let instruction = Instruction {
-            time: tracewire_exec_trace::record::Time::ZERO,
-            cpu: None,
-            taken: true,
-            id: None,
+        let instruction = InstructionCode {
             address: Address(address),
             address_digits: 16,
-            opcode: Some(Opcode {
+            opcode: Opcode {
                 value: u128::from_str_radix(code, 16).unwrap(),
                 digits: code.len() as u8,
-            }),
+            },
             set,
-            mode: b"",
-            security: None,
-            disassembly: b"",
         };
         let found = Machine::of(machine).computed_link(&instruction);
         found.map(|address| address.0)
     };
-    use tracewire_exec_trace::record::InstructionSet::{A, O, T};
+    use tracewire_arch::InstructionSet::{A, O, T};
     for (machine, set, address, code, wanted) in [
         (Architecture::Arm, Some(A), 0x8000, "e1a0e00f", Some(0x8008)),
         (Architecture::Arm, Some(A), 0x8000, "e28fe00c", Some(0x8014)),

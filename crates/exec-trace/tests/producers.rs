@@ -1,8 +1,7 @@
 //! A small trace in the manner of each producer: every line is read, and means what it means there.
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_exec_trace::debugger::DebuggerRegisters;
-use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_model::Address;

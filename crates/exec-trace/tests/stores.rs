@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use tracewire_exec_trace::machine::{Machine, Stores};
+use tracewire_arch::{Machine, Stores};
 use tracewire_exec_trace::record::AccessKind;
 use tracewire_exec_trace::recording::{OpenOptions, Recording, ReportedWrites};
 
@@ -60,7 +60,7 @@ fn codes_say_what_traces_report() {
 #[test]
 fn codes_of_the_manuals() {
     let of = |machine: &str, opcode: &str, set: &str| {
-        use tracewire_exec_trace::record::{InstructionSet, Opcode};
+        use tracewire_arch::{InstructionSet, Opcode};
         let opcode = Opcode {
             value: u128::from_str_radix(opcode, 16).unwrap(),
             digits: opcode.len() as u8,

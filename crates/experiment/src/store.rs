@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use tracewire_model::ByteOrder;
 #[cfg(target_os = "linux")]
-use tracewire_tracefile::Spool;
-use tracewire_tracefile::WriteError;
+use tracewire_tracefile::{Spool, WriteError};
 
 /// Tracepoint number and size, before a frame's blocks.
 const FRAME_HEADER: usize = 6;

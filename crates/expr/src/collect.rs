@@ -12,7 +12,8 @@ use crate::node::{Node, NodeKind};
 use crate::object::Object;
 use crate::resolve::{NoVariables, Resolver, Result};
 use crate::scalar::{Scalar, scalar, storage_size, strip};
-use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId, gdb_register};
+use tracewire_arch::gdb_register;
+use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId};
 
 /// The most bytes that one array of run-time length is collected of.
 const LONGEST_REPEAT: u64 = 65_536;

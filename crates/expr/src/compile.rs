@@ -1,14 +1,14 @@
 //! What a script compiles to: conditions, and the actions of a tracepoint.
 
 use tracewire_agent_expr::{Builder, Opcode};
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, RegisterMask, VariableNumber};
 
 use crate::collect::Collection;
 use crate::emit::Emitter;
 use crate::location::Locator;
 use crate::lower::Lower;
-use crate::register_names::{core_registers, program_counter};
+use crate::register_names::program_counter;
 use crate::resolve::{Resolver, Result, StateVariables, resolve};
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{Scope, Symbols, VariableLocation};
@@ -201,15 +201,12 @@ impl<'a> ActionList<'a> {
         variables: &'a dyn Variables,
     ) -> Self {
         let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
-        let mut all_registers = RegisterMask::default();
-        for register in core_registers(architecture) {
-            all_registers.insert(register);
-        }
+        let core = Machine::with_linux(architecture).core_registers();
         Self {
             symbols,
             scope: scope.into(),
             variables,
-            all_registers,
+            all_registers: core.iter().copied().collect(),
             registers: RegisterMask::default(),
             memory: Vec::new(),
             programs: Vec::new(),
@@ -354,9 +351,7 @@ impl<'a> ActionList<'a> {
     #[must_use]
     pub fn finish(mut self) -> Vec<Action> {
         let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
-        if let Some(pc) = program_counter(architecture) {
-            self.registers.insert(pc);
-        }
+        self.registers.insert(program_counter(architecture));
         let mut actions = Vec::new();
         if self.static_data {
             actions.push(Action::StaticData);

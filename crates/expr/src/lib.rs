@@ -35,7 +35,6 @@ mod gdb;
 mod items;
 mod location;
 mod lower;
-mod machine_registers;
 mod marker_argument;
 mod marker_operand;
 mod members;

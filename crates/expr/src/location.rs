@@ -2,16 +2,15 @@
 
 use std::rc::Rc;
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine, gdb_register};
 use tracewire_model::{Address, RegisterNumber};
 
 use crate::cell::Cell;
 use crate::dwarf_numbers::{Entry, Kind};
 use crate::dwarf_run::Run;
 use crate::object::Object;
-use crate::register_names;
 use tracewire_debuginfo::{
-    CfaRule, LocationExpression, Symbols, ThreadLocalOffset, VariableLocation, gdb_register,
+    CfaRule, LocationExpression, Symbols, ThreadLocalOffset, VariableLocation,
 };
 
 /// Why a location cannot be worked out.
@@ -53,7 +52,8 @@ impl<'a> Locator<'a> {
             VariableLocation::Constant(bytes) => Object::Bytes(Rc::from(&bytes[..])),
             VariableLocation::Static(address) => Object::Memory(Cell::constant(address.0)),
             VariableLocation::ThreadLocal(ThreadLocalOffset::FromThreadPointer(offset)) => {
-                let register = register_names::thread_pointer(self.architecture())
+                let register = Machine::with_linux(self.architecture())
+                    .thread_pointer()
                     .ok_or("this machine's thread pointer is not known")?;
                 Object::Memory(Cell::register(register).add(*offset as u64))
             }

@@ -1,7 +1,6 @@
 //! What is asked of a recording.
 
-use tracewire_arch::{Architecture, RegisterLayout};
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::{Architecture, Machine, RegisterLayout};
 use tracewire_model::Address;
 
 use crate::player::Player;

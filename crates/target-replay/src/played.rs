@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewire_arch::{Register, RegisterLayout};
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::{Machine, Register, RegisterLayout};
 use tracewire_exec_trace::record::{CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{RegisterId, Visits};
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};

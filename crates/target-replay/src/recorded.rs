@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
+use tracewire_arch::{InstructionSet, Machine, Opcode};
 use tracewire_exec_trace::debugger::DebuggerRegisters;
-use tracewire_exec_trace::machine::Machine;
-use tracewire_exec_trace::record::{
-    CpuNumber, InstructionNumber, InstructionSet, Opcode, Scale, Time,
-};
+use tracewire_exec_trace::record::{CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{
     CodeId, ReadError, Recording, RegisterId, RegisterValue, Search, Step, What,
 };

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tracewire_arch::Register;
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::{Machine, Register};
 use tracewire_experiment::{Target, TargetError};
 use tracewire_model::{Address, ThreadId};
 

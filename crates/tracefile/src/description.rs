@@ -5,13 +5,11 @@ use std::fmt;
 
 use crate::module::Module;
 use crate::served;
-use tracewire_model::Piece;
-use tracewire_model::Served;
-use tracewire_model::Status;
-use tracewire_model::VariableDefinition;
 use tracewire_model::text::{TextError, decode};
-use tracewire_model::{Address, TracepointNumber, VariableNumber};
-use tracewire_model::{MergeError, Tracepoint, TracepointTable};
+use tracewire_model::{
+    Address, MergeError, Piece, Served, Status, Tracepoint, TracepointNumber, TracepointTable,
+    VariableDefinition, VariableNumber,
+};
 
 /// The longest line GDB 13 reads, in bytes, without the newline; over it GDB refuses the whole file.
 pub const MAX_LINE: usize = 999;

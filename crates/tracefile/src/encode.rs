@@ -1,8 +1,7 @@
 //! Frames, written as the trace file has them.
 
 use crate::register_set::{RegisterSet, SET_LETTER};
-use tracewire_model::ByteOrder;
-use tracewire_model::{Address, TracepointNumber, VariableNumber};
+use tracewire_model::{Address, ByteOrder, TracepointNumber, VariableNumber};
 
 /// The largest tracepoint number that the format's signed 16-bit field can say.
 pub const MAX_TRACEPOINT_NUMBER: i32 = i16::MAX as i32;

@@ -6,9 +6,8 @@ use crate::memory::CollectedMemory;
 use crate::register_set::{SET_HEADER, VARIABLE_BLOCK};
 use crate::unknown::{UnknownRegisters, tells_unknown_registers};
 use tracewire_arch::{Register, RegisterLayout};
-use tracewire_model::ByteOrder;
 use tracewire_model::{
-    Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
+    Address, ByteOrder, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
 
 /// One block of a frame.

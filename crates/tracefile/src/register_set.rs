@@ -7,9 +7,7 @@
 use crate::encode::FRAME_HEADER;
 use crate::unknown::unknown_masks;
 use tracewire_arch::RegisterLayout;
-use tracewire_model::ByteOrder;
-use tracewire_model::RegisterMask;
-use tracewire_model::VariableNumber;
+use tracewire_model::{ByteOrder, RegisterMask, VariableNumber};
 
 /// The letter of a block of a set's registers.
 pub const SET_LETTER: u8 = b'r';

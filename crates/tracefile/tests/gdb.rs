@@ -200,10 +200,7 @@ fn gdb_shows_what_was_written() {
         "info registers pc",
         "tfind 2",
     ];
-    let said = Gdb::new()
-        .commands(&commands.map(str::to_owned))
-        .run()
-        .all();
+    let said = Gdb::new().commands(commands.map(str::to_owned)).run().all();
     for expected in [
         "Trace stopped by tracepoint 1.",
         "Buffer contains 2 trace frames (of 5 created total).",

@@ -4,10 +4,11 @@ use std::io::Write;
 
 use anyhow::Context;
 use serde_json::json;
+use tracewire_arch::Machine;
 use tracewire_exec_analysis::check::{Finding, check};
-use tracewire_exec_trace::machine::{Machine, settle};
 use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
+use tracewire_exec_trace::settle;
 use tracewire_exec_trace::text::{Format, TraceText};
 use tracewire_views::words;
 

@@ -10,11 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail};
 use tempfile::TempDir;
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine, of_elf};
 use tracewire_debuginfo::Symbols;
 use tracewire_exec_analysis::view::missing_writes;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
-use tracewire_exec_trace::machine::{Machine, of_elf};
 use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::recording::{self, Image, ImagePiece, OpenOptions, Recording};
 use tracewire_exec_trace::text::{Compression, Format, beginning};

@@ -4,8 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use crate::support::{Built, ran, tracewire, value};
-use tracewire_test_support::sample;
-use tracewire_test_support::{assert_clean_but, is_unreadable};
+use tracewire_test_support::{assert_clean_but, is_unreadable, sample};
 
 const SAMPLE: &str = include_str!("../../../test-support/samples/sample.c");
 

@@ -115,17 +115,19 @@ impl Image {
             return Err(unusable("not an ELF file".to_owned()));
         }
         let file = object::File::parse(data).map_err(|error| unusable(error.to_string()))?;
-        let architecture = architecture_of(&file).ok_or_else(|| {
-            let order = if file.is_little_endian() {
-                "little-endian"
-            } else {
-                "big-endian"
-            };
-            unusable(format!(
-                "programs for {order} {:?} are not known",
-                file.architecture()
-            ))
-        })?;
+        let architecture = tracewire_arch::of_elf(data)
+            .filter(|machine| (machine.pointer_size() == 8) == file.is_64())
+            .ok_or_else(|| {
+                let order = if file.is_little_endian() {
+                    "little-endian"
+                } else {
+                    "big-endian"
+                };
+                unusable(format!(
+                    "programs for {order} {:?} are not known",
+                    file.architecture()
+                ))
+            })?;
         let relocatable = match file.kind() {
             ObjectKind::Executable => false,
             ObjectKind::Dynamic => true,
@@ -358,36 +360,4 @@ fn sections(file: &object::File<'_>) -> Vec<Section> {
             }
         })
         .collect()
-}
-
-fn architecture_of(file: &object::File<'_>) -> Option<Architecture> {
-    use object::Architecture as Machine;
-    let little = file.is_little_endian();
-    Some(match (file.architecture(), file.is_64()) {
-        (Machine::X86_64, true) => Architecture::X86_64,
-        (Machine::I386, false) => Architecture::I386,
-        (Machine::Arm, _) if little => Architecture::Arm,
-        (Machine::Arm, _) => Architecture::ArmBig,
-        (Machine::Aarch64, true) if little => Architecture::Aarch64,
-        (Machine::Mips | Machine::Mips64, false) if little => Architecture::MipsLittle,
-        (Machine::Mips | Machine::Mips64, false) => Architecture::Mips,
-        (Machine::Mips | Machine::Mips64, true) if little => Architecture::Mips64Little,
-        (Machine::Mips | Machine::Mips64, true) => Architecture::Mips64,
-        (Machine::Riscv32, _) if little => Architecture::Riscv32,
-        (Machine::Riscv64, _) if little => Architecture::Riscv64,
-        (Machine::PowerPc, _) if !little => Architecture::PowerPc,
-        (Machine::PowerPc64, _) if little => Architecture::PowerPc64Little,
-        (Machine::PowerPc64, _) => Architecture::PowerPc64,
-        (Machine::Unknown, false) if is_nios2(file) => Architecture::Nios2,
-        _ => return None,
-    })
-}
-
-/// Nios II, which the ELF library has no name for.
-fn is_nios2(file: &object::File<'_>) -> bool {
-    let object::File::Elf32(elf) = file else {
-        return false;
-    };
-    let endian = elf.endian();
-    elf.elf_header().e_machine(endian) == object::elf::EM_ALTERA_NIOS2
 }

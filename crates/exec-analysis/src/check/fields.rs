@@ -7,11 +7,8 @@
 
 use std::fmt;
 
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::Machine;
-use tracewire_exec_trace::record::{
-    Access, Instruction, InstructionSet, Owner, RegisterWrite, Scale,
-};
+use tracewire_arch::{Architecture, InstructionSet, Machine};
+use tracewire_exec_trace::record::{Access, Instruction, Owner, RegisterWrite, Scale};
 use tracewire_exec_trace::text::Format;
 
 use super::{Fault, Findings, Here};

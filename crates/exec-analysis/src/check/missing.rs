@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::{FlowKind, Machine};
+use tracewire_arch::{Architecture, FlowKind, Machine};
 use tracewire_exec_trace::record::{Instruction, Owner, RegisterWrite};
 use tracewire_exec_trace::text::WINDOW;
 
@@ -149,7 +148,8 @@ impl Missing {
                 .any(|condition| operation.ends_with(condition))
             || self
                 .machine
-                .and_then(|machine| machine.flow(instruction))
+                .zip(instruction.code())
+                .and_then(|(machine, code)| machine.flow(&code))
                 .is_some_and(|flow| flow.kind == FlowKind::Anywhere);
         if is_vague {
             return None;

@@ -15,13 +15,14 @@ mod sequence;
 
 use std::fmt;
 
-use tracewire_exec_trace::machine::{DataOrderEvidence, DataOrderObserver, Machine, Stores};
+use tracewire_arch::{Machine, Stores};
 use tracewire_exec_trace::record::{
     Access, AccessKind, Address, ByteOrder, DataOrder, Event, EventKind, Instruction,
     InstructionNumber, Line, Owner, RegisterWrite, Time,
 };
 use tracewire_exec_trace::recording::ReportedWrites;
 use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read};
+use tracewire_exec_trace::{DataOrderEvidence, DataOrderObserver};
 
 pub use fields::Field;
 use fields::Fields;

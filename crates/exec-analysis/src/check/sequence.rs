@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use tracewire_exec_trace::machine::{DelaySlot, Flow, FlowKind, Machine};
-use tracewire_exec_trace::record::{Address, CpuNumber, Instruction, InstructionSet, Owner, Time};
+use tracewire_arch::{DelaySlot, Flow, FlowKind, InstructionSet, Machine};
+use tracewire_exec_trace::record::{Address, CpuNumber, Instruction, Owner, Time};
 
 use super::{Fault, Findings, Here, LISTED};
 
@@ -237,7 +237,7 @@ impl Cpu {
             4 => 0xffff_ffff,
             _ => u64::MAX,
         };
-        let flow = machine.flow(instruction);
+        let flow = instruction.code().and_then(|code| machine.flow(&code));
         let next = instruction
             .opcode
             .map(|opcode| at.wrapping_add(u64::from(opcode.size())) & mask);

@@ -5,8 +5,8 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use serde_json::json;
+use tracewire_arch::Machine;
 use tracewire_debuginfo::Symbols;
-use tracewire_exec_trace::machine::Machine;
 use tracewire_exec_trace::record::{CpuNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
 

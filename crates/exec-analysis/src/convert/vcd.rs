@@ -8,8 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::{ControlFlow, Range};
 
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{
     Effect, Executed, ReadError, Recording, RegisterId, RegisterValue, StartEffect,
@@ -116,7 +115,7 @@ impl Sizes {
     }
 }
 
-fn part_bits(part: &tracewire_exec_trace::machine::Part) -> u32 {
+fn part_bits(part: &tracewire_arch::RegisterPart) -> u32 {
     u32::from(part.bits)
 }
 

@@ -14,7 +14,7 @@ mod values;
 use std::collections::VecDeque;
 use std::fmt;
 
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::Machine;
 use tracewire_exec_trace::record::{Address, CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{ReadError, Recording};
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 
-use tracewire_exec_trace::machine::Machine;
+use tracewire_arch::Machine;
 use tracewire_exec_trace::record::{AccessKind, Address, CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Effect, ReadError, Recording, RegisterValue};
 

@@ -12,8 +12,8 @@ use super::map::Map;
 use super::part::{Part, parts};
 use super::value::RegisterValue;
 use super::{AHEAD, BLOCK};
-use crate::machine::{Machine, Stores};
 use crate::record::{AccessKind, BitRange, Time};
+use tracewire_arch::{Machine, Stores};
 
 /// How much text a block may have.
 const MOST_TEXT: u64 = 4 << 20;

@@ -4,7 +4,8 @@ use super::bytes::put;
 use super::effect::{Effect, OtherTime};
 use super::form::{Class, Form, FormInstruction, Variable};
 use super::gather::Current;
-use crate::record::{InstructionSet, Opcode, Time};
+use crate::record::Time;
+use tracewire_arch::{InstructionSet, Opcode};
 
 /// Where groups go.
 pub(crate) trait Groups {

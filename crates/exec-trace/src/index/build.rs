@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_model::ByteOrder;
 
 use super::cut::{Chunk, Cutter};
@@ -18,7 +18,7 @@ use crate::compact::frame::Packer;
 use crate::compact::gather::Gatherer;
 use crate::compact::map::Map;
 use crate::compact::value::RegisterValue;
-use crate::machine::{self, Machine};
+use crate::guess::settle;
 use crate::record::{DataOrder, Instruction, Line};
 use crate::text::{Format, Piece, Sink, read};
 
@@ -61,7 +61,7 @@ pub(crate) fn build(
     let head = cutter.head()?;
     let format = Format::detect(head).ok_or(BuildError::Unknown)?;
     let first_cpu = first_cpu(format, head);
-    let settled = machine::settle(format, head.get(..LOOK).unwrap_or(head), plan.architecture);
+    let settled = settle(format, head.get(..LOOK).unwrap_or(head), plan.architecture);
     let guessed = settled.guessed;
     let order_of =
         |machine: Option<Architecture>| machine.map_or(ByteOrder::Little, Architecture::byte_order);

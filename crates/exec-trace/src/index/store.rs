@@ -22,7 +22,7 @@ use crate::compact::frame::{has_sum, unpack};
 use crate::compact::map::Map;
 use crate::compact::segment::Segment;
 use crate::compact::value::RegisterValue;
-use crate::machine::DataOrderEvidence;
+use crate::data_order::DataOrderEvidence;
 use crate::record::Time;
 
 /// How many blocks are kept decoded.

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use super::key::data_order_code;
 use crate::compact::bytes::{put, put_slice};
 use crate::compact::encode::put_names;
-use crate::machine::DataOrderEvidence;
+use crate::data_order::DataOrderEvidence;
 use crate::record::{DataOrder, Time};
 
 /// The first bytes of every file, and the last ones.

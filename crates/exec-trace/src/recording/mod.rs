@@ -94,8 +94,8 @@ pub use text::WriteError;
 pub use visits::Visits;
 
 use crate::compact::bytes::Damaged;
+use crate::data_order::DataOrderEvidence;
 use crate::index::Store;
-use crate::machine::DataOrderEvidence;
 use crate::record::{CpuNumber, DataOrder, Time};
 use crate::text::Format;
 

@@ -15,10 +15,11 @@ use crate::compact::form::{Class, FormInstruction};
 use crate::compact::part::{memory_bytes, memory_word};
 use crate::index::{BlockAt, Store, Table};
 use crate::record::{
-    AccessAttribute, AccessKind, BitRange, CpuNumber, Instruction, InstructionNumber,
-    InstructionSet, Line, Opcode, Security, Time,
+    AccessAttribute, AccessKind, BitRange, CpuNumber, Instruction, InstructionNumber, Line,
+    Security, Time,
 };
 use crate::text::{Format, Piece, Sink, read};
+use tracewire_arch::{InstructionSet, Opcode};
 
 /// What an instruction is, the same each time that it executes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -2,9 +2,8 @@
 
 use proptest::prelude::*;
 use tracewire_arch::RegisterLayout;
-use tracewire_experiment::Experiment;
 use tracewire_experiment::fake::FakeTarget;
-use tracewire_experiment::{LinearStore, Outcome};
+use tracewire_experiment::{Experiment, LinearStore, Outcome};
 use tracewire_model::{
     Action, Address, ByteOrder, RegisterMask, RegisterNumber, TracepointDefinition,
 };

@@ -1,6 +1,6 @@
 //! What the items of a `collect` line stand for, as names and values.
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Address, RegisterNumber};
 
 use super::contents::Value;
@@ -10,7 +10,7 @@ use crate::Span;
 use crate::cell::Cell;
 use crate::location::Locator;
 use crate::node::{Node, NodeKind};
-use crate::register_names::{core_registers, register_name};
+use crate::register_names::register_name;
 use crate::scalar::builtin;
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{RegisterRule, Scope, Symbols, Variable};
@@ -131,8 +131,10 @@ impl Part<'_> {
 
 fn registers(symbols: &Symbols, pc: Address) -> Vec<Part<'_>> {
     let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
-    core_registers(architecture)
-        .into_iter()
+    Machine::with_linux(architecture)
+        .core_registers()
+        .iter()
+        .copied()
         .filter_map(|register| Some((register, register_name(architecture, register)?)))
         .map(|(register, name)| Part {
             name: name.to_owned(),

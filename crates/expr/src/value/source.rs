@@ -1,6 +1,6 @@
 //! Registers and memory of a saved state, and of the frame that called it as far as the state tells.
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, dwarf_register};
 use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
 use super::contents::{number, order};
@@ -9,7 +9,7 @@ use crate::cell::Source;
 use crate::location::Locator;
 use crate::object::Object;
 use crate::register_names::named_register;
-use tracewire_debuginfo::{RegisterRule, Symbols, UnwindRow, dwarf_register};
+use tracewire_debuginfo::{RegisterRule, Symbols, UnwindRow};
 
 /// How many frames are looked at for the value of one argument.
 const MOST_FRAMES: u32 = 4;

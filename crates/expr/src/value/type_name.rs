@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::register_types::FLAGS_NAME;
-use tracewire_debuginfo::canonical_c_name;
-use tracewire_debuginfo::{Language, ReferenceKind, StructureKind, Symbols, Type, TypeId};
+use tracewire_debuginfo::{
+    Language, ReferenceKind, StructureKind, Symbols, Type, TypeId, canonical_c_name,
+};
 
 /// How deep a type's name is followed; a damaged file may have a type that contains itself.
 const DEEPEST: u32 = 32;

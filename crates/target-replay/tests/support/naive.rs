@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::{Machine, Rest};
+use tracewire_arch::{Architecture, Machine, UpperBits};
 use tracewire_exec_trace::record::{Access, AccessKind, Instruction, Line, Owner, RegisterWrite};
 use tracewire_exec_trace::text::{Format, Piece, Sink, read};
 use tracewire_model::{Address, ByteOrder};
@@ -115,7 +114,7 @@ impl Sink for Naive {
         for part in self.machine.locate(write.register).unwrap() {
             let register = self.machine.layout().by_number(part.register).unwrap();
             assert!(part.register_bit == 0 && part.value_bit == 0);
-            assert!(u32::from(part.bits) == register.bits || part.rest == Rest::Zero);
+            assert!(u32::from(part.bits) == register.bits || part.upper == UpperBits::Zero);
             let size = register.size() as usize;
             let bytes = self.machine.byte_order().u64_bytes(value);
             let bytes = match self.machine.byte_order() {

@@ -8,8 +8,7 @@ use crate::file::TraceFile;
 use crate::module::Module;
 use crate::served;
 use tracewire_arch::RegisterLayout;
-use tracewire_model::Status;
-use tracewire_model::{Address, TracepointNumber};
+use tracewire_model::{Address, Status, TracepointNumber};
 
 pub(super) fn check(file: &TraceFile, report: &mut dyn FnMut(Place, Fault)) {
     let description = file.description();

@@ -19,8 +19,7 @@ use crate::file::TraceFile;
 use crate::frame::{Block, Frame};
 use crate::index::Ending;
 use crate::memory::CollectedMemory;
-use tracewire_model::Action;
-use tracewire_model::{Address, FrameNumber, TracepointNumber};
+use tracewire_model::{Action, Address, FrameNumber, TracepointNumber};
 
 /// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
 pub(crate) const MOST_ZEROS: u64 = 8;

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracewire_model::Action;
-use tracewire_model::Tracepoint;
-use tracewire_model::{Address, TracepointNumber};
+use tracewire_model::{Action, Address, Tracepoint, TracepointNumber};
 
 /// The locations of one tracepoint: its addresses, each with its place among the description's tracepoints.
 #[derive(Debug, Default)]

@@ -13,10 +13,8 @@ use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex, are_whole};
-use tracewire_arch::Architecture;
-use tracewire_arch::{RegisterLayout, StandardRegisters};
-use tracewire_model::ByteOrder;
-use tracewire_model::{Address, FrameNumber, TracepointNumber, VariableNumber};
+use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
+use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
 
 pub(crate) use locations::Locations;
 pub(crate) use open::{Bytes, map};

@@ -15,8 +15,7 @@ use super::{Ending, FrameIndex, WalkedFrames};
 use crate::file::TraceFile;
 use crate::private;
 use crate::write::create_beside;
-use tracewire_model::ByteOrder;
-use tracewire_model::{FrameNumber, TracepointNumber};
+use tracewire_model::{ByteOrder, FrameNumber, TracepointNumber};
 
 /// Smaller files are read anew in the time that looking for an index takes.
 const SMALLEST: u64 = 16 << 20;

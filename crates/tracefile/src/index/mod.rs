@@ -6,8 +6,7 @@ use std::collections::HashMap;
 
 use crate::checksum::Checksum;
 use tracewire_arch::{bfd_byte_order, likely_byte_order};
-use tracewire_model::ByteOrder;
-use tracewire_model::{Address, FrameNumber, TracepointNumber};
+use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber};
 
 pub use cache::IndexCache;
 pub(crate) use cache::{CachedIndex, Key, Unindexed};

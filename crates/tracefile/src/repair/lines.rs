@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::{Change, Expression, is_kind};
 use crate::description::{Description, HEADER, MAX_LINE};
-use tracewire_model::{Action, TracepointKind};
-use tracewire_model::{Address, TracepointNumber};
-use tracewire_model::{Piece, PieceContent, SourceKind};
+use tracewire_model::{
+    Action, Address, Piece, PieceContent, SourceKind, TracepointKind, TracepointNumber,
+};
 
 /// The words that lines of a description start with.
 const KINDS: [&str; 8] = [

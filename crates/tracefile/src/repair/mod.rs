@@ -23,8 +23,7 @@ use crate::file::{Bytes, OpenError, map};
 use crate::write::{TraceFileWriter, WriteError, write_as_it_is};
 use search::WholeFrames;
 use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order};
-use tracewire_model::TracepointNumber;
-use tracewire_model::{Status, StatusFields, StopReason};
+use tracewire_model::{Status, StatusFields, StopReason, TracepointNumber};
 
 /// What was done to a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

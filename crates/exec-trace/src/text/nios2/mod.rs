@@ -28,13 +28,14 @@
 mod fields;
 
 use crate::record::{
-    Access, AccessKind, Address, DataOrder, Event, EventKind, Instruction, Opcode, Record,
-    RegisterWrite, Scale, Time,
+    Access, AccessKind, Address, DataOrder, Event, EventKind, Instruction, Record, RegisterWrite,
+    Scale, Time,
 };
 use crate::text::cursor::Cursor;
 use crate::text::{Dialect, LineError, LineState};
 use crate::value::{Notation, Value};
 use fields::{Fields, Place};
+use tracewire_arch::Opcode;
 
 static REGISTERS: [&[u8]; 32] = [
     b"r0", b"r1", b"r2", b"r3", b"r4", b"r5", b"r6", b"r7", b"r8", b"r9", b"r10", b"r11", b"r12",

@@ -1,12 +1,13 @@
 //! The reader of QEMU4V's lines, which are MicroTESK's too.
 
 use crate::record::{
-    Access, AccessAttribute, AccessKind, Address, CpuNumber, DataOrder, Instruction,
-    InstructionSet, Opcode, Record, RegisterWrite, Scale, Security, Time,
+    Access, AccessAttribute, AccessKind, Address, CpuNumber, DataOrder, Instruction, Record,
+    RegisterWrite, Scale, Security, Time,
 };
 use crate::text::cursor::Cursor;
 use crate::text::{Dialect, LineError, LineState};
 use crate::value::{MAX_DIGITS, Value};
+use tracewire_arch::{InstructionSet, Opcode};
 
 /// The reader.
 #[derive(Clone, Copy)]

@@ -1,10 +1,11 @@
 //! Instruction records.
 
 use super::{Head, physical_address};
-use crate::record::{Address, Instruction, InstructionSet, Opcode, Record};
+use crate::record::{Address, Instruction, Record};
 use crate::text::LineError;
 use crate::text::cursor::{Cursor, Digits};
 use crate::text::qemu4v::{mode, opcode};
+use tracewire_arch::{InstructionSet, Opcode};
 
 /// What stands before the instruction set.
 struct Place {

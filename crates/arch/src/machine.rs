@@ -1,41 +1,22 @@
-//! Machines by table: their registers and the names traces have for them, and which machine a trace is of.
+//! Machines by table: their registers, and which register a name means.
 //!
-//! A machine's registers are those of the target description that GDB gets, by GDB's names and numbers. A trace may
+//! A machine's registers are those of the target description that GDB gets, by GDB's names and numbers. Assemblers and traces may
 //! call them otherwise, and may write a part of one: `t0` is `r8` on MIPS and `x5` on RISC-V, `w3` is the lower half
 //! of `x3` and clears the upper one, `q1` is two registers of Arm.
-//!
-//! ```
-//! use tracewire_exec_trace::machine::Machine;
-//! use tracewire_arch::Architecture;
-//!
-//! let mips = Machine::of(Architecture::Mips);
-//! let part = mips.locate(b"t0").expect("every MIPS has it")[0];
-//! assert_eq!(mips.layout().by_number(part.register).expect("a register").name, "r8");
-//! ```
-
-mod data_order;
-mod elf;
-mod flow;
-mod guess;
-mod names;
-mod stores;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use tracewire_arch::{Architecture, Register, RegisterLayout, StandardRegisters};
 use tracewire_model::{ByteOrder, RegisterNumber};
 
-pub use data_order::{DataOrderEvidence, DataOrderObserver};
-pub use elf::of_elf;
-pub use flow::{DelaySlot, Flow, FlowKind};
-pub use guess::{Settled, guess, settle};
-pub(crate) use names::{StackBank, stack_bank};
-pub use stores::Stores;
+use crate::architecture::Architecture;
+use crate::layout::{Register, RegisterLayout};
+use crate::names::{self, RegisterNames};
+use crate::standard::StandardRegisters;
 
 /// What happens to the bits of a register above the part that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Rest {
+pub enum UpperBits {
     /// They stay.
     Kept,
     /// They become zero.
@@ -44,7 +25,7 @@ pub enum Rest {
 
 /// A part of a register that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Part {
+pub struct RegisterPart {
     /// The register of the target description.
     pub register: RegisterNumber,
     /// The lowest bit of the register that is meant.
@@ -54,8 +35,10 @@ pub struct Part {
     /// How many bits.
     pub bits: u16,
     /// What becomes of the bits above.
-    pub rest: Rest,
+    pub upper: UpperBits,
 }
+
+type Machines = HashMap<&'static str, OnceLock<Machine>>;
 
 /// A machine.
 #[derive(Debug)]
@@ -63,40 +46,63 @@ pub struct Machine {
     architecture: Architecture,
     layout: RegisterLayout,
     target_xml: String,
-    names: HashMap<String, Vec<Part>>,
+    core: Vec<RegisterNumber>,
+    names: RegisterNames,
     zero: Option<Register>,
 }
 
+/// Registers that only Linux has, or only some processors.
+const NOT_EVERYWHERE: [&str; 6] = ["orig_rax", "orig_eax", "orig_r3", "restart", "k0h", "k7"];
+
 impl Machine {
-    /// The machine of this architecture.
+    /// The machine of this architecture without an operating system, as simulators have it: with the largest set of registers, without what only
+    /// Linux and only some processors have.
     #[must_use]
     pub fn of(architecture: Architecture) -> &'static Self {
-        static MACHINES: OnceLock<HashMap<&'static str, OnceLock<Machine>>> = OnceLock::new();
-        let machines = MACHINES.get_or_init(|| {
+        static MACHINES: OnceLock<Machines> = OnceLock::new();
+        Self::kept(&MACHINES, architecture, |sets| {
+            let is_everywhere = |set: &&StandardRegisters| {
+                let layout = set.layout();
+                (NOT_EVERYWHERE.iter()).all(|name| layout.by_name(name).is_none())
+            };
+            sets.iter().rev().find(is_everywhere).or(sets.first())
+        })
+    }
+
+    /// The machine of this architecture that runs Linux, with the registers that expressions name: on x86 those of every processor.
+    #[must_use]
+    pub fn with_linux(architecture: Architecture) -> &'static Self {
+        static MACHINES: OnceLock<Machines> = OnceLock::new();
+        Self::kept(&MACHINES, architecture, |sets| {
+            let has_avx = |set: &StandardRegisters| set.layout().by_name("ymm0h").is_some();
+            sets.iter().rev().find(|set| !has_avx(set))
+        })
+    }
+
+    fn kept(
+        machines: &'static OnceLock<Machines>,
+        architecture: Architecture,
+        choose: fn(&[StandardRegisters]) -> Option<&StandardRegisters>,
+    ) -> &'static Self {
+        let machines = machines.get_or_init(|| {
             let all = Architecture::ALL.iter();
             all.map(|one| (one.name(), OnceLock::new())).collect()
         });
-        machines[architecture.name()].get_or_init(|| Self::new(architecture))
+        machines[architecture.name()].get_or_init(|| Self::new(architecture, choose))
     }
 
-    fn new(architecture: Architecture) -> Self {
-        // The largest set, without what only Linux and only some processors have: nothing of it is made up, for
-        // what the trace does not tell is unavailable.
+    fn new(
+        architecture: Architecture,
+        choose: fn(&[StandardRegisters]) -> Option<&StandardRegisters>,
+    ) -> Self {
         let sets = StandardRegisters::all(architecture);
-        let set = sets
-            .iter()
-            .rev()
-            .find(|set| {
-                let layout = set.layout();
-                ["orig_rax", "orig_eax", "orig_r3", "restart", "k0h", "k7"]
-                    .iter()
-                    .all(|name| layout.by_name(name).is_none())
-            })
-            .or(sets.first());
-        let set = set.expect("every machine has a set of registers");
+        let set = choose(&sets).expect("every machine has a set of registers");
         let layout = set.layout();
+        let core = sets.first().map(StandardRegisters::layout);
+        let core = core.iter().flat_map(RegisterLayout::registers);
         Self {
             architecture,
+            core: core.map(|register| register.number).collect(),
             zero: zero_name(architecture).and_then(|name| layout.by_name(name).cloned()),
             names: names::all(architecture, &layout),
             target_xml: set.target_xml(),
@@ -163,6 +169,23 @@ impl Machine {
         Some(self.number(name))
     }
 
+    /// The register that holds the thread pointer; none where that is not a register of the table.
+    #[must_use]
+    pub fn thread_pointer(&self) -> Option<RegisterNumber> {
+        let name = match self.architecture {
+            Architecture::X86_64 => "fs_base",
+            Architecture::Riscv32 | Architecture::Riscv64 => "tp",
+            _ => return None,
+        };
+        self.layout.by_name(name).map(|register| register.number)
+    }
+
+    /// The registers of the core feature, which every processor of the machine has: on x86 general, segment, flags, x87.
+    #[must_use]
+    pub fn core_registers(&self) -> &[RegisterNumber] {
+        &self.core
+    }
+
     /// The register that is always zero; none where the machine has no such register.
     #[must_use]
     pub const fn zero(&self) -> Option<&Register> {
@@ -179,14 +202,26 @@ impl Machine {
     /// before it and a bank behind it (`R1 (USR)`) mean nothing. None for a name that is not in the table: a
     /// register that GDB does not know of.
     #[must_use]
-    pub fn locate(&self, name: &[u8]) -> Option<&[Part]> {
+    pub fn locate(&self, name: &[u8]) -> Option<&[RegisterPart]> {
         let name = name.split(|byte| *byte == b'(').next()?.trim_ascii();
         let name = name
             .strip_prefix(b"$")
             .or(name.strip_prefix(b"%"))
             .unwrap_or(name);
         let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();
-        self.names.get(&name).map(Vec::as_slice)
+        let names = [&self.names.in_traces, &self.names.usual];
+        let found = names.iter().find_map(|names| names.get(&name));
+        found.map(Vec::as_slice)
+    }
+
+    /// The register, or the part of one, that a user means by a name: one of the target description, of the assembler or of the calling
+    /// convention.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<RegisterPart> {
+        match self.names.usual.get(name)?.as_slice() {
+            [part] => Some(*part),
+            _ => None,
+        }
     }
 }
 

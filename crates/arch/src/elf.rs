@@ -1,6 +1,6 @@
 //! The machine that an ELF file is for.
 
-use tracewire_arch::Architecture;
+use crate::architecture::Architecture;
 use tracewire_model::ByteOrder;
 
 /// The machine that an ELF file is for, told by its header (System V ABI, ELF Header); none where it is no ELF file

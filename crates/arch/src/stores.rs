@@ -2,13 +2,12 @@
 //!
 //! This tells what a trace that reports no memory accesses leaves unsaid. It is no decoder: an instruction that writes
 //! on a condition that its code does not settle (store exclusive, compare and swap, cache and system operations) is
-//! [`Stores::Perhaps`], and so is what the tables do not know. Sources are the manuals that [`super::flow`] names.
+//! [`Stores::Perhaps`], and so is what the tables do not know. Sources are the manuals that [`crate::Flow`] names.
 
-use tracewire_arch::Architecture;
-
-use super::Machine;
-use super::flow::is_not_a64;
-use crate::record::{InstructionSet, Opcode};
+use crate::architecture::Architecture;
+use crate::code::{InstructionSet, Opcode};
+use crate::flow::is_not_a64;
+use crate::machine::Machine;
 
 /// Whether an instruction writes memory when it executes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

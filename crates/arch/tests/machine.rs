@@ -1,11 +1,9 @@
-//! The tables of machines: GDB takes every description, every name finds its register, and traces tell their machine.
+//! The tables of machines: GDB takes every description, and every name finds its register.
 
 use std::process::Command;
 
-use tracewire_arch::Architecture;
-use tracewire_exec_trace::machine::{Machine, Rest, guess, of_elf};
-use tracewire_exec_trace::text::Format;
-use tracewire_sample_machine::{Options, Program, Trace};
+use tracewire_arch::{Architecture, Machine, UpperBits, dwarf_register, gdb_register};
+use tracewire_model::RegisterNumber;
 
 #[test]
 fn gdb_takes_every_target_description() {
@@ -62,42 +60,42 @@ fn names_find_registers() {
     };
     // Machine, name, register, lowest bit, bits, rest.
     for (architecture, name, register, bit, bits, rest) in [
-        (Mips, "t0", "r8", 0, 32, Rest::Zero),
-        (Mips, "r8", "r8", 0, 32, Rest::Zero),
-        (Mips, "$sp", "r29", 0, 32, Rest::Zero),
-        (Mips, "$29", "r29", 0, 32, Rest::Zero),
-        (Mips, "s8", "r30", 0, 32, Rest::Zero),
-        (Mips, "hi", "hi", 0, 32, Rest::Zero),
-        (Mips64, "a4", "r8", 0, 64, Rest::Zero),
-        (Riscv64, "t0", "t0", 0, 64, Rest::Zero),
-        (Riscv64, "x5", "t0", 0, 64, Rest::Zero),
-        (Riscv32, "s0", "fp", 0, 32, Rest::Zero),
-        (Riscv32, "x8", "fp", 0, 32, Rest::Zero),
-        (Riscv64, "f10", "fa0", 0, 64, Rest::Zero),
-        (Riscv64, "f27", "fs11", 0, 64, Rest::Zero),
-        (Riscv64, "f28", "ft8", 0, 64, Rest::Zero),
-        (Arm, "R13", "sp", 0, 32, Rest::Zero),
-        (Arm, "SP_SVC", "sp", 0, 32, Rest::Zero),
-        (Arm, "r14_irq", "lr", 0, 32, Rest::Zero),
-        (Arm, "R1 (USR)", "r1", 0, 32, Rest::Zero),
-        (Arm, "ip", "r12", 0, 32, Rest::Zero),
-        (Arm, "s3", "d1", 32, 32, Rest::Kept),
-        (Aarch64, "W3", "x3", 0, 32, Rest::Zero),
-        (Aarch64, "LR", "x30", 0, 64, Rest::Zero),
-        (Aarch64, "SP_EL1", "sp", 0, 64, Rest::Zero),
-        (Aarch64, "D7", "v7", 0, 64, Rest::Zero),
-        (Aarch64, "Q7", "v7", 0, 128, Rest::Zero),
-        (X86_64, "%eax", "rax", 0, 32, Rest::Zero),
-        (X86_64, "ah", "rax", 8, 8, Rest::Kept),
-        (X86_64, "sil", "rsi", 0, 8, Rest::Kept),
-        (X86_64, "r9w", "r9", 0, 16, Rest::Kept),
-        (X86_64, "rflags", "eflags", 0, 32, Rest::Zero),
-        (I386, "bx", "ebx", 0, 16, Rest::Kept),
-        (PowerPc, "gpr31", "r31", 0, 32, Rest::Zero),
-        (PowerPc, "cr0", "cr", 28, 4, Rest::Kept),
-        (PowerPc, "cr7", "cr", 0, 4, Rest::Kept),
-        (Nios2, "r27", "sp", 0, 32, Rest::Zero),
-        (Nios2, "ctl4", "ipending", 0, 32, Rest::Zero),
+        (Mips, "t0", "r8", 0, 32, UpperBits::Zero),
+        (Mips, "r8", "r8", 0, 32, UpperBits::Zero),
+        (Mips, "$sp", "r29", 0, 32, UpperBits::Zero),
+        (Mips, "$29", "r29", 0, 32, UpperBits::Zero),
+        (Mips, "s8", "r30", 0, 32, UpperBits::Zero),
+        (Mips, "hi", "hi", 0, 32, UpperBits::Zero),
+        (Mips64, "a4", "r8", 0, 64, UpperBits::Zero),
+        (Riscv64, "t0", "t0", 0, 64, UpperBits::Zero),
+        (Riscv64, "x5", "t0", 0, 64, UpperBits::Zero),
+        (Riscv32, "s0", "fp", 0, 32, UpperBits::Zero),
+        (Riscv32, "x8", "fp", 0, 32, UpperBits::Zero),
+        (Riscv64, "f10", "fa0", 0, 64, UpperBits::Zero),
+        (Riscv64, "f27", "fs11", 0, 64, UpperBits::Zero),
+        (Riscv64, "f28", "ft8", 0, 64, UpperBits::Zero),
+        (Arm, "R13", "sp", 0, 32, UpperBits::Zero),
+        (Arm, "SP_SVC", "sp", 0, 32, UpperBits::Zero),
+        (Arm, "r14_irq", "lr", 0, 32, UpperBits::Zero),
+        (Arm, "R1 (USR)", "r1", 0, 32, UpperBits::Zero),
+        (Arm, "ip", "r12", 0, 32, UpperBits::Zero),
+        (Arm, "s3", "d1", 32, 32, UpperBits::Kept),
+        (Aarch64, "W3", "x3", 0, 32, UpperBits::Zero),
+        (Aarch64, "LR", "x30", 0, 64, UpperBits::Zero),
+        (Aarch64, "SP_EL1", "sp", 0, 64, UpperBits::Zero),
+        (Aarch64, "D7", "v7", 0, 64, UpperBits::Zero),
+        (Aarch64, "Q7", "v7", 0, 128, UpperBits::Zero),
+        (X86_64, "%eax", "rax", 0, 32, UpperBits::Zero),
+        (X86_64, "ah", "rax", 8, 8, UpperBits::Kept),
+        (X86_64, "sil", "rsi", 0, 8, UpperBits::Kept),
+        (X86_64, "r9w", "r9", 0, 16, UpperBits::Kept),
+        (X86_64, "rflags", "eflags", 0, 32, UpperBits::Zero),
+        (I386, "bx", "ebx", 0, 16, UpperBits::Kept),
+        (PowerPc, "gpr31", "r31", 0, 32, UpperBits::Zero),
+        (PowerPc, "cr0", "cr", 28, 4, UpperBits::Kept),
+        (PowerPc, "cr7", "cr", 0, 4, UpperBits::Kept),
+        (Nios2, "r27", "sp", 0, 32, UpperBits::Zero),
+        (Nios2, "ctl4", "ipending", 0, 32, UpperBits::Zero),
     ] {
         let machine = Machine::of(architecture);
         let parts = machine.locate(name.as_bytes());
@@ -110,7 +108,7 @@ fn names_find_registers() {
                 found.name.as_str(),
                 part.register_bit,
                 part.bits,
-                part.rest,
+                part.upper,
                 part.value_bit
             ),
             (register, bit, bits, rest, 0),
@@ -174,77 +172,25 @@ fn every_machine_has_the_registers_that_calls_need() {
 }
 
 #[test]
-fn the_sample_machine_is_recognised() {
-    for (big_endian, architecture) in [
-        (true, Architecture::Mips),
-        (false, Architecture::MipsLittle),
+fn registers_have_gdbs_numbers() {
+    for (machine, pairs) in [
+        (
+            Architecture::Mips,
+            &[(31, 31), (64, 34), (65, 33), (32, 38)][..],
+        ),
+        (Architecture::Arm, &[(13, 13), (256, 26)]),
+        (Architecture::Aarch64, &[(31, 31), (64, 34)]),
+        (Architecture::Riscv32, &[(2, 2), (32, 33)]),
+        (Architecture::PowerPc, &[(1, 1), (65, 67), (109, 68)]),
+        (Architecture::Nios2, &[(27, 27), (32, 32)]),
     ] {
-        let options = Options {
-            big_endian,
-            ..Options::default()
-        };
-        let mut text = Vec::new();
-        Trace::new(&options).write(&mut text, 3_000_000).unwrap();
-        assert_eq!(guess(Format::Qemu4v, &text), Some(architecture));
-        assert_eq!(
-            of_elf(&Program::of(&options).elf(&options)),
-            Some(architecture)
-        );
-    }
-}
-
-#[test]
-fn traces_tell_their_machine() {
-    for (format, text, architecture) in [
-        (
-            Format::Tarmac,
-            "1 clk IT (1) 00008000 d2a00200 O EL3h_s : MOVZ X0, #16\n",
-            Some(Architecture::Aarch64),
-        ),
-        (
-            Format::Tarmac,
-            "1 clk IT (1) 00008000 e3a00001 A svc_s : MOV r0,#1\n",
-            Some(Architecture::Arm),
-        ),
-        (
-            Format::Tarmac,
-            "1 clk IT (1) 00008000 bf00 T16 thrd : NOP\n",
-            Some(Architecture::Arm),
-        ),
-        (
-            Format::Qemu4v,
-            "1 clk 0 IT (1) 00008000 00000537 A usr : lui a0,0x0\n1 clk R x10 0000000000000000\n",
-            Some(Architecture::Riscv64),
-        ),
-        (
-            Format::Qemu4v,
-            "1 clk 0 IT (1) 00008000 4881 A usr : li a7,0\n1 clk R a7 00000000\n",
-            Some(Architecture::Riscv32),
-        ),
-        (
-            Format::Qemu4v,
-            "1 clk 0 IT (1) 00008000 4889e5 A usr : mov rbp,rsp\n1 clk R rbp 00007fff00000000\n",
-            Some(Architecture::X86_64),
-        ),
-        (
-            Format::Qemu4v,
-            "1 clk 0 IT (1) 00008000 9421ffe0 A usr : stwu r1,-32(r1)\n1 clk R r1 00007f00\n",
-            Some(Architecture::PowerPc),
-        ),
-        (
-            Format::Qemu4v,
-            "1 clk 0 IT (1) 004003ec 88830004 A usr : lwl v1,4(a0)\n2 clk 0 IT (2) 004003f0 98830001 A usr : lwr v1,1(a0)\n3 clk R r3 00000000\n",
-            Some(Architecture::MipsLittle),
-        ),
-        (
-            Format::Qemu4v,
-            "1 clk 0 IT (1) 004003ec 88820001 A usr : lwl v0,1(a0)\n2 clk 0 IT (2) 004003f0 98820004 A usr : lwr v0,4(a0)\n3 clk R r3 00000000\n",
-            Some(Architecture::Mips),
-        ),
-        (Format::Nios2V2, "", Some(Architecture::Nios2)),
-        (Format::Qemu4v, "", None),
-        (Format::Qemu4v, "1 clk R q 00\n", None),
-    ] {
-        assert_eq!(guess(format, text.as_bytes()), architecture, "{text}");
+        for &(dwarf, gdb) in pairs {
+            assert_eq!(
+                gdb_register(machine, dwarf),
+                Some(RegisterNumber(gdb)),
+                "{machine}"
+            );
+            assert!(dwarf_register(machine, RegisterNumber(gdb)).is_some());
+        }
     }
 }

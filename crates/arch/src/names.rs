@@ -1,24 +1,33 @@
-//! The names that traces, assemblers and processors' manuals have for each machine's registers.
+//! The names that assemblers, calling conventions, traces and processors' manuals have for each machine's registers.
 
 use std::collections::HashMap;
 
-use tracewire_arch::{Architecture, RegisterLayout};
+use crate::architecture::Architecture;
+use crate::layout::RegisterLayout;
+use crate::machine::{RegisterPart, UpperBits};
 
-use super::{Part, Rest};
+/// The names of a machine's registers and of parts of them, lower-case.
+#[derive(Debug, Default)]
+pub(crate) struct RegisterNames {
+    /// Those of the target description, of assemblers and calling conventions: what a user may write.
+    pub(crate) usual: HashMap<String, Vec<RegisterPart>>,
+    /// What traces and manuals write, where that differs.
+    pub(crate) in_traces: HashMap<String, Vec<RegisterPart>>,
+}
 
 struct Names<'a> {
     layout: &'a RegisterLayout,
-    map: HashMap<String, Vec<Part>>,
+    names: RegisterNames,
+    /// Whether the names that are added next are in traces only.
+    only_in_traces: bool,
 }
 
-/// Every name of a machine, lower-case.
-pub(super) fn all(
-    architecture: Architecture,
-    layout: &RegisterLayout,
-) -> HashMap<String, Vec<Part>> {
+/// Every name of a machine.
+pub(crate) fn all(architecture: Architecture, layout: &RegisterLayout) -> RegisterNames {
     let mut names = Names {
         layout,
-        map: HashMap::new(),
+        names: RegisterNames::default(),
+        only_in_traces: false,
     };
     for register in layout.registers() {
         names.whole(&register.name, &register.name);
@@ -28,19 +37,17 @@ pub(super) fn all(
         Architecture::I386 => names.i386(),
         Architecture::Arm | Architecture::ArmBig => names.arm(),
         Architecture::Aarch64 => names.aarch64(),
-        Architecture::Mips | Architecture::MipsLittle => names.mips(),
-        Architecture::Mips64 | Architecture::Mips64Little => {
-            names.mips();
-            names.in_order("a", 4..8, |n| format!("r{}", n + 4));
-        }
+        Architecture::Mips
+        | Architecture::MipsLittle
+        | Architecture::Mips64
+        | Architecture::Mips64Little => names.mips(architecture.pointer_size() == 8),
         Architecture::Riscv32 | Architecture::Riscv64 => names.riscv(),
         Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little => {
             names.power();
         }
         Architecture::Nios2 => names.nios2(),
-        _ => {}
     }
-    names.map
+    names.names
 }
 
 /// How the cores of Arm call banked registers and stacks; the trace writes the one of the mode it is in.
@@ -50,7 +57,7 @@ const ARM_BANKS: [&str; 9] = [
 
 /// Which stack pointer of a Cortex-M a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum StackBank {
+pub enum StackBank {
     /// The one after reset, and of every exception handler.
     Main,
     /// The one that CONTROL.SPSEL selects for threads.
@@ -80,35 +87,45 @@ const ARM_STACKS: [(&str, StackBank); 18] = [
 ];
 
 /// The stack pointer of a Cortex-M that a name stands for.
-pub(crate) fn stack_bank(name: &str) -> Option<StackBank> {
+#[must_use]
+pub fn stack_bank(name: &str) -> Option<StackBank> {
     let mut all = ARM_STACKS.iter();
     all.find(|(of, _)| of.eq_ignore_ascii_case(name))
         .map(|(_, bank)| *bank)
 }
 
 impl Names<'_> {
-    /// Part of a register, from `bit` on; names of registers that the set does not have are left out.
-    fn part(&self, register: &str, bit: u16, bits: u16, rest: Rest) -> Option<Part> {
+    /// RegisterPart of a register, from `bit` on; names of registers that the set does not have are left out.
+    fn part(&self, register: &str, bit: u16, bits: u16, upper: UpperBits) -> Option<RegisterPart> {
         let register = self.layout.by_name(register)?;
-        Some(Part {
+        Some(RegisterPart {
             register: register.number,
             register_bit: bit,
             value_bit: 0,
             bits,
-            rest,
+            upper,
         })
     }
 
-    fn add(&mut self, name: &str, part: Option<Part>) {
-        if let Some(part) = part {
-            self.map.insert(name.to_ascii_lowercase(), vec![part]);
+    fn add(&mut self, name: &str, part: Option<RegisterPart>) {
+        self.add_parts(name, part.map(|part| vec![part]));
+    }
+
+    fn add_parts(&mut self, name: &str, parts: Option<Vec<RegisterPart>>) {
+        let map = if self.only_in_traces {
+            &mut self.names.in_traces
+        } else {
+            &mut self.names.usual
+        };
+        if let Some(parts) = parts {
+            map.insert(name.to_ascii_lowercase(), parts);
         }
     }
 
     fn whole(&mut self, name: &str, register: &str) {
         let bits = self.layout.by_name(register).map_or(0, |one| one.bits);
         let bits = u16::try_from(bits).unwrap_or(u16::MAX);
-        self.add(name, self.part(register, 0, bits, Rest::Zero));
+        self.add(name, self.part(register, 0, bits, UpperBits::Zero));
     }
 
     fn wholes(&mut self, pairs: &[(&str, &str)]) {
@@ -134,7 +151,7 @@ impl Names<'_> {
         prefix: &str,
         range: std::ops::Range<u32>,
         register: impl Fn(u32) -> String,
-        (bit, bits, rest): (u16, u16, Rest),
+        (bit, bits, rest): (u16, u16, UpperBits),
     ) {
         for number in range {
             let part = self.part(&register(number), bit, bits, rest);
@@ -142,21 +159,28 @@ impl Names<'_> {
         }
     }
 
-    fn mips(&mut self) {
-        // The names of the 32-bit calling convention; the 64-bit ones have a4 to a7 besides.
+    fn mips(&mut self, is_64: bool) {
         let names = [
             "zero", "at", "v0", "v1", "a0", "a1", "a2", "a3", "t0", "t1", "t2", "t3", "t4", "t5",
             "t6", "t7", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "t8", "t9", "k0", "k1",
             "gp", "sp", "fp", "ra",
         ];
         for (number, name) in names.iter().enumerate() {
+            // The 64-bit conventions pass eight arguments, and have four temporaries less; traces have the names of both.
+            self.only_in_traces = is_64 && (8..16).contains(&number);
             self.whole(name, &format!("r{number}"));
         }
+        self.only_in_traces = false;
+        self.whole("s8", "r30");
+        if is_64 {
+            self.in_order("a", 4..8, |n| format!("r{}", n + 4));
+            self.in_order("t", 0..4, |n| format!("r{}", n + 12));
+        }
+        self.only_in_traces = true;
         self.in_order("", 0..32, |n| format!("r{n}"));
         self.in_order("gpr", 0..32, |n| format!("r{n}"));
         self.in_order("fpr", 0..32, |n| format!("f{n}"));
         self.wholes(&[
-            ("s8", "r30"),
             ("hi0", "hi"),
             ("lo0", "lo"),
             ("fcr31", "fcsr"),
@@ -175,14 +199,18 @@ impl Names<'_> {
 
     /// Registers by their numbers; the set has them by the names of the calling convention.
     fn riscv(&mut self) {
+        self.whole("s0", "fp");
         for register in self.layout.registers() {
-            match register.number.0 {
-                number @ 0..=31 => self.whole(&format!("x{number}"), &register.name),
-                number @ 33..=64 => self.whole(&format!("f{}", number - 33), &register.name),
-                _ => {}
+            if let number @ 0..=31 = register.number.0 {
+                self.whole(&format!("x{number}"), &register.name);
             }
         }
-        self.whole("s0", "fp");
+        self.only_in_traces = true;
+        for register in self.layout.registers() {
+            if let number @ 33..=64 = register.number.0 {
+                self.whole(&format!("f{}", number - 33), &register.name);
+            }
+        }
     }
 
     fn arm(&mut self) {
@@ -198,12 +226,12 @@ impl Names<'_> {
             ("sl", "r10"),
             ("fp", "r11"),
             ("ip", "r12"),
-            ("xpsr", "cpsr"),
-            ("psr", "cpsr"),
-            ("apsr", "cpsr"),
+            ("ps", "cpsr"),
         ];
         self.wholes(&conventions);
         self.in_order("v", 1..9, |n| format!("r{}", n + 3));
+        self.only_in_traces = true;
+        self.wholes(&[("xpsr", "cpsr"), ("psr", "cpsr"), ("apsr", "cpsr")]);
         for (name, _) in ARM_STACKS {
             self.whole(name, "sp");
         }
@@ -217,38 +245,51 @@ impl Names<'_> {
             }
         }
         for number in 0..32u16 {
-            let part = self.part(&format!("d{}", number / 2), number % 2 * 32, 32, Rest::Kept);
+            let part = self.part(
+                &format!("d{}", number / 2),
+                number % 2 * 32,
+                32,
+                UpperBits::Kept,
+            );
             self.add(&format!("s{number}"), part);
         }
         for number in 0..16 {
             let halves = [0u16, 1].map(|half| {
-                let part = self.part(&format!("d{}", number * 2 + half), 0, 64, Rest::Kept)?;
-                Some(Part {
+                let part = self.part(&format!("d{}", number * 2 + half), 0, 64, UpperBits::Kept)?;
+                Some(RegisterPart {
                     value_bit: half * 64,
                     ..part
                 })
             });
             if let [Some(low), Some(high)] = halves {
-                self.map.insert(format!("q{number}"), vec![low, high]);
+                self.add_parts(&format!("q{number}"), Some(vec![low, high]));
             }
         }
     }
 
     fn aarch64(&mut self) {
-        self.parts_in_order("w", 0..31, |n| format!("x{n}"), (0, 32, Rest::Zero));
-        // The 32-bit state's registers are the lower halves.
-        self.parts_in_order("r", 0..15, |n| format!("x{n}"), (0, 32, Rest::Zero));
-        let stack = self.part("sp", 0, 32, Rest::Zero);
-        self.add("wsp", stack);
         self.wholes(&[
-            ("xsp", "sp"),
-            ("lr", "x30"),
             ("fp", "x29"),
-            ("pstate", "cpsr"),
+            ("lr", "x30"),
+            ("ip0", "x16"),
+            ("ip1", "x17"),
+            ("ps", "cpsr"),
         ]);
+        self.only_in_traces = true;
+        self.parts_in_order("w", 0..31, |n| format!("x{n}"), (0, 32, UpperBits::Zero));
+        // The 32-bit state's registers are the lower halves.
+        self.parts_in_order("r", 0..15, |n| format!("x{n}"), (0, 32, UpperBits::Zero));
+        let stack = self.part("sp", 0, 32, UpperBits::Zero);
+        self.add("wsp", stack);
+        self.wholes(&[("xsp", "sp"), ("pstate", "cpsr")]);
         self.in_order("sp_el", 0..4, |_| "sp".to_owned());
         for (prefix, bits) in [("q", 128), ("d", 64), ("s", 32), ("h", 16), ("b", 8)] {
-            self.parts_in_order(prefix, 0..32, |n| format!("v{n}"), (0, bits, Rest::Zero));
+            self.parts_in_order(
+                prefix,
+                0..32,
+                |n| format!("v{n}"),
+                (0, bits, UpperBits::Zero),
+            );
         }
     }
 
@@ -256,82 +297,103 @@ impl Names<'_> {
         let old = ["ax", "bx", "cx", "dx", "si", "di", "bp", "sp"];
         for name in old {
             let whole = format!("r{name}");
-            self.add(&format!("e{name}"), self.part(&whole, 0, 32, Rest::Zero));
-            self.add(name, self.part(&whole, 0, 16, Rest::Kept));
+            self.add(
+                &format!("e{name}"),
+                self.part(&whole, 0, 32, UpperBits::Zero),
+            );
+            self.add(name, self.part(&whole, 0, 16, UpperBits::Kept));
             let byte = match name.strip_suffix('x') {
                 Some(letter) => format!("{letter}l"),
                 None => format!("{name}l"),
             };
-            self.add(&byte, self.part(&whole, 0, 8, Rest::Kept));
+            self.add(&byte, self.part(&whole, 0, 8, UpperBits::Kept));
             if let Some(letter) = name.strip_suffix('x') {
-                self.add(&format!("{letter}h"), self.part(&whole, 8, 8, Rest::Kept));
+                self.add(
+                    &format!("{letter}h"),
+                    self.part(&whole, 8, 8, UpperBits::Kept),
+                );
             }
         }
         for number in 8..16 {
             let whole = format!("r{number}");
             for (suffix, bits, rest) in [
-                ("d", 32, Rest::Zero),
-                ("w", 16, Rest::Kept),
-                ("b", 8, Rest::Kept),
-                ("l", 8, Rest::Kept),
+                ("d", 32, UpperBits::Zero),
+                ("w", 16, UpperBits::Kept),
+                ("l", 8, UpperBits::Kept),
+                ("b", 8, UpperBits::Kept),
             ] {
+                // The low byte is `r8l` to GDB and `r8b` to the assembler.
+                self.only_in_traces = suffix == "b";
                 self.add(
                     &format!("{whole}{suffix}"),
                     self.part(&whole, 0, bits, rest),
                 );
             }
         }
-        // The stack pointer that every machine has by this name.
-        self.whole("sp", "rsp");
-        self.wholes(&[("pc", "rip"), ("rflags", "eflags")]);
+        self.only_in_traces = false;
+        self.wholes(&[
+            ("pc", "rip"),
+            ("sp", "rsp"),
+            ("fp", "rbp"),
+            ("ps", "eflags"),
+        ]);
+        self.only_in_traces = true;
+        self.whole("rflags", "eflags");
         self.vectors(16);
     }
 
     fn i386(&mut self) {
         for name in ["ax", "bx", "cx", "dx"] {
             let whole = format!("e{name}");
-            self.add(name, self.part(&whole, 0, 16, Rest::Kept));
+            self.add(name, self.part(&whole, 0, 16, UpperBits::Kept));
             let letter = name.trim_end_matches('x');
-            self.add(&format!("{letter}l"), self.part(&whole, 0, 8, Rest::Kept));
-            self.add(&format!("{letter}h"), self.part(&whole, 8, 8, Rest::Kept));
+            self.add(
+                &format!("{letter}l"),
+                self.part(&whole, 0, 8, UpperBits::Kept),
+            );
+            self.add(
+                &format!("{letter}h"),
+                self.part(&whole, 8, 8, UpperBits::Kept),
+            );
         }
         for name in ["si", "di", "bp"] {
-            self.add(name, self.part(&format!("e{name}"), 0, 16, Rest::Kept));
+            self.add(name, self.part(&format!("e{name}"), 0, 16, UpperBits::Kept));
         }
-        self.whole("sp", "esp");
-        self.whole("pc", "eip");
+        self.wholes(&[
+            ("pc", "eip"),
+            ("sp", "esp"),
+            ("fp", "ebp"),
+            ("ps", "eflags"),
+        ]);
+        self.only_in_traces = true;
         self.vectors(8);
     }
 
     /// `ymm`, each of them two registers for GDB.
     fn vectors(&mut self, count: u32) {
         for number in 0..count {
-            let low = self.part(&format!("xmm{number}"), 0, 128, Rest::Kept);
-            let high = self.part(&format!("ymm{number}h"), 0, 128, Rest::Kept);
+            let low = self.part(&format!("xmm{number}"), 0, 128, UpperBits::Kept);
+            let high = self.part(&format!("ymm{number}h"), 0, 128, UpperBits::Kept);
             if let (Some(low), Some(high)) = (low, high) {
-                let high = Part {
+                let high = RegisterPart {
                     value_bit: 128,
                     ..high
                 };
-                self.map.insert(format!("ymm{number}"), vec![low, high]);
+                self.add_parts(&format!("ymm{number}"), Some(vec![low, high]));
             }
         }
     }
 
     fn power(&mut self) {
+        self.whole("sp", "r1");
+        self.only_in_traces = true;
         self.in_order("gpr", 0..32, |n| format!("r{n}"));
         self.in_order("fpr", 0..32, |n| format!("f{n}"));
         self.in_order("v", 0..32, |n| format!("vr{n}"));
-        self.wholes(&[
-            ("sp", "r1"),
-            ("nip", "pc"),
-            ("cia", "pc"),
-            ("iar", "pc"),
-            ("link", "lr"),
-        ]);
+        self.wholes(&[("nip", "pc"), ("cia", "pc"), ("iar", "pc"), ("link", "lr")]);
         // Fields of the condition register count from the most significant bit.
         for field in 0..8u16 {
-            let part = self.part("cr", 28 - 4 * field, 4, Rest::Kept);
+            let part = self.part("cr", 28 - 4 * field, 4, UpperBits::Kept);
             for prefix in ["cr", "crf"] {
                 self.add(&format!("{prefix}{field}"), part);
             }
@@ -339,43 +401,18 @@ impl Names<'_> {
     }
 
     fn nios2(&mut self) {
-        self.in_order("r", 0..32, |number| {
-            let name = match number {
-                0 => "zero",
-                1 => "at",
-                24 => "et",
-                25 => "bt",
-                26 => "gp",
-                27 => "sp",
-                28 => "fp",
-                29 => "ea",
-                30 => "sstatus",
-                31 => "ra",
-                _ => return format!("r{number}"),
-            };
-            name.to_owned()
-        });
+        for register in self.layout.registers() {
+            if let number @ 0..=31 = register.number.0 {
+                self.whole(&format!("r{number}"), &register.name);
+            }
+        }
+        self.only_in_traces = true;
         self.whole("ba", "sstatus");
-        let control = [
-            "status",
-            "estatus",
-            "bstatus",
-            "ienable",
-            "ipending",
-            "cpuid",
-            "ctl6",
-            "exception",
-            "pteaddr",
-            "tlbacc",
-            "tlbmisc",
-            "eccinj",
-            "badaddr",
-            "config",
-            "mpubase",
-            "mpuacc",
-        ];
-        for (number, name) in control.iter().enumerate() {
-            self.whole(&format!("ctl{number}"), name);
+        // The control registers follow the program counter.
+        for register in self.layout.registers() {
+            if let number @ 33..=48 = register.number.0 {
+                self.whole(&format!("ctl{}", number - 33), &register.name);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! DWARF's register numbers and GDB's, which differ.
 
-use tracewire_arch::Architecture;
+use crate::architecture::Architecture;
 use tracewire_model::RegisterNumber;
 
 /// GDB's numbers of the x86-64 registers that DWARF numbers 0 to 16: rax rdx rcx rbx rsi rdi rbp rsp r8…r15 rip.
@@ -88,7 +88,6 @@ pub fn gdb_register(architecture: Architecture, register: u16) -> Option<Registe
             0..=48 => register,
             _ => return None,
         },
-        _ => return None,
     };
     Some(RegisterNumber(number))
 }

@@ -10,13 +10,13 @@ mod power;
 mod riscv;
 mod x86;
 
-use tracewire_arch::Architecture;
 use tracewire_model::Address;
 
-pub(super) use arm::is_not_a64;
+pub(crate) use arm::is_not_a64;
 
-use super::Machine;
-use crate::record::{Instruction, InstructionSet};
+use crate::architecture::Architecture;
+use crate::code::{InstructionCode, InstructionSet};
+use crate::machine::Machine;
 
 /// What an instruction does to the way of the execution.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -115,32 +115,32 @@ enum ArmSet {
 
 impl Machine {
     /// Which of Arm's sets an instruction is of.
-    fn arm_set(&self, instruction: &Instruction<'_>) -> ArmSet {
-        let is_short = instruction.opcode.is_some_and(|opcode| opcode.digits == 4);
-        if is_short || instruction.set.is_some_and(InstructionSet::is_thumb) {
+    fn arm_set(&self, code: &InstructionCode) -> ArmSet {
+        let is_short = code.opcode.digits == 4;
+        if is_short || code.set.is_some_and(InstructionSet::is_thumb) {
             return ArmSet::Thumb;
         }
         // In its 32-bit state an AArch64 has other sets; QEMU4V calls A64 so too, with long addresses.
         let is_a32 = self.architecture() != Architecture::Aarch64
-            || instruction.set == Some(InstructionSet::A)
-                && instruction.address_digits == 8
-                && (instruction.opcode).is_some_and(|opcode| arm::is_not_a64(opcode.value as u32));
+            || code.set == Some(InstructionSet::A)
+                && code.address_digits == 8
+                && arm::is_not_a64(code.opcode.value as u32);
         if is_a32 { ArmSet::A32 } else { ArmSet::A64 }
     }
 
     /// The address that an instruction puts into the link register without going anywhere, if its code tells that: before
     /// a jump, that makes a call of it.
     #[must_use]
-    pub fn computed_link(&self, instruction: &Instruction<'_>) -> Option<Address> {
-        let opcode = instruction.opcode?;
-        let (word, address) = (opcode.value as u32, instruction.address.0);
+    pub fn computed_link(&self, code: &InstructionCode) -> Option<Address> {
+        let opcode = code.opcode;
+        let (word, address) = (opcode.value as u32, code.address.0);
         if !matches!(
             self.architecture(),
             Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64
         ) {
             return None;
         }
-        let link = match self.arm_set(instruction) {
+        let link = match self.arm_set(code) {
             ArmSet::A64 => arm::computed_link_64(word, address)?,
             set => {
                 let is_thumb = set == ArmSet::Thumb;
@@ -151,17 +151,17 @@ impl Machine {
         Some(Address(link))
     }
 
-    /// Where an instruction may go. None where the record does not tell its code, or the code is of an instruction
-    /// set that is not known here, such as MIPS16.
+    /// Where an instruction may go. None where the code is of an instruction set that is not known here,
+    /// such as MIPS16.
     #[must_use]
-    pub fn flow(&self, instruction: &Instruction<'_>) -> Option<Flow> {
-        let opcode = instruction.opcode?;
-        let address = instruction.address.0;
+    pub fn flow(&self, code: &InstructionCode) -> Option<Flow> {
+        let opcode = code.opcode;
+        let address = code.address.0;
         let flow = match (self.architecture(), opcode.digits) {
             (Architecture::X86_64, digits) => x86::flow(opcode.value, digits, address, true),
             (Architecture::I386, digits) => x86::flow(opcode.value, digits, address, false),
             (Architecture::Arm | Architecture::ArmBig | Architecture::Aarch64, digits) => {
-                match self.arm_set(instruction) {
+                match self.arm_set(code) {
                     ArmSet::A64 => arm::flow_64(opcode.value as u32, address),
                     set => {
                         let is_thumb = set == ArmSet::Thumb;

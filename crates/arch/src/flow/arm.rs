@@ -3,7 +3,7 @@
 use super::{Flow, signed};
 
 /// Whether a code has no meaning in A64: its major group is reserved.
-pub(in crate::machine) const fn is_not_a64(word: u32) -> bool {
+pub(crate) const fn is_not_a64(word: u32) -> bool {
     matches!(word >> 25 & 15, 0 | 1 | 3)
 }
 

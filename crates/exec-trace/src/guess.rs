@@ -7,13 +7,11 @@
 
 use std::collections::HashMap;
 
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, InstructionSet};
 use tracewire_model::ByteOrder;
 
-use super::data_order::{DataOrderEvidence, DataOrderObserver};
-use crate::record::{
-    Access, AccessKind, DataOrder, Instruction, InstructionSet, Line, Owner, RegisterWrite,
-};
+use crate::data_order::{DataOrderEvidence, DataOrderObserver};
+use crate::record::{Access, AccessKind, DataOrder, Instruction, Line, Owner, RegisterWrite};
 use crate::text::{Format, Sink, read};
 
 /// How much of a trace is looked at, in bytes.
