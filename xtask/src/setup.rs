@@ -66,6 +66,10 @@ pub const FOR_TESTS: &[Need] = &[
         package: "babeltrace2",
     },
     Need {
+        what: "zstd",
+        package: "zstd",
+    },
+    Need {
         what: "script",
         package: "bsdutils",
     },

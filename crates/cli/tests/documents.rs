@@ -297,6 +297,7 @@ fn is_same_row(one: &str, other: &str) -> bool {
 
 /// Runs a page.
 fn check(name: &str) {
+    tracewire_test_support::need!("bash", "cc", "c++", "gdb", "gdb-multiarch", "zstd");
     let path = repository().join(name);
     let page = std::fs::read_to_string(&path).unwrap();
     let parts = parts(&page);
