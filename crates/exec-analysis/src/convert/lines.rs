@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
 
+use tracewire_arch::InstructionSet;
 use tracewire_exec_trace::Notation;
 use tracewire_exec_trace::record::{
-    Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, InstructionNumber,
-    InstructionSet, Record, RegisterWrite, Value,
+    Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, InstructionNumber, Record,
+    RegisterWrite, Value,
 };
 use tracewire_exec_trace::recording::{
     Accessed, Executed, Recording, RegisterValue, StartEffect, Written,
