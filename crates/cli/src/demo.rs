@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use tracewire_recorder::Recorder;
 use tracewire_script::Script;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::Program;
@@ -14,7 +15,7 @@ use crate::Answer;
 use crate::arguments::DemoArguments;
 use crate::execution;
 use crate::look::write_table;
-use crate::record::{BufferSize, Request, Start, quoted, run, say};
+use crate::record::{Request, quoted, run, say};
 
 /// The sample, compiled when this program was, with all its debug information.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracewire-demo"));
@@ -37,21 +38,12 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     for line in SCRIPT.lines() {
         anstream::eprintln!("    {line}");
     }
+    let mut recorder = Recorder::spawn(&files.program, [""; 0]);
+    recorder.script(script);
     run(Request {
-        script,
+        recorder,
         output: output.clone(),
-        start: Start::Spawn {
-            program: files.program.clone().into(),
-            arguments: Vec::new(),
-        },
-        buffer: BufferSize {
-            size: BufferSize::LINEAR,
-            circular: false,
-        },
-        duration: None,
-        mechanism: Default::default(),
-        pending: false,
-        keep_going: false,
+        spawned: true,
         verbose: false,
     })?;
     let file = TraceFile::open(&output)?;

@@ -12,8 +12,8 @@ use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
 use crate::arguments::Mechanism;
-use crate::out_of_memory;
 use crate::record::signals::Signals;
+use tracewire_recorder::out_of_memory;
 
 /// How long the programs may take to be let go or killed after a signal.
 const LAST_CHANCE: Duration = Duration::from_secs(5);
@@ -127,7 +127,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let _foreground = Foreground::now();
     // Before there is any other thread.
     let signals = Signals::block();
-    out_of_memory::reserve()?;
+    out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let mut program = LiveProgram::new(
         launch(&arguments, stdio),
         arguments.files.map(SaveFolder),

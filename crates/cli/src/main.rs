@@ -10,7 +10,6 @@ mod gdbserver;
 mod in_order;
 mod look;
 mod open;
-mod out_of_memory;
 mod output;
 mod packets;
 mod process_id;
@@ -25,6 +24,7 @@ mod shell;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracewire_recorder::out_of_memory;
 use tracewire_views::words;
 
 use arguments::{Arguments, Command};

@@ -8,6 +8,7 @@ use clap::{Args, ValueHint};
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::tell_as_gdb_takes;
 use tracewire_model::{Address, Status, StatusFields, StopReason, Tracepoint};
+use tracewire_recorder::BufferSize;
 use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
 use tracewire_target_replay::{
     Collected, FrameRegisters, FrameSink, Recorded, Request, collect as collect_frames,
@@ -17,7 +18,7 @@ use tracewire_tracefile::{Description, DescriptionParts, Module, Spool, WriteErr
 use super::open::execution;
 use crate::arguments::parse_size;
 use crate::output::Output;
-use crate::record::{self, BufferSize, placed, read_script, say, tell_warnings, warn};
+use crate::record::{first_lines, placed, read_script, resolve_warnings, say, warn};
 use crate::{Answer, open};
 
 pub const HELP: &str = "\
@@ -132,11 +133,9 @@ impl Resolved {
         let problems: Vec<ScriptError> =
             resolution.problems.iter().cloned().chain(pending).collect();
         if !problems.is_empty() {
-            let mut shown = Vec::new();
-            record::tell(&problems, verbose, "problems", |one| shown.push(one));
-            bail!("{}", shown.join("\n"));
+            bail!("{}", first_lines(&problems, verbose));
         }
-        tell_warnings(&resolution, verbose);
+        resolve_warnings(&resolution.warnings, verbose);
         Ok(Self {
             placed: resolution.placed,
             variables: resolver.variables().to_vec(),

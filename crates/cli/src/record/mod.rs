@@ -1,102 +1,61 @@
 //! `record`: a program, tracepoints in it, and a file of what they saw.
 
-mod buffer;
-mod describe;
 mod few;
-mod indirect;
-mod meanwhile;
-mod modules;
-mod prepare;
-mod priority;
-mod recording;
-mod registers;
 mod report;
 pub mod signals;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Context;
 use tracewire_model::ThreadId;
+use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, out_of_memory};
 use tracewire_script::{Script, ScriptError};
-use tracewire_target_linux::{Process, Settings};
-use tracewire_views::words;
 
-pub use buffer::BufferSize;
-pub use few::{once_each, tell};
-use priority::Priority;
-use recording::Recording;
-pub use recording::tell_warnings;
-pub use report::{Report, placed, quoted, say, warn};
+pub use report::{Summary, first_lines, placed, quoted, resolve_warnings, say, warn};
+use report::{Teller, error_words};
 use signals::{Signals, Watch};
 
 use crate::Answer;
 use crate::arguments::RecordArguments;
-use crate::out_of_memory;
 use crate::output::Output;
+use crate::progress::Progress;
 
-/// What is to be recorded.
-#[derive(Debug)]
-pub struct Request {
-    pub script: Script,
-    pub output: PathBuf,
-    pub start: Start,
-    pub buffer: BufferSize,
-    pub duration: Option<Duration>,
-    pub mechanism: tracewire_experiment::Mechanism,
-    /// Whether places that are not found wait.
-    pub pending: bool,
-    /// Whether tracepoints that cannot be set are left out.
-    pub keep_going: bool,
-    /// Whether messages are printed however many there are.
-    pub verbose: bool,
-}
-
-/// The program.
-#[derive(Debug)]
-pub enum Start {
-    /// One that runs.
-    Attach(u32),
-    /// One that is started.
-    Spawn {
-        program: OsString,
-        arguments: Vec<OsString>,
-    },
-}
+const NO_TRACEPOINTS: &str =
+    "the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION";
 
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
     let circular = arguments.circular || script.settings.circular == Some(true);
+    let mut recorder = recorder(arguments.pid, arguments.program)?;
+    recorder
+        .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
+        .script(script)
+        .duration(arguments.duration)
+        .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
+        .pending(arguments.pending)
+        .keep_going(arguments.keep_going);
     let request = Request {
-        buffer: BufferSize::of(&script, arguments.buffer_size, circular),
-        script,
+        recorder,
         output: arguments.output,
-        start: start(arguments.pid, arguments.program)?,
-        duration: arguments.duration,
-        mechanism: arguments.mechanism.map(Into::into).unwrap_or_default(),
-        pending: arguments.pending,
-        keep_going: arguments.keep_going,
+        spawned: arguments.pid.is_none(),
         verbose: arguments.verbose,
     };
-    let report = run(request)?;
-    report.print_ending();
-    Ok(if report.created > 0 {
+    let recorded = run(request)?;
+    recorded.summary().print_ending();
+    Ok(if recorded.report.created() > 0 {
         Answer::Yes
     } else {
         Answer::No
     })
 }
 
-fn start(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Start> {
+fn recorder(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Recorder> {
     let mut words = program.into_iter();
     match (pid, words.next()) {
-        (Some(pid), _) => Ok(Start::Attach(pid)),
-        (None, Some(program)) => Ok(Start::Spawn {
-            program,
-            arguments: words.collect(),
-        }),
+        (Some(pid), _) => Ok(Recorder::attach(ThreadId(pid))),
+        (None, Some(program)) => Ok(Recorder::spawn(program, words)),
         (None, None) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
     }
 }
@@ -113,7 +72,7 @@ pub fn read_script(files: &[PathBuf], tracepoints: &[String]) -> anyhow::Result<
     report::ignored_commands(&script);
     report::foreign_variables(&script);
     if script.tracepoints.is_empty() {
-        anyhow::bail!("the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION");
+        anyhow::bail!(NO_TRACEPOINTS);
     }
     Ok(script)
 }
@@ -123,88 +82,90 @@ fn in_lines(error: ScriptError) -> anyhow::Error {
     anyhow::Error::new(error)
 }
 
-impl BufferSize {
-    /// The size that was asked for, else the script's, else the usual one.
-    pub fn of(script: &Script, asked: Option<u64>, circular: bool) -> Self {
-        let from_script = match script.settings.buffer_size {
-            Some(tracewire_script::BufferSize::Bytes(size)) if size > 0 => Some(size),
-            _ => None,
-        };
-        let standard = if circular {
-            Self::CIRCULAR
-        } else {
-            Self::LINEAR
-        };
-        Self {
-            size: asked.or(from_script).unwrap_or(standard),
-            circular,
+/// A recorder that is ready, and where its file goes.
+#[derive(Debug)]
+pub struct Request {
+    pub recorder: Recorder,
+    /// The trace file, a stream, or `-` for standard output.
+    pub output: PathBuf,
+    /// Whether the program is started.
+    pub spawned: bool,
+    /// Whether messages are printed however many there are.
+    pub verbose: bool,
+}
+
+/// A run that is over.
+#[derive(Debug)]
+pub struct Recorded {
+    pub report: Report,
+    output: PathBuf,
+    is_file: bool,
+    verbose: bool,
+}
+
+impl Recorded {
+    /// The report, for people.
+    pub fn summary(&self) -> Summary<'_> {
+        Summary {
+            report: &self.report,
+            output: &self.output,
+            is_file: self.is_file,
+            verbose: self.verbose,
         }
     }
 }
 
 /// Records: starts or attaches, lets the program run, lets it go, writes the file, and waits for a program that
 /// was started. Talks on stderr.
-pub fn run(mut request: Request) -> anyhow::Result<Report> {
-    let output = Output::new(&request.output)?;
-    output.shown().clone_into(&mut request.output);
+pub fn run(request: Request) -> anyhow::Result<Recorded> {
+    let Request {
+        mut recorder,
+        output,
+        spawned,
+        verbose,
+    } = request;
+    let output = Output::new(&output)?;
     if output.is_stdout() {
         // The trace file and nothing else goes there: not what the program prints, either.
         nix::unistd::dup2_stdout(std::io::stderr()).context("standard output")?;
     }
     let signals = Signals::block();
-    out_of_memory::reserve()?;
-    // A program that is started would inherit it.
-    let priority = matches!(request.start, Start::Attach(_)).then(Priority::raise);
-    let (process, spawned) = match &request.start {
-        Start::Attach(pid) => (Process::attach(ThreadId(*pid), Settings::default())?, false),
-        Start::Spawn { program, arguments } => (
-            Process::spawn(program, arguments, Settings::default())?,
-            true,
-        ),
+    out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
+    let watch = Watch::begin(signals, recorder.stop_handle()).context("cannot start a thread")?;
+    recorder.output(output.path());
+    let mut teller = Teller {
+        verbose,
+        spawned,
+        progress: Progress::default(),
     };
-    if process.jumps_taken_over() > 0 {
-        say(format_args!(
-            "a Tracewire that was killed had left {}, taken out now; `tracewire rescue` has its frames",
-            words::count(process.jumps_taken_over() as u64, "jump")
-        ));
-    }
-    let id = process.id();
-    let watch = match Watch::begin(signals, process.interrupter()) {
-        Ok(watch) => watch,
-        Err(error) => {
-            give_up(process, spawned);
-            return Err(error).context("cannot start a thread");
-        }
-    };
-    let path = output.path().to_owned();
-    let recording = Recording::begin(process, spawned, request, path, &watch)?;
-    drop(priority);
-    let recorded = recording.run();
-    let is_file = output.is_file();
+    let recorded = recorder.record(&mut teller);
+    drop(teller);
+    let (shown, is_file) = (output.shown().to_owned(), output.is_file());
     // A run that failed has left a file of what it saw.
     let delivered = if output.path().exists() {
         output.deliver()
     } else {
         Ok(())
     };
-    let mut report = recorded?;
-    report.is_file = is_file;
-    report.print_summary();
+    let (report, failure) = match recorded {
+        Ok(report) => (report, None),
+        Err(RecordError::Failed { report, source }) => (*report, Some(*source)),
+        Err(error) => return Err(error_words(error, verbose)),
+    };
+    let recorded = Recorded {
+        report,
+        output: shown,
+        is_file,
+        verbose,
+    };
+    recorded.summary().print_summary();
+    if let Some(error) = failure {
+        return Err(error_words(error, verbose));
+    }
     delivered?;
     watch.only_wait();
-    if spawned && !report.program_ended() && !matches!(watch.wish(), Some(signals::Wish::Signal(_)))
-    {
-        report.wait_for_program(id);
+    if !watch.signalled() {
+        recorded.report.wait_for_program();
     }
-    Ok(report)
-}
-
-/// Leaves a program that is not going to be recorded: one that was attached to goes on, one that was started for
-/// this has not run yet and ends.
-fn give_up(process: Process, spawned: bool) {
-    if spawned {
-        process.kill();
-    } else {
-        let _ = process.detach();
-    }
+    Ok(recorded)
 }

@@ -1,51 +1,26 @@
 //! What is said on stderr: what was set where, how the run ended, what to do next.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::sync::Arc;
 
-use tracewire_experiment::{Experiment, FrameStore, Missing, Served};
-use tracewire_model::{Address, ThreadId, Tracepoint, kgtp_meaning};
-use tracewire_script::{Pending, Placed, Script};
-use tracewire_target_linux::Event;
+use tracewire_experiment::Served;
+use tracewire_model::{StatusFields, kgtp_meaning};
+use tracewire_recorder::{
+    Counters, Ending, Installed, Observer, RecordError, RecordEvent, Report, Stop, program_words,
+};
+use tracewire_script::{Pending, Placed, ResolveWarning, Script};
 use tracewire_views::{taken_for_another, words};
 
-use super::few::{TOLD, tell};
+use super::few::{TOLD, once_each, tell};
+use crate::progress::Progress;
 
 /// How many locations of one tracepoint are told one by one.
 const LOCATIONS_TOLD: usize = 8;
 
 /// How many tracepoints a message names: of those that GDB takes for others, and of those with the most hits.
 const EXAMPLES_TOLD: usize = 3;
-
-/// How a recording went.
-#[derive(Debug)]
-pub struct Report {
-    pub output: PathBuf,
-    pub ending: Ending,
-    pub lasted: u64,
-    pub frames: u64,
-    pub created: u64,
-    pub tracepoints: Vec<Tracepoint>,
-    pub missing: Vec<(i32, Missing)>,
-    pub pending: Vec<Pending>,
-    pub attached_to: Option<ThreadId>,
-    /// Frames that pads could not keep.
-    pub losses: tracewire_experiment::Losses,
-    /// Whether there is a file to look at: a stream is read by another.
-    pub is_file: bool,
-    pub verbose: bool,
-}
-
-/// Why the run is over.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// The program has ended.
-    Program(Event),
-    /// A pass count, a full buffer or an error; in words.
-    Itself(String),
-    /// ^C, a signal, or the time.
-    Asked(&'static str),
-}
 
 /// Says something on stderr.
 pub fn say(message: impl std::fmt::Display) {
@@ -132,21 +107,16 @@ fn where_it_is(placed: &Placed) -> String {
     format!("{}{state}", placed.location)
 }
 
-/// Says what serves tracepoints that have been put in at these addresses.
-pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address], verbose: bool) {
+/// Says what serves tracepoints that have been put in.
+fn installed(installed: &[Installed], verbose: bool) {
     let mut told: BTreeMap<(i32, String), u64> = BTreeMap::new();
-    for tracepoint in experiment.tracepoints() {
-        let definition = tracepoint.definition();
-        if !addresses.contains(&definition.address) {
-            continue;
-        }
-        let words = match experiment.served(definition.address) {
-            Some(Served::Jump(way)) => (*way).to_owned(),
-            Some(Served::Trap(Some(why))) => format!("trap: {}", words::printable(why)),
-            Some(Served::Trap(None)) => "trap".to_owned(),
-            None => continue,
+    for one in installed {
+        let words = match &one.served {
+            Served::Jump(way) => (*way).to_owned(),
+            Served::Trap(Some(why)) => format!("trap: {}", words::printable(why)),
+            Served::Trap(None) => "trap".to_owned(),
         };
-        *told.entry((definition.number.0, words)).or_default() += 1;
+        *told.entry((one.number.0, words)).or_default() += 1;
     }
     if told.len() > TOLD && !verbose {
         let mut by_words: BTreeMap<String, u64> = BTreeMap::new();
@@ -170,7 +140,7 @@ pub fn served<S: FrameStore>(experiment: &Experiment<S>, addresses: &[Address], 
 }
 
 /// Says which tracepoints wait.
-pub fn pending(pending: &[Pending], verbose: bool) {
+fn pending(pending: &[Pending], verbose: bool) {
     let lines = pending.iter().map(|one| {
         let reason = words::printable(&one.reason);
         format!("tracepoint {} waits: {reason}", one.number)
@@ -178,36 +148,148 @@ pub fn pending(pending: &[Pending], verbose: bool) {
     tell(lines, verbose, "tracepoints wait", say);
 }
 
-impl Report {
-    /// Whether the program is gone.
-    pub fn program_ended(&self) -> bool {
-        matches!(self.ending, Ending::Program(_))
-    }
+/// Says what is left out at some addresses.
+pub fn resolve_warnings(warnings: &[ResolveWarning], verbose: bool) {
+    let warnings = once_each(warnings.iter().map(|warning| {
+        let words = format!("{}: {}", warning.place, warning.message);
+        (words, warning.address)
+    }));
+    tell(warnings, verbose, "warnings", warn);
+}
 
+/// Says on stderr what happens, and shows how far the run is.
+#[derive(Debug)]
+pub struct Teller {
+    pub verbose: bool,
+    /// Whether the program is started, and may write to the terminal itself.
+    pub spawned: bool,
+    pub progress: Progress,
+}
+
+impl Teller {
+    fn begin_progress(&mut self, counters: Arc<Counters>) {
+        if self.spawned && std::io::stdout().is_terminal() {
+            return;
+        }
+        self.progress = Progress::begin(move |elapsed| {
+            format!(
+                "{}, {}, {} s  (^C ends the run)",
+                words::count(counters.frames(), "frame"),
+                words::bytes(counters.bytes()),
+                elapsed.as_secs(),
+            )
+        });
+    }
+}
+
+impl Observer for Teller {
+    fn event(&mut self, event: RecordEvent<'_>) {
+        let verbose = self.verbose;
+        match event {
+            RecordEvent::Begun(counters) => return self.begin_progress(counters),
+            RecordEvent::Over => {
+                self.progress = Progress::default();
+                return;
+            }
+            _ => {}
+        }
+        let _aside = self.progress.aside();
+        match event {
+            RecordEvent::JumpsTakenOver(jumps) => say(format_args!(
+                "a Tracewire that was killed had left {}, taken out now; `tracewire rescue` has its frames",
+                words::count(jumps as u64, "jump")
+            )),
+            RecordEvent::Placed(all) => placed(all, verbose),
+            RecordEvent::Pending(all) => pending(all, verbose),
+            RecordEvent::Installed(all) => installed(all, verbose),
+            RecordEvent::Exec => say("the program has become another one"),
+            RecordEvent::EndedBeforeProgram(status) => say(own_end(status)),
+            RecordEvent::Problems(problems) => tell(problems, verbose, "problems", warn),
+            RecordEvent::NotFound(problems) => {
+                warn(first_lines(problems, verbose));
+            }
+            RecordEvent::NotInstalled(errors) => tell(errors, verbose, "problems", warn),
+            RecordEvent::ResolveWarnings(warnings) => resolve_warnings(warnings, verbose),
+            RecordEvent::Warning(warning) => warn(warning),
+            _ => {}
+        }
+    }
+}
+
+/// What a user may do about a place that is not found.
+const WAIT: &str = "a place that comes with a library opened later, or with a program that this one becomes, is waited for \
+                    with --pending";
+
+/// An error, of whose parts there may be thousands.
+pub fn error_words(error: RecordError, verbose: bool) -> anyhow::Error {
+    match error {
+        RecordError::NoTracepoints => anyhow::anyhow!(super::NO_TRACEPOINTS),
+        RecordError::Script(problems) => anyhow::anyhow!(first_lines(&problems, verbose)),
+        RecordError::NotFound(problems) => {
+            anyhow::anyhow!("{}\n{WAIT}", first_lines(&problems, verbose))
+        }
+        RecordError::Install(errors) => anyhow::anyhow!(first_lines(&errors, verbose)),
+        RecordError::OutOfMemory(error) => anyhow::anyhow!("the run was ended: {error}"),
+        error => anyhow::Error::new(error),
+    }
+}
+
+/// The first of many problems, a line each.
+pub fn first_lines<M: std::fmt::Display>(
+    problems: impl IntoIterator<Item = M>,
+    verbose: bool,
+) -> String {
+    let mut lines = Vec::new();
+    tell(problems, verbose, "problems", |one| lines.push(one));
+    lines.join("\n")
+}
+
+/// Why a run ended itself.
+fn own_end(status: &StatusFields) -> String {
+    let words = tracewire_views::table::stop_words(&status.into());
+    format!("the run was {words}")
+}
+
+/// A report, for people.
+#[derive(Debug)]
+pub struct Summary<'r> {
+    pub report: &'r Report,
+    /// The trace file, as the user called it.
+    pub output: &'r Path,
+    /// Whether there is a file to look at: a stream is read by another.
+    pub is_file: bool,
+    pub verbose: bool,
+}
+
+impl Summary<'_> {
     /// The summary, as soon as the file is written.
     pub fn print_summary(&self) {
-        let ending = match &self.ending {
+        let report = self.report;
+        let ending = match &report.ending {
             Ending::Program(event) => program_words(event),
-            Ending::Itself(words) => words.clone(),
-            Ending::Asked(words) => (*words).to_owned(),
+            Ending::Itself => own_end(&report.status),
+            Ending::OtherMachine => "the program has become one for another machine".to_owned(),
+            Ending::Failed(words) | Ending::Stopped(Stop::Asked(words)) => words.clone(),
+            Ending::Stopped(Stop::Duration) => "the time is over".to_owned(),
+            Ending::Stopped(Stop::OutOfMemory) => "out of memory".to_owned(),
         };
         say(format_args!(
             "{ending}, after {}",
-            words::duration(self.lasted)
+            words::duration(report.lasted)
         ));
-        if let Some(process) = self.attached_to.filter(|_| !self.program_ended()) {
-            say(format_args!("process {process} runs on"));
+        if !report.spawned && !report.program_ended() {
+            say(format_args!("process {} runs on", report.process));
         }
-        let mut frames = words::count(self.frames, "frame");
-        if self.created > self.frames {
-            frames.push_str(&format!(" of {}", self.created));
+        let mut frames = words::count(report.frames(), "frame");
+        if report.created() > report.frames() {
+            frames.push_str(&format!(" of {}", report.created()));
         }
         say(format_args!(
             "{frames} in {}; hits: {}",
             self.output.display(),
             self.hits()
         ));
-        let losses = &self.losses;
+        let losses = &report.losses;
         for (count, why) in [
             (
                 losses.ring_full,
@@ -225,7 +307,7 @@ impl Report {
                 warn(format_args!("{} lost: {why}", words::count(count, "frame")));
             }
         }
-        let lines = self.missing.iter().map(|(number, missing)| {
+        let lines = report.missing.iter().map(|(number, missing)| {
             let first = missing
                 .first
                 .map_or_else(String::new, |address| format!(", the first at {address}"));
@@ -238,7 +320,7 @@ impl Report {
             "tracepoints had values that could not be read",
             warn,
         );
-        let lines = self.pending.iter().map(|pending| {
+        let lines = report.pending.iter().map(|pending| {
             let reason = words::printable(&pending.reason);
             format!("tracepoint {} was never set: {reason}", pending.number)
         });
@@ -248,7 +330,7 @@ impl Report {
     /// Hits by tracepoint, locations added up; of many tracepoints a summary.
     fn hits(&self) -> String {
         let mut sums: BTreeMap<i32, u64> = BTreeMap::new();
-        for tracepoint in &self.tracepoints {
+        for tracepoint in &self.report.tracepoints {
             let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
             *sums.entry(tracepoint.definition.number.0).or_default() += hits;
         }
@@ -270,7 +352,7 @@ impl Report {
             format!(", most of {}", most.join(", "))
         };
         let info = if self.is_file {
-            format!(" (`tracewire info {}` has all)", quoted(&self.output))
+            format!(" (`tracewire info {}` has all)", quoted(self.output))
         } else {
             String::new()
         };
@@ -282,12 +364,12 @@ impl Report {
         if !self.is_file {
             return;
         }
-        let file = quoted(&self.output);
+        let file = quoted(self.output);
         say(format_args!("look at it with:    tracewire show {file}"));
         say(format_args!(
             "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
         ));
-        let taken = taken_for_another(&self.tracepoints);
+        let taken = taken_for_another(&self.report.tracepoints);
         let told = if self.verbose {
             taken.len()
         } else {
@@ -302,68 +384,14 @@ impl Report {
             ));
         }
     }
-
-    /// Waits for a program that was started and goes on.
-    pub fn wait_for_program(&mut self, process: ThreadId) {
-        let mut status = 0;
-        let Ok(id) = libc::pid_t::try_from(process.0) else {
-            return;
-        };
-        loop {
-            // SAFETY: the status is a good place for an int; any number may be asked for.
-            let waited = unsafe { libc::waitpid(id, &raw mut status, libc::__WALL) };
-            // A stop of the program is its own affair and its shell's.
-            let interrupted =
-                std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted;
-            if waited == id || !interrupted {
-                return;
-            }
-        }
-    }
 }
 
 /// A file name as a shell takes it.
-pub fn quoted(path: &std::path::Path) -> String {
+pub fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         return text;
     }
     format!("'{}'", text.replace('\'', "'\\''"))
-}
-
-/// How a program ended, in words.
-pub fn program_words(event: &Event) -> String {
-    match event {
-        Event::Exited(code) => format!("the program exited with code {code}"),
-        Event::Killed {
-            signal,
-            core_dumped,
-        } => format!(
-            "the program was killed by signal {signal}{}{}",
-            signal_name(*signal),
-            if *core_dumped { " and dumped core" } else { "" }
-        ),
-        _ => "the program has ended".to_owned(),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        libc::SIGHUP => " (SIGHUP)",
-        libc::SIGINT => " (SIGINT)",
-        libc::SIGQUIT => " (SIGQUIT)",
-        libc::SIGILL => " (SIGILL)",
-        libc::SIGTRAP => " (SIGTRAP)",
-        libc::SIGABRT => " (SIGABRT)",
-        libc::SIGBUS => " (SIGBUS)",
-        libc::SIGFPE => " (SIGFPE)",
-        libc::SIGKILL => " (SIGKILL)",
-        libc::SIGSEGV => " (SIGSEGV)",
-        libc::SIGPIPE => " (SIGPIPE)",
-        libc::SIGALRM => " (SIGALRM)",
-        libc::SIGTERM => " (SIGTERM)",
-        libc::SIGSYS => " (SIGSYS)",
-        _ => "",
-    }
 }

@@ -1,29 +1,13 @@
-//! The signals and the clock that end a run from outside.
+//! The signals that end a run from outside.
 //!
 //! ^C, SIGTERM and SIGHUP are blocked in every thread and taken by one that waits for them: nothing of ours runs
 //! in a signal handler, and no signal is lost between two steps. A program that is started gets an empty mask.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use tracewire_target_linux::Interrupter;
-
-use crate::out_of_memory;
-
-/// Why somebody wants the run to end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
-    /// ^C at the terminal, which the program has had too.
-    Keyboard,
-    /// A signal sent to us alone, by its number.
-    Signal(i32),
-    /// The time is over.
-    Duration,
-    /// There is no more memory.
-    OutOfMemory,
-}
+use tracewire_recorder::{Stop, StopHandle, out_of_memory};
 
 /// Blocked signals; made before any thread is.
 #[derive(Debug)]
@@ -75,31 +59,22 @@ impl Signals {
     }
 }
 
-/// For how long the program has been held still by us.
-#[derive(Debug, Default)]
-struct Held {
-    before: Duration,
-    /// Since when it is now.
-    since: Option<Instant>,
-}
-
-/// Watches for signals and the end of the time, in threads of its own.
+/// Stops a run when one of the signals comes, in a thread of its own.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    wish: Arc<Mutex<Option<Wish>>>,
-    waiting: Arc<AtomicBool>,
-    held: Arc<Mutex<Held>>,
-    interrupter: Interrupter,
+    stop: StopHandle,
+    only_wait: Arc<AtomicBool>,
+    /// Whether a signal that was sent to us alone has stopped the run.
+    signalled: Arc<AtomicBool>,
 }
 
 impl Watch {
-    /// Begins to watch for signals; the run is interrupted at the first wish.
-    pub fn begin(signals: Signals, interrupter: Interrupter) -> std::io::Result<Self> {
+    /// Begins to watch for signals; the first one stops the run.
+    pub fn begin(signals: Signals, stop: StopHandle) -> std::io::Result<Self> {
         let watch = Self {
-            wish: Arc::default(),
-            waiting: Arc::default(),
-            held: Arc::default(),
-            interrupter,
+            stop,
+            only_wait: Arc::default(),
+            signalled: Arc::default(),
         };
         let own = watch.clone();
         std::thread::Builder::new()
@@ -110,84 +85,41 @@ impl Watch {
 
     fn watch(&self, signals: &Signals) {
         loop {
-            let wish = match signals.wait() {
-                Some((out_of_memory::SIGNAL, _)) if out_of_memory::verify().is_err() => {
-                    Wish::OutOfMemory
-                }
-                Some((_, true)) => Wish::Keyboard,
-                Some((signal, false)) => Wish::Signal(signal),
-                None => continue,
+            let Some((signal, is_keyboard)) = signals.wait() else {
+                continue;
             };
-            if !self.waiting.load(Ordering::Acquire) {
-                self.want(wish);
-            } else if matches!(wish, Wish::Signal(_)) {
-                // The file is written. At the keyboard the program decides; else somebody wants us gone.
-                std::process::exit(0);
+            if signal == out_of_memory::SIGNAL && out_of_memory::verify().is_err() {
+                self.stop.stop(Stop::OutOfMemory);
+                continue;
             }
+            if self.only_wait.load(Ordering::Acquire) {
+                if !is_keyboard {
+                    // The file is written. At the keyboard the program decides; else somebody wants us gone.
+                    std::process::exit(0);
+                }
+                continue;
+            }
+            if self.stop.stopped().is_none() && !is_keyboard {
+                self.signalled.store(true, Ordering::Release);
+            }
+            let by = match signal {
+                _ if is_keyboard => "^C",
+                libc::SIGTERM => "SIGTERM",
+                libc::SIGHUP => "SIGHUP",
+                _ => "a signal",
+            };
+            self.stop
+                .stop(Stop::Asked(format!("the run was ended by {by}")));
         }
     }
 
-    fn want(&self, wish: Wish) {
-        self.lock().get_or_insert(wish);
-        self.interrupter.interrupt();
-    }
-
-    /// Wants the run to end when the program has run for so long from now on.
-    pub fn end_after(&self, duration: Duration) -> std::io::Result<()> {
-        let own = self.clone();
-        let begun = Instant::now();
-        std::thread::Builder::new()
-            .name("duration".to_owned())
-            .spawn(move || {
-                loop {
-                    let held = own.held();
-                    let left = duration
-                        .saturating_add(held)
-                        .saturating_sub(begun.elapsed());
-                    if left.is_zero() {
-                        return own.want(Wish::Duration);
-                    }
-                    std::thread::sleep(left);
-                }
-            })?;
-        Ok(())
-    }
-
-    /// Does something while the program stands still for it; that time does not count.
-    pub fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.lock_held().since = Some(Instant::now());
-        let result = work();
-        let mut held = self.lock_held();
-        let now = held.since.take().map(|since| since.elapsed());
-        held.before += now.unwrap_or_default();
-        result
-    }
-
-    fn held(&self) -> Duration {
-        let held = self.lock_held();
-        held.before + held.since.map(|since| since.elapsed()).unwrap_or_default()
-    }
-
-    fn lock_held(&self) -> std::sync::MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Wish>> {
-        self.wish.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first wish, if there was one.
-    pub fn wish(&self) -> Option<Wish> {
-        *self.lock()
-    }
-
-    /// Ends a wait for something else than a wish.
-    pub fn interrupter(&self) -> Interrupter {
-        self.interrupter.clone()
+    /// Whether a signal that was sent to us alone has stopped the run.
+    pub fn signalled(&self) -> bool {
+        self.signalled.load(Ordering::Acquire)
     }
 
     /// From now on only the program is waited for.
     pub fn only_wait(&self) {
-        self.waiting.store(true, Ordering::Release);
+        self.only_wait.store(true, Ordering::Release);
     }
 }

@@ -1,35 +1,33 @@
 //! A recording from the first look at the program to the finished file.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use tracewire_agent_expr::verify;
-use tracewire_experiment::{Experiment, MarkedHandler, MarkerValue, StartError, Target};
+use tracewire_experiment::{
+    Experiment, InstallError, MarkedHandler, MarkerValue, Missing, StartError, Target,
+};
 use tracewire_expr::{MarkerArgument, marker_arguments};
-use tracewire_model::{Address, StatusFields, StopReason, Tracepoint};
-use tracewire_script::{Pending, Placed, Resolution, Resolver};
+use tracewire_model::{Address, StatusFields, StopReason, Tracepoint, TracepointNumber};
+use tracewire_script::{Pending, Placed, Resolver};
 use tracewire_target_linux::{Event, Process};
-use tracewire_views::words;
 
-use super::buffer::Buffer;
-use super::describe::{self, Past};
-use super::indirect;
-use super::modules::Modules;
-use super::prepare::Prepared;
-use super::priority::Priority;
-use super::registers::Room;
-use super::report::{self, Ending, Report};
-use super::signals::{Watch, Wish};
-use super::{Request, give_up, once_each, registers, tell};
+use crate::buffer::Buffer;
+use crate::describe::{self, Past};
+use crate::error::RecordError;
+use crate::indirect;
+use crate::modules::Modules;
+use crate::observer::{Installed, Observer, RecordEvent, Warning};
 use crate::out_of_memory::{Expendable, OutOfMemory};
-use crate::progress::Progress;
+use crate::prepare::Prepared;
+use crate::priority::Priority;
+use crate::recorder::{RecordOptions, leave};
+use crate::registers::{self, Room};
+use crate::report::{Ending, Report, program_words};
+use crate::stop::{Stop, StopHandle};
 
 /// A program with tracepoints in it.
-pub struct Recording {
+pub struct Recording<'o> {
     process: Process,
     spawned: bool,
     modules: Modules,
@@ -41,18 +39,16 @@ pub struct Recording {
     settings: StatusFields,
     past: Vec<Past>,
     pending: Vec<Pending>,
-    /// The name of the file as the user said it.
-    shown: PathBuf,
     duration: Option<Duration>,
-    watch: Watch,
+    stop: StopHandle,
+    observer: &'o mut dyn Observer,
     stop_notes: Option<String>,
     ever_placed: bool,
     begun: u64,
     keep_going: bool,
-    verbose: bool,
 }
 
-impl Recording {
+impl<'o> Recording<'o> {
     /// Looks the tracepoints up, makes the file, and puts in what can be put in by now.
     ///
     /// # Errors
@@ -60,18 +56,19 @@ impl Recording {
     pub fn begin(
         mut process: Process,
         spawned: bool,
-        request: Request,
-        output: PathBuf,
-        watch: &Watch,
-    ) -> anyhow::Result<Self> {
-        let prepared = Prepared::new(&mut process, spawned, &request, watch).and_then(|prepared| {
-            let made = prepared.experiment(&mut process, &request, &output)?;
-            Ok((prepared, made))
-        });
+        options: RecordOptions,
+        stop: StopHandle,
+        observer: &'o mut dyn Observer,
+    ) -> Result<Self, RecordError> {
+        let prepared =
+            Prepared::new(&mut process, spawned, &options, &stop, observer).and_then(|prepared| {
+                let made = prepared.experiment(&mut process, &options, observer)?;
+                Ok((prepared, made))
+            });
         let (prepared, made) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                give_up(process, spawned);
+                leave(process, spawned);
                 return Err(error);
             }
         };
@@ -86,14 +83,13 @@ impl Recording {
             settings: made.settings,
             past: Vec::new(),
             markers: BTreeMap::new(),
-            stop_notes: request.script.settings.stop_notes,
+            stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
-            shown: request.output,
-            duration: request.duration,
-            watch: watch.clone(),
+            duration: options.duration,
+            stop,
+            observer,
             begun: now(),
-            keep_going: request.keep_going,
-            verbose: request.verbose,
+            keep_going: options.keep_going,
         };
         for placed in &prepared.resolution.placed {
             recording.prepare_marker(placed);
@@ -101,62 +97,49 @@ impl Recording {
         match recording.place(Vec::new()) {
             Ok(()) => Ok(recording),
             Err(error) => {
-                give_up(recording.process, spawned);
+                leave(recording.process, spawned);
                 recording.experiment.into_store().discard();
                 Err(error)
             }
         }
     }
 
-    /// How far the run is, on a terminal that the program does not write to itself.
-    fn progress(&mut self) -> Progress {
-        if self.spawned && std::io::stdout().is_terminal() {
-            return Progress::default();
-        }
-        let counters = self.experiment.store().counters();
-        Progress::begin(move |elapsed| {
-            format!(
-                "{}, {}, {} s  (^C ends the run)",
-                words::count(counters.frames.load(Ordering::Relaxed), "frame"),
-                words::bytes(counters.bytes.load(Ordering::Relaxed)),
-                elapsed.as_secs(),
-            )
-        })
-    }
-
     /// Lets the program run until the run is over, lets it go, and writes the file.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn run(mut self) -> anyhow::Result<Report> {
-        let progress = self.progress();
+    pub fn run(mut self) -> Result<Report, RecordError> {
+        let counters = self.experiment.store().counters();
+        self.observer.event(RecordEvent::Begun(counters));
         let ending = self.run_to_end();
         let _priority = (!self.spawned).then(Priority::raise);
-        drop(progress);
+        self.observer.event(RecordEvent::Over);
         let now = now();
         let (ending, failure) = match ending {
             Ok(ending) => (ending, None),
-            Err(error) => (Ending::Itself(format!("{error:#}")), Some(error)),
+            Err(error) => (Ending::Failed(error.to_string()), Some(error)),
         };
-        let (reason, text) = self.stop_words(&ending);
+        let text = self.stop_text(&ending);
         if self.experiment.is_running() || self.ever_placed {
             // A program that has ended needs nothing taken out.
-            if let Err(errors) = self.experiment.stop(&mut self.process, reason, text, now)
+            if let Err(errors) =
+                self.experiment
+                    .stop(&mut self.process, StopReason::Command, text, now)
                 && !matches!(ending, Ending::Program(_))
             {
-                for error in errors {
-                    report::warn(error);
-                }
+                self.not_installed(errors);
             }
         }
         self.finish(ending, failure, now)
     }
 
-    fn run_to_end(&mut self) -> anyhow::Result<Ending> {
+    fn run_to_end(&mut self) -> Result<Ending, RecordError> {
         if let Some(duration) = self.duration {
-            self.watch.end_after(duration)?;
+            self.stop
+                .stop_after(duration)
+                .map_err(RecordError::Thread)?;
         }
-        let watch = self.watch.clone();
+        let stop = self.stop.clone();
         loop {
             let mut handler = MarkedHandler::new(&mut self.experiment, &self.markers);
             match self.process.run(&mut handler)? {
@@ -164,60 +147,47 @@ impl Recording {
                     // A jump may have ended the run while nobody looked.
                     self.experiment.look();
                     if self.ever_placed && !self.experiment.is_running() {
-                        report::say(self.own_end());
+                        let status = self.experiment.status();
+                        self.observer
+                            .event(RecordEvent::EndedBeforeProgram(&status));
                     }
                     return Ok(Ending::Program(event));
                 }
-                Event::RunEnded => return Ok(self.ended_itself()),
-                Event::Interrupted => {
-                    if let Some(wish) = self.watch.wish() {
-                        return Ok(Ending::Asked(match wish {
-                            Wish::Keyboard => "the run was ended by ^C",
-                            Wish::Signal(libc::SIGTERM) => "the run was ended by SIGTERM",
-                            Wish::Signal(libc::SIGHUP) => "the run was ended by SIGHUP",
-                            Wish::Signal(_) => "the run was ended by a signal",
-                            Wish::Duration => "the time is over",
-                            Wish::OutOfMemory => bail!("the run was ended: {OutOfMemory}"),
-                        }));
-                    }
-                }
-                Event::LibrariesChanged => watch.hold(|| self.modules_changed(false))?,
+                Event::RunEnded => return Ok(Ending::Itself),
+                Event::Interrupted => match self.stop.stopped() {
+                    Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
+                    Some(stop) => return Ok(Ending::Stopped(stop)),
+                    None => {}
+                },
+                Event::LibrariesChanged => stop.hold(|| self.modules_changed(false))?,
                 Event::Resolver(thread) => {
                     if let Some((resolver, selected)) = self.process.resolver_reached(thread) {
-                        watch.hold(|| self.selected(resolver, selected))?;
+                        stop.hold(|| self.selected(resolver, selected))?;
                     }
                 }
                 Event::Exec => {
-                    report::say("the program has become another one");
+                    self.observer.event(RecordEvent::Exec);
                     if self.process.architecture() != self.registers.machine {
-                        let words = "the program has become one for another machine";
-                        return Ok(Ending::Itself(words.to_owned()));
+                        return Ok(Ending::OtherMachine);
                     }
-                    watch.hold(|| self.modules_changed(true))?;
+                    stop.hold(|| self.modules_changed(true))?;
                 }
                 _ => {}
             }
             if self.ever_placed && !self.experiment.is_running() {
-                return Ok(self.ended_itself());
+                return Ok(Ending::Itself);
             }
         }
     }
 
-    fn ended_itself(&self) -> Ending {
-        Ending::Itself(self.own_end())
-    }
-
-    fn own_end(&self) -> String {
-        let status = self.experiment.status();
-        let words = tracewire_views::table::stop_words(&(&status).into());
-        format!("the run was {words}")
-    }
-
     /// Looks at the modules again: what is gone is taken out, what has come is searched for tracepoints.
-    fn modules_changed(&mut self, exec: bool) -> anyhow::Result<()> {
+    fn modules_changed(&mut self, exec: bool) -> Result<(), RecordError> {
         let now = now();
         let loaded = self.process.modules()?;
         let change = self.read_symbols(move |modules, _| modules.update(&loaded, now))?;
+        for warning in change.warnings {
+            self.warn(warning);
+        }
         let everything = (Address(0), Address(u64::MAX));
         let gone = if exec { vec![everything] } else { change.gone };
         for (from, to) in &gone {
@@ -240,7 +210,7 @@ impl Recording {
     }
 
     /// Looks the tracepoints up again, and puts in what is found.
-    fn look_up(&mut self) -> anyhow::Result<()> {
+    fn look_up(&mut self) -> Result<(), RecordError> {
         let mut resolution =
             self.read_symbols(|modules, resolver| resolver.resolve(modules.symbols()))?;
         indirect::settle(
@@ -248,11 +218,16 @@ impl Recording {
             &mut self.modules,
             &mut self.resolver,
             &mut resolution,
+            self.observer,
         );
-        for problem in &resolution.problems {
-            report::warn(problem);
+        if !resolution.problems.is_empty() {
+            self.observer
+                .event(RecordEvent::Problems(&resolution.problems));
         }
-        tell_warnings(&resolution, self.verbose);
+        if !resolution.warnings.is_empty() {
+            self.observer
+                .event(RecordEvent::ResolveWarnings(&resolution.warnings));
+        }
         self.pending = resolution.pending;
         self.place(resolution.placed)
     }
@@ -262,7 +237,7 @@ impl Recording {
     fn read_symbols<R: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Modules, &mut Resolver) -> R + Send + 'static,
-    ) -> anyhow::Result<R> {
+    ) -> Result<R, RecordError> {
         let unread = self.modules.without_symbols();
         let mut modules = std::mem::replace(&mut self.modules, unread);
         let empty = Resolver::new(tracewire_script::Script::new());
@@ -276,7 +251,7 @@ impl Recording {
     }
 
     /// The resolver of an indirect function has selected an implementation.
-    fn selected(&mut self, resolver: Address, selected: Address) -> anyhow::Result<()> {
+    fn selected(&mut self, resolver: Address, selected: Address) -> Result<(), RecordError> {
         if !self.modules.symbols_mut().select(resolver, selected) {
             return Ok(());
         }
@@ -313,8 +288,10 @@ impl Recording {
     }
 
     /// Puts tracepoints in; the run starts with the first.
-    fn place(&mut self, placed: Vec<Placed>) -> anyhow::Result<()> {
-        report::placed(&placed, self.verbose);
+    fn place(&mut self, placed: Vec<Placed>) -> Result<(), RecordError> {
+        if !placed.is_empty() {
+            self.observer.event(RecordEvent::Placed(&placed));
+        }
         let mut addresses: Vec<Address> = placed.iter().map(|one| one.definition.address).collect();
         if !self.ever_placed {
             addresses.extend(
@@ -328,32 +305,29 @@ impl Recording {
             let number = one.definition.number;
             let left_out = registers::left_out(&one.definition, self.registers);
             if !left_out.is_empty() {
-                report::warn(format_args!(
-                    "tracepoint {number}: the frames of this run have no room for {}, which it collects; name one \
-                     of them in its actions to make room",
-                    left_out.join(", ")
-                ));
+                self.warn(Warning::RegistersLeftOut {
+                    number,
+                    names: left_out,
+                });
             }
             if let Err(error) = self.experiment.define(one.definition) {
-                report::warn(format_args!("tracepoint {number}: {error}"));
+                self.warn(Warning::NotDefined { number, error });
             }
         }
         if self.experiment.is_running() {
             if let Err(errors) = self.experiment.install(&mut self.process) {
-                for error in errors {
-                    report::warn(error);
-                }
+                self.not_installed(errors);
             }
         } else if !self.ever_placed && self.experiment.tracepoints().next().is_some() {
             self.start()?;
             self.describe();
         }
-        report::served(&self.experiment, &addresses, self.verbose);
+        self.report_installed(&addresses);
         Ok(())
     }
 
     /// Starts the run. Tracepoints that cannot be put in are an error, or left out.
-    fn start(&mut self) -> anyhow::Result<()> {
+    fn start(&mut self) -> Result<(), RecordError> {
         let now = now();
         loop {
             let errors = match self.experiment.start(&mut self.process, now) {
@@ -362,10 +336,10 @@ impl Recording {
                     return Ok(());
                 }
                 Err(StartError::CannotInstall(errors)) => errors,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(RecordError::Start(error)),
             };
             if self.keep_going {
-                tell(&errors, self.verbose, "problems", report::warn);
+                self.observer.event(RecordEvent::NotInstalled(&errors));
                 for error in &errors {
                     for number in &error.numbers {
                         // It is there: the experiment has just named it.
@@ -375,9 +349,7 @@ impl Recording {
                 }
             }
             if !self.keep_going || self.experiment.tracepoints().next().is_none() {
-                let mut words = Vec::new();
-                tell(&errors, self.verbose, "problems", |one| words.push(one));
-                bail!("{}", words.join("\n"));
+                return Err(RecordError::Install(errors));
             }
         }
     }
@@ -420,29 +392,67 @@ impl Recording {
         }
     }
 
-    /// The reason and the words for the status line.
-    fn stop_words(&self, ending: &Ending) -> (StopReason, Option<String>) {
-        let text = match ending {
-            Ending::Program(event) => report::program_words(event),
-            Ending::Itself(words) => words.clone(),
-            Ending::Asked(words) => match &self.stop_notes {
-                Some(notes) => notes.clone(),
-                None => (*words).to_owned(),
+    /// The text for the status line.
+    fn stop_text(&self, ending: &Ending) -> Option<String> {
+        match ending {
+            Ending::Program(event) => Some(program_words(event)),
+            // The experiment has one.
+            Ending::Itself => None,
+            Ending::OtherMachine => {
+                Some("the program has become one for another machine".to_owned())
+            }
+            Ending::Failed(text) => Some(text.clone()),
+            Ending::Stopped(stop) => match (&self.stop_notes, stop) {
+                (Some(notes), _) => Some(notes.clone()),
+                (None, Stop::Asked(text)) => Some(text.clone()),
+                (None, Stop::Duration) => Some("the time is over".to_owned()),
+                (None, Stop::OutOfMemory) => Some(OutOfMemory.to_string()),
             },
-        };
-        (StopReason::Command, Some(text))
+        }
+    }
+
+    fn warn(&mut self, warning: Warning) {
+        self.observer.event(RecordEvent::Warning(warning));
+    }
+
+    fn not_installed(&mut self, errors: Vec<InstallError>) {
+        for error in errors {
+            self.warn(Warning::Install(error));
+        }
+    }
+
+    /// Reports what serves the tracepoints at these addresses.
+    fn report_installed(&mut self, addresses: &[Address]) {
+        let mut all = Vec::new();
+        for tracepoint in self.experiment.tracepoints() {
+            let definition = tracepoint.definition();
+            if addresses.contains(&definition.address)
+                && let Some(served) = self.experiment.served(definition.address)
+            {
+                all.push(Installed {
+                    number: definition.number,
+                    address: definition.address,
+                    served: served.clone(),
+                });
+            }
+        }
+        if !all.is_empty() {
+            self.observer.event(RecordEvent::Installed(&all));
+        }
     }
 
     fn finish(
         mut self,
         ending: Ending,
-        failure: Option<anyhow::Error>,
+        failure: Option<RecordError>,
         now: u64,
-    ) -> anyhow::Result<Report> {
+    ) -> Result<Report, RecordError> {
         let program_ended = matches!(ending, Ending::Program(_));
         let process = self.process.id();
         if !program_ended && let Err(error) = self.process.detach() {
-            report::warn(format_args!("letting the program go: {error}"));
+            let words = format!("letting the program go: {error}");
+            self.observer
+                .event(RecordEvent::Warning(Warning::Detach(words)));
         }
         let status = self.experiment.status();
         let description = describe::description(
@@ -455,50 +465,41 @@ impl Recording {
         let tracepoints = describe::tracepoints(&self.experiment, &self.past);
         let missing = missing(&self.experiment, &self.past);
         let losses = self.experiment.losses();
-        let written = description
-            .map_err(anyhow::Error::from)
-            .and_then(|description| self.experiment.into_store().finish(&description));
-        written.with_context(|| format!("writing {}", self.shown.display()))?;
+        self.experiment.into_store().finish(&description?)?;
         self.pending.retain(|pending| {
             let placed = |tracepoint: &Tracepoint| tracepoint.definition.number == pending.number;
             !tracepoints.iter().any(placed)
         });
         let report = Report {
-            output: self.shown,
             ending,
             lasted: now.saturating_sub(self.begun),
-            frames: status.frames.unwrap_or(0),
-            created: status.frames_created.unwrap_or(0),
+            status,
             tracepoints,
             missing,
             pending: self.pending,
-            attached_to: (!self.spawned).then_some(process),
+            process,
+            spawned: self.spawned,
             losses,
-            is_file: true,
-            verbose: self.verbose,
         };
         match failure {
             None => Ok(report),
-            Some(error) => {
-                report.print_summary();
-                Err(error)
-            }
+            Some(source) => Err(RecordError::Failed {
+                report: Box::new(report),
+                source: Box::new(source),
+            }),
         }
     }
 }
 
 /// Values that could not be read, by tracepoint.
-fn missing(
-    experiment: &Experiment<Buffer>,
-    past: &[Past],
-) -> Vec<(i32, tracewire_experiment::Missing)> {
+fn missing(experiment: &Experiment<Buffer>, past: &[Past]) -> Vec<(TracepointNumber, Missing)> {
     let now = experiment
         .tracepoints()
-        .map(|tracepoint| (tracepoint.definition().number.0, tracepoint.missing()));
+        .map(|tracepoint| (tracepoint.definition().number, tracepoint.missing()));
     let before = past
         .iter()
-        .map(|past| (past.tracepoint.definition.number.0, past.missing));
-    let mut all: Vec<(i32, tracewire_experiment::Missing)> = Vec::new();
+        .map(|past| (past.tracepoint.definition.number, past.missing));
+    let mut all: Vec<(TracepointNumber, Missing)> = Vec::new();
     for (number, missing) in before.chain(now).filter(|(_, missing)| missing.count > 0) {
         match all.iter_mut().find(|(known, _)| *known == number) {
             Some((_, sum)) => {
@@ -510,15 +511,6 @@ fn missing(
     }
     all.sort_by_key(|(number, _)| *number);
     all
-}
-
-pub fn tell_warnings(resolution: &Resolution, verbose: bool) {
-    let warnings = resolution.warnings.iter();
-    let warnings = once_each(warnings.map(|warning| {
-        let words = format!("{}: {}", warning.place, warning.message);
-        (words, warning.address)
-    }));
-    tell(warnings, verbose, "warnings", report::warn);
 }
 
 /// Microseconds since 1970, the clock of `$trace_timestamp`.

@@ -1,23 +1,23 @@
 //! What is settled before the first tracepoint is put in: places, registers, the file.
 
 use std::collections::HashSet;
-use std::path::Path;
 
-use anyhow::{Context, bail};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_model::{ByteOrder, StatusFields, TracepointDefinition};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
 use tracewire_target_linux::{Event, Process};
 use tracewire_tracefile::FrameFormat;
 
-use super::buffer::Buffer;
-use super::meanwhile::run_meanwhile;
-use super::modules::Modules;
-use super::recording::tell_warnings;
-use super::registers::Room;
-use super::signals::Watch;
-use super::{Request, describe, indirect, registers, report, tell};
+use crate::buffer::{Buffer, BufferSize};
+use crate::error::RecordError;
+use crate::meanwhile::run_meanwhile;
+use crate::modules::Modules;
+use crate::observer::{Observer, RecordEvent};
 use crate::out_of_memory::Expendable;
+use crate::recorder::RecordOptions;
+use crate::registers::Room;
+use crate::stop::StopHandle;
+use crate::{describe, indirect, registers};
 
 /// What is known before the file is made.
 pub struct Prepared {
@@ -33,26 +33,30 @@ impl Prepared {
     pub fn new(
         process: &mut Process,
         spawned: bool,
-        request: &Request,
-        watch: &Watch,
-    ) -> anyhow::Result<Self> {
+        request: &RecordOptions,
+        stop: &StopHandle,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, RecordError> {
+        if request.script.tracepoints.is_empty() {
+            return Err(RecordError::NoTracepoints);
+        }
         let loaded = process.modules()?;
         let script = request.script.clone();
         let look = move || {
             let mut modules = Modules::default();
-            modules.update(&loaded, 0);
+            let warnings = modules.update(&loaded, 0).warnings;
             let mut resolver = Resolver::new(script);
             let resolution = resolver.resolve(modules.symbols());
-            (modules, resolver, resolution)
+            (modules, warnings, resolver, resolution)
         };
-        let (mut modules, mut resolver, mut resolution) = if spawned {
+        let (mut modules, mut warnings, mut resolver, mut resolution) = if spawned {
             Expendable::wait(look)?
         } else {
-            run_meanwhile(process, watch, look)?
+            run_meanwhile(process, stop, look)?
         };
         // One message says what is left out, when all is known.
         if !request.keep_going {
-            check(&resolution, request)?;
+            check(&resolution, request, observer)?;
         }
         let load = spawned && modules.is_dynamic() && !resolution.pending.is_empty();
         if load {
@@ -62,18 +66,27 @@ impl Prepared {
         if load || !spawned {
             let loaded = process.modules()?;
             let more;
-            (modules, resolver, more) = Expendable::wait(move || {
-                modules.update(&loaded, 0);
+            (modules, warnings, resolver, more) = Expendable::wait(move || {
+                warnings.extend(modules.update(&loaded, 0).warnings);
                 let more = resolver.resolve(modules.symbols());
-                (modules, resolver, more)
+                (modules, warnings, resolver, more)
             })?;
             resolution.extend(more);
         }
-        indirect::settle(process, &mut modules, &mut resolver, &mut resolution);
+        for warning in warnings {
+            observer.event(RecordEvent::Warning(warning));
+        }
+        indirect::settle(
+            process,
+            &mut modules,
+            &mut resolver,
+            &mut resolution,
+            observer,
+        );
         // Each look finds the same ones.
         let mut known = HashSet::new();
         (resolution.problems).retain(|problem| known.insert(problem.to_string()));
-        check(&resolution, request)?;
+        check(&resolution, request, observer)?;
         let may_wait = request.pending || request.script.settings.pending == Some(true);
         let (unknown, expected): (Vec<_>, Vec<_>) = std::mem::take(&mut resolution.pending)
             .into_iter()
@@ -81,13 +94,14 @@ impl Prepared {
         resolution.pending = expected;
         if !unknown.is_empty() {
             let errors: Vec<ScriptError> = unknown.iter().map(Pending::as_error).collect();
-            let words = in_words(&errors, request.verbose);
             if !request.keep_going || resolution.is_empty() {
-                bail!("{words}\n{WAIT}");
+                return Err(RecordError::NotFound(errors));
             }
-            report::warn(words);
+            observer.event(RecordEvent::NotFound(&errors));
         }
-        tell_warnings(&resolution, request.verbose);
+        if !resolution.warnings.is_empty() {
+            observer.event(RecordEvent::ResolveWarnings(&resolution.warnings));
+        }
         Ok(Self {
             modules,
             resolver,
@@ -99,9 +113,9 @@ impl Prepared {
     pub fn experiment(
         &self,
         process: &mut Process,
-        request: &Request,
-        output: &Path,
-    ) -> anyhow::Result<Made> {
+        request: &RecordOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Made, RecordError> {
         let script = &request.script.settings;
         let settings = StatusFields {
             notes: script.notes.clone(),
@@ -128,7 +142,11 @@ impl Prepared {
             registers,
             &settings,
         )?;
-        let buffer = Buffer::create(output, request.buffer, &description)?;
+        let size = request.buffer.unwrap_or_else(|| {
+            let circular = script.circular == Some(true);
+            BufferSize::of(&request.script, None, circular)
+        });
+        let buffer = Buffer::create(&request.output, size, &description)?;
         let options = Options {
             format: FrameFormat {
                 byte_order: ByteOrder::Little,
@@ -145,13 +163,13 @@ impl Prepared {
         }
         for definition in definitions {
             let number = definition.number;
-            if let Err(error) = experiment.define(definition) {
+            if let Err(source) = experiment.define(definition) {
                 experiment.into_store().discard();
-                return Err(error).with_context(|| format!("tracepoint {number}"));
+                return Err(RecordError::Define { number, source });
             }
         }
-        report::placed(placed, request.verbose);
-        report::pending(&self.resolution.pending, request.verbose);
+        observer.event(RecordEvent::Placed(placed));
+        observer.event(RecordEvent::Pending(&self.resolution.pending));
         Ok(Made {
             experiment,
             registers,
@@ -168,16 +186,11 @@ pub struct Made {
 }
 
 /// Lets a program run, without tracepoints, to where the dynamic linker has loaded its libraries.
-fn load_libraries(process: &mut Process) -> anyhow::Result<()> {
+fn load_libraries(process: &mut Process) -> Result<(), RecordError> {
     match process.run(&mut Nobody)? {
         Event::LibrariesChanged => Ok(()),
-        event @ (Event::Exited(_) | Event::Killed { .. }) => {
-            bail!(
-                "{} before its own code began",
-                report::program_words(&event)
-            )
-        }
-        Event::Interrupted => bail!("interrupted before the program began"),
+        event @ (Event::Exited(_) | Event::Killed { .. }) => Err(RecordError::EndedInLinker(event)),
+        Event::Interrupted => Err(RecordError::Stopped),
         _ => Ok(()),
     }
 }
@@ -198,25 +211,18 @@ impl tracewire_experiment::HitHandler for Nobody {
     }
 }
 
-/// What a user may do about a place that is not found.
-const WAIT: &str = "a place that comes with a library opened later, or with a program that this one becomes, is waited for \
-                    with --pending";
-
-/// Refuses problems of a script, all at once, or warns of them.
-fn check(resolution: &Resolution, request: &Request) -> anyhow::Result<()> {
+/// Refuses problems of a script, all at once, or reports them.
+fn check(
+    resolution: &Resolution,
+    request: &RecordOptions,
+    observer: &mut dyn Observer,
+) -> Result<(), RecordError> {
     if resolution.problems.is_empty() {
         return Ok(());
     }
-    let words = in_words(&resolution.problems, request.verbose);
     if request.keep_going && !resolution.is_empty() {
-        report::warn(words);
+        observer.event(RecordEvent::Problems(&resolution.problems));
         return Ok(());
     }
-    bail!("{words}")
-}
-
-fn in_words(problems: &[ScriptError], verbose: bool) -> String {
-    let mut words = Vec::new();
-    tell(problems, verbose, "problems", |one| words.push(one));
-    words.join("\n")
+    Err(RecordError::Script(resolution.problems.clone()))
 }

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::Context;
 use tracewire_experiment::{CircularStore, FrameStore, SpoolStore, StoreError};
 use tracewire_model::ByteOrder;
-use tracewire_tracefile::{Description, Spool, TraceFileWriter};
+use tracewire_script::Script;
+use tracewire_tracefile::{Description, Spool, TraceFileWriter, WriteError};
+
+use crate::error::RecordError;
 
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,13 +25,45 @@ impl BufferSize {
     pub const LINEAR: u64 = 1 << 30;
     /// A circular buffer is in memory: 5 MiB, gdbserver's default.
     pub const CIRCULAR: u64 = 5 << 20;
+
+    /// The size that was asked for, else the script's, else the usual one.
+    #[must_use]
+    pub fn of(script: &Script, asked: Option<u64>, circular: bool) -> Self {
+        let from_script = match script.settings.buffer_size {
+            Some(tracewire_script::BufferSize::Bytes(size)) if size > 0 => Some(size),
+            _ => None,
+        };
+        let standard = if circular {
+            Self::CIRCULAR
+        } else {
+            Self::LINEAR
+        };
+        Self {
+            size: asked.or(from_script).unwrap_or(standard),
+            circular,
+        }
+    }
 }
 
-/// What the progress line tells, counted where the frames come in.
+/// How much has been recorded, counted where the frames come in.
 #[derive(Debug, Default)]
 pub struct Counters {
-    pub frames: AtomicU64,
-    pub bytes: AtomicU64,
+    frames: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    /// How many frames were made so far.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    /// How long these frames are, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
 }
 
 /// The trace buffer of a recording.
@@ -52,7 +86,7 @@ impl Buffer {
         path: &Path,
         size: BufferSize,
         description: &Description,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, RecordError> {
         let store = if size.circular {
             Store::Memory(CircularStore::new(size.size, ByteOrder::Little)?)
         } else {
@@ -99,28 +133,31 @@ impl Buffer {
     }
 
     /// Writes the file as it is to be.
-    pub fn finish(self, description: &Description) -> anyhow::Result<()> {
-        match self.store {
+    pub fn finish(self, description: &Description) -> Result<(), RecordError> {
+        let (growing, finished) = match self.store {
             Store::File(store) => {
                 let spool = store.into_spool();
-                let growing = spool.temporary_path().display().to_string();
-                spool.finish(description).with_context(|| {
-                    format!(
-                        "the trace file could not be finished; what was recorded is in {growing}"
-                    )
-                })
+                let growing = spool.temporary_path().to_owned();
+                (Some(growing), spool.finish(description))
             }
-            Store::Memory(store) => {
-                let mut file = TraceFileWriter::create(&self.path, description)?;
-                let (first, second) = store.bytes();
-                for frame in frames(first, second) {
-                    file.append(&frame)?;
-                }
-                file.finish()?;
-                Ok(())
-            }
-        }
+            Store::Memory(store) => (None, write(&self.path, &store, description)),
+        };
+        finished.map_err(|source| RecordError::Finish {
+            output: self.path,
+            growing,
+            source,
+        })
     }
+}
+
+/// Writes what memory holds.
+fn write(path: &Path, store: &CircularStore, description: &Description) -> Result<(), WriteError> {
+    let mut file = TraceFileWriter::create(path, description)?;
+    let (first, second) = store.bytes();
+    for frame in frames(first, second) {
+        file.append(&frame)?;
+    }
+    file.finish()
 }
 
 /// The frames of a buffer in two parts, of which one may lie across the border.

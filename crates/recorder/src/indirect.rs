@@ -5,8 +5,8 @@ use tracewire_model::{Address, ByteOrder};
 use tracewire_script::{Resolution, Resolver};
 use tracewire_target_linux::Process;
 
-use super::modules::Modules;
-use super::report;
+use crate::modules::Modules;
+use crate::observer::{Observer, RecordEvent, Warning};
 
 /// Looks up what the program has selected for the indirect functions that tracepoints name, and adds the locations that
 /// come of it. The resolvers of the others are followed from here on.
@@ -15,6 +15,7 @@ pub fn settle(
     modules: &mut Modules,
     resolver: &mut Resolver,
     resolution: &mut Resolution,
+    observer: &mut dyn Observer,
 ) {
     if resolution.unselected.is_empty() {
         return;
@@ -24,9 +25,10 @@ pub fn settle(
     }
     for resolver in &resolution.unselected {
         if let Err(error) = process.follow_resolver(*resolver) {
-            report::warn(format_args!(
-                "what the program selects for the indirect function at {resolver} is not seen: {error}"
-            ));
+            observer.event(RecordEvent::Warning(Warning::Resolver {
+                resolver: *resolver,
+                reason: error.to_string(),
+            }));
         }
     }
 }

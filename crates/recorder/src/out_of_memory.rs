@@ -1,11 +1,11 @@
 //! What happens when there is no more memory: a run ends in order, and what it has saved stays.
 //!
 //! Most allocations cannot report that they failed: the standard library aborts, and what an aborted tracer leaves in a
-//! program may kill it. So the allocator of this program holds memory in reserve while it has a program to leave
-//! ([`reserve`]). The first allocation that fails gives the reserve back to the system, which is what the end in order then
-//! uses, and sends this process [`SIGNAL`], which is taken like one that asks for the end
-//! ([`Signals`](crate::record::signals::Signals)). A request that is larger than the reserve fails as it is: those whose
-//! size comes from a program or a file report it.
+//! program may kill it. So a program may have [`Allocator`] as its global allocator, which holds memory in reserve while there
+//! is a program to leave ([`reserve`]). The first allocation that fails gives the reserve back to the system, which is what the end
+//! in order then uses, and sends this process [`SIGNAL`], for which one of its threads waits, and stops the run with
+//! [`Stop::OutOfMemory`](crate::Stop::OutOfMemory). A request that is larger than the reserve fails as it is: those whose size
+//! comes from a program or a file report it.
 //!
 //! The reserve must not go to the one piece of work that can need any amount: reading the symbols of files. That is done by
 //! threads that can be given up ([`Expendable`]): one that gets no memory stops for good, and the thread that waits for it
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use anyhow::Context;
+use crate::error::RecordError;
 
 /// The signal that this process sends itself. Linux sends it to nobody; like other classic signals it needs no memory.
 pub const SIGNAL: libc::c_int = libc::SIGSTKFLT;
@@ -71,7 +71,10 @@ impl fmt::Display for OutOfMemory {
 impl std::error::Error for OutOfMemory {}
 
 /// Holds memory for an end in order. The process is sent [`SIGNAL`] when it is given back, which must be blocked by then.
-pub fn reserve() -> anyhow::Result<()> {
+///
+/// # Errors
+/// When there is not that much memory now.
+pub fn reserve() -> std::io::Result<()> {
     extend_stack();
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let size = FOR_RING.saturating_mul(cpus).saturating_add(FOR_LEAVING);
@@ -87,8 +90,7 @@ pub fn reserve() -> anyhow::Result<()> {
         )
     };
     if held == libc::MAP_FAILED {
-        return Err(std::io::Error::last_os_error())
-            .context("there is not the memory that a run needs to end in order");
+        return Err(std::io::Error::last_os_error());
     }
     SIZE.store(size, Ordering::Release);
     HELD.store(held, Ordering::Release);
@@ -272,10 +274,9 @@ impl<R: Send + 'static> Expendable<R> {
     }
 
     /// Does it while the calling thread waits.
-    pub fn wait(work: impl FnOnce() -> R + Send + 'static) -> anyhow::Result<R> {
+    pub fn wait(work: impl FnOnce() -> R + Send + 'static) -> Result<R, RecordError> {
         let waiting = std::thread::current();
-        let started =
-            Self::start(move || waiting.unpark(), work).context("cannot start a thread")?;
+        let started = Self::start(move || waiting.unpark(), work).map_err(RecordError::Thread)?;
         while !started.is_over() {
             std::thread::park();
         }
@@ -323,6 +324,9 @@ impl Drop for Marked<'_> {
 mod tests {
     use super::*;
 
+    #[global_allocator]
+    static ALLOCATOR: Allocator = Allocator;
+
     #[test]
     fn work_in_a_thread_of_its_own_is_done() {
         let text = "text".to_owned();
@@ -335,7 +339,7 @@ mod tests {
         // More than there are addresses: it fails on every machine.
         let work = || Vec::<u8>::with_capacity(1 << 60).len();
         let error = Expendable::wait(work).expect_err("no memory");
-        assert_eq!(error.downcast_ref(), Some(&OutOfMemory));
+        assert!(matches!(error, RecordError::OutOfMemory(_)), "{error}");
         // Nothing else had to go without.
         assert_eq!(verify(), Ok(()));
     }

@@ -4,8 +4,8 @@ use tracewire_experiment::{Experiment, FrameStore, Missing, tell_as_gdb_takes};
 use tracewire_model::{Served, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition};
 use tracewire_tracefile::{Description, DescriptionParts, LineError};
 
-use super::modules::Modules;
-use super::registers::Room;
+use crate::modules::Modules;
+use crate::registers::Room;
 
 /// A tracepoint that was taken out of the experiment with its module, and what it had done.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use tracewire_model::Address;
 use tracewire_target_linux::{Module as LoadedModule, ModuleKind};
 use tracewire_tracefile::Module;
 
-use super::report;
+use crate::observer::Warning;
 
 /// Every module that was there during the run.
 #[derive(Debug, Default)]
@@ -33,6 +33,8 @@ pub struct Change {
     pub came: bool,
     /// The address ranges of modules that went.
     pub gone: Vec<(Address, Address)>,
+    /// What of a module that came cannot be read.
+    pub warnings: Vec<Warning>,
 }
 
 impl Modules {
@@ -98,18 +100,17 @@ impl Modules {
                 continue;
             }
             change.came = true;
-            self.add(loaded, now);
+            self.add(loaded, now, &mut change.warnings);
         }
         change
     }
 
-    fn add(&mut self, loaded: &LoadedModule, now: u64) {
+    fn add(&mut self, loaded: &LoadedModule, now: u64, warnings: &mut Vec<Warning>) {
         if is_gone(loaded) {
-            let (path, file) = (loaded.path.display(), loaded.file.display());
-            report::warn(format_args!(
-                "{path} has been deleted or replaced since the program was started: its symbols are read by {file}; \
-                 to show what is recorded, copy that while the program runs, and name the copy with --elf"
-            ));
+            warnings.push(Warning::ModuleReplaced {
+                path: loaded.path.clone(),
+                file: loaded.file.clone(),
+            });
         }
         let id = if loaded.kind == ModuleKind::Vdso {
             // The kernel's own module has no file.
@@ -118,12 +119,14 @@ impl Modules {
             match self.symbols.add_module(&file_of(loaded), loaded.load_bias) {
                 Ok(id) => {
                     if let Some(unread) = self.symbols.unread_debug_information(id) {
-                        report::warn(unread);
+                        warnings.push(Warning::Symbols(unread.to_string()));
                     }
                     Some(id)
                 }
                 Err(error) => {
-                    report::warn(format_args!("{error}; its names are not known"));
+                    warnings.push(Warning::Symbols(format!(
+                        "{error}; its names are not known"
+                    )));
                     None
                 }
             }

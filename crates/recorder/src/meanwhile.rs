@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use tracewire_target_linux::{Event, Process};
 
-use super::report;
-use super::signals::{Watch, Wish};
+use crate::error::RecordError;
 use crate::out_of_memory::{Expendable, OutOfMemory};
+use crate::stop::{Stop, StopHandle};
 
 /// How often it is looked whether the work gets a processor.
 const TURN: Duration = Duration::from_millis(20);
@@ -23,14 +22,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// beside 100 busy threads, work of 0.1 s would take 5 s.
 pub fn run_meanwhile<R: Send + 'static>(
     process: &mut Process,
-    watch: &Watch,
+    stop: &StopHandle,
     work: impl FnOnce() -> R + Send + 'static,
-) -> anyhow::Result<R> {
-    const THREAD: &str = "cannot start a thread";
+) -> Result<R, RecordError> {
     let (done, starves) = (Arc::new(Done::default()), Arc::new(AtomicBool::new(false)));
     // However this ends, nobody waits any more.
     let ending = SetAtEnd(Arc::clone(&done));
-    let (over, interrupter) = (Arc::clone(&done), watch.interrupter());
+    let (over, interrupter) = (Arc::clone(&done), process.interrupter());
     let worker = Expendable::start(
         move || {
             // Set first: the interruption must not be taken for somebody else's.
@@ -39,8 +37,8 @@ pub fn run_meanwhile<R: Send + 'static>(
         },
         work,
     )
-    .context(THREAD)?;
-    let (own, starved, interrupter) = (done, Arc::clone(&starves), watch.interrupter());
+    .map_err(RecordError::Thread)?;
+    let (own, starved, interrupter) = (done, Arc::clone(&starves), process.interrupter());
     std::thread::Builder::new()
         .name("processor".to_owned())
         .spawn(move || {
@@ -54,23 +52,21 @@ pub fn run_meanwhile<R: Send + 'static>(
                 before = now;
             }
         })
-        .context(THREAD)?;
+        .map_err(RecordError::Thread)?;
     let done = &ending.0;
     while !done.is_set() {
-        match process.run(&mut super::prepare::Nobody)? {
+        match process.run(&mut crate::prepare::Nobody)? {
             event @ (Event::Exited(_) | Event::Killed { .. }) => {
-                bail!("{} before the run began", report::program_words(&event))
+                return Err(RecordError::Ended(event));
             }
             // The symbols are of the program that was.
-            Event::Exec => {
-                bail!("the program became another one before the run began; try again")
-            }
+            Event::Exec => return Err(RecordError::Exec),
             _ => {}
         }
-        match watch.wish() {
+        match stop.stopped() {
             None => {}
-            Some(Wish::OutOfMemory) => bail!(OutOfMemory),
-            Some(_) => bail!("ended before the run began"),
+            Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
+            Some(_) => return Err(RecordError::Stopped),
         }
         if starves.swap(false, Ordering::AcqRel) {
             done.wait(PAUSE);

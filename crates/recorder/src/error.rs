@@ -1,0 +1,101 @@
+//! Why a recording did not happen, or ended early.
+
+use std::io;
+use std::path::PathBuf;
+
+use tracewire_experiment::{DefineError, InstallError, StartError, StoreError};
+use tracewire_model::TracepointNumber;
+use tracewire_script::ScriptError;
+use tracewire_target_linux::Event;
+use tracewire_tracefile::{LineError, WriteError};
+
+use crate::out_of_memory::OutOfMemory;
+use crate::report::{Report, program_words};
+
+/// Why a program was not recorded, or why the recording ended.
+///
+/// Unless a variant says otherwise, a program that was attached to is left as it was, one that was started for the recording is
+/// killed, and there is no trace file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The script sets no tracepoint.
+    #[error("the script sets no tracepoint")]
+    NoTracepoints,
+    /// The script is wrong.
+    #[error("{}", lines(.0))]
+    Script(Vec<ScriptError>),
+    /// Locations that are nowhere in the program, while none may wait for a library
+    /// ([`Recorder::pending`](crate::Recorder::pending)).
+    #[error("{}", lines(.0))]
+    NotFound(Vec<ScriptError>),
+    /// The process cannot be traced, or tracing it failed.
+    #[error(transparent)]
+    Target(#[from] tracewire_target_linux::Error),
+    /// The experiment refuses a tracepoint.
+    #[error("tracepoint {number}: {source}")]
+    Define {
+        /// Which.
+        number: TracepointNumber,
+        /// Why.
+        source: DefineError,
+    },
+    /// Tracepoints cannot be put into the program.
+    #[error("{}", lines(.0))]
+    Install(Vec<InstallError>),
+    /// The run did not start.
+    #[error(transparent)]
+    Start(StartError),
+    /// A definition does not fit the lines of a trace file.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// There is no room for the frames.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The trace file cannot be made.
+    #[error(transparent)]
+    Create(#[from] WriteError),
+    /// The trace file cannot be finished.
+    #[error("writing {}: {source}{}", output.display(), growing.as_ref().map_or_else(String::new, |growing| format!(
+        "; the trace file could not be finished; what was recorded is in {}", growing.display()
+    )))]
+    Finish {
+        /// Its name.
+        output: PathBuf,
+        /// The file that has what was recorded, if there is one.
+        growing: Option<PathBuf>,
+        /// Why.
+        source: WriteError,
+    },
+    /// The program ended before the run began.
+    #[error("{} before the run began", program_words(.0))]
+    Ended(Event),
+    /// The program ended while the dynamic linker loaded its libraries.
+    #[error("{} before its own code began", program_words(.0))]
+    EndedInLinker(Event),
+    /// The program executed another one before the run began.
+    #[error("the program became another one before the run began; try again")]
+    Exec,
+    /// A [`StopHandle`](crate::StopHandle) was used before the run began.
+    #[error("ended before the run began")]
+    Stopped,
+    /// A thread of our own cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+    /// There is not enough memory.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
+    /// The run ended for this reason. The trace file is written: the report says what it has.
+    #[error("{source}")]
+    Failed {
+        /// What was recorded.
+        report: Box<Report>,
+        /// Why it ended.
+        source: Box<RecordError>,
+    },
+}
+
+fn lines(errors: &[impl ToString]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}

@@ -1,0 +1,132 @@
+//! What a recording reports while it goes on.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracewire_experiment::{DefineError, InstallError, Served};
+use tracewire_model::{Address, TracepointNumber};
+use tracewire_script::{Pending, Placed, ResolveWarning, ScriptError};
+
+use crate::buffer::Counters;
+
+/// Learns what happens during a recording, when it happens. The program may be stopped meanwhile.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: RecordEvent<'_>);
+}
+
+/// An observer for those who read the [`Report`](crate::Report) alone.
+impl Observer for () {
+    fn event(&mut self, _: RecordEvent<'_>) {}
+}
+
+/// What happened.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RecordEvent<'e> {
+    /// Jumps of a recorder that was killed were taken out of the program: so many.
+    JumpsTakenOver(usize),
+    /// Locations were found.
+    Placed(&'e [Placed]),
+    /// Locations wait for a library.
+    Pending(&'e [Pending]),
+    /// Tracepoints were put into the program.
+    Installed(&'e [Installed]),
+    /// The run begins. The counters tell at any time how far it is.
+    Begun(Arc<Counters>),
+    /// The program has executed another one.
+    Exec,
+    /// The program has ended, and the run had ended before it, for the reason in the report's status.
+    EndedBeforeProgram(&'e tracewire_model::StatusFields),
+    /// The run is over; the trace file is written next.
+    Over,
+    /// Parts of the script cannot be followed and are left out.
+    Problems(&'e [ScriptError]),
+    /// Locations that are nowhere in the program are left out.
+    NotFound(&'e [ScriptError]),
+    /// Addresses at which no tracepoint can be put are left out.
+    NotInstalled(&'e [InstallError]),
+    /// Parts of actions are left out at some addresses.
+    ResolveWarnings(&'e [ResolveWarning]),
+    /// Something that the user should know.
+    Warning(Warning),
+}
+
+/// A tracepoint in the program, and what serves it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Installed {
+    /// Its number.
+    pub number: TracepointNumber,
+    /// Where it is.
+    pub address: Address,
+    /// A jump or a trap.
+    pub served: Served,
+}
+
+/// Something that the user should know.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Warning {
+    /// The file of the program was deleted or replaced since the program was started.
+    ModuleReplaced {
+        /// Its name.
+        path: PathBuf,
+        /// The name by which the kernel still gives it.
+        file: PathBuf,
+    },
+    /// A module's symbols, or parts of them, cannot be read.
+    Symbols(String),
+    /// What the program selects for an indirect function is not seen.
+    Resolver {
+        /// The indirect function's resolver.
+        resolver: Address,
+        /// Why not.
+        reason: String,
+    },
+    /// The frames of the run have no room for registers that a tracepoint collects.
+    RegistersLeftOut {
+        /// The tracepoint.
+        number: TracepointNumber,
+        /// The registers.
+        names: Vec<String>,
+    },
+    /// The experiment refuses a tracepoint that was found during the run.
+    NotDefined {
+        /// The tracepoint.
+        number: TracepointNumber,
+        /// Why.
+        error: DefineError,
+    },
+    /// Tracepoints were not put in, or not taken out.
+    Install(InstallError),
+    /// The program was not detached from in order.
+    Detach(String),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ModuleReplaced { path, file } => write!(
+                f,
+                "{} has been deleted or replaced since the program was started: its symbols are read by {}; to show \
+                 what is recorded, copy that while the program runs, and name the copy with --elf",
+                path.display(),
+                file.display()
+            ),
+            Self::Symbols(words) | Self::Detach(words) => f.write_str(words),
+            Self::Resolver { resolver, reason } => write!(
+                f,
+                "what the program selects for the indirect function at {resolver} is not seen: {reason}"
+            ),
+            Self::RegistersLeftOut { number, names } => write!(
+                f,
+                "tracepoint {number}: the frames of this run have no room for {}, which it collects; name one of \
+                 them in its actions to make room",
+                names.join(", ")
+            ),
+            Self::NotDefined { number, error } => write!(f, "tracepoint {number}: {error}"),
+            Self::Install(error) => error.fmt(f),
+        }
+    }
+}
