@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use tracewire_tracefile::{Description, TraceFile};
 use tracewire_arch::RegisterLayout;
-use tracewire_model::{Action, Piece, Status, VariableDefinition};
+use tracewire_model::{Action, DefinitionRecord, Status, VariableDefinition};
 
 #[path = "../../crates/tracefile/tests/support/touch.rs"]
 mod touch;
@@ -32,8 +32,8 @@ fn round_trips(description: &Description) {
         assert_eq!(again.as_ref(), Ok(variable));
     }
     for tracepoint in description.tracepoints() {
-        for piece in tracepoint.definition.pieces(tracepoint.usage, 500) {
-            assert_eq!(Piece::parse(piece.to_string().as_bytes()), Ok(piece));
+        for piece in tracepoint.definition.records(tracepoint.usage, 500) {
+            assert_eq!(DefinitionRecord::parse(piece.to_string().as_bytes()), Ok(piece));
         }
         let actions: String = tracepoint
             .definition

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use tracewire_tracefile::Module;
 use tracewire_arch::RegisterLayout;
-use tracewire_model::{Action, Piece, Status, VariableDefinition};
+use tracewire_model::{Action, DefinitionRecord, Status, VariableDefinition};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (kind, bytes) = input;
@@ -17,8 +17,8 @@ fuzz_target!(|input: (u8, &[u8])| {
             }
         }
         1 => {
-            if let Ok(piece) = Piece::parse(bytes) {
-                assert_eq!(Piece::parse(piece.to_string().as_bytes()), Ok(piece));
+            if let Ok(piece) = DefinitionRecord::parse(bytes) {
+                assert_eq!(DefinitionRecord::parse(piece.to_string().as_bytes()), Ok(piece));
             }
         }
         2 => {

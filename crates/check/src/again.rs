@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use tracewire_model::{
-    Address, Piece, PieceContent, Status, TracepointNumber, VariableDefinition, VariableNumber,
+    Address, DefinitionContent, DefinitionRecord, Status, TracepointNumber, VariableDefinition,
+    VariableNumber,
 };
 
 use crate::fault::Fault;
@@ -62,12 +63,12 @@ impl Definitions {
                 what
             }
             b"tp" => {
-                let piece = Piece::parse(rest).ok()?;
+                let piece = DefinitionRecord::parse(rest).ok()?;
                 match piece.content {
-                    PieceContent::Definition { .. } => {
+                    DefinitionContent::Definition { .. } => {
                         Defined::Tracepoint(piece.number, piece.address)
                     }
-                    PieceContent::Usage(_) => Defined::Usage(piece.number, piece.address),
+                    DefinitionContent::Usage(_) => Defined::Usage(piece.number, piece.address),
                     _ => return None,
                 }
             }

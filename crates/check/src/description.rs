@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tracewire_agent_expr::verify;
 use tracewire_model::{
-    Action, Piece, PieceContent, RegisterNumber, Status, StatusFields, StopReason,
+    Action, DefinitionContent, DefinitionRecord, RegisterNumber, Status, StatusFields, StopReason,
     TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_tracefile::TraceFile;
@@ -44,7 +44,7 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
         }
         match word {
             b"tp" => {
-                if let Ok(piece) = Piece::parse(rest) {
+                if let Ok(piece) = DefinitionRecord::parse(rest) {
                     if let Some((line, fault)) = string.take(line.number, &piece) {
                         report_at(line, fault);
                     }
@@ -81,7 +81,7 @@ pub(crate) fn check(file: &TraceFile, report: &mut dyn FnMut(Finding)) {
 fn check_piece(
     file: &TraceFile,
     defined: &HashSet<VariableNumber>,
-    piece: &Piece,
+    piece: &DefinitionRecord,
     report: &mut dyn FnMut(Fault),
 ) {
     let number = piece.number;
@@ -118,14 +118,14 @@ fn check_piece(
         }
     };
     let (what, actions) = match &piece.content {
-        PieceContent::Definition {
+        DefinitionContent::Definition {
             condition: Some(code),
             ..
         } => {
             return expression(ExpressionRole::Condition, code, report);
         }
-        PieceContent::Actions(actions) => (ExpressionRole::Action, actions),
-        PieceContent::StepActions(actions) => (ExpressionRole::StepAction, actions),
+        DefinitionContent::Actions(actions) => (ExpressionRole::Action, actions),
+        DefinitionContent::StepActions(actions) => (ExpressionRole::StepAction, actions),
         _ => return,
     };
     for action in actions {

@@ -1,6 +1,6 @@
 //! The user's strings, which may stand in several lines.
 
-use tracewire_model::{Address, Piece, PieceContent, SourceKind, TracepointNumber};
+use tracewire_model::{Address, DefinitionContent, DefinitionRecord, SourceKind, TracepointNumber};
 
 use crate::fault::Fault;
 
@@ -22,8 +22,8 @@ struct Begun {
 
 impl OpenString {
     /// Takes the next piece of a tracepoint. Gives what is wrong with the string before, and the line that begins in.
-    pub(crate) fn take(&mut self, line: usize, piece: &Piece) -> Option<(usize, Fault)> {
-        let PieceContent::Source {
+    pub(crate) fn take(&mut self, line: usize, piece: &DefinitionRecord) -> Option<(usize, Fault)> {
+        let DefinitionContent::Source {
             kind,
             start,
             total,

@@ -3,10 +3,10 @@
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
-use crate::cell::{Binary, Cell, OfReals, Operation};
 use crate::compile::finish;
 use crate::emit::{Emitter, variable_operand};
 use crate::error::{ExpressionErrorKind, Span};
+use crate::int_expr::{Binary, IntExpr, OfFloats, Operation};
 use crate::lower::Lower;
 use crate::node::{Node, NodeKind};
 use crate::object::Object;
@@ -138,9 +138,9 @@ impl<'a> Collection<'a> {
                 self.guarded(condition, false, no)?;
             }
             NodeKind::Assign(..) | NodeKind::StringEqual { .. } => {
-                let cell = self.lower.value(node)?;
+                let expr = self.lower.value(node)?;
                 self.emit(true, |emitter| {
-                    emitter.cell(&cell);
+                    emitter.expr(&expr);
                     emitter.builder.op(Opcode::Pop);
                 });
             }
@@ -170,7 +170,7 @@ impl<'a> Collection<'a> {
         let skip_if = if holds { truth.into_is_zero() } else { truth };
         let end = self.builder.label();
         self.emit(true, |emitter| {
-            emitter.cell(&skip_if);
+            emitter.expr(&skip_if);
             emitter.builder.if_goto(end);
         });
         let before = std::mem::replace(&mut self.conditional, true);
@@ -252,7 +252,7 @@ impl<'a> Collection<'a> {
             Object::Memory(address) => match address.as_constant() {
                 Some(address) if !self.conditional => self.collected.memory.push((address, size)),
                 _ => self.emit(true, |emitter| {
-                    emitter.cell(address);
+                    emitter.expr(address);
                     emitter
                         .builder
                         .constant(i64::try_from(size).unwrap_or(i64::MAX))
@@ -261,7 +261,7 @@ impl<'a> Collection<'a> {
             },
             Object::Register(register, _) => self.collected.registers.insert(*register),
             Object::Bytes(_) | Object::OptimizedOut => {}
-            Object::Value(cell) => self.inputs(cell),
+            Object::Value(expr) => self.inputs(expr),
             Object::Pieces(pieces) => {
                 let mut left = size;
                 for (piece, piece_size) in pieces {
@@ -282,8 +282,8 @@ impl<'a> Collection<'a> {
     }
 
     /// The registers and the memory that a computation reads.
-    fn inputs(&mut self, cell: &Cell) {
-        match cell.operation() {
+    fn inputs(&mut self, expr: &IntExpr) {
+        match expr.operation() {
             Operation::Constant(_) => {}
             Operation::Register(register) | Operation::RegisterHigh(register) => {
                 self.collected.registers.insert(*register);
@@ -300,20 +300,20 @@ impl<'a> Collection<'a> {
                 self.inputs(left);
                 self.inputs(right);
             }
-            Operation::Real(what, number) => {
-                number.visit(&mut |cell| self.inputs(cell));
-                if let OfReals::Less(other) | OfReals::Equal(other) = what {
-                    other.visit(&mut |cell| self.inputs(cell));
+            Operation::Float(what, number) => {
+                number.visit(&mut |expr| self.inputs(expr));
+                if let OfFloats::Less(other) | OfFloats::Equal(other) = what {
+                    other.visit(&mut |expr| self.inputs(expr));
                 }
             }
             // The bytecode cannot tell; both sides it is.
-            Operation::Choose(condition, yes, no) if cell.is_state_only() => {
-                for cell in [condition, yes, no] {
-                    self.inputs(cell);
+            Operation::Choose(condition, yes, no) if expr.is_state_only() => {
+                for expr in [condition, yes, no] {
+                    self.inputs(expr);
                 }
             }
             _ => self.emit(true, |emitter| {
-                emitter.cell(cell);
+                emitter.expr(expr);
                 emitter.builder.op(Opcode::Pop);
             }),
         }
@@ -338,14 +338,18 @@ impl<'a> Collection<'a> {
                 .unsupported("The size of an element is not known.", first);
         };
         let number = self.lower.value(count)?;
-        let most = Cell::constant(LONGEST_REPEAT / element);
-        let above = Cell::binary(Binary::LessSigned, most.clone(), number.clone());
-        let none = Cell::binary(Binary::LessSigned, number.clone(), Cell::constant(1));
-        let clamped = Cell::choose(none, Cell::constant(0), Cell::choose(above, most, number));
-        let size = Cell::binary(Binary::Multiply, clamped, Cell::constant(element));
+        let most = IntExpr::constant(LONGEST_REPEAT / element);
+        let above = IntExpr::binary(Binary::LessSigned, most.clone(), number.clone());
+        let none = IntExpr::binary(Binary::LessSigned, number.clone(), IntExpr::constant(1));
+        let clamped = IntExpr::choose(
+            none,
+            IntExpr::constant(0),
+            IntExpr::choose(above, most, number),
+        );
+        let size = IntExpr::binary(Binary::Multiply, clamped, IntExpr::constant(element));
         self.emit(true, |emitter| {
-            emitter.cell(&address);
-            emitter.cell(&size);
+            emitter.expr(&address);
+            emitter.expr(&size);
             emitter.builder.op(Opcode::Trace);
         });
         Ok(())
@@ -359,7 +363,7 @@ impl<'a> Collection<'a> {
             Scalar::Pointer { target, .. } if is_character(symbols, target) => {
                 let pointer = self.lower.value(node)?;
                 self.emit(true, |emitter| {
-                    emitter.cell(&pointer);
+                    emitter.expr(&pointer);
                     emitter.builder.constant(limit).op(Opcode::TraceNz);
                 });
                 Ok(true)
@@ -379,12 +383,12 @@ impl<'a> Collection<'a> {
                     return Ok(false);
                 };
                 let (data, length) = (self.lower.value(&data)?, self.lower.value(&length)?);
-                let limit = Cell::constant(limit as u64);
-                let fits = Cell::binary(Binary::LessUnsigned, length.clone(), limit.clone());
-                let size = Cell::choose(fits, length, limit);
+                let limit = IntExpr::constant(limit as u64);
+                let fits = IntExpr::binary(Binary::LessUnsigned, length.clone(), limit.clone());
+                let size = IntExpr::choose(fits, length, limit);
                 self.emit(true, |emitter| {
-                    emitter.cell(&data);
-                    emitter.cell(&size);
+                    emitter.expr(&data);
+                    emitter.expr(&size);
                     emitter.builder.op(Opcode::Trace);
                 });
                 // The pointer and the length are collected on the way.

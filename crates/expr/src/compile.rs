@@ -81,7 +81,7 @@ pub fn compile_condition(
         tracing: false,
         registers: &mut registers,
     };
-    emitter.cell(&truth);
+    emitter.expr(&truth);
     finish(emitter.builder, text)
 }
 

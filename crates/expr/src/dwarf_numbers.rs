@@ -3,11 +3,11 @@
 use tracewire_arch::Architecture;
 use tracewire_model::RegisterNumber;
 
-use crate::cell::{Binary, Cell, OfReals, Operation};
 use crate::dwarf_run::Run;
+use crate::float_expr::{FloatExpr, Format};
+use crate::int_expr::{Binary, IntExpr, OfFloats, Operation};
 use crate::location::Unlocatable;
 use crate::object::Object;
-use crate::real::{Format, Real};
 use crate::register_names::is_x87;
 use tracewire_debuginfo::{BaseEncoding, BaseTypeOffset, ExpressionOperation, Type};
 
@@ -16,7 +16,7 @@ use tracewire_debuginfo::{BaseEncoding, BaseTypeOffset, ExpressionOperation, Typ
 pub(crate) enum Kind {
     /// An address or an offset: as wide as an address, signedness by operation.
     Generic,
-    /// A floating-point number of these many bits. The cell has its low 64.
+    /// A floating-point number of these many bits. The expression has its low 64.
     Float {
         bits: u8,
     },
@@ -28,50 +28,50 @@ pub(crate) enum Kind {
 
 #[derive(Clone)]
 pub(crate) struct Entry {
-    pub(crate) cell: Cell,
+    pub(crate) expr: IntExpr,
     pub(crate) kind: Kind,
 }
 
 impl Entry {
     /// The value that `DW_OP_stack_value` makes of it.
     pub(crate) fn into_value(self) -> Object {
-        match (self.kind, real(&self)) {
+        match (self.kind, float_of(&self)) {
             (Kind::Float { bits: 80 }, Ok(number)) => {
-                let high = Cell::of_reals(OfReals::High, number);
+                let high = IntExpr::of_floats(OfFloats::High, number);
                 Object::Pieces(vec![
-                    (Object::Value(self.cell), 8),
+                    (Object::Value(self.expr), 8),
                     (Object::Value(high), 8),
                 ])
             }
-            _ => Object::Value(self.cell),
+            _ => Object::Value(self.expr),
         }
     }
 }
 
 /// The number of an entry that is no floating-point number.
-pub(crate) fn integral(entry: Entry) -> Result<Cell, Unlocatable> {
+pub(crate) fn integral(entry: Entry) -> Result<IntExpr, Unlocatable> {
     match entry.kind {
         Kind::Float { .. } => {
             Err("its location takes a floating-point number for an integer".to_owned())
         }
-        _ => Ok(entry.cell),
+        _ => Ok(entry.expr),
     }
 }
 
 /// The floating-point number of an entry.
-fn real(entry: &Entry) -> Result<Real, Unlocatable> {
+fn float_of(entry: &Entry) -> Result<FloatExpr, Unlocatable> {
     let Kind::Float { bits } = entry.kind else {
         return Err("its location takes an integer for a floating-point number".to_owned());
     };
-    if let Operation::Real(OfReals::Low, number) = entry.cell.operation()
+    if let Operation::Float(OfFloats::Low, number) = entry.expr.operation()
         && number.format().bits() == bits
     {
         return Ok(number.clone());
     }
     match Format::with_bits(bits) {
-        Some(format @ (Format::Single | Format::Double)) => Ok(Real::from_bits(
-            entry.cell.clone(),
-            Cell::constant(0),
+        Some(format @ (Format::Single | Format::Double)) => Ok(FloatExpr::from_bits(
+            entry.expr.clone(),
+            IntExpr::constant(0),
             format,
         )),
         _ => Err(format!(
@@ -80,17 +80,17 @@ fn real(entry: &Entry) -> Result<Real, Unlocatable> {
     }
 }
 
-fn real_entry(number: Real) -> Entry {
+fn float_entry(number: FloatExpr) -> Entry {
     let bits = number.format().bits();
     Entry {
-        cell: Cell::of_reals(OfReals::Low, number),
+        expr: IntExpr::of_floats(OfFloats::Low, number),
         kind: Kind::Float { bits },
     }
 }
 
-fn truth(cell: Cell) -> Entry {
+fn truth(expr: IntExpr) -> Entry {
     Entry {
-        cell,
+        expr,
         kind: Kind::Generic,
     }
 }
@@ -101,27 +101,27 @@ impl Run<'_> {
     }
 
     /// The address that an entry is.
-    pub(crate) fn address(&self, entry: Entry) -> Result<Cell, Unlocatable> {
-        let cell = integral(entry)?;
+    pub(crate) fn address(&self, entry: Entry) -> Result<IntExpr, Unlocatable> {
+        let expr = integral(entry)?;
         // What is there could not be collected.
-        if !self.locator.callers && cell.is_state_only() {
+        if !self.locator.callers && expr.is_state_only() {
             return Err("its address is computed with floating-point numbers".to_owned());
         }
-        Ok(cell)
+        Ok(expr)
     }
 
     /// The entry's canonical number: extended from its width by its signedness.
-    pub(crate) fn canonical(&self, cell: Cell, kind: Kind) -> Entry {
-        let cell = match kind {
-            Kind::Generic => cell.zero_extend(self.address_bits()),
-            Kind::Float { bits } => cell.zero_extend(bits),
-            Kind::Integer { bits, signed: true } => cell.sign_extend(bits),
+    pub(crate) fn canonical(&self, expr: IntExpr, kind: Kind) -> Entry {
+        let expr = match kind {
+            Kind::Generic => expr.zero_extend(self.address_bits()),
+            Kind::Float { bits } => expr.zero_extend(bits),
+            Kind::Integer { bits, signed: true } => expr.sign_extend(bits),
             Kind::Integer {
                 bits,
                 signed: false,
-            } => cell.zero_extend(bits),
+            } => expr.zero_extend(bits),
         };
-        Entry { cell, kind }
+        Entry { expr, kind }
     }
 
     pub(crate) fn kind(&self, base_type: BaseTypeOffset) -> Result<Kind, Unlocatable> {
@@ -158,38 +158,48 @@ impl Run<'_> {
         }
     }
 
-    /// An entry whose bits two cells have: the low 64, and the rest.
-    pub(crate) fn typed(&self, low: Cell, high: Cell, kind: Kind) -> Entry {
+    /// An entry whose bits two expressions have: the low 64, and the rest.
+    pub(crate) fn typed(&self, low: IntExpr, high: IntExpr, kind: Kind) -> Entry {
         match kind {
-            Kind::Float { bits: 80 } => real_entry(Real::from_bits(low, high, Format::Extended)),
+            Kind::Float { bits: 80 } => {
+                float_entry(FloatExpr::from_bits(low, high, Format::Extended))
+            }
             _ => self.canonical(low, kind),
         }
     }
 
     /// A register read as a type. The x87's registers hold numbers of 80 bits, whatever the type.
     pub(crate) fn typed_register(&self, register: RegisterNumber, kind: Kind) -> Entry {
-        let (low, high) = (Cell::register(register), Cell::register_high(register));
+        let (low, high) = (
+            IntExpr::register(register),
+            IntExpr::register_high(register),
+        );
         let x87 = is_x87(self.locator.architecture(), register);
         match kind {
             Kind::Float { bits } if x87 => {
-                let number = Real::from_bits(low, high, Format::Extended);
+                let number = FloatExpr::from_bits(low, high, Format::Extended);
                 match Format::with_bits(bits) {
-                    Some(format) => real_entry(number.convert(format)),
-                    None => self.canonical(Cell::of_reals(OfReals::Low, number), kind),
+                    Some(format) => float_entry(number.convert(format)),
+                    None => self.canonical(IntExpr::of_floats(OfFloats::Low, number), kind),
                 }
             }
             _ => self.typed(low, high, kind),
         }
     }
 
-    pub(crate) fn load(&self, address: Cell, size: u8, kind: Kind) -> Result<Entry, Unlocatable> {
+    pub(crate) fn load(
+        &self,
+        address: IntExpr,
+        size: u8,
+        kind: Kind,
+    ) -> Result<Entry, Unlocatable> {
         match (size, kind) {
             (1 | 2 | 4 | 8, _) if kind != (Kind::Float { bits: 80 }) => {
-                Ok(self.canonical(Cell::load(address, size), kind))
+                Ok(self.canonical(IntExpr::load(address, size), kind))
             }
             (12 | 16, Kind::Float { bits: 80 }) => {
-                let high = Cell::load(address.clone().add(8), size - 8);
-                Ok(self.typed(Cell::load(address, 8), high, kind))
+                let high = IntExpr::load(address.clone().add(8), size - 8);
+                Ok(self.typed(IntExpr::load(address, 8), high, kind))
             }
             _ => Err(format!("its location loads {size} bytes")),
         }
@@ -204,19 +214,19 @@ impl Run<'_> {
         Ok(match (entry.kind, kind) {
             (from, to) if from == to => entry,
             (Kind::Float { .. }, Kind::Float { bits }) => {
-                real_entry(real(&entry)?.convert(format(bits)?))
+                float_entry(float_of(&entry)?.convert(format(bits)?))
             }
             (Kind::Float { .. }, _) => {
                 let signed = !matches!(kind, Kind::Integer { signed: false, .. });
-                let number = Cell::of_reals(OfReals::Integer(signed), real(&entry)?);
+                let number = IntExpr::of_floats(OfFloats::Integer(signed), float_of(&entry)?);
                 self.canonical(number, kind)
             }
             (from, Kind::Float { bits }) => {
                 let signed = !matches!(from, Kind::Integer { signed: false, .. });
                 let number = self.signed(&entry);
-                real_entry(Real::from_integer(number, signed, format(bits)?))
+                float_entry(FloatExpr::from_integer(number, signed, format(bits)?))
             }
-            _ => self.canonical(entry.cell, kind),
+            _ => self.canonical(entry.expr, kind),
         })
     }
 
@@ -225,43 +235,50 @@ impl Run<'_> {
         if entry.kind != kind && (entry.kind == wide || kind == wide) {
             return Err("its location takes a number for one of another size".to_owned());
         }
-        Ok(self.canonical(entry.cell, kind))
+        Ok(self.canonical(entry.expr, kind))
     }
 
     pub(crate) fn negative(&self, entry: &Entry) -> Result<Entry, Unlocatable> {
         if let Kind::Float { .. } = entry.kind {
-            let number = real(entry)?;
+            let number = float_of(entry)?;
             // As GDB has it: what is subtracted from 0 is never -0.
-            let zero = Real::zero(number.format());
-            return Ok(real_entry(Real::binary(Binary::Subtract, zero, number)));
+            let zero = FloatExpr::zero(number.format());
+            return Ok(float_entry(FloatExpr::binary(
+                Binary::Subtract,
+                zero,
+                number,
+            )));
         }
-        let zero = Cell::constant(0);
-        let result = Cell::binary(Binary::Subtract, zero, entry.cell.clone());
+        let zero = IntExpr::constant(0);
+        let result = IntExpr::binary(Binary::Subtract, zero, entry.expr.clone());
         Ok(self.canonical(result, entry.kind))
     }
 
     pub(crate) fn absolute(&self, entry: &Entry) -> Result<Entry, Unlocatable> {
         if let Kind::Float { .. } = entry.kind {
-            let number = real(entry)?;
-            let minus = real(&self.negative(entry)?)?;
-            let below = Cell::of_reals(OfReals::Less(Real::zero(number.format())), number.clone());
-            let part = |what: OfReals| {
+            let number = float_of(entry)?;
+            let minus = float_of(&self.negative(entry)?)?;
+            let below = IntExpr::of_floats(
+                OfFloats::Less(FloatExpr::zero(number.format())),
+                number.clone(),
+            );
+            let part = |what: OfFloats| {
                 let (minus, plus) = (minus.clone(), number.clone());
-                let minus = Cell::of_reals(what.clone(), minus);
-                Cell::choose(below.clone(), minus, Cell::of_reals(what, plus))
+                let minus = IntExpr::of_floats(what.clone(), minus);
+                IntExpr::choose(below.clone(), minus, IntExpr::of_floats(what, plus))
             };
-            return Ok(self.typed(part(OfReals::Low), part(OfReals::High), entry.kind));
+            return Ok(self.typed(part(OfFloats::Low), part(OfFloats::High), entry.kind));
         }
         let number = self.signed(entry);
-        let negative = Cell::binary(Binary::LessSigned, number.clone(), Cell::constant(0));
-        let minus = Cell::binary(Binary::Subtract, Cell::constant(0), number.clone());
-        Ok(self.canonical(Cell::choose(negative, minus, number), entry.kind))
+        let negative = IntExpr::binary(Binary::LessSigned, number.clone(), IntExpr::constant(0));
+        let minus = IntExpr::binary(Binary::Subtract, IntExpr::constant(0), number.clone());
+        Ok(self.canonical(IntExpr::choose(negative, minus, number), entry.kind))
     }
 
-    fn signed(&self, entry: &Entry) -> Cell {
+    fn signed(&self, entry: &Entry) -> IntExpr {
         match entry.kind {
-            Kind::Generic => entry.cell.clone().sign_extend(self.address_bits()),
-            Kind::Integer { .. } | Kind::Float { .. } => entry.cell.clone(),
+            Kind::Generic => entry.expr.clone().sign_extend(self.address_bits()),
+            Kind::Integer { .. } | Kind::Float { .. } => entry.expr.clone(),
         }
     }
 
@@ -275,7 +292,7 @@ impl Run<'_> {
         let kind = left.kind;
         let float = |entry: &Entry| matches!(entry.kind, Kind::Float { .. });
         if float(left) || float(right) {
-            return reals(operation, left, right);
+            return float_operation(operation, left, right);
         }
         let unsigned_type = matches!(kind, Kind::Integer { signed: false, .. });
         let operator = match (operation, unsigned_type) {
@@ -294,7 +311,7 @@ impl Run<'_> {
             } else {
                 Binary::LessSigned
             };
-            let result = Cell::binary(less, a, b);
+            let result = IntExpr::binary(less, a, b);
             truth(if not { result.into_is_zero() } else { result })
         };
         Ok(match operation {
@@ -303,15 +320,15 @@ impl Run<'_> {
             Op::Ge => comparison(false, true),
             Op::Le => comparison(true, true),
             Op::Ne => {
-                let equal = Cell::binary(Binary::Equal, left.cell.clone(), right.cell.clone());
+                let equal = IntExpr::binary(Binary::Equal, left.expr.clone(), right.expr.clone());
                 truth(equal.into_is_zero())
             }
             Op::Div | Op::Shra if kind == Kind::Generic => {
-                let result = Cell::binary(operator, self.signed(left), self.signed(right));
+                let result = IntExpr::binary(operator, self.signed(left), self.signed(right));
                 self.canonical(result, kind)
             }
             _ => self.canonical(
-                Cell::binary(operator, left.cell.clone(), right.cell.clone()),
+                IntExpr::binary(operator, left.expr.clone(), right.expr.clone()),
                 kind,
             ),
         })
@@ -319,7 +336,7 @@ impl Run<'_> {
 }
 
 /// An operation on two floating-point numbers of one format.
-fn reals(
+fn float_operation(
     operation: &ExpressionOperation,
     left: &Entry,
     right: &Entry,
@@ -328,14 +345,14 @@ fn reals(
     if left.kind != right.kind {
         return Err("its location computes with numbers of different types".to_owned());
     }
-    let (a, b) = (real(left)?, real(right)?);
-    let less = |a: Real, b: Real| Cell::of_reals(OfReals::Less(b), a);
-    let equal = |a: Real, b: Real| Cell::of_reals(OfReals::Equal(b), a);
+    let (a, b) = (float_of(left)?, float_of(right)?);
+    let less = |a: FloatExpr, b: FloatExpr| IntExpr::of_floats(OfFloats::Less(b), a);
+    let equal = |a: FloatExpr, b: FloatExpr| IntExpr::of_floats(OfFloats::Equal(b), a);
     Ok(match operation {
-        Op::Plus => real_entry(Real::binary(Binary::Add, a, b)),
-        Op::Minus => real_entry(Real::binary(Binary::Subtract, a, b)),
-        Op::Mul => real_entry(Real::binary(Binary::Multiply, a, b)),
-        Op::Div => real_entry(Real::binary(Binary::DivideSigned, a, b)),
+        Op::Plus => float_entry(FloatExpr::binary(Binary::Add, a, b)),
+        Op::Minus => float_entry(FloatExpr::binary(Binary::Subtract, a, b)),
+        Op::Mul => float_entry(FloatExpr::binary(Binary::Multiply, a, b)),
+        Op::Div => float_entry(FloatExpr::binary(Binary::DivideSigned, a, b)),
         // As GDB has it, what is no number is neither less nor equal, and thus "less or equal" as well.
         Op::Lt => truth(less(a, b)),
         Op::Gt => truth(less(b, a)),

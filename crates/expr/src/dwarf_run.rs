@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use gimli::Reader;
 
-use crate::cell::Cell;
 use crate::dwarf_numbers::{Entry, Kind, binary, integral};
+use crate::int_expr::IntExpr;
 use crate::location::{Locator, Unlocatable};
 use crate::object::{Object, little_number, object_number, offset_by};
 use tracewire_debuginfo::{ExpressionOperation, LocationExpression};
@@ -41,7 +41,7 @@ impl Run<'_> {
                 .checked_sub(1)
                 .ok_or("its location is too long to be worked out")?;
             index += 1;
-            if stack.last().is_some_and(|top| top.cell.too_large()) || stack.len() > 256 {
+            if stack.last().is_some_and(|top| top.expr.too_large()) || stack.len() > 256 {
                 return Err("its location is too long to be worked out".to_owned());
             }
             match operation {
@@ -92,7 +92,7 @@ impl Run<'_> {
                     let (register, kind) = self
                         .entry_register(expression)
                         .unwrap_or((0, Kind::Generic));
-                    stack.push(self.canonical(Cell::entry(register), kind));
+                    stack.push(self.canonical(IntExpr::entry(register), kind));
                 }
                 ExpressionOperation::EntryValue { .. }
                 | ExpressionOperation::ParameterRef { .. } => {
@@ -198,8 +198,8 @@ impl Run<'_> {
     ) -> Result<(), Unlocatable> {
         use ExpressionOperation as Op;
         let damaged = || "its location is damaged: the stack is empty".to_owned();
-        let generic = |cell| Entry {
-            cell,
+        let generic = |expr| Entry {
+            expr,
             kind: Kind::Generic,
         };
         let pop = |stack: &mut Vec<Entry>| stack.pop().ok_or_else(damaged);
@@ -237,11 +237,11 @@ impl Run<'_> {
                 let address = self.address(pop(stack)?)?;
                 self.load(address, *size, self.kind(*base_type)?)?
             }
-            Op::UnsignedConstant { value } => generic(Cell::constant(*value)),
+            Op::UnsignedConstant { value } => generic(IntExpr::constant(*value)),
             Op::SignedConstant { value } => {
-                self.canonical(Cell::constant(*value as u64), Kind::Generic)
+                self.canonical(IntExpr::constant(*value as u64), Kind::Generic)
             }
-            Op::Address { address } => generic(Cell::constant(*address)),
+            Op::Address { address } => generic(IntExpr::constant(*address)),
             Op::RegisterOffset {
                 register,
                 offset,
@@ -250,7 +250,7 @@ impl Run<'_> {
                 let number = self.locator.register_number(register.0)?;
                 match self.kind(*base_type)? {
                     Kind::Generic => {
-                        let value = Cell::register(number).add(*offset as u64);
+                        let value = IntExpr::register(number).add(*offset as u64);
                         self.canonical(value, Kind::Generic)
                     }
                     kind => self.typed_register(number, kind),
@@ -283,8 +283,8 @@ impl Run<'_> {
             }
             Op::TypedLiteral { base_type, value } => {
                 let bytes = value.to_slice().map_err(|error| error.to_string())?;
-                let low = Cell::constant(little_number(&bytes));
-                let high = Cell::constant(little_number(bytes.get(8..).unwrap_or(&[])));
+                let low = IntExpr::constant(little_number(&bytes));
+                let high = IntExpr::constant(little_number(bytes.get(8..).unwrap_or(&[])));
                 self.typed(low, high, self.kind(*base_type)?)
             }
             Op::VariableValue { offset } => {
@@ -312,13 +312,13 @@ impl Run<'_> {
     }
 }
 
-fn choose(condition: Cell, yes: Object, no: Object) -> Result<Object, Unlocatable> {
+fn choose(condition: IntExpr, yes: Object, no: Object) -> Result<Object, Unlocatable> {
     match (yes, no) {
         (Object::Memory(yes), Object::Memory(no)) => {
-            Ok(Object::Memory(Cell::choose(condition, yes, no)))
+            Ok(Object::Memory(IntExpr::choose(condition, yes, no)))
         }
         (Object::Value(yes), Object::Value(no)) => {
-            Ok(Object::Value(Cell::choose(condition, yes, no)))
+            Ok(Object::Value(IntExpr::choose(condition, yes, no)))
         }
         (Object::OptimizedOut, _) | (_, Object::OptimizedOut) => Ok(Object::OptimizedOut),
         _ => Err("its location has branches of no known kind".to_owned()),

@@ -3,7 +3,7 @@
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::{RegisterMask, VariableNumber};
 
-use crate::cell::{Binary, Cell, Operation};
+use crate::int_expr::{Binary, IntExpr, Operation};
 
 /// Turns computations into bytecode.
 pub(crate) struct Emitter<'a> {
@@ -16,8 +16,8 @@ pub(crate) struct Emitter<'a> {
 
 impl Emitter<'_> {
     /// Emits code that leaves the number on the stack.
-    pub(crate) fn cell(&mut self, cell: &Cell) {
-        match cell.operation() {
+    pub(crate) fn expr(&mut self, expr: &IntExpr) {
+        match expr.operation() {
             Operation::Constant(number) => {
                 self.builder.constant(*number as i64);
             }
@@ -25,8 +25,8 @@ impl Emitter<'_> {
                 self.registers.insert(*register);
                 self.builder.reg(register.0);
             }
-            // Never compiled; see [`Cell::is_state_only`].
-            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Real(..) => {
+            // Never compiled; see [`IntExpr::is_state_only`].
+            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Float(..) => {
                 self.builder.constant(0);
             }
             Operation::Variable(variable) => {
@@ -37,18 +37,18 @@ impl Emitter<'_> {
                 }
             }
             Operation::Load(address, size) => {
-                self.cell(address);
+                self.expr(address);
                 if self.tracing {
                     self.builder.trace_quick(u16::from(*size));
                 }
                 self.builder.load(*size);
             }
             Operation::SignExtend(inner, bits) => {
-                self.cell(inner);
+                self.expr(inner);
                 self.builder.ext(*bits);
             }
             Operation::ZeroExtend(inner, bits) => {
-                self.cell(inner);
+                self.expr(inner);
                 self.builder.zero_ext(*bits);
             }
             Operation::BitNot(inner) => self.unary(inner, Opcode::BitNot),
@@ -56,12 +56,12 @@ impl Emitter<'_> {
             Operation::Binary(operator, left, right) => self.binary(*operator, left, right),
             Operation::Choose(condition, yes, no) => self.choose(condition, yes, no),
             Operation::Then(first, second) => {
-                self.cell(first);
+                self.expr(first);
                 self.builder.op(Opcode::Pop);
-                self.cell(second);
+                self.expr(second);
             }
             Operation::SetVariable(variable, number) => {
-                self.cell(number);
+                self.expr(number);
                 let variable = variable_operand(*variable);
                 self.builder.setv(variable);
                 if self.tracing {
@@ -69,7 +69,7 @@ impl Emitter<'_> {
                 }
             }
             Operation::FloatOrder(bits, width) => {
-                self.cell(bits);
+                self.expr(bits);
                 // bits → bits sign → sign magnitude → (magnitude ^ sign) - sign
                 self.builder
                     .op(Opcode::Dup)
@@ -88,31 +88,31 @@ impl Emitter<'_> {
         }
     }
 
-    fn unary(&mut self, inner: &Cell, opcode: Opcode) {
-        self.cell(inner);
+    fn unary(&mut self, inner: &IntExpr, opcode: Opcode) {
+        self.expr(inner);
         self.builder.op(opcode);
     }
 
-    fn binary(&mut self, operator: Binary, left: &Cell, right: &Cell) {
+    fn binary(&mut self, operator: Binary, left: &IntExpr, right: &IntExpr) {
         // `x + -28` is shorter as `x - 28`, but GDB's addition reads the same and stays comparable.
-        self.cell(left);
-        self.cell(right);
+        self.expr(left);
+        self.expr(right);
         self.builder.op(operator.opcode());
     }
 
-    fn choose(&mut self, condition: &Cell, yes: &Cell, no: &Cell) {
+    fn choose(&mut self, condition: &IntExpr, yes: &IntExpr, no: &IntExpr) {
         let (on_yes, end) = (self.builder.label(), self.builder.label());
-        self.cell(condition);
+        self.expr(condition);
         self.builder.if_goto(on_yes);
-        self.cell(no);
+        self.expr(no);
         self.builder.goto(end).place(on_yes);
-        self.cell(yes);
+        self.expr(yes);
         self.builder.place(end);
     }
 
-    fn bytes_equal(&mut self, address: &Cell, bytes: &[u8]) {
+    fn bytes_equal(&mut self, address: &IntExpr, bytes: &[u8]) {
         let (differ, end) = (self.builder.label(), self.builder.label());
-        self.cell(address);
+        self.expr(address);
         for (offset, byte) in (0_i64..).zip(bytes) {
             self.builder.op(Opcode::Dup);
             if offset > 0 {

@@ -1,7 +1,7 @@
 //! Comparing floating-point numbers with integer instructions: agent expressions have no others. The bits of an IEEE
 //! number, read as sign and magnitude, order as the numbers do; NaN compares false with everything.
 
-use crate::cell::{Binary, Cell, float_order};
+use crate::int_expr::{Binary, IntExpr, float_order};
 use crate::lower::{Lower, compare};
 use crate::node::{Node, NodeKind};
 use crate::resolve::Result;
@@ -12,14 +12,14 @@ use crate::syntax::BinaryOperator;
 enum Operand {
     Constant(f64),
     /// The bits of a number of this many bytes, 4 or 8.
-    Bits(Cell, u8),
-    Integer(Cell, bool),
+    Bits(IntExpr, u8),
+    Integer(IntExpr, bool),
 }
 
 impl Lower<'_> {
-    pub(crate) fn float_truth(&self, node: &Node) -> Result<Cell> {
+    pub(crate) fn float_truth(&self, node: &Node) -> Result<IntExpr> {
         Ok(match self.operand(node)? {
-            Operand::Constant(number) => Cell::constant(u64::from(number != 0.0)),
+            Operand::Constant(number) => IntExpr::constant(u64::from(number != 0.0)),
             // Both zeros are false.
             Operand::Bits(bits, size) => bits.zero_extend(size * 8 - 1),
             Operand::Integer(number, _) => number,
@@ -46,14 +46,14 @@ impl Lower<'_> {
             NodeKind::Negate(of) => match self.operand(of)? {
                 Operand::Constant(number) => Ok(Operand::Constant(-number)),
                 Operand::Bits(bits, size) => {
-                    let sign = Cell::constant(1 << (u32::from(size) * 8 - 1));
+                    let sign = IntExpr::constant(1 << (u32::from(size) * 8 - 1));
                     Ok(Operand::Bits(
-                        Cell::binary(Binary::ExclusiveOr, bits, sign),
+                        IntExpr::binary(Binary::ExclusiveOr, bits, sign),
                         size,
                     ))
                 }
                 Operand::Integer(number, _) => Ok(Operand::Integer(
-                    Cell::binary(Binary::Subtract, Cell::constant(0), number),
+                    IntExpr::binary(Binary::Subtract, IntExpr::constant(0), number),
                     true,
                 )),
             },
@@ -88,11 +88,11 @@ impl Lower<'_> {
         left: &Node,
         right: &Node,
         node: &Node,
-    ) -> Result<Cell> {
+    ) -> Result<IntExpr> {
         let mixed = "Agent expressions compare floating-point numbers with constants and with their own type only.";
         Ok(match (self.operand(left)?, self.operand(right)?) {
             (Operand::Constant(a), Operand::Constant(b)) => {
-                Cell::constant(u64::from(holds(operator, a, b)))
+                IntExpr::constant(u64::from(holds(operator, a, b)))
             }
             (Operand::Bits(a, size), Operand::Bits(b, other)) if size == other => {
                 let width = size * 8;
@@ -100,7 +100,7 @@ impl Lower<'_> {
                     (a.clone().float_order(width), b.clone().float_order(width));
                 let result = compare(operator, a_order, b_order, true);
                 let (a_real, b_real) = (is_number(a, size), is_number(b, size));
-                guard(operator, result, Cell::both(a_real, b_real))
+                guard(operator, result, IntExpr::both(a_real, b_real))
             }
             (Operand::Bits(bits, size), Operand::Constant(number)) => {
                 compare_with_constant(operator, bits, size, number)
@@ -142,32 +142,37 @@ fn mirrored(operator: BinaryOperator) -> BinaryOperator {
 }
 
 /// Whether the bits are not those of a NaN.
-fn is_number(bits: Cell, size: u8) -> Cell {
+fn is_number(bits: IntExpr, size: u8) -> IntExpr {
     let infinity = if size == 4 {
         u64::from(f32::INFINITY.to_bits())
     } else {
         f64::INFINITY.to_bits()
     };
     let magnitude = bits.zero_extend(size * 8 - 1);
-    Cell::binary(
+    IntExpr::binary(
         Binary::LessUnsigned,
         magnitude,
-        Cell::constant(infinity + 1),
+        IntExpr::constant(infinity + 1),
     )
 }
 
 /// The result where both are numbers; else what a NaN gives.
-fn guard(operator: BinaryOperator, result: Cell, numbers: Cell) -> Cell {
+fn guard(operator: BinaryOperator, result: IntExpr, numbers: IntExpr) -> IntExpr {
     match operator {
-        BinaryOperator::NotEqual => Cell::either(result, numbers.into_is_zero()),
-        _ => Cell::both(result, numbers),
+        BinaryOperator::NotEqual => IntExpr::either(result, numbers.into_is_zero()),
+        _ => IntExpr::both(result, numbers),
     }
 }
 
-fn compare_with_constant(operator: BinaryOperator, bits: Cell, size: u8, number: f64) -> Cell {
+fn compare_with_constant(
+    operator: BinaryOperator,
+    bits: IntExpr,
+    size: u8,
+    number: f64,
+) -> IntExpr {
     let width = size * 8;
     if number.is_nan() {
-        return Cell::constant(u64::from(operator == BinaryOperator::NotEqual));
+        return IntExpr::constant(u64::from(operator == BinaryOperator::NotEqual));
     }
     let order = bits.clone().float_order(width);
     let (operator, bound) = if size == 8 {
@@ -183,8 +188,8 @@ fn compare_with_constant(operator: BinaryOperator, bits: Cell, size: u8, number:
         let (operator, bound) = match operator {
             _ if exact => (operator, rounded),
             // No float is equal to the constant; the neighbours tell on which side one is.
-            BinaryOperator::Equal => return Cell::constant(0),
-            BinaryOperator::NotEqual => return Cell::constant(1),
+            BinaryOperator::Equal => return IntExpr::constant(0),
+            BinaryOperator::NotEqual => return IntExpr::constant(1),
             BinaryOperator::Less | BinaryOperator::LessOrEqual => {
                 (BinaryOperator::LessOrEqual, below)
             }
@@ -192,7 +197,7 @@ fn compare_with_constant(operator: BinaryOperator, bits: Cell, size: u8, number:
         };
         (operator, u64::from(bound.to_bits()))
     };
-    let bound = Cell::constant(float_order(bound, width));
+    let bound = IntExpr::constant(float_order(bound, width));
     let result = compare(operator, order, bound, true);
     match operator {
         // No NaN orders like a number.
@@ -202,8 +207,13 @@ fn compare_with_constant(operator: BinaryOperator, bits: Cell, size: u8, number:
 }
 
 /// An integer with a floating-point constant: with the integers next to it.
-fn compare_integer(operator: BinaryOperator, integer: Cell, signed: bool, number: f64) -> Cell {
-    let truth = |holds: bool| Cell::constant(u64::from(holds));
+fn compare_integer(
+    operator: BinaryOperator,
+    integer: IntExpr,
+    signed: bool,
+    number: f64,
+) -> IntExpr {
+    let truth = |holds: bool| IntExpr::constant(u64::from(holds));
     if number.is_nan() {
         return truth(operator == BinaryOperator::NotEqual);
     }
@@ -237,5 +247,5 @@ fn compare_integer(operator: BinaryOperator, integer: Cell, signed: bool, number
     } else {
         bound.max(0.0) as u64
     };
-    compare(operator, integer, Cell::constant(bound), signed)
+    compare(operator, integer, IntExpr::constant(bound), signed)
 }

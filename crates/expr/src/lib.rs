@@ -23,7 +23,6 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
-mod cell;
 mod collect;
 mod compile;
 mod dwarf_numbers;
@@ -31,7 +30,9 @@ mod dwarf_run;
 mod emit;
 mod error;
 mod float_compare;
+mod float_expr;
 mod gdb;
+mod int_expr;
 mod items;
 mod location;
 mod lower;
@@ -44,7 +45,6 @@ mod object;
 mod operators;
 mod parse;
 mod primary;
-mod real;
 mod register_names;
 mod register_types;
 mod resolve;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use tracewire_arch::{Architecture, Machine, gdb_register};
 use tracewire_model::{Address, RegisterNumber};
 
-use crate::cell::Cell;
 use crate::dwarf_numbers::{Entry, Kind};
 use crate::dwarf_run::Run;
+use crate::int_expr::IntExpr;
 use crate::object::Object;
 use tracewire_debuginfo::{
     CfaRule, LocationExpression, Symbols, ThreadLocalOffset, VariableLocation,
@@ -50,12 +50,12 @@ impl<'a> Locator<'a> {
         Ok(match location {
             VariableLocation::OptimizedOut => Object::OptimizedOut,
             VariableLocation::Constant(bytes) => Object::Bytes(Rc::from(&bytes[..])),
-            VariableLocation::Static(address) => Object::Memory(Cell::constant(address.0)),
+            VariableLocation::Static(address) => Object::Memory(IntExpr::constant(address.0)),
             VariableLocation::ThreadLocal(ThreadLocalOffset::FromThreadPointer(offset)) => {
                 let register = Machine::with_linux(self.architecture())
                     .thread_pointer()
                     .ok_or("this machine's thread pointer is not known")?;
-                Object::Memory(Cell::register(register).add(*offset as u64))
+                Object::Memory(IntExpr::register(register).add(*offset as u64))
             }
             VariableLocation::ThreadLocal(ThreadLocalOffset::InLibrary(_)) => {
                 return Err(
@@ -71,11 +71,11 @@ impl<'a> Locator<'a> {
     }
 
     /// The caller's stack pointer.
-    pub(crate) fn frame_address(&self) -> Result<Cell, Unlocatable> {
+    pub(crate) fn frame_address(&self) -> Result<IntExpr, Unlocatable> {
         self.frame_address_at_depth(0)
     }
 
-    pub(crate) fn frame_address_at_depth(&self, depth: u32) -> Result<Cell, Unlocatable> {
+    pub(crate) fn frame_address_at_depth(&self, depth: u32) -> Result<IntExpr, Unlocatable> {
         match self.symbols.cfa(self.pc) {
             None => Err("no call frame information covers the address".to_owned()),
             Some(CfaRule::RegisterOffset { register, offset }) => {
@@ -83,7 +83,7 @@ impl<'a> Locator<'a> {
             }
             Some(CfaRule::Expression(expression)) => {
                 match self.expression(&expression, Vec::new(), depth + 1)? {
-                    Object::Memory(cell) | Object::Value(cell) => Ok(cell),
+                    Object::Memory(expr) | Object::Value(expr) => Ok(expr),
                     _ => Err(
                         "the frame's address is given by an expression of no known kind".to_owned(),
                     ),
@@ -92,8 +92,8 @@ impl<'a> Locator<'a> {
         }
     }
 
-    pub(crate) fn register(&self, dwarf: u16) -> Result<Cell, Unlocatable> {
-        self.register_number(dwarf).map(Cell::register)
+    pub(crate) fn register(&self, dwarf: u16) -> Result<IntExpr, Unlocatable> {
+        self.register_number(dwarf).map(IntExpr::register)
     }
 
     pub(crate) fn register_number(&self, dwarf: u16) -> Result<RegisterNumber, Unlocatable> {
@@ -102,12 +102,12 @@ impl<'a> Locator<'a> {
         })
     }
 
-    pub(crate) fn frame_base(&self, depth: u32) -> Result<Cell, Unlocatable> {
+    pub(crate) fn frame_base(&self, depth: u32) -> Result<IntExpr, Unlocatable> {
         let expression =
             (self.symbols.frame_base(self.pc)).ok_or("its function has no frame base here")?;
         match self.expression(&expression, Vec::new(), depth + 1)? {
-            Object::Memory(cell) | Object::Value(cell) => Ok(cell),
-            Object::Register(register, 0) => Ok(Cell::register(register)),
+            Object::Memory(expr) | Object::Value(expr) => Ok(expr),
+            Object::Register(register, 0) => Ok(IntExpr::register(register)),
             _ => Err("its function's frame base is of no known kind".to_owned()),
         }
     }
@@ -116,7 +116,7 @@ impl<'a> Locator<'a> {
     pub(crate) fn expression(
         &self,
         expression: &LocationExpression,
-        stack: Vec<Cell>,
+        stack: Vec<IntExpr>,
         depth: u32,
     ) -> Result<Object, Unlocatable> {
         if depth > DEEPEST {
@@ -132,8 +132,8 @@ impl<'a> Locator<'a> {
         };
         let stack = stack
             .into_iter()
-            .map(|cell| Entry {
-                cell,
+            .map(|expr| Entry {
+                expr,
                 kind: Kind::Generic,
             })
             .collect();

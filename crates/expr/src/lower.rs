@@ -2,8 +2,8 @@
 
 use tracewire_arch::Architecture;
 
-use crate::cell::{Binary, Cell};
 use crate::error::{ExpressionError, ExpressionErrorKind};
+use crate::int_expr::{Binary, IntExpr};
 use crate::location::Locator;
 use crate::node::{Node, NodeKind};
 use crate::object::{Object, object_number, offset_by};
@@ -36,23 +36,23 @@ impl<'a> Lower<'a> {
         scalar(self.symbols(), type_id)
     }
 
-    fn checked(&self, cell: Cell, node: &Node) -> Result<Cell> {
-        if cell.too_large() {
+    fn checked(&self, expr: IntExpr, node: &Node) -> Result<IntExpr> {
+        if expr.too_large() {
             let message = "the expression is too complicated".to_owned();
             return self.error(ExpressionErrorKind::TooLarge(message), node);
         }
-        Ok(cell)
+        Ok(expr)
     }
 
-    fn compilable(&self, cell: Cell, node: &Node) -> Result<Cell> {
-        if cell.is_state_only() {
+    fn compilable(&self, expr: IntExpr, node: &Node) -> Result<IntExpr> {
+        if expr.is_state_only() {
             return self.unsupported(
                 "This is computed with floating-point numbers here, which agent expressions cannot do; it can be \
                  collected.",
                 node,
             );
         }
-        Ok(cell)
+        Ok(expr)
     }
 
     /// Where the bytes of a node are.
@@ -66,7 +66,7 @@ impl<'a> Lower<'a> {
                 }
             },
             NodeKind::Register(register, offset) => Ok(Object::Register(*register, *offset)),
-            NodeKind::Function(entry) => Ok(Object::Memory(Cell::constant(*entry))),
+            NodeKind::Function(entry) => Ok(Object::Memory(IntExpr::constant(*entry))),
             NodeKind::Bytes(bytes) => Ok(Object::Bytes(bytes.clone())),
             NodeKind::Repeat(first, _) => self.object(first),
             NodeKind::Field { of, offset, .. } => Ok(offset_by(self.object(of)?, *offset)),
@@ -78,7 +78,7 @@ impl<'a> Lower<'a> {
                     (Object::Memory(yes), Object::Memory(no)) => {
                         let condition = self.truth(condition)?;
                         Ok(Object::Memory(
-                            self.checked(Cell::choose(condition, yes, no), node)?,
+                            self.checked(IntExpr::choose(condition, yes, no), node)?,
                         ))
                     }
                     _ => self.unsupported("Both sides of `?:` must be in memory here.", node),
@@ -110,31 +110,31 @@ impl<'a> Lower<'a> {
     }
 
     /// Extends a number from its type's width.
-    fn canonical(&self, cell: Cell, type_id: TypeId, node: &Node) -> Result<Cell> {
+    fn canonical(&self, expr: IntExpr, type_id: TypeId, node: &Node) -> Result<IntExpr> {
         match self.scalar(type_id).as_number() {
-            Some((size @ ..=8, true)) => Ok(cell.sign_extend((size * 8) as u8)),
-            Some((size @ ..=8, false)) => Ok(cell.zero_extend((size * 8) as u8)),
+            Some((size @ ..=8, true)) => Ok(expr.sign_extend((size * 8) as u8)),
+            Some((size @ ..=8, false)) => Ok(expr.zero_extend((size * 8) as u8)),
             Some(_) => self.unsupported(
                 "Agent expressions have no integers of more than 64 bits.",
                 node,
             ),
-            None => Ok(cell),
+            None => Ok(expr),
         }
     }
 
     /// The number that a node gives, extended by its type.
-    pub(crate) fn value(&self, node: &Node) -> Result<Cell> {
-        let cell = self.unchecked_value(node)?;
-        self.checked(cell, node)
+    pub(crate) fn value(&self, node: &Node) -> Result<IntExpr> {
+        let expr = self.unchecked_value(node)?;
+        self.checked(expr, node)
     }
 
-    fn unchecked_value(&self, node: &Node) -> Result<Cell> {
+    fn unchecked_value(&self, node: &Node) -> Result<IntExpr> {
         let type_id = node.type_id;
         match &node.kind {
             NodeKind::Integer(number) => {
-                self.canonical(Cell::constant(*number as u64), type_id, node)
+                self.canonical(IntExpr::constant(*number as u64), type_id, node)
             }
-            NodeKind::Variable(_, Some(number)) => Ok(Cell::variable(*number)),
+            NodeKind::Variable(_, Some(number)) => Ok(IntExpr::variable(*number)),
             NodeKind::Variable(..) | NodeKind::Assign(None, _) => {
                 self.unsupported("This trace state variable has no number.", node)
             }
@@ -157,7 +157,7 @@ impl<'a> Lower<'a> {
             NodeKind::Convert(from) => self.convert(from, node),
             NodeKind::Negate(of) => {
                 let number = self.value(of)?;
-                let negative = Cell::binary(Binary::Subtract, Cell::constant(0), number);
+                let negative = IntExpr::binary(Binary::Subtract, IntExpr::constant(0), number);
                 self.canonical(negative, type_id, node)
             }
             NodeKind::BitNot(of) => self.canonical(self.value(of)?.bit_not(), type_id, node),
@@ -183,54 +183,55 @@ impl<'a> Lower<'a> {
                 element,
                 subtract,
             } => {
-                let bytes = Cell::binary(
+                let bytes = IntExpr::binary(
                     Binary::Multiply,
                     self.value(index)?,
-                    Cell::constant(*element),
+                    IntExpr::constant(*element),
                 );
                 let operator = if *subtract {
                     Binary::Subtract
                 } else {
                     Binary::Add
                 };
-                let sum = Cell::binary(operator, self.value(pointer)?, bytes);
+                let sum = IntExpr::binary(operator, self.value(pointer)?, bytes);
                 self.canonical(sum, type_id, node)
             }
             NodeKind::PointerDifference(left, right, element) => {
-                let bytes = Cell::binary(Binary::Subtract, self.value(left)?, self.value(right)?);
+                let bytes =
+                    IntExpr::binary(Binary::Subtract, self.value(left)?, self.value(right)?);
                 let bytes = self.canonical(bytes, type_id, node)?;
-                Ok(Cell::binary(
+                Ok(IntExpr::binary(
                     Binary::DivideSigned,
                     bytes,
-                    Cell::constant(*element),
+                    IntExpr::constant(*element),
                 ))
             }
-            NodeKind::And(left, right) => Ok(Cell::both(self.truth(left)?, self.truth(right)?)),
-            NodeKind::Or(left, right) => Ok(Cell::either(self.truth(left)?, self.truth(right)?)),
+            NodeKind::And(left, right) => Ok(IntExpr::both(self.truth(left)?, self.truth(right)?)),
+            NodeKind::Or(left, right) => Ok(IntExpr::either(self.truth(left)?, self.truth(right)?)),
             NodeKind::Conditional(condition, yes, no) => {
                 let condition = self.truth(condition)?;
                 let yes = self.canonical(self.value(yes)?, type_id, node)?;
                 let no = self.canonical(self.value(no)?, type_id, node)?;
-                Ok(Cell::choose(condition, yes, no))
+                Ok(IntExpr::choose(condition, yes, no))
             }
             NodeKind::Comma(first, second) => {
-                Ok(Cell::then(self.value(first)?, self.value(second)?))
+                Ok(IntExpr::then(self.value(first)?, self.value(second)?))
             }
             NodeKind::Assign(Some(variable), value) => {
-                Ok(Cell::set_variable(*variable, self.value(value)?))
+                Ok(IntExpr::set_variable(*variable, self.value(value)?))
             }
             NodeKind::StringEqual {
                 pointer,
                 length,
                 bytes,
             } => {
-                let equal = Cell::bytes_equal(self.value(pointer)?, bytes.clone());
+                let equal = IntExpr::bytes_equal(self.value(pointer)?, bytes.clone());
                 let Some(length) = length else {
                     return Ok(equal);
                 };
-                let wanted = Cell::constant(bytes.len() as u64);
-                let same = Cell::binary(Binary::Equal, self.value(length)?, wanted);
-                Ok(Cell::both(same, equal))
+                let wanted = IntExpr::constant(bytes.len() as u64);
+                let same = IntExpr::binary(Binary::Equal, self.value(length)?, wanted);
+                Ok(IntExpr::both(same, equal))
             }
         }
     }
@@ -268,7 +269,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The bits of an object of at most 8 bytes, zero-extended.
-    pub(crate) fn bits(&self, node: &Node, size: u64) -> Result<Cell> {
+    pub(crate) fn bits(&self, node: &Node, size: u64) -> Result<IntExpr> {
         let object = self.object(node)?;
         let architecture = self
             .symbols()
@@ -303,7 +304,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The number in an object.
-    fn load(&self, node: &Node) -> Result<Cell> {
+    fn load(&self, node: &Node) -> Result<IntExpr> {
         let Some((size, signed)) = self.scalar(node.type_id).as_number() else {
             return self.no_number(node);
         };
@@ -334,10 +335,10 @@ impl<'a> Lower<'a> {
             }
             return self.lost(node);
         };
-        let number = Cell::binary(
+        let number = IntExpr::binary(
             Binary::ShiftRightUnsigned,
             self.compilable(number, node)?,
-            Cell::constant(first % 8),
+            IntExpr::constant(first % 8),
         );
         Ok(if signed {
             number.sign_extend(width)
@@ -346,7 +347,7 @@ impl<'a> Lower<'a> {
         })
     }
 
-    fn convert(&self, from: &Node, node: &Node) -> Result<Cell> {
+    fn convert(&self, from: &Node, node: &Node) -> Result<IntExpr> {
         match (self.scalar(from.type_id), self.scalar(node.type_id)) {
             (Scalar::Float { .. }, Scalar::Void)
             | (_, Scalar::Float { .. })
@@ -368,7 +369,7 @@ impl<'a> Lower<'a> {
         left: &Node,
         right: &Node,
         node: &Node,
-    ) -> Result<Cell> {
+    ) -> Result<IntExpr> {
         let signed = match self.scalar(node.type_id) {
             Scalar::Float { .. } => return self.no_number(node),
             shape => shape.as_number().is_some_and(|(_, signed)| signed),
@@ -396,12 +397,12 @@ impl<'a> Lower<'a> {
                 ));
             }
         };
-        let result = Cell::binary(operator, self.value(left)?, self.value(right)?);
+        let result = IntExpr::binary(operator, self.value(left)?, self.value(right)?);
         self.canonical(result, node.type_id, node)
     }
 
     /// A number that is zero where the node is false, and not zero where it is true.
-    pub(crate) fn truth(&self, node: &Node) -> Result<Cell> {
+    pub(crate) fn truth(&self, node: &Node) -> Result<IntExpr> {
         match self.scalar(node.type_id) {
             Scalar::Float { .. } => self.float_truth(node),
             _ => self.value(node),
@@ -410,18 +411,23 @@ impl<'a> Lower<'a> {
 }
 
 /// 1 where the comparison holds, 0 where it does not.
-pub(crate) fn compare(operator: BinaryOperator, left: Cell, right: Cell, signed: bool) -> Cell {
+pub(crate) fn compare(
+    operator: BinaryOperator,
+    left: IntExpr,
+    right: IntExpr,
+    signed: bool,
+) -> IntExpr {
     let less = if signed {
         Binary::LessSigned
     } else {
         Binary::LessUnsigned
     };
     match operator {
-        BinaryOperator::Less => Cell::binary(less, left, right),
-        BinaryOperator::Greater => Cell::binary(less, right, left),
-        BinaryOperator::LessOrEqual => Cell::binary(less, right, left).into_is_zero(),
-        BinaryOperator::GreaterOrEqual => Cell::binary(less, left, right).into_is_zero(),
-        BinaryOperator::NotEqual => Cell::binary(Binary::Equal, left, right).into_is_zero(),
-        _ => Cell::binary(Binary::Equal, left, right),
+        BinaryOperator::Less => IntExpr::binary(less, left, right),
+        BinaryOperator::Greater => IntExpr::binary(less, right, left),
+        BinaryOperator::LessOrEqual => IntExpr::binary(less, right, left).into_is_zero(),
+        BinaryOperator::GreaterOrEqual => IntExpr::binary(less, left, right).into_is_zero(),
+        BinaryOperator::NotEqual => IntExpr::binary(Binary::Equal, left, right).into_is_zero(),
+        _ => IntExpr::binary(Binary::Equal, left, right),
     }
 }

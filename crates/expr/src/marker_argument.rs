@@ -104,7 +104,7 @@ fn compiled(
         tracing: false,
         registers: &mut registers,
     };
-    emitter.cell(&value);
+    emitter.expr(&value);
     finish(emitter.builder, resolver.text).ok()
 }
 

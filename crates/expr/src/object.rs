@@ -4,20 +4,20 @@ use std::rc::Rc;
 
 use tracewire_model::RegisterNumber;
 
-use crate::cell::{Binary, Cell};
+use crate::int_expr::{Binary, IntExpr};
 use tracewire_debuginfo::{TypeId, VariableLocation};
 
 /// Where the bytes of something are.
 #[derive(Clone, Debug)]
 pub(crate) enum Object {
     /// In memory, at this address.
-    Memory(Cell),
+    Memory(IntExpr),
     /// In a register, from this byte on.
     Register(RegisterNumber, u64),
     /// Known: it is in no place, but the debug information has its bytes.
     Bytes(Rc<[u8]>),
     /// The bytes of a computed number, least significant first on every machine that matters here.
-    Value(Cell),
+    Value(IntExpr),
     /// In several places: each with how many bytes.
     Pieces(Vec<(Object, u64)>),
     /// A pointer to something that is in no place: what it points to, and how far into it.
@@ -49,9 +49,9 @@ pub(crate) fn offset_by(object: Object, offset: u64) -> Object {
                 .min(bytes.len());
             Object::Bytes(Rc::from(bytes.get(start..).unwrap_or(&[])))
         }
-        Object::Value(cell) => {
-            let bits = Cell::constant(offset.saturating_mul(8));
-            Object::Value(Cell::binary(Binary::ShiftRightUnsigned, cell, bits))
+        Object::Value(expr) => {
+            let bits = IntExpr::constant(offset.saturating_mul(8));
+            Object::Value(IntExpr::binary(Binary::ShiftRightUnsigned, expr, bits))
         }
         Object::Pieces(pieces) => {
             let mut skip = offset;
@@ -74,30 +74,34 @@ pub(crate) fn offset_by(object: Object, offset: u64) -> Object {
 }
 
 /// The number of `size` bytes (at most 8) that an object holds, zero-extended; `None` if some of it is lost.
-pub(crate) fn object_number(object: &Object, size: u64) -> Option<Cell> {
+pub(crate) fn object_number(object: &Object, size: u64) -> Option<IntExpr> {
     let bits = u8::try_from(size.min(8) * 8).ok()?;
     match object {
         Object::Memory(address) => load(address, size),
         Object::Register(register, offset) => {
-            let shift = Cell::constant(offset.checked_mul(8).filter(|bits| *bits < 64)?);
-            let whole = Cell::binary(Binary::ShiftRightUnsigned, Cell::register(*register), shift);
+            let shift = IntExpr::constant(offset.checked_mul(8).filter(|bits| *bits < 64)?);
+            let whole = IntExpr::binary(
+                Binary::ShiftRightUnsigned,
+                IntExpr::register(*register),
+                shift,
+            );
             Some(whole.zero_extend(bits))
         }
         Object::Bytes(bytes) => {
             let size = usize::try_from(size).ok()?;
-            Some(Cell::constant(little_number(bytes.get(..size.min(8))?)))
+            Some(IntExpr::constant(little_number(bytes.get(..size.min(8))?)))
         }
-        Object::Value(cell) => Some(cell.clone().zero_extend(bits)),
+        Object::Value(expr) => Some(expr.clone().zero_extend(bits)),
         Object::Pieces(pieces) => {
-            let (mut number, mut at) = (Cell::constant(0), 0_u64);
+            let (mut number, mut at) = (IntExpr::constant(0), 0_u64);
             for (piece, piece_size) in pieces {
                 let take = (*piece_size).min(size.checked_sub(at)?);
                 if take == 0 {
                     break;
                 }
                 let part = object_number(piece, take)?;
-                let moved = Cell::binary(Binary::ShiftLeft, part, Cell::constant(at * 8));
-                number = Cell::binary(Binary::Or, moved, number);
+                let moved = IntExpr::binary(Binary::ShiftLeft, part, IntExpr::constant(at * 8));
+                number = IntExpr::binary(Binary::Or, moved, number);
                 at += take;
             }
             (at == size).then_some(number)
@@ -107,15 +111,15 @@ pub(crate) fn object_number(object: &Object, size: u64) -> Option<Cell> {
 }
 
 /// Loads a number of 1 to 8 bytes; odd sizes in parts.
-fn load(address: &Cell, size: u64) -> Option<Cell> {
+fn load(address: &IntExpr, size: u64) -> Option<IntExpr> {
     Some(match size {
-        1 | 2 | 4 | 8 => Cell::load(address.clone(), size as u8),
+        1 | 2 | 4 | 8 => IntExpr::load(address.clone(), size as u8),
         3 | 5 | 6 | 7 => {
             let first = if size > 4 { 4 } else { 2 };
-            let low = Cell::load(address.clone(), first as u8);
+            let low = IntExpr::load(address.clone(), first as u8);
             let high = load(&address.clone().add(first), size - first)?;
-            let high = Cell::binary(Binary::ShiftLeft, high, Cell::constant(first * 8));
-            Cell::binary(Binary::Or, low, high)
+            let high = IntExpr::binary(Binary::ShiftLeft, high, IntExpr::constant(first * 8));
+            IntExpr::binary(Binary::Or, low, high)
         }
         _ => return None,
     })

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::cell::Binary;
-use crate::real::Format;
+use crate::float_expr::Format;
+use crate::int_expr::Binary;
 
 /// The x87's answer to what has none.
 const INDEFINITE: u128 = 0xffff_c000_0000_0000_0000;

@@ -1,6 +1,6 @@
 //! What a trace run was asked to do: tracepoints, their actions, trace state variables.
 //!
-//! These are the pieces of a qTfP/qTsP and a qTfV/qTsV reply, which are also the `tp` and `tsv` lines of a
+//! These are the records of a qTfP/qTsP and a qTfV/qTsV reply, which are also the `tp` and `tsv` lines of a
 //! trace file.
 
 use std::borrow::Cow;

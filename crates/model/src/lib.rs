@@ -7,9 +7,9 @@
 mod action;
 mod byte_order;
 mod definition;
+mod definition_record;
 mod kgtp;
 mod number;
-mod piece;
 mod status;
 mod table;
 pub mod text;
@@ -19,11 +19,11 @@ pub use definition::{
     Action, RegisterMask, SourceStrings, TracepointDefinition, TracepointKind, TracepointUsage,
     VariableDefinition,
 };
+pub use definition_record::{DefinitionContent, DefinitionRecord, SourceKind};
 pub use kgtp::kgtp_meaning;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
-pub use piece::{Piece, PieceContent, SourceKind};
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Served, Tracepoint, TracepointTable};
 pub use text::TextError;

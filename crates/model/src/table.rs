@@ -1,17 +1,17 @@
-//! Tracepoints put together from the pieces in which they are told.
+//! Tracepoints put together from the records in which they are told.
 
 use std::collections::HashMap;
 
 use crate::definition::{SourceStrings, TracepointDefinition, TracepointUsage};
+use crate::definition_record::{DefinitionContent, DefinitionRecord, SourceKind};
 use crate::number::{Address, TracepointNumber};
-use crate::piece::{Piece, PieceContent, SourceKind};
 
 /// A tracepoint, with what it has done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tracepoint {
     /// What it is to do.
     pub definition: TracepointDefinition,
-    /// What it has done; none where no `V` piece told.
+    /// What it has done; none where no `V` record told.
     pub usage: Option<TracepointUsage>,
     /// What served it; none in files of others.
     pub served: Option<Served>,
@@ -26,10 +26,10 @@ pub struct Served {
     pub reason: Option<String>,
 }
 
-/// Why a piece cannot be added to the others.
+/// Why a record cannot be added to the others.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MergeError {
-    /// No `T` piece came before it.
+    /// No `T` record came before it.
     #[error("tracepoint {number} at {address} has no definition (T) before this")]
     Undefined {
         /// Which tracepoint.
@@ -45,7 +45,7 @@ pub enum MergeError {
     },
 }
 
-/// Pieces put together into tracepoints, keyed by (number, address).
+/// Records put together into tracepoints, keyed by (number, address).
 #[derive(Default)]
 pub struct TracepointTable {
     tracepoints: Vec<Tracepoint>,
@@ -62,18 +62,18 @@ struct OpenString {
 }
 
 impl TracepointTable {
-    /// Adds a piece. A second `T` piece of the same key replaces everything told before.
+    /// Adds a record. A second `T` record of the same key replaces everything told before.
     ///
     /// # Errors
-    /// When there is nothing the piece belongs to.
-    pub fn add(&mut self, piece: Piece) -> Result<(), MergeError> {
-        let Piece {
+    /// When there is nothing the record belongs to.
+    pub fn add(&mut self, record: DefinitionRecord) -> Result<(), MergeError> {
+        let DefinitionRecord {
             number,
             address,
             content,
-        } = piece;
+        } = record;
         let place = self.places.get(&(number, address)).copied();
-        if let PieceContent::Definition {
+        if let DefinitionContent::Definition {
             enabled,
             kind,
             step_count,
@@ -115,11 +115,11 @@ impl TracepointTable {
         let tracepoint = self.tracepoints.get_mut(place).ok_or(undefined)?;
         let definition = &mut tracepoint.definition;
         match content {
-            PieceContent::Definition { .. } => {}
-            PieceContent::Actions(actions) => definition.actions.extend(actions),
-            PieceContent::StepActions(actions) => definition.step_actions.extend(actions),
-            PieceContent::Usage(usage) => tracepoint.usage = Some(usage),
-            PieceContent::Source {
+            DefinitionContent::Definition { .. } => {}
+            DefinitionContent::Actions(actions) => definition.actions.extend(actions),
+            DefinitionContent::StepActions(actions) => definition.step_actions.extend(actions),
+            DefinitionContent::Usage(usage) => tracepoint.usage = Some(usage),
+            DefinitionContent::Source {
                 kind,
                 start: 0,
                 total: _,
@@ -128,7 +128,7 @@ impl TracepointTable {
                 self.end_string();
                 self.newest = Some(OpenString { place, kind, bytes });
             }
-            PieceContent::Source {
+            DefinitionContent::Source {
                 kind,
                 start,
                 total: _,

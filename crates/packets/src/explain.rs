@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tracewire_model::{PieceContent, StopReason};
+use tracewire_model::{DefinitionContent, StopReason};
 
 use crate::reply::{Notification, Reply};
 use crate::request::Request;
@@ -129,15 +129,19 @@ impl fmt::Display for Reply {
             }
             Self::VariableValue(Some(value)) => write!(f, "its value is {value}"),
             Self::VariableValue(None) => f.write_str("its value is not known"),
-            Self::Piece(piece) => {
-                let what = match &piece.content {
-                    PieceContent::Definition { .. } => "is defined",
-                    PieceContent::Actions(_) => "has these actions",
-                    PieceContent::StepActions(_) => "has these while-stepping actions",
-                    PieceContent::Source { .. } => "has this source string",
-                    PieceContent::Usage(_) => "was hit",
+            Self::DefinitionRecord(record) => {
+                let what = match &record.content {
+                    DefinitionContent::Definition { .. } => "is defined",
+                    DefinitionContent::Actions(_) => "has these actions",
+                    DefinitionContent::StepActions(_) => "has these while-stepping actions",
+                    DefinitionContent::Source { .. } => "has this source string",
+                    DefinitionContent::Usage(_) => "was hit",
                 };
-                write!(f, "tracepoint {} at {} {what}", piece.number, piece.address)
+                write!(
+                    f,
+                    "tracepoint {} at {} {what}",
+                    record.number, record.address
+                )
             }
             Self::Variable(variable) => write!(
                 f,

@@ -10,7 +10,7 @@ pub use failure::Failure;
 pub use kind::ReplyKind;
 pub use notification::Notification;
 
-use tracewire_model::{Address, Piece, Status, TracepointUsage, VariableDefinition};
+use tracewire_model::{Address, DefinitionRecord, Status, TracepointUsage, VariableDefinition};
 
 use crate::PacketError;
 use crate::error::Expected;
@@ -25,7 +25,7 @@ use crate::field::{Field, HexBytes};
 use crate::hex;
 use crate::scan::Scanner;
 use crate::thread_id::{ThreadList, ThreadSelector};
-use crate::tracepoint::{MarkerList, SelectedFrame, parse_piece, print_piece};
+use crate::tracepoint::{MarkerList, SelectedFrame, parse_record, print_record};
 
 /// A reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,8 +96,8 @@ pub enum Reply {
     TracepointUsage(TracepointUsage),
     /// `qTV`: `V` and the value, or `U` when it is not known.
     VariableValue(Option<i64>),
-    /// `qTfP`, `qTsP`: a piece of a tracepoint.
-    Piece(Piece),
+    /// `qTfP`, `qTsP`: a record of a tracepoint.
+    DefinitionRecord(DefinitionRecord),
     /// `qTfV`, `qTsV`: a trace state variable.
     Variable(VariableDefinition),
     /// `qTfSTM`, `qTsSTM`, `qTSTMat`: markers.
@@ -225,7 +225,7 @@ impl Reply {
             | ReplyKind::TraceStatus
             | ReplyKind::TracepointUsage
             | ReplyKind::VariableValue
-            | ReplyKind::Piece
+            | ReplyKind::DefinitionRecord
             | ReplyKind::Variable
             | ReplyKind::Markers
             | ReplyKind::TraceBuffer
@@ -267,7 +267,9 @@ impl Reply {
             }
             ReplyKind::Length => Field::scan(scanner).map(Self::Length),
             _ if end(scanner) => Ok(Self::End),
-            ReplyKind::Piece => parse_piece(scanner.take_rest()).map(Self::Piece),
+            ReplyKind::DefinitionRecord => {
+                parse_record(scanner.take_rest()).map(Self::DefinitionRecord)
+            }
             ReplyKind::Variable => {
                 let start = *scanner;
                 VariableDefinition::parse(scanner.take_rest())
@@ -356,7 +358,7 @@ impl Reply {
             Self::TracepointUsage(usage) => word(&format!("V{:x}:{:x}", usage.hits, usage.bytes)),
             Self::VariableValue(None) => word("U"),
             Self::VariableValue(Some(value)) => word(&format!("V{value:x}")),
-            Self::Piece(piece) => print_piece(piece, out),
+            Self::DefinitionRecord(record) => print_record(record, out),
             Self::Variable(variable) => word(&variable.to_string()),
             Self::Markers(markers) => markers.print(out),
             Self::Unknown(payload) => out.extend_from_slice(payload),

@@ -206,7 +206,7 @@ fn trace_reply(request: &TraceRequest) -> ReplyKind {
         TraceRequest::Status => Kind::TraceStatus,
         TraceRequest::Usage { .. } => Kind::TracepointUsage,
         TraceRequest::VariableValue { .. } => Kind::VariableValue,
-        TraceRequest::FirstPiece | TraceRequest::MorePieces => Kind::Piece,
+        TraceRequest::FirstPiece | TraceRequest::MorePieces => Kind::DefinitionRecord,
         TraceRequest::FirstVariable | TraceRequest::MoreVariables => Kind::Variable,
         TraceRequest::FirstMarkers | TraceRequest::MoreMarkers | TraceRequest::MarkersAt { .. } => {
             Kind::Markers

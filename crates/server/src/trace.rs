@@ -17,9 +17,9 @@ use tracewire_experiment::{
     Experiment, InstallError, Options, Registers, Target, TargetError, Unreadable,
 };
 use tracewire_model::{
-    Address, ByteOrder, FrameNumber, Piece, SourceKind, SourceStrings, StatusFields, StopReason,
-    Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition,
-    VariableNumber,
+    Address, ByteOrder, DefinitionRecord, FrameNumber, SourceKind, SourceStrings, StatusFields,
+    StopReason, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
+    VariableDefinition, VariableNumber,
 };
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString, TraceRequest};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
@@ -86,7 +86,7 @@ pub(crate) struct Trace {
     /// What says the meaning of the frames, as long as no more of them come: made when one is looked for.
     meaning: Option<(u64, TraceFile)>,
     places: FramePlaces,
-    pub(crate) pieces: std::vec::IntoIter<Piece>,
+    pub(crate) pieces: std::vec::IntoIter<DefinitionRecord>,
     pub(crate) variables: std::vec::IntoIter<VariableDefinition>,
     save: Option<SaveFolder>,
 }

@@ -7,8 +7,8 @@ use crate::module::Module;
 use crate::served;
 use tracewire_model::text::{TextError, decode};
 use tracewire_model::{
-    Address, MergeError, Piece, Served, Status, Tracepoint, TracepointNumber, TracepointTable,
-    VariableDefinition, VariableNumber,
+    Address, DefinitionRecord, MergeError, Served, Status, Tracepoint, TracepointNumber,
+    TracepointTable, VariableDefinition, VariableNumber,
 };
 
 /// The longest line GDB 13 reads, in bytes, without the newline; over it GDB refuses the whole file.
@@ -146,7 +146,7 @@ impl Description {
                 self.register_block = Some(size);
             }
             b"status" => self.status = Some(Status::parse_line(rest)?),
-            b"tp" => parts.tracepoints.add(Piece::parse(rest)?)?,
+            b"tp" => parts.tracepoints.add(DefinitionRecord::parse(rest)?)?,
             b"tsv" => {
                 let variable = VariableDefinition::parse(rest)?;
                 let place = parts.variables.get(&variable.number).copied();
@@ -299,7 +299,7 @@ impl Description {
             if let Some(by) = by {
                 served.entry(by).or_default().push(definition.key());
             }
-            for piece in definition.pieces(*usage, MAX_LINE - "tp ".len()) {
+            for piece in definition.records(*usage, MAX_LINE - "tp ".len()) {
                 put(format!("tp {piece}"), &|| piece.content.what(piece.number))?;
             }
         }

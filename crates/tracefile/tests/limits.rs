@@ -5,8 +5,8 @@ mod support;
 use support::{description, frame, tracepoint};
 use tracewire_arch::{LayoutError, RegisterLayout, X86Registers};
 use tracewire_model::{
-    Action, Address, ByteOrder, FrameNumber, Piece, RegisterNumber, Status, TracepointNumber,
-    VariableNumber,
+    Action, Address, ByteOrder, DefinitionRecord, FrameNumber, RegisterNumber, Status,
+    TracepointNumber, VariableNumber,
 };
 use tracewire_tracefile::{
     Block, Description, DescriptionParts, EncodeError, Ending, FrameEncoder, FrameFormat, Module,
@@ -389,12 +389,17 @@ fn pieces_and_states_are_read_in_all_their_forms() {
         "Z2:10:later:0:1:61",
         "V2:10:7:52150",
     ] {
-        assert_eq!(Piece::parse(text.as_bytes()).unwrap().to_string(), text);
+        assert_eq!(
+            DefinitionRecord::parse(text.as_bytes())
+                .unwrap()
+                .to_string(),
+            text
+        );
     }
     let same = |a: &str, b: &str| {
         assert_eq!(
-            Piece::parse(a.as_bytes()).unwrap(),
-            Piece::parse(b.as_bytes()).unwrap()
+            DefinitionRecord::parse(a.as_bytes()).unwrap(),
+            DefinitionRecord::parse(b.as_bytes()).unwrap()
         );
     };
     same("T2:0010:E:0:0:X1,27:F5-", "T2:10:E:0:0:F5:X1,27");

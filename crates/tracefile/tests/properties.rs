@@ -7,7 +7,7 @@ mod touch;
 
 use files::{Wanted, WantedFile, actions, status, tracepoint, wanted_file};
 use proptest::prelude::*;
-use tracewire_model::{Action, Piece, Status, Tracepoint};
+use tracewire_model::{Action, DefinitionRecord, Status, Tracepoint};
 use tracewire_tracefile::{Block, Description, Ending, MAX_LINE, TraceFile, TraceFileWriter};
 
 /// The bytes of the file, and where each frame ends.
@@ -122,9 +122,9 @@ proptest! {
     #[test]
     fn tracepoints_are_told_in_pieces_of_any_size(tracepoint in tracepoint(2), limit in 0usize..400) {
         let mut lines = String::new();
-        for piece in tracepoint.definition.pieces(tracepoint.usage, limit) {
+        for piece in tracepoint.definition.records(tracepoint.usage, limit) {
             let text = piece.to_string();
-            prop_assert_eq!(&Piece::parse(text.as_bytes()).unwrap(), &piece);
+            prop_assert_eq!(&DefinitionRecord::parse(text.as_bytes()).unwrap(), &piece);
             lines += &format!("tp {text}\n");
         }
         // What served it is told in lines of its own.

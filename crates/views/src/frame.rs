@@ -16,8 +16,8 @@ use tracewire_model::{Address, TracepointKind, VariableNumber};
 use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::collected::Tracepoints;
-use crate::here::{Here, Places};
 use crate::hexadecimal::Hexadecimal;
+use crate::place_cache::{CachedPlace, PlaceCache};
 use crate::program::{Program, hexadecimal};
 use crate::register::{is_short, is_telling, print};
 use crate::state::FrameState;
@@ -178,7 +178,7 @@ pub struct Viewer<'a> {
     register_names: Vec<Arc<str>>,
     /// What each register with a telling type was last shown as, and for which bytes: most have the same in frame after frame.
     register_texts: RefCell<Vec<KnownText>>,
-    places: Places<'a>,
+    places: PlaceCache<'a>,
 }
 
 impl<'a> Viewer<'a> {
@@ -202,7 +202,7 @@ impl<'a> Viewer<'a> {
             options: PrintOptions::default(),
             tracepoints: Tracepoints::of(file),
             variable_names,
-            places: Places::default(),
+            places: PlaceCache::default(),
         }
     }
 
@@ -215,7 +215,8 @@ impl<'a> Viewer<'a> {
     /// One frame.
     #[must_use]
     pub fn view(&self, frame: Frame<'a>) -> FrameView {
-        let here = FrameState::new(self.file, frame).map(|state| self.here(frame, state.pc()));
+        let here =
+            FrameState::new(self.file, frame).map(|state| self.cached_place(frame, state.pc()));
         let place = here.as_ref().and_then(|here| here.source());
         let mut view = FrameView {
             frame: frame.number().0,
@@ -298,11 +299,11 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn place(&self, frame: Frame<'a>) -> Option<SourcePlace> {
         let state = FrameState::new(self.file, frame)?;
-        self.here(frame, state.pc()).source().cloned()
+        self.cached_place(frame, state.pc()).source().cloned()
     }
 
     /// What is known of the place where a frame is.
-    pub(crate) fn here(&self, frame: Frame<'a>, pc: Address) -> Rc<Here<'a>> {
+    pub(crate) fn cached_place(&self, frame: Frame<'a>, pc: Address) -> Rc<CachedPlace<'a>> {
         let symbols = self.symbols(frame);
         self.places.get(symbols, self.scope(symbols, frame, pc))
     }
@@ -400,7 +401,7 @@ impl<'a> Viewer<'a> {
             return Vec::new();
         };
         let symbols = self.symbols(frame);
-        let here = self.here(frame, state.pc());
+        let here = self.cached_place(frame, state.pc());
         let mut values: Vec<ValueView> = Vec::new();
         for item in self.items(frame, &state) {
             for named in here.item(item).expand(&state) {

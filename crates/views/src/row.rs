@@ -8,7 +8,7 @@ use tracewire_expr::{State as _, type_name};
 use tracewire_tracefile::{Block, Frame};
 
 use crate::frame::{Viewer, reason};
-use crate::here::Here;
+use crate::place_cache::CachedPlace;
 use crate::state::FrameState;
 use crate::table::{is_builtin, push_cell, push_warning};
 use crate::words::{bytes, count};
@@ -33,7 +33,7 @@ impl<'a> Viewer<'a> {
     #[must_use]
     pub fn row(&self, frame: Frame<'a>) -> FrameRow {
         let state = FrameState::new(self.file(), frame);
-        let here = state.map(|state| self.here(frame, state.pc()));
+        let here = state.map(|state| self.cached_place(frame, state.pc()));
         let here = here.as_deref();
         let marker = self.marker(frame);
         let is_placed = marker.is_some() || here.is_some_and(|here| here.words().is_some());
@@ -41,7 +41,7 @@ impl<'a> Viewer<'a> {
         if let Some(marker) = &marker {
             push_cell(&mut place, marker);
         }
-        if let Some(words) = here.and_then(Here::words) {
+        if let Some(words) = here.and_then(CachedPlace::words) {
             if !place.is_empty() {
                 place.push(' ');
             }
@@ -78,7 +78,7 @@ impl<'a> Viewer<'a> {
         &self,
         frame: Frame<'a>,
         state: Option<&FrameState<'a>>,
-        here: Option<&Here<'a>>,
+        here: Option<&CachedPlace<'a>>,
         lines: &mut String,
     ) {
         let (Some(state), Some(here)) = (state, here) else {

@@ -49,7 +49,7 @@ impl<'a> Viewer<'a> {
             let Some(state) = FrameState::new(self.file(), frame) else {
                 continue;
             };
-            let prepared = self.here(frame, state.pc()).expression(expression);
+            let prepared = self.cached_place(frame, state.pc()).expression(expression);
             match prepared.as_ref() {
                 Err(error) if matches!(error.kind(), ExpressionErrorKind::Syntax(_)) => {
                     wrong.get_or_insert_with(|| error.clone());
@@ -66,7 +66,7 @@ impl<'a> Viewer<'a> {
         state: &FrameState<'a>,
         expression: &str,
     ) -> Result<Value, ExpressionError> {
-        let prepared = self.here(frame, state.pc()).expression(expression);
+        let prepared = self.cached_place(frame, state.pc()).expression(expression);
         prepared
             .as_ref()
             .as_ref()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tracewire_model::{
-    Action, Piece, PieceContent, SourceKind, Status, StatusFields, TracepointKind,
+    Action, DefinitionContent, DefinitionRecord, SourceKind, Status, StatusFields, TracepointKind,
     VariableDefinition,
 };
 use tracewire_tracefile::{Line, Module};
@@ -35,7 +35,7 @@ fn view(line: &[u8]) -> Option<(&'static str, Value)> {
     let (word, rest) = (line.get(..space)?, line.get(space + 1..)?);
     Some(match word {
         b"status" => ("status", status(&Status::parse_line(rest).ok()?.fields)),
-        b"tp" => ("tracepoint", piece(&Piece::parse(rest).ok()?)),
+        b"tp" => ("tracepoint", piece(&DefinitionRecord::parse(rest).ok()?)),
         b"tsv" => ("variable", variable(&VariableDefinition::parse(rest).ok()?)),
         b"module" => ("module", module(&Module::parse(rest).ok()?)),
         _ => return None,
@@ -85,13 +85,13 @@ fn status(fields: &StatusFields) -> Value {
     ])
 }
 
-fn piece(piece: &Piece) -> Value {
+fn piece(piece: &DefinitionRecord) -> Value {
     let mut view = json!({
         "number": piece.number.0,
         "address": piece.address.to_string(),
     });
     let more = match &piece.content {
-        PieceContent::Definition {
+        DefinitionContent::Definition {
             enabled,
             kind,
             step_count,
@@ -112,9 +112,11 @@ fn piece(piece: &Piece) -> Value {
             ("pass_count", (*pass_count).into()),
             ("condition", condition.as_deref().map(hex::text).into()),
         ]),
-        PieceContent::Actions(actions) => object([("actions", actions_view(actions))]),
-        PieceContent::StepActions(actions) => object([("step_actions", actions_view(actions))]),
-        PieceContent::Source { kind, bytes, .. } => {
+        DefinitionContent::Actions(actions) => object([("actions", actions_view(actions))]),
+        DefinitionContent::StepActions(actions) => {
+            object([("step_actions", actions_view(actions))])
+        }
+        DefinitionContent::Source { kind, bytes, .. } => {
             let name = match kind {
                 SourceKind::At => "at",
                 SourceKind::Condition | SourceKind::OwnCondition => "condition_text",
@@ -125,7 +127,7 @@ fn piece(piece: &Piece) -> Value {
             };
             object([(name, String::from_utf8_lossy(bytes).into())])
         }
-        PieceContent::Usage(usage) => {
+        DefinitionContent::Usage(usage) => {
             object([("hits", usage.hits.into()), ("usage", usage.bytes.into())])
         }
     };

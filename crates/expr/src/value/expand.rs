@@ -7,7 +7,7 @@ use super::contents::Value;
 use super::prepare::PreparedExpression;
 use super::state::State;
 use crate::Span;
-use crate::cell::Cell;
+use crate::int_expr::IntExpr;
 use crate::location::Locator;
 use crate::node::{Node, NodeKind};
 use crate::register_names::register_name;
@@ -54,7 +54,7 @@ enum PartKind<'a> {
         Result<PreparedExpression<'a>, ExpressionError>,
     ),
     /// The return address: of the type that the expression has, this far from the frame's address.
-    Return(Result<(PreparedExpression<'a>, Cell, i64), ExpressionError>),
+    Return(Result<(PreparedExpression<'a>, IntExpr, i64), ExpressionError>),
 }
 
 impl<'a> PreparedItem<'a> {
@@ -150,7 +150,7 @@ fn return_address<'a>(
     symbols: &'a Symbols,
     pc: Address,
     item: &str,
-) -> Result<(PreparedExpression<'a>, Cell, i64), ExpressionError> {
+) -> Result<(PreparedExpression<'a>, IntExpr, i64), ExpressionError> {
     let span = Span {
         start: 0,
         end: item.len(),

@@ -6,7 +6,7 @@ use super::contents::{Known, Place, Value, order, pack};
 use super::evaluate::{Designated, Evaluator, Result};
 use super::source::{NoPlace, StateSource};
 use crate::ExpressionErrorKind;
-use crate::cell::Cell;
+use crate::int_expr::IntExpr;
 use crate::node::Node;
 use crate::object::{Object, offset_by};
 use crate::scalar::Scalar;
@@ -16,8 +16,8 @@ impl Evaluator<'_> {
     /// Works an object out: where it is in memory, or its bytes.
     pub(super) fn read(&self, object: &Object, node: &Node) -> Result<Designated> {
         let size = self.size(node)?;
-        if let Object::Memory(cell) = object {
-            return match self.work_out(cell, node)? {
+        if let Object::Memory(expr) = object {
+            return match self.work_out(expr, node)? {
                 Ok(address) => Ok(Designated::Memory(address)),
                 Err(why) => Ok(Designated::Value(self.unknown(node.type_id, size, why))),
             };
@@ -32,8 +32,8 @@ impl Evaluator<'_> {
     }
 
     /// The number, or why it is not known.
-    fn work_out(&self, cell: &Cell, node: &Node) -> Result<Result<u64, Known>> {
-        match cell.work_out(&StateSource::new(self.symbols, self.state)) {
+    fn work_out(&self, expr: &IntExpr, node: &Node) -> Result<Result<u64, Known>> {
+        match expr.work_out(&StateSource::new(self.symbols, self.state)) {
             Ok(number) => Ok(Ok(number)),
             Err(NoPlace::Unavailable) => Ok(Err(Known::Unavailable)),
             Err(NoPlace::OptimizedOut) => Ok(Err(Known::OptimizedOut)),
@@ -48,7 +48,7 @@ impl Evaluator<'_> {
     fn bytes(&self, object: &Object, size: usize, node: &Node) -> Result<Value> {
         let type_id = node.type_id;
         Ok(match object {
-            Object::Memory(cell) => match self.work_out(cell, node)? {
+            Object::Memory(expr) => match self.work_out(expr, node)? {
                 Ok(address) => self.fetch(address, type_id, size)?,
                 Err(why) => self.unknown(type_id, size, why),
             },
@@ -71,7 +71,7 @@ impl Evaluator<'_> {
                 contents.resize(size, 0);
                 self.make(type_id, contents)
             }
-            Object::Value(cell) => match self.work_out(cell, node)? {
+            Object::Value(expr) => match self.work_out(expr, node)? {
                 Ok(number) => {
                     let mut contents = pack(i128::from(number), 8, order(self.symbols));
                     if order(self.symbols) == ByteOrder::Big && size < 8 {
@@ -132,7 +132,7 @@ impl Evaluator<'_> {
     }
 
     /// The value of the node's type that lies `offset` bytes from a frame's address.
-    pub(super) fn frame_slot(&self, frame: &Cell, offset: i64, node: &Node) -> Result<Value> {
+    pub(super) fn frame_slot(&self, frame: &IntExpr, offset: i64, node: &Node) -> Result<Value> {
         let object = Object::Memory(frame.clone().add(offset as u64));
         match self.read(&object, node)? {
             Designated::Memory(address) => self.fetch(address, node.type_id, self.size(node)?),

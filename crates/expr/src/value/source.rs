@@ -5,7 +5,7 @@ use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
 use super::contents::{number, order};
 use super::state::{State, read_memory};
-use crate::cell::Source;
+use crate::int_expr::Source;
 use crate::location::Locator;
 use crate::object::Object;
 use crate::register_names::named_register;
@@ -57,7 +57,7 @@ impl<'a> StateSource<'a> {
             callers: false,
         };
         let frame = (locator.frame_address().ok())
-            .and_then(|cell| cell.work_out(self).ok())
+            .and_then(|expr| expr.work_out(self).ok())
             .ok_or(NoPlace::OptimizedOut)?;
         let rule = row
             .registers
@@ -96,7 +96,7 @@ impl<'a> StateSource<'a> {
             callers: true,
         };
         match locator.expression(&expression, Vec::new(), 0) {
-            Ok(Object::Memory(cell) | Object::Value(cell)) => cell.work_out(&caller),
+            Ok(Object::Memory(expr) | Object::Value(expr)) => expr.work_out(&caller),
             _ => Err(NoPlace::OptimizedOut),
         }
     }

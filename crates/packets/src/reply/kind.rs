@@ -71,7 +71,7 @@ reply_kinds! {
     /// `V` and a number, or `U`.
     VariableValue = "reply to qTV",
     /// A piece of a tracepoint, or `l`.
-    Piece = "reply to qTfP",
+    DefinitionRecord = "reply to qTfP",
     /// A variable, or `l`.
     Variable = "reply to qTfV",
     /// Markers, or `l`.

@@ -1,7 +1,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
-use tracewire_model::{Address, Piece, Status, StatusFields, TracepointUsage, VariableDefinition};
+use tracewire_model::{
+    Address, DefinitionRecord, Status, StatusFields, TracepointUsage, VariableDefinition,
+};
 
 use super::{Failure, Reply, ReplyKind};
 use crate::family::features::FeatureList;
@@ -55,7 +57,7 @@ pub(crate) fn replies() -> impl Strategy<Value = (ReplyKind, Reply)> {
         });
     let listed = proptest::sample::select(vec![
         Kind::Threads,
-        Kind::Piece,
+        Kind::DefinitionRecord,
         Kind::Variable,
         Kind::Markers,
         Kind::TraceBuffer,
@@ -129,7 +131,7 @@ pub(crate) fn replies() -> impl Strategy<Value = (ReplyKind, Reply)> {
         proptest::option::of(any::<i64>())
             .prop_map(|value| (Kind::VariableValue, Reply::VariableValue(value)))
             .boxed(),
-        some::<Piece>(Kind::Piece, Reply::Piece),
+        some::<DefinitionRecord>(Kind::DefinitionRecord, Reply::DefinitionRecord),
         some::<VariableDefinition>(Kind::Variable, Reply::Variable),
         some::<MarkerList>(Kind::Markers, Reply::Markers),
         bytes()

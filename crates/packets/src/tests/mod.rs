@@ -49,7 +49,7 @@ proptest! {
         let text = format!("{prefix}{rest}");
         check_request(text.as_bytes())?;
         let letters = rest.as_bytes();
-        for kind in [ReplyKind::Stop, ReplyKind::File, ReplyKind::TraceStatus, ReplyKind::Piece,
+        for kind in [ReplyKind::Stop, ReplyKind::File, ReplyKind::TraceStatus, ReplyKind::DefinitionRecord,
                      ReplyKind::Markers, ReplyKind::Registers, ReplyKind::Features, ReplyKind::Frame] {
             if let Ok(reply) = Reply::parse(kind, letters) {
                 prop_assert_eq!(Reply::parse(kind, &reply.to_bytes()), Ok(reply));

@@ -6,8 +6,8 @@
 use std::io::Write;
 
 use tracewire_model::{
-    Action, Address, Piece, PieceContent, SourceKind, TracepointKind, TracepointNumber,
-    VariableDefinition,
+    Action, Address, DefinitionContent, DefinitionRecord, SourceKind, TracepointKind,
+    TracepointNumber, VariableDefinition,
 };
 
 use crate::error::Expected;
@@ -36,36 +36,37 @@ pub struct Definition {
     pub more: bool,
 }
 
-/// Reads a piece whose letter the packet does not have: it has its own beginning instead.
-fn scan_piece(letter: u8, scanner: &mut Scanner<'_>) -> Result<Piece, Expected> {
+/// Reads a record whose letter the packet does not have: it has its own beginning instead.
+fn scan_record(letter: u8, scanner: &mut Scanner<'_>) -> Result<DefinitionRecord, Expected> {
     let column = scanner.column();
     let mut text = vec![letter];
     text.extend_from_slice(scanner.take_rest());
     // The letter takes a byte that the packet does not have.
-    Piece::parse(&text).map_err(|error| Expected::from_text(&error, column.saturating_sub(1)))
+    DefinitionRecord::parse(&text)
+        .map_err(|error| Expected::from_text(&error, column.saturating_sub(1)))
 }
 
 /// Reads a qTfP or qTsP reply.
-pub(crate) fn parse_piece(text: &[u8]) -> Result<Piece, Expected> {
-    Piece::parse(text).map_err(|error| Expected::from_text(&error, 0))
+pub(crate) fn parse_record(text: &[u8]) -> Result<DefinitionRecord, Expected> {
+    DefinitionRecord::parse(text).map_err(|error| Expected::from_text(&error, 0))
 }
 
 /// Writes a qTfP or qTsP reply, its actions as GDB spelt them.
-pub(crate) fn print_piece(piece: &Piece, out: &mut Vec<u8>) {
-    let (letter, actions) = match &piece.content {
-        PieceContent::Actions(actions) => ('A', actions),
-        PieceContent::StepActions(actions) => ('S', actions),
-        _ => return out.extend_from_slice(piece.to_string().as_bytes()),
+pub(crate) fn print_record(record: &DefinitionRecord, out: &mut Vec<u8>) {
+    let (letter, actions) = match &record.content {
+        DefinitionContent::Actions(actions) => ('A', actions),
+        DefinitionContent::StepActions(actions) => ('S', actions),
+        _ => return out.extend_from_slice(record.to_string().as_bytes()),
     };
     out.extend_from_slice(
-        format!("{letter}{:x}:{:x}:", piece.number.0, piece.address.0).as_bytes(),
+        format!("{letter}{:x}:{:x}:", record.number.0, record.address.0).as_bytes(),
     );
     print_actions(actions, out);
 }
 
 /// What follows the letter, the number and the address.
-fn print_content(piece: &Piece, out: &mut Vec<u8>) {
-    let text = piece.to_string();
+fn print_content(record: &DefinitionRecord, out: &mut Vec<u8>) {
+    let text = record.to_string();
     let content = text.splitn(3, ':').nth(2).unwrap_or_default();
     out.extend_from_slice(content.as_bytes());
 }
@@ -74,13 +75,13 @@ impl Field for Definition {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let start = *scanner;
         let more = scanner.rest().ends_with(b"-");
-        let Piece {
+        let DefinitionRecord {
             number,
             address,
             content,
-        } = scan_piece(b'T', scanner)?;
+        } = scan_record(b'T', scanner)?;
         match content {
-            PieceContent::Definition {
+            DefinitionContent::Definition {
                 enabled,
                 kind,
                 step_count,
@@ -102,10 +103,10 @@ impl Field for Definition {
 
     fn print(&self, out: &mut Vec<u8>) {
         print_head(self.number, self.address, out);
-        let piece = Piece {
+        let record = DefinitionRecord {
             number: self.number,
             address: self.address,
-            content: PieceContent::Definition {
+            content: DefinitionContent::Definition {
                 enabled: self.enabled,
                 kind: self.kind,
                 step_count: self.step_count,
@@ -113,7 +114,7 @@ impl Field for Definition {
                 condition: self.condition.clone(),
             },
         };
-        print_content(&piece, out);
+        print_content(&record, out);
         if self.more {
             out.push(b'-');
         }
@@ -300,7 +301,7 @@ pub struct SourceString {
 impl SourceString {
     /// As a qTfP or qTsP reply gives it back.
     #[must_use]
-    pub fn piece(&self) -> Piece {
+    pub fn record(&self) -> DefinitionRecord {
         let Self {
             number,
             address,
@@ -309,10 +310,10 @@ impl SourceString {
             total,
             bytes,
         } = self.clone();
-        Piece {
+        DefinitionRecord {
             number,
             address,
-            content: PieceContent::Source {
+            content: DefinitionContent::Source {
                 kind,
                 start,
                 total,
@@ -342,13 +343,13 @@ impl SourceString {
 impl Field for SourceString {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let at = *scanner;
-        let Piece {
+        let DefinitionRecord {
             number,
             address,
             content,
-        } = scan_piece(b'Z', scanner)?;
+        } = scan_record(b'Z', scanner)?;
         match content {
-            PieceContent::Source {
+            DefinitionContent::Source {
                 kind,
                 start,
                 total,
@@ -370,7 +371,7 @@ impl Field for SourceString {
         out.push(b':');
         self.address.print(out);
         out.push(b':');
-        print_content(&self.piece(), out);
+        print_content(&self.record(), out);
     }
 }
 

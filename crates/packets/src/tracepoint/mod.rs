@@ -9,7 +9,7 @@ mod run;
 mod samples;
 
 pub use define::{ActionPacket, Definition, Ranges, SourceString};
-pub(crate) use define::{parse_piece, print_piece};
+pub(crate) use define::{parse_record, print_record};
 pub use frame::{FrameSelection, SelectedFrame};
 pub use frame_info::{FrameInfo, FrameInfoError, FramePart};
 pub use marker::{Marker, MarkerList};
@@ -141,7 +141,7 @@ packets! {
             number: VariableNumber,
         } = ["qTV:" number] => "ask for the value of trace state variable {number}"
 
-        /// `qTfP`: the first piece of the tracepoints the target has.
+        /// `qTfP`: the first record of the tracepoints the target has.
         FirstPiece = ["qTfP"] => "list the target's tracepoints"
 
         /// `qTsP`: the next one.

@@ -2,8 +2,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::BoxedStrategy;
 use tracewire_model::{
-    Action, Address, FrameNumber, Piece, PieceContent, RegisterMask, RegisterNumber, SourceKind,
-    TracepointKind, TracepointNumber, TracepointUsage, VariableDefinition, VariableNumber,
+    Action, Address, DefinitionContent, DefinitionRecord, FrameNumber, RegisterMask,
+    RegisterNumber, SourceKind, TracepointKind, TracepointNumber, TracepointUsage,
+    VariableDefinition, VariableNumber,
 };
 
 use super::{
@@ -198,7 +199,7 @@ impl Sample for MarkerList {
     }
 }
 
-impl Sample for Piece {
+impl Sample for DefinitionRecord {
     fn strategy() -> BoxedStrategy<Self> {
         let definition = (
             any::<bool>(),
@@ -207,7 +208,7 @@ impl Sample for Piece {
             proptest::option::of(bytes()),
         )
             .prop_map(
-                |(enabled, kind, counts, condition)| PieceContent::Definition {
+                |(enabled, kind, counts, condition)| DefinitionContent::Definition {
                     enabled,
                     kind,
                     step_count: counts.0,
@@ -217,18 +218,19 @@ impl Sample for Piece {
             );
         let content = prop_oneof![
             definition,
-            actions().prop_map(PieceContent::Actions),
-            actions().prop_map(PieceContent::StepActions),
+            actions().prop_map(DefinitionContent::Actions),
+            actions().prop_map(DefinitionContent::StepActions),
             (source_kind(), any::<(u64, u64)>(), bytes()).prop_map(|(kind, place, bytes)| {
-                PieceContent::Source {
+                DefinitionContent::Source {
                     kind,
                     start: place.0,
                     total: place.1,
                     bytes,
                 }
             }),
-            any::<(u64, u64)>()
-                .prop_map(|(hits, bytes)| PieceContent::Usage(TracepointUsage { hits, bytes })),
+            any::<(u64, u64)>().prop_map(|(hits, bytes)| DefinitionContent::Usage(
+                TracepointUsage { hits, bytes }
+            )),
         ];
         (number(), address(), content)
             .prop_map(|(number, address, content)| Self {

@@ -1,7 +1,7 @@
 //! What a run left, and what the target has.
 
 use tracewire_model::{
-    Action, Address, FrameNumber, Piece, PieceContent, SourceKind, TracepointKind,
+    Action, Address, DefinitionContent, DefinitionRecord, FrameNumber, SourceKind, TracepointKind,
     TracepointNumber, VariableDefinition, VariableNumber,
 };
 use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
@@ -59,7 +59,7 @@ fn list_the_tracepoints() {
         reply(
             "qTfP",
             text,
-            Reply::Piece(Piece {
+            Reply::DefinitionRecord(DefinitionRecord {
                 number: TWO,
                 address: ADDRESS,
                 content,
@@ -68,7 +68,7 @@ fn list_the_tracepoints() {
     };
     piece(
         "T2:555555555158:E:2:64:X1,27",
-        PieceContent::Definition {
+        DefinitionContent::Definition {
             enabled: true,
             kind: TracepointKind::Trap,
             step_count: 2,
@@ -79,16 +79,16 @@ fn list_the_tracepoints() {
     let expression = || vec![Action::Expression(vec![0x27])];
     piece(
         "A2:555555555158:X00000001,27",
-        PieceContent::Actions(expression()),
+        DefinitionContent::Actions(expression()),
     );
     piece(
         "S2:555555555158:X00000001,27",
-        PieceContent::StepActions(expression()),
+        DefinitionContent::StepActions(expression()),
     );
     let bytes = b"end".to_vec();
     piece(
         "Z2:555555555158:cmd:0:3:656e64",
-        PieceContent::Source {
+        DefinitionContent::Source {
             kind: SourceKind::Command,
             start: 0,
             total: 3,

@@ -13,7 +13,7 @@ mod session;
 use std::path::{Path, PathBuf};
 
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
-use tracewire_model::{Address, Piece, Status, StopReason, VariableDefinition};
+use tracewire_model::{Address, DefinitionRecord, Status, StopReason, VariableDefinition};
 use tracewire_packets::Reply;
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_tracefile::{Ending, TraceFile};
@@ -32,7 +32,7 @@ pub struct SavedTrace {
     problems: Vec<ImageError>,
     registers: Option<Registers>,
     status: Status,
-    pieces: Vec<Piece>,
+    pieces: Vec<DefinitionRecord>,
 }
 
 impl SavedTrace {
@@ -53,7 +53,7 @@ impl SavedTrace {
             .flat_map(|tracepoint| {
                 // An action a piece, as gdbserver does: GDB writes each as a line when it saves them, and cannot read
                 // long lines back.
-                tracepoint.definition.pieces(tracepoint.usage, 0)
+                tracepoint.definition.records(tracepoint.usage, 0)
             })
             .collect();
         let registers = told_registers(&file);
@@ -158,7 +158,7 @@ impl SavedTrace {
     fn piece(&self, place: usize) -> Reply {
         self.pieces
             .get(place)
-            .map_or(Reply::End, |piece| Reply::Piece(piece.clone()))
+            .map_or(Reply::End, |piece| Reply::DefinitionRecord(piece.clone()))
     }
 
     fn variable(&self, place: usize) -> Reply {

@@ -90,12 +90,17 @@ impl Trace {
                 self.pieces = self
                     .tracepoints()
                     .iter()
-                    .flat_map(|tracepoint| tracepoint.definition.pieces(None, 0))
+                    .flat_map(|tracepoint| tracepoint.definition.records(None, 0))
                     .collect::<Vec<_>>()
                     .into_iter();
-                self.pieces.next().map_or(Reply::End, Reply::Piece)
+                self.pieces
+                    .next()
+                    .map_or(Reply::End, Reply::DefinitionRecord)
             }
-            TraceRequest::MorePieces => self.pieces.next().map_or(Reply::End, Reply::Piece),
+            TraceRequest::MorePieces => self
+                .pieces
+                .next()
+                .map_or(Reply::End, Reply::DefinitionRecord),
             TraceRequest::FirstVariable => {
                 // The newest first, as gdbserver, which GDB turns round.
                 let mut variables = self.told_variables();

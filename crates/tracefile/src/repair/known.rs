@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::description::Description;
-use tracewire_model::{Piece, PieceContent};
+use tracewire_model::{DefinitionContent, DefinitionRecord};
 
 /// What the description tells of the tracepoints that have frames.
 pub(super) struct Known {
@@ -24,17 +24,17 @@ impl Known {
         // A definition may be lost while its other lines are not.
         let pieces = description
             .lines()
-            .filter_map(|line| Piece::parse(line.text.strip_prefix(b"tp ")?).ok());
-        for Piece {
+            .filter_map(|line| DefinitionRecord::parse(line.text.strip_prefix(b"tp ")?).ok());
+        for DefinitionRecord {
             number, content, ..
         } in pieces
         {
             numbers.insert(number.0);
             match content {
-                PieceContent::Actions(_) | PieceContent::StepActions(_) => {
+                DefinitionContent::Actions(_) | DefinitionContent::StepActions(_) => {
                     collecting.insert(number.0);
                 }
-                PieceContent::Usage(usage) => {
+                DefinitionContent::Usage(usage) => {
                     let told = if usage.hits == 0 {
                         &mut never_hit
                     } else {

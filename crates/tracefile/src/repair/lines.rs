@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use super::{Change, Expression, is_kind};
 use crate::description::{Description, HEADER, MAX_LINE};
 use tracewire_model::{
-    Action, Address, Piece, PieceContent, SourceKind, TracepointKind, TracepointNumber,
+    Action, Address, DefinitionContent, DefinitionRecord, SourceKind, TracepointKind,
+    TracepointNumber,
 };
 
 /// The words that lines of a description start with.
@@ -188,15 +189,15 @@ fn drop_orphans(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
 }
 
 fn has_bad_expression(line: &[u8], good: &dyn Fn(Expression, &[u8]) -> bool) -> bool {
-    let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) else {
+    let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(DefinitionRecord::parse) else {
         return false;
     };
     match &piece.content {
-        PieceContent::Definition {
+        DefinitionContent::Definition {
             condition: Some(code),
             ..
         } => !good(Expression::Condition, code),
-        PieceContent::Actions(actions) | PieceContent::StepActions(actions) => actions.iter().any(
+        DefinitionContent::Actions(actions) | DefinitionContent::StepActions(actions) => actions.iter().any(
             |action| matches!(action, Action::Expression(code) if !good(Expression::Action, code)),
         ),
         _ => false,
@@ -210,9 +211,9 @@ fn drop_words_without_place(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec
         return;
     }
     let source = |line: &[u8]| {
-        let piece = Piece::parse(line.strip_prefix(b"tp ")?).ok()?;
+        let piece = DefinitionRecord::parse(line.strip_prefix(b"tp ")?).ok()?;
         match piece.content {
-            PieceContent::Source { kind, .. } => Some((piece.number, piece.address, kind)),
+            DefinitionContent::Source { kind, .. } => Some((piece.number, piece.address, kind)),
             _ => None,
         }
     };
@@ -237,8 +238,8 @@ fn define_tracepoints(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Chang
     let mut defined = HashSet::new();
     let whole = std::mem::take(lines);
     for (number, line) in whole {
-        if let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(Piece::parse) {
-            let definition = matches!(piece.content, PieceContent::Definition { .. });
+        if let Some(Ok(piece)) = line.strip_prefix(b"tp ").map(DefinitionRecord::parse) {
+            let definition = matches!(piece.content, DefinitionContent::Definition { .. });
             if defined.insert((piece.number, piece.address)) && !definition {
                 changes.push(Change::TracepointMadeUp(piece.number));
                 lines.push((number, made_up(piece.number, piece.address)));
@@ -250,7 +251,7 @@ fn define_tracepoints(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Chang
 
 /// The line that defines a tracepoint of which nothing is known but its address.
 pub(super) fn made_up(number: TracepointNumber, address: Address) -> Vec<u8> {
-    let content = PieceContent::Definition {
+    let content = DefinitionContent::Definition {
         enabled: true,
         kind: TracepointKind::Trap,
         step_count: 0,
@@ -259,7 +260,7 @@ pub(super) fn made_up(number: TracepointNumber, address: Address) -> Vec<u8> {
     };
     format!(
         "tp {}",
-        Piece {
+        DefinitionRecord {
             number,
             address,
             content

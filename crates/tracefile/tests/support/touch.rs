@@ -17,7 +17,7 @@ pub fn everything(file: &TraceFile) {
         shown += &status.fields.to_string();
     }
     for tracepoint in description.tracepoints() {
-        for piece in tracepoint.definition.pieces(tracepoint.usage, 100) {
+        for piece in tracepoint.definition.records(tracepoint.usage, 100) {
             shown += &piece.to_string();
         }
     }

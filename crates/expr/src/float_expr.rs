@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use crate::cell::{Binary, Cell, Source, zero_extend};
+use crate::int_expr::{Binary, IntExpr, Source, zero_extend};
 use crate::soft_float::{arithmetic, convert, round};
 
 /// The format of a floating-point number.
@@ -38,7 +38,7 @@ impl Format {
 
 /// A computation that leaves a floating-point number.
 #[derive(Clone, Debug)]
-pub(crate) struct Real(Rc<Inner>);
+pub(crate) struct FloatExpr(Rc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -50,16 +50,16 @@ struct Inner {
 #[derive(Debug)]
 enum Operation {
     /// The bits of a number of 32 or 64 bits.
-    Bits(Cell),
+    Bits(IntExpr),
     /// The mantissa, and the exponent with the sign, of a number of 80 bits.
-    Extended(Cell, Cell),
+    Extended(IntExpr, IntExpr),
     /// An integer, and whether it is signed.
-    Integer(Cell, bool),
-    Convert(Real),
-    Binary(Binary, Real, Real),
+    Integer(IntExpr, bool),
+    Convert(FloatExpr),
+    Binary(Binary, FloatExpr, FloatExpr),
 }
 
-impl Real {
+impl FloatExpr {
     fn make(operation: Operation, format: Format, below: [u32; 2]) -> Self {
         let size = below
             .iter()
@@ -71,8 +71,8 @@ impl Real {
         }))
     }
 
-    /// The number whose bits a cell gives; for [`Format::Extended`] its mantissa, with the rest in `high`.
-    pub(crate) fn from_bits(low: Cell, high: Cell, format: Format) -> Self {
+    /// The number whose bits an expression gives; for [`Format::Extended`] its mantissa, with the rest in `high`.
+    pub(crate) fn from_bits(low: IntExpr, high: IntExpr, format: Format) -> Self {
         let sizes = [low.size(), high.size()];
         match format {
             Format::Extended => Self::make(Operation::Extended(low, high), format, sizes),
@@ -81,10 +81,10 @@ impl Real {
     }
 
     pub(crate) fn zero(format: Format) -> Self {
-        Self::from_bits(Cell::constant(0), Cell::constant(0), format)
+        Self::from_bits(IntExpr::constant(0), IntExpr::constant(0), format)
     }
 
-    pub(crate) fn from_integer(number: Cell, signed: bool, format: Format) -> Self {
+    pub(crate) fn from_integer(number: IntExpr, signed: bool, format: Format) -> Self {
         let size = number.size();
         Self::make(Operation::Integer(number, signed), format, [size, 0])
     }
@@ -112,18 +112,18 @@ impl Real {
         self.0.size
     }
 
-    /// The cell whose bits these are, if nothing is computed.
-    pub(crate) fn as_bits(&self) -> Option<&Cell> {
+    /// The expression whose bits these are, if nothing is computed.
+    pub(crate) fn as_bits(&self) -> Option<&IntExpr> {
         match &self.0.operation {
-            Operation::Bits(cell) => Some(cell),
+            Operation::Bits(expr) => Some(expr),
             _ => None,
         }
     }
 
-    /// Visits the cells that the number is computed from.
-    pub(crate) fn visit(&self, visit: &mut dyn FnMut(&Cell)) {
+    /// Visits the expressions that the number is computed from.
+    pub(crate) fn visit(&self, visit: &mut dyn FnMut(&IntExpr)) {
         match &self.0.operation {
-            Operation::Bits(cell) | Operation::Integer(cell, _) => visit(cell),
+            Operation::Bits(expr) | Operation::Integer(expr, _) => visit(expr),
             Operation::Extended(low, high) => {
                 visit(low);
                 visit(high);
@@ -140,13 +140,13 @@ impl Real {
     pub(crate) fn work_out<S: Source>(&self, source: &S) -> Result<u128, S::Error> {
         let format = self.0.format;
         Ok(match &self.0.operation {
-            Operation::Bits(cell) => u128::from(zero_extend(cell.work_out(source)?, format.bits())),
+            Operation::Bits(expr) => u128::from(zero_extend(expr.work_out(source)?, format.bits())),
             Operation::Extended(low, high) => {
                 let (low, high) = (low.work_out(source)?, high.work_out(source)?);
                 u128::from(zero_extend(high, 16)) << 64 | u128::from(low)
             }
-            Operation::Integer(cell, signed) => {
-                let number = cell.work_out(source)?;
+            Operation::Integer(expr, signed) => {
+                let number = expr.work_out(source)?;
                 let negative = *signed && (number as i64) < 0;
                 let magnitude = if negative {
                     number.wrapping_neg()

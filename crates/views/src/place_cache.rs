@@ -15,7 +15,7 @@ const MOST_PLACES: usize = 500;
 
 /// A place of the program, as it was loaded when the frame was made.
 #[derive(Debug)]
-pub(crate) struct Here<'a> {
+pub(crate) struct CachedPlace<'a> {
     symbols: &'a Symbols,
     scope: Scope,
     source: OnceCell<Option<SourcePlace>>,
@@ -29,16 +29,16 @@ pub(crate) type Expression<'a> = Result<PreparedExpression<'a>, ExpressionError>
 
 /// The places that frames were looked at of.
 #[derive(Debug, Default)]
-pub(crate) struct Places<'a>(RefCell<HashMap<(*const Symbols, Scope), Rc<Here<'a>>>>);
+pub(crate) struct PlaceCache<'a>(RefCell<HashMap<(*const Symbols, Scope), Rc<CachedPlace<'a>>>>);
 
-impl<'a> Places<'a> {
-    pub(crate) fn get(&self, symbols: &'a Symbols, scope: Scope) -> Rc<Here<'a>> {
+impl<'a> PlaceCache<'a> {
+    pub(crate) fn get(&self, symbols: &'a Symbols, scope: Scope) -> Rc<CachedPlace<'a>> {
         let mut places = self.0.borrow_mut();
         if places.len() >= MOST_PLACES {
             places.clear();
         }
         let here = places.entry((symbols, scope)).or_insert_with(|| {
-            Rc::new(Here {
+            Rc::new(CachedPlace {
                 symbols,
                 scope,
                 source: OnceCell::new(),
@@ -51,7 +51,7 @@ impl<'a> Places<'a> {
     }
 }
 
-impl<'a> Here<'a> {
+impl<'a> CachedPlace<'a> {
     /// The source place.
     pub(crate) fn source(&self) -> Option<&SourcePlace> {
         let source = self.source.get_or_init(|| self.symbols.place(self.scope));

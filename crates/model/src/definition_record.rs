@@ -1,6 +1,6 @@
-//! The pieces in which a tracepoint is told: one qTfP/qTsP reply each, one `tp` line each.
+//! The records in which a tracepoint is told: one qTfP/qTsP reply each, one `tp` line each.
 //!
-//! | piece | what it tells |
+//! | record | what it tells |
 //! |---|---|
 //! | `T` | where it is, whether it is enabled, step and pass count, kind, condition |
 //! | `A` | actions of a hit |
@@ -16,20 +16,20 @@ use crate::definition::{
 use crate::number::{Address, TracepointNumber, VariableNumber};
 use crate::text::{Hex, Scanner, TextError};
 
-/// One piece of one tracepoint.
+/// One record of one tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Piece {
+pub struct DefinitionRecord {
     /// Which tracepoint.
     pub number: TracepointNumber,
     /// Which of its addresses.
     pub address: Address,
     /// What is told.
-    pub content: PieceContent,
+    pub content: DefinitionContent,
 }
 
-/// What a [`Piece`] tells.
+/// What a [`DefinitionRecord`] tells.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum PieceContent {
+pub enum DefinitionContent {
     /// `T`, or the body of a `QTDP` packet.
     Definition {
         /// Whether it collects.
@@ -43,9 +43,9 @@ pub enum PieceContent {
         /// Agent expression bytecode.
         condition: Option<Vec<u8>>,
     },
-    /// `A`: what a hit does, to be added to what earlier pieces said.
+    /// `A`: what a hit does, to be added to what earlier records said.
     Actions(Vec<Action>),
-    /// `S`: what a step does, to be added to what earlier pieces said.
+    /// `S`: what a step does, to be added to what earlier records said.
     StepActions(Vec<Action>),
     /// `Z`: a string of the user's, or a part of it.
     Source {
@@ -62,7 +62,7 @@ pub enum PieceContent {
     Usage(TracepointUsage),
 }
 
-/// Which string of the user's a `Z` piece carries.
+/// Which string of the user's a `Z` record carries.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum SourceKind {
     /// `at`: the location.
@@ -82,7 +82,7 @@ pub enum SourceKind {
     Other(String),
 }
 
-impl PieceContent {
+impl DefinitionContent {
     /// What this is, in words, such as `the location of tracepoint 1`.
     #[must_use]
     pub fn what(&self, number: TracepointNumber) -> String {
@@ -126,7 +126,7 @@ impl SourceKind {
     }
 }
 
-impl Piece {
+impl DefinitionRecord {
     /// Reads one qTfP/qTsP reply, which is also what follows `tp ` in a trace file. A trailing `-`, which in
     /// QTDP announces more, is allowed and says nothing here.
     ///
@@ -137,7 +137,7 @@ impl Piece {
         let start = scanner;
         let letter = scanner.byte();
         if !matches!(letter, Some(b'T' | b'A' | b'S' | b'Z' | b'V')) {
-            return Err(start.error("a piece of a tracepoint: T, A, S, Z or V"));
+            return Err(start.error("a definition record: T, A, S, Z or V"));
         }
         let number = tracepoint_number(&mut scanner)?;
         scanner.colon()?;
@@ -145,14 +145,14 @@ impl Piece {
         scanner.colon()?;
         let content = match letter {
             Some(b'T') => definition(&mut scanner)?,
-            Some(b'A') => PieceContent::Actions(action_list(text, scanner)?),
-            Some(b'S') => PieceContent::StepActions(action_list(text, scanner)?),
+            Some(b'A') => DefinitionContent::Actions(action_list(text, scanner)?),
+            Some(b'S') => DefinitionContent::StepActions(action_list(text, scanner)?),
             Some(b'Z') => source(&mut scanner)?,
             _ => {
                 let hits = scanner.hex()?;
                 scanner.colon()?;
                 // GDB ignores what follows, "allowing for future extensions".
-                PieceContent::Usage(TracepointUsage {
+                DefinitionContent::Usage(TracepointUsage {
                     hits,
                     bytes: scanner.hex()?,
                 })
@@ -183,7 +183,7 @@ fn action_list(text: &[u8], scanner: Scanner<'_>) -> Result<Vec<Action>, TextErr
     })
 }
 
-fn definition(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
+fn definition(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError> {
     let at = *scanner;
     let enabled = match scanner.byte() {
         Some(b'E') => true,
@@ -215,7 +215,7 @@ fn definition(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
     }
     scanner.take(b'-');
     scanner.end()?;
-    Ok(PieceContent::Definition {
+    Ok(DefinitionContent::Definition {
         enabled,
         kind,
         step_count,
@@ -224,7 +224,7 @@ fn definition(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
     })
 }
 
-fn source(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
+fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError> {
     let kind = match scanner.until(b':') {
         b"at" => SourceKind::At,
         b"cond" => SourceKind::Condition,
@@ -241,7 +241,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
     scanner.colon()?;
     let bytes = scanner.hex_bytes(scanner.rest().len() as u64 / 2)?;
     scanner.end()?;
-    Ok(PieceContent::Source {
+    Ok(DefinitionContent::Source {
         kind,
         start,
         total,
@@ -249,18 +249,18 @@ fn source(scanner: &mut Scanner<'_>) -> Result<PieceContent, TextError> {
     })
 }
 
-impl fmt::Display for Piece {
+impl fmt::Display for DefinitionRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = match &self.content {
-            PieceContent::Definition { .. } => 'T',
-            PieceContent::Actions(_) => 'A',
-            PieceContent::StepActions(_) => 'S',
-            PieceContent::Source { .. } => 'Z',
-            PieceContent::Usage(_) => 'V',
+            DefinitionContent::Definition { .. } => 'T',
+            DefinitionContent::Actions(_) => 'A',
+            DefinitionContent::StepActions(_) => 'S',
+            DefinitionContent::Source { .. } => 'Z',
+            DefinitionContent::Usage(_) => 'V',
         };
         write!(f, "{letter}{:x}:{:x}:", self.number.0, self.address.0)?;
         match &self.content {
-            PieceContent::Definition {
+            DefinitionContent::Definition {
                 enabled,
                 kind,
                 step_count,
@@ -279,10 +279,10 @@ impl fmt::Display for Piece {
                 }
                 Ok(())
             }
-            PieceContent::Actions(actions) | PieceContent::StepActions(actions) => {
+            DefinitionContent::Actions(actions) | DefinitionContent::StepActions(actions) => {
                 actions.iter().try_for_each(|action| action.fmt(f))
             }
-            PieceContent::Source {
+            DefinitionContent::Source {
                 kind,
                 start,
                 total,
@@ -290,32 +290,32 @@ impl fmt::Display for Piece {
             } => {
                 write!(f, "{}:{start:x}:{total:x}:{}", kind.name(), Hex(bytes))
             }
-            PieceContent::Usage(usage) => write!(f, "{:x}:{:x}", usage.hits, usage.bytes),
+            DefinitionContent::Usage(usage) => write!(f, "{:x}:{:x}", usage.hits, usage.bytes),
         }
     }
 }
 
 impl TracepointDefinition {
-    /// The pieces that tell this tracepoint, in GDB's order: `T`, `A`…, `S`…, `Z`…, then `V` when its usage is
-    /// given. A list of actions is split, between actions, so that no piece is longer than `limit` bytes where
+    /// The records that tell this tracepoint, in GDB's order: `T`, `A`…, `S`…, `Z`…, then `V` when its usage is
+    /// given. A list of actions is split, between actions, so that no record is longer than `limit` bytes where
     /// that can be had; a single action, the condition and a string are never split, because GDB's reader of
     /// trace files does not join them.
     #[must_use]
-    pub fn pieces(&self, usage: Option<TracepointUsage>, limit: usize) -> Vec<Piece> {
-        let piece = |content| Piece {
+    pub fn records(&self, usage: Option<TracepointUsage>, limit: usize) -> Vec<DefinitionRecord> {
+        let record = |content| DefinitionRecord {
             number: self.number,
             address: self.address,
             content,
         };
         let source = |kind, text: &String| {
-            piece(PieceContent::Source {
+            record(DefinitionContent::Source {
                 kind,
                 start: 0,
                 total: text.len() as u64,
                 bytes: text.clone().into_bytes(),
             })
         };
-        let mut pieces = vec![piece(PieceContent::Definition {
+        let mut records = vec![record(DefinitionContent::Definition {
             enabled: self.enabled,
             kind: self.kind,
             step_count: self.step_count,
@@ -324,21 +324,24 @@ impl TracepointDefinition {
         })];
         // The letter, two numbers of at most 8 and 16 digits, and two colons.
         let room = limit.saturating_sub(27);
-        pieces.extend(split(&self.actions, room).map(|part| piece(PieceContent::Actions(part))));
-        pieces.extend(
-            split(&self.step_actions, room).map(|part| piece(PieceContent::StepActions(part))),
+        records.extend(
+            split(&self.actions, room).map(|part| record(DefinitionContent::Actions(part))),
+        );
+        records.extend(
+            split(&self.step_actions, room)
+                .map(|part| record(DefinitionContent::StepActions(part))),
         );
         let strings = &self.source;
         let one = |kind, text: &Option<String>| text.as_ref().map(|text| source(kind, text));
-        pieces.extend(one(SourceKind::At, &strings.at));
-        pieces.extend(one(SourceKind::Condition, &strings.condition));
+        records.extend(one(SourceKind::At, &strings.at));
+        records.extend(one(SourceKind::Condition, &strings.condition));
         let commands = strings.commands.iter();
-        pieces.extend(commands.map(|text| source(SourceKind::Command, text)));
-        pieces.extend(one(SourceKind::Marker, &strings.marker));
-        pieces.extend(one(SourceKind::Frame, &strings.frame));
-        pieces.extend(one(SourceKind::OwnCondition, &strings.own_condition));
-        pieces.extend(usage.map(|usage| piece(PieceContent::Usage(usage))));
-        pieces
+        records.extend(commands.map(|text| source(SourceKind::Command, text)));
+        records.extend(one(SourceKind::Marker, &strings.marker));
+        records.extend(one(SourceKind::Frame, &strings.frame));
+        records.extend(one(SourceKind::OwnCondition, &strings.own_condition));
+        records.extend(usage.map(|usage| record(DefinitionContent::Usage(usage))));
+        records
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tracewire_agent_expr::Opcode;
 use tracewire_model::{RegisterNumber, VariableNumber};
 
-use crate::real::{Format, Real};
+use crate::float_expr::{FloatExpr, Format};
 use crate::soft_float::{compare, to_integer};
 
 /// The most operations of one computation. Debug information may make a computation double itself at every step.
@@ -15,7 +15,7 @@ pub(crate) const LARGEST: u32 = 1024;
 
 /// A computation that leaves one 64-bit number.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell(Rc<Inner>);
+pub(crate) struct IntExpr(Rc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -35,30 +35,30 @@ pub(crate) enum Operation {
     /// What a register (DWARF's number) held when the function was entered. Never in what is compiled.
     Entry(u16),
     /// Of floating-point numbers. Never in what is compiled.
-    Real(OfReals, Real),
+    Float(OfFloats, FloatExpr),
     Variable(VariableNumber),
     /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
-    Load(Cell, u8),
-    SignExtend(Cell, u8),
-    ZeroExtend(Cell, u8),
-    BitNot(Cell),
+    Load(IntExpr, u8),
+    SignExtend(IntExpr, u8),
+    ZeroExtend(IntExpr, u8),
+    BitNot(IntExpr),
     /// 1 for zero, 0 for anything else.
-    IsZero(Cell),
-    Binary(Binary, Cell, Cell),
+    IsZero(IntExpr),
+    Binary(Binary, IntExpr, IntExpr),
     /// If the first is not zero the second, else the third; only one of the two is computed.
-    Choose(Cell, Cell, Cell),
+    Choose(IntExpr, IntExpr, IntExpr),
     /// The first for its effect, then the second.
-    Then(Cell, Cell),
-    SetVariable(VariableNumber, Cell),
+    Then(IntExpr, IntExpr),
+    SetVariable(VariableNumber, IntExpr),
     /// A number that orders as the IEEE number does whose bits, sign-extended, these are; both zeros give 0.
-    FloatOrder(Cell, u8),
+    FloatOrder(IntExpr, u8),
     /// Whether the bytes at the address are these; none is read behind the first that differs.
-    BytesEqual(Cell, Rc<[u8]>),
+    BytesEqual(IntExpr, Rc<[u8]>),
 }
 
 /// The bits of a computation with floating-point numbers.
 #[derive(Clone, Debug)]
-pub(crate) enum OfReals {
+pub(crate) enum OfFloats {
     /// The low 64 bits of the number.
     Low,
     /// The rest.
@@ -66,8 +66,8 @@ pub(crate) enum OfReals {
     /// The integer next to it on the way to zero; whether that is signed.
     Integer(bool),
     /// Whether it is less than this.
-    Less(Real),
-    Equal(Real),
+    Less(FloatExpr),
+    Equal(FloatExpr),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,24 +162,24 @@ pub(crate) fn float_order(bits: u64, width: u8) -> u64 {
     (zero_extend(bits, width.saturating_sub(1)) ^ sign).wrapping_sub(sign)
 }
 
-impl Cell {
-    fn make(operation: Operation, below: &[&Cell]) -> Self {
+impl IntExpr {
+    fn make(operation: Operation, below: &[&IntExpr]) -> Self {
         let own = match &operation {
-            Operation::Real(OfReals::Less(other) | OfReals::Equal(other), real) => {
-                real.size().saturating_add(other.size())
+            Operation::Float(OfFloats::Less(other) | OfFloats::Equal(other), float) => {
+                float.size().saturating_add(other.size())
             }
-            Operation::Real(_, real) => real.size(),
+            Operation::Float(_, float) => float.size(),
             _ => 1,
         };
-        let size = (below.iter()).fold(own, |size, cell| size.saturating_add(cell.0.size));
+        let size = (below.iter()).fold(own, |size, expr| size.saturating_add(expr.0.size));
         let of_state = matches!(
             operation,
-            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Real(..)
+            Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Float(..)
         );
         Self(Rc::new(Inner {
             operation,
             size,
-            state_only: of_state || below.iter().any(|cell| cell.0.state_only),
+            state_only: of_state || below.iter().any(|expr| expr.0.state_only),
         }))
     }
 
@@ -221,10 +221,10 @@ impl Cell {
         Self::make(Operation::RegisterHigh(register), &[])
     }
 
-    pub(crate) fn of_reals(what: OfReals, real: Real) -> Self {
-        match (what, real.as_bits()) {
-            (OfReals::Low, Some(bits)) => bits.clone(),
-            (what, _) => Self::make(Operation::Real(what, real), &[]),
+    pub(crate) fn of_floats(what: OfFloats, float: FloatExpr) -> Self {
+        match (what, float.as_bits()) {
+            (OfFloats::Low, Some(bits)) => bits.clone(),
+            (what, _) => Self::make(Operation::Float(what, float), &[]),
         }
     }
 
@@ -280,10 +280,10 @@ impl Cell {
             Operation::Constant(number) => 64 - number.leading_zeros(),
             Operation::Load(_, size) => u32::from(*size) * 8,
             Operation::ZeroExtend(_, bits) => u32::from(*bits),
-            Operation::Real(OfReals::Low, real) if real.format() == Format::Single => 32,
+            Operation::Float(OfFloats::Low, float) if float.format() == Format::Single => 32,
             Operation::IsZero(_)
             | Operation::BytesEqual(..)
-            | Operation::Real(OfReals::Less(_) | OfReals::Equal(_), _)
+            | Operation::Float(OfFloats::Less(_) | OfFloats::Equal(_), _)
             | Operation::Binary(Binary::Equal | Binary::LessSigned | Binary::LessUnsigned, ..) => 1,
             _ => 64,
         }
@@ -418,7 +418,7 @@ pub(crate) trait Source {
     fn division_by_zero(&self) -> Self::Error;
 }
 
-impl Cell {
+impl IntExpr {
     /// Works a location out. Variables do not occur in one and are 0.
     pub(crate) fn work_out<S: Source>(&self, source: &S) -> Result<u64, S::Error> {
         Ok(match self.operation() {
@@ -426,17 +426,17 @@ impl Cell {
             Operation::Register(register) => source.register(*register, 0)?,
             Operation::RegisterHigh(register) => source.register(*register, 8)?,
             Operation::Entry(register) => source.entry(*register)?,
-            Operation::Real(what, real) => {
-                let (bits, format) = (real.work_out(source)?, real.format());
+            Operation::Float(what, float) => {
+                let (bits, format) = (float.work_out(source)?, float.format());
                 match what {
-                    OfReals::Low => bits as u64,
-                    OfReals::High => (bits >> 64) as u64,
-                    OfReals::Integer(signed) => to_integer(bits, format, *signed),
-                    OfReals::Less(other) => {
+                    OfFloats::Low => bits as u64,
+                    OfFloats::High => (bits >> 64) as u64,
+                    OfFloats::Integer(signed) => to_integer(bits, format, *signed),
+                    OfFloats::Less(other) => {
                         let order = compare(bits, other.work_out(source)?, format);
                         u64::from(order.is_some_and(Ordering::is_lt))
                     }
-                    OfReals::Equal(other) => {
+                    OfFloats::Equal(other) => {
                         let order = compare(bits, other.work_out(source)?, format);
                         u64::from(order.is_some_and(Ordering::is_eq))
                     }
