@@ -437,3 +437,63 @@ fn versions_of_formats() {
         assert!(text.contains(&version), "{page}.md does not say {version}");
     }
 }
+
+/// `docs/formats/json.md` lists every field that the commands print.
+#[test]
+fn json_fields() {
+    use tracewire_test_support::sample;
+    let page = std::fs::read_to_string(repository().join("docs/formats/json.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["sample.tf", "sample", "thumb.elf", "thumb.trace.zst"] {
+        std::fs::copy(sample(name), folder.path().join(name)).unwrap();
+    }
+    let trace = std::fs::read(sample("sample.tf")).unwrap();
+    std::fs::write(folder.path().join("cut.tf"), &trace[..trace.len() - 100]).unwrap();
+    for command in [
+        "info sample.tf",
+        "info sample",
+        "info thumb.trace.zst --elf thumb.elf",
+        "show sample.tf --elf sample",
+        "check cut.tf",
+        "show thumb.trace.zst --elf thumb.elf",
+        "calls thumb.trace.zst --elf thumb.elf",
+        "calls thumb.trace.zst --elf thumb.elf --list fact",
+        "profile thumb.trace.zst --elf thumb.elf",
+        "coverage thumb.trace.zst --elf thumb.elf",
+    ] {
+        let output = Command::new(TRACEWIRE)
+            .args(command.split(' '))
+            .arg("--json")
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let mut count = 0;
+        for line in String::from_utf8(output.stdout).unwrap().lines() {
+            count += 1;
+            for field in fields(&serde_json::from_str(line).unwrap()) {
+                assert!(
+                    page.contains(&format!("`{field}`")),
+                    "{command} --json prints {field}, which the page does not list"
+                );
+            }
+        }
+        assert!(count > 0, "{command} prints nothing");
+    }
+}
+
+/// The names of an object's fields, and of those of the objects in it; not those of registers and variables.
+fn fields(value: &serde_json::Value) -> Vec<String> {
+    match value {
+        serde_json::Value::Object(object) => object
+            .iter()
+            .flat_map(|(name, value)| {
+                let is_map = ["registers", "register_values", "variables"].contains(&&**name)
+                    && value.is_object();
+                let inner = if is_map { Vec::new() } else { fields(value) };
+                std::iter::once(name.clone()).chain(inner)
+            })
+            .collect(),
+        serde_json::Value::Array(values) => values.iter().flat_map(fields).collect(),
+        _ => Vec::new(),
+    }
+}
