@@ -497,3 +497,19 @@ fn fields(value: &serde_json::Value) -> Vec<String> {
         _ => Vec::new(),
     }
 }
+
+/// The README of the recorder shows its example as it is.
+#[test]
+fn example_of_the_recorder() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
+    let example = read("crates/recorder/examples/arguments.rs");
+    let code: String = example
+        .lines()
+        .skip_while(|line| line.is_empty() || line.starts_with("//!"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(
+        read("crates/recorder/README.md").contains(&code),
+        "expected:\n{code}"
+    );
+}

@@ -1,44 +1,13 @@
-//! Records what tracepoints in a live program see into a GDB trace file.
+#![doc = include_str!("../README.md")]
 //!
-//! The example `arguments` records the arguments of a function and prints them:
+//! A [`Recorder`] starts a program or attaches to one. It looks its tracepoints up in the symbols of all modules, inserts them as
+//! jumps or traps, follows libraries that come and go, and writes the frames. At the end it removes the tracepoints.
 //!
-//! ```no_run
-//! use tracewire_recorder::Recorder;
-//! use tracewire_tracefile::TraceFile;
-//! use tracewire_views::{Program, Viewer};
+//! An [`Observer`] gets events during the run, a [`StopHandle`] ends it, and the [`Report`] has its result. The crate
+//! `tracewire-tracefile` reads the frames, and `tracewire-views` prints them.
 //!
-//! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let arguments: Vec<String> = std::env::args().collect();
-//!     let [_, function, program, rest @ ..] = &arguments[..] else {
-//!         return Err("expected FUNCTION PROGRAM ARGUMENTS…".into());
-//!     };
-//!     let output = std::env::temp_dir().join(format!("arguments-{}.tf", std::process::id()));
-//!     let mut recorder = Recorder::spawn(program, rest);
-//!     recorder
-//!         .output(&output)
-//!         .tracepoint(&format!("{function} : $args"))?;
-//!     recorder.record(&mut ())?;
-//!     let file = TraceFile::open(&output)?;
-//!     let program = Program::of(&file, &[])?;
-//!     let viewer = Viewer::new(&file, &program);
-//!     for frame in file.frames() {
-//!         for value in viewer.view(frame).values {
-//!             println!("{} = {}", value.expression, value.value);
-//!         }
-//!     }
-//!     Ok(std::fs::remove_file(output)?)
-//! }
-//! ```
-//!
-//! A [`Recorder`] starts a program or attaches to one, looks its tracepoints up in the symbols of all modules, puts them in as jumps or
-//! traps, follows libraries that come and go, and writes the frames. Afterwards the program is as it was. An [`Observer`]
-//! learns what happens meanwhile, a [`StopHandle`] ends the run, and the [`Report`] says how it went. What the frames hold is read
-//! with `tracewire-tracefile` and printed with `tracewire-views`.
-//!
-//! One thread records: `ptrace` lets only the thread that attached to a process control it, so
-//! [`record`](Recorder::record) does all of it on the calling thread and returns at the end. A run without symbols to read needs no
-//! other thread.
-
+//! One thread records. `ptrace` lets only the thread that attached to a process control it, so [`record`](Recorder::record) works
+//! on the calling thread and returns at the end.
 #![deny(missing_docs)]
 
 mod buffer;
