@@ -13,7 +13,7 @@ use clap::{Args, CommandFactory as _, ValueHint};
 use tempfile::NamedTempFile;
 use tracewire_convert::csv::{self, Column};
 use tracewire_convert::part::{self, SplitBy};
-use tracewire_convert::{Format, chrome, ctf, json, merge};
+use tracewire_convert::{Format, Source, chrome, ctf, json, merge};
 use tracewire_model::FrameNumber;
 use tracewire_tracefile::TraceFile;
 use tracewire_views::{Program, Viewer};
@@ -135,8 +135,10 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     if arguments.timestamps {
         bail!("--timestamps is for execution traces, and this is a trace file");
     }
-    let named = arguments.to.as_deref().map(str::parse).transpose()?;
-    let format = output_format(out, named)?;
+    let format = match &arguments.to {
+        Some(name) => Source::TraceFile.format(name)?,
+        None => output_format(out)?,
+    };
     let columns: Vec<Column> = arguments
         .column
         .iter()
@@ -172,9 +174,9 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-fn output_format(out: &Path, named: Option<Format>) -> anyhow::Result<Format> {
-    let told = named.or_else(|| Format::from_name(out));
-    match told.or_else(|| out.is_dir().then_some(Format::Ctf)) {
+fn output_format(out: &Path) -> anyhow::Result<Format> {
+    let named = Source::TraceFile.format_of(out);
+    match named.or_else(|| out.is_dir().then_some(Format::Ctf)) {
         Some(format) => Ok(format),
         None => bail!(
             "{}: the name tells no format; expected an ending such as .tf, .jsonl, .csv, .ctf or .chrome.json, or --to",
@@ -309,6 +311,9 @@ fn write(
             }
             Format::Csv => write_table(file, columns, elf, progress, &mut sink)?,
             Format::Ctf => bail!("a CTF trace is a folder"),
+            Format::Compact | Format::Text | Format::Lines(_) | Format::Vcd => {
+                bail!("{format} is for execution traces, and this is a trace file")
+            }
         }
         sink.flush().context("cannot write the result")
     };

@@ -168,8 +168,7 @@ pub fn write<'a>(
     }
     let sources: Vec<_> = columns.iter().map(|column| source(file, column)).collect();
     line.push('\n');
-    out.write_all(line.as_bytes())
-        .map_err(ConvertError::Write)?;
+    out.write_all(line.as_bytes())?;
     for frame in file.frames() {
         line.clear();
         for ((index, source), told) in sources.iter().enumerate().zip(&mut told) {
@@ -191,10 +190,9 @@ pub fn write<'a>(
             push_cell(&mut line, index, &cell.unwrap_or_default());
         }
         line.push('\n');
-        out.write_all(line.as_bytes())
-            .map_err(ConvertError::Write)?;
+        out.write_all(line.as_bytes())?;
     }
-    out.flush().map_err(ConvertError::Write)?;
+    out.flush()?;
     Ok(told)
 }
 

@@ -2,19 +2,34 @@
 
 use std::io;
 
+use tracewire_exec_trace::recording::ReadError;
 use tracewire_model::{TracepointNumber, VariableNumber};
-use tracewire_tracefile::LineError;
+use tracewire_tracefile::{EncodeError, LineError, WriteError};
 
-/// Why a trace file could not be converted, merged, split or cut.
+/// Why a trace could not be converted, merged, split or cut.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
     /// The sink refused what was written.
     #[error("cannot write the result")]
-    Write(#[source] io::Error),
+    Write(#[from] io::Error),
     /// The source could not be read.
     #[error("cannot read the source")]
     Read(#[source] io::Error),
+    /// The recorded execution could not be read.
+    #[error(transparent)]
+    Recording(#[from] ReadError),
+    /// A trace file could not be written.
+    #[error(transparent)]
+    TraceFile(#[from] WriteError),
+    /// An instruction that does not fit into a frame.
+    #[error("instruction {instruction}")]
+    Instruction {
+        /// Which.
+        instruction: u64,
+        /// Why.
+        source: EncodeError,
+    },
     /// A JSON line that is none of ours.
     #[error("line {line}: {problem}")]
     Json {

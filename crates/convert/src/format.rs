@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 
 use tracewire_tracefile::HEADER;
 
-/// A format that trace files are converted to; the first two also from.
+use crate::execution::TextForm;
+
+/// A format that is written. Of trace files, the first two are also read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// GDB's trace file.
+    /// GDB's trace file. Of an execution trace a frame for each instruction.
     TraceFile,
-    /// JSON lines: everything that is in a trace file, so that it can be had back byte for byte.
+    /// JSON lines: everything that is in a trace file, so that it can be had back byte for byte. Of an execution trace
+    /// an object for each instruction.
     JsonLines,
     /// Comma-separated values: a line a frame, chosen columns.
     Csv,
@@ -19,10 +21,27 @@ pub enum Format {
     Ctf,
     /// The JSON trace event format of Chrome, which Perfetto opens too.
     Chrome,
+    /// The compact form of an execution trace, which has an index in it.
+    Compact,
+    /// The text of an execution trace, byte for byte as it was.
+    Text,
+    /// QEMU4V, MicroTESK or Tarmac text.
+    Lines(TextForm),
+    /// Value change dump (IEEE 1364), for wave form viewers such as GTKWave.
+    Vcd,
 }
 
-/// What a name ends with; the first that fits counts.
-const ENDINGS: [(&str, Format); 13] = [
+/// What is converted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A trace file.
+    TraceFile,
+    /// An execution trace.
+    Execution,
+}
+
+/// What a name ends with; the first that fits, and that the source has, counts.
+const ENDINGS: [(&str, Format); 19] = [
     (".trace.json", Format::Chrome),
     (".chrome.json", Format::Chrome),
     (".perfetto.json", Format::Chrome),
@@ -34,20 +53,75 @@ const ENDINGS: [(&str, Format); 13] = [
     ("/", Format::Ctf),
     (".tf", Format::TraceFile),
     (".tfile", Format::TraceFile),
-    (".trace", Format::TraceFile),
     (".gdbtrace", Format::TraceFile),
+    (".vcd", Format::Vcd),
+    (".twx", Format::Compact),
+    (".qemu4v", Format::Lines(TextForm::Qemu4v)),
+    (".microtesk", Format::Lines(TextForm::Microtesk)),
+    (".tarmac", Format::Lines(TextForm::Tarmac)),
+    (".trace", Format::Text),
+    (".txt", Format::Text),
 ];
 
-impl Format {
-    /// Every format, in the order in which help lists them.
-    pub const ALL: &'static [Self] = &[
-        Self::TraceFile,
-        Self::JsonLines,
-        Self::Csv,
-        Self::Ctf,
-        Self::Chrome,
-    ];
+impl Source {
+    /// What it is converted to, in the order in which help lists them.
+    #[must_use]
+    pub const fn formats(self) -> &'static [Format] {
+        match self {
+            Self::TraceFile => &[
+                Format::TraceFile,
+                Format::JsonLines,
+                Format::Csv,
+                Format::Ctf,
+                Format::Chrome,
+            ],
+            Self::Execution => &[
+                Format::Compact,
+                Format::Text,
+                Format::Lines(TextForm::Qemu4v),
+                Format::Lines(TextForm::Microtesk),
+                Format::Lines(TextForm::Tarmac),
+                Format::JsonLines,
+                Format::Vcd,
+                Format::Chrome,
+                Format::TraceFile,
+            ],
+        }
+    }
 
+    /// The format of this name on the command line.
+    ///
+    /// # Errors
+    /// When the source is not converted to such a format.
+    pub fn format(self, name: &str) -> Result<Format, UnknownFormat> {
+        let mut formats = self.formats().iter().copied();
+        formats
+            .find(|format| format.name() == name)
+            .ok_or_else(|| UnknownFormat {
+                name: name.to_owned(),
+                expected: self,
+            })
+    }
+
+    /// The format that a file name asks for by its ending, in upper or lower case. `.trace` is a trace file or the text
+    /// of an execution trace, as the source is.
+    ///
+    /// A directory that exists means CTF too; the caller looks.
+    #[must_use]
+    pub fn format_of(self, name: &Path) -> Option<Format> {
+        let name = name.as_os_str().to_string_lossy().to_ascii_lowercase();
+        ENDINGS
+            .iter()
+            .filter(|(ending, _)| name.ends_with(ending))
+            .map(|(_, format)| match (self, format) {
+                (Self::TraceFile, Format::Text) if name.ends_with(".trace") => Format::TraceFile,
+                _ => *format,
+            })
+            .find(|format| self.formats().contains(format))
+    }
+}
+
+impl Format {
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -57,31 +131,17 @@ impl Format {
             Self::Csv => "csv",
             Self::Ctf => "ctf",
             Self::Chrome => "chrome",
+            Self::Compact => "twx",
+            Self::Text => "text",
+            Self::Lines(TextForm::Qemu4v) => "qemu4v",
+            Self::Lines(TextForm::Microtesk) => "microtesk",
+            Self::Lines(TextForm::Tarmac) => "tarmac",
+            Self::Vcd => "vcd",
         }
     }
 
-    /// The format that a name asks for, upper or lower case:
-    ///
-    /// | name ends with | format |
-    /// |---|---|
-    /// | `.tf` `.tfile` `.trace` `.gdbtrace` | trace file |
-    /// | `.trace.json` `.chrome.json` `.perfetto.json` | Chrome |
-    /// | `.jsonl` `.ndjson`, any other `.json` | JSON lines |
-    /// | `.csv` | CSV |
-    /// | `.ctf`, `/` | CTF |
-    ///
-    /// A directory that is there means CTF too; that is the caller's to see.
-    #[must_use]
-    pub fn from_name(name: &Path) -> Option<Self> {
-        let name = name.as_os_str().to_string_lossy().to_ascii_lowercase();
-        ENDINGS
-            .iter()
-            .find(|(ending, _)| name.ends_with(ending))
-            .map(|(_, format)| *format)
-    }
-
-    /// The format of a file that can be read, from its first bytes: a trace file's header, or the `{` of the first
-    /// JSON line.
+    /// The format of a file that a trace file can be read from, by its first bytes: a trace file's header, or the `{`
+    /// of the first JSON line.
     #[must_use]
     pub fn from_content(start: &[u8]) -> Option<Self> {
         if start.starts_with(HEADER) {
@@ -97,20 +157,21 @@ impl fmt::Display for Format {
     }
 }
 
-/// A name that no format has.
+/// A name that no format of the source has.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown format `{0}`: expected tf, jsonl, csv, ctf or chrome")]
-pub struct UnknownFormat(pub String);
+#[error("unknown format `{name}`: expected {}", list(.expected.formats()))]
+pub struct UnknownFormat {
+    /// The name.
+    pub name: String,
+    /// Of what a format was expected.
+    pub expected: Source,
+}
 
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|format| format.name() == name)
-            .ok_or_else(|| UnknownFormat(name.to_owned()))
+fn list(formats: &[Format]) -> String {
+    let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+    match names.split_last() {
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -120,23 +181,37 @@ mod tests {
 
     #[test]
     fn the_longest_ending_counts() {
-        let of = |name: &str| Format::from_name(Path::new(name)).map(Format::name);
-        assert_eq!(of("run.tf"), Some("tf"));
-        assert_eq!(of("run.TRACE"), Some("tf"));
-        assert_eq!(of("run.trace.json"), Some("chrome"));
-        assert_eq!(of("run.json"), Some("jsonl"));
-        assert_eq!(of("run.jsonl"), Some("jsonl"));
-        assert_eq!(of("out/run.ctf"), Some("ctf"));
-        assert_eq!(of("out/"), Some("ctf"));
-        assert_eq!(of("run.csv"), Some("csv"));
-        assert_eq!(of("run"), None);
+        let of = |source: Source, name: &str| source.format_of(Path::new(name)).map(Format::name);
+        for (name, file, execution) in [
+            ("run.tf", Some("tf"), Some("tf")),
+            ("run.TRACE", Some("tf"), Some("text")),
+            ("run.trace.json", Some("chrome"), Some("chrome")),
+            ("run.json", Some("jsonl"), Some("jsonl")),
+            ("run.jsonl", Some("jsonl"), Some("jsonl")),
+            ("out/run.ctf", Some("ctf"), None),
+            ("out/", Some("ctf"), None),
+            ("run.csv", Some("csv"), None),
+            ("run.twx", None, Some("twx")),
+            ("run.vcd", None, Some("vcd")),
+            ("run.txt", None, Some("text")),
+            ("run", None, None),
+        ] {
+            assert_eq!(of(Source::TraceFile, name), file, "{name}");
+            assert_eq!(of(Source::Execution, name), execution, "{name}");
+        }
     }
 
     #[test]
     fn names_are_read_back() {
-        for format in Format::ALL {
-            assert_eq!(format.name().parse(), Ok(*format));
+        for source in [Source::TraceFile, Source::Execution] {
+            for format in source.formats() {
+                assert_eq!(source.format(format.name()), Ok(*format));
+            }
         }
-        assert!("xml".parse::<Format>().is_err());
+        let error = Source::TraceFile.format("xml").expect_err("it is none");
+        assert_eq!(
+            error.to_string(),
+            "unknown format `xml`: expected tf, jsonl, csv, ctf or chrome"
+        );
     }
 }

@@ -5,12 +5,13 @@
 //! | [`json`] | JSON lines with everything that is in the file, and the file back from them, byte for byte |
 //! | [`csv`] | a table of chosen columns: registers, variables, memory, expressions |
 //! | [`ctf`] | a Common Trace Format 1.8 trace, for babeltrace2 and Trace Compass |
-//! | [`chrome`] | a JSON time line for Chrome and Perfetto |
+//! | [`chrome`] | a JSON time line for Chrome and Perfetto: hits of a trace file, calls of an execution trace |
+//! | [`execution`] | an execution trace as text, JSON lines, a value change dump, a trace file |
 //! | [`part`] | a trace file of some of the frames: a range, or a part of a split file |
 //! | [`merge`] | one trace file of several, in the order of time |
 //!
-//! [`Format`] is detected from name and content. JSON lines keep every byte, damaged ones too. Parts and merged files keep frames byte for
-//! byte, except for numbers that had to change. CTF keeps every value; Chrome and CSV keep what they can show.
+//! [`Source`] finds the format of a name, [`Format`] that of content. JSON lines keep every byte, damaged ones too. Parts and merged
+//! files keep frames byte for byte, except for numbers that had to change. CTF keeps every value; Chrome and CSV keep what they can show.
 //!
 //! A frame that is cut off is no frame ([`TraceFile::ending`] reports it). The byte order is the one that the reader chose.
 //!
@@ -22,6 +23,7 @@ pub mod chrome;
 pub mod csv;
 pub mod ctf;
 mod error;
+pub mod execution;
 mod format;
 mod hex;
 pub mod json;
@@ -31,4 +33,4 @@ mod registers;
 mod time;
 
 pub use error::ConvertError;
-pub use format::{Format, UnknownFormat};
+pub use format::{Format, Source, UnknownFormat};

@@ -55,7 +55,7 @@ pub fn write(
     for frame in wanted() {
         put(frame.bytes())?;
     }
-    out.finish().map_err(ConvertError::Write)?;
+    out.finish()?;
     Ok(count)
 }
 

@@ -18,7 +18,6 @@
 
 pub mod calls;
 pub mod check;
-pub mod convert;
 pub mod coverage;
 pub mod diff;
 pub mod follow;

@@ -220,7 +220,7 @@ fn from_an_address_and_without_a_register() {
         }
     }
     let options = Options {
-        from: Some(tracewire_model::Address(
+        from: Some(tracewire_exec_trace::record::Address(
             u64::from_str_radix(&address, 16).unwrap(),
         )),
         ignored: vec!["hi".to_owned()],

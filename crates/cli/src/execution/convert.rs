@@ -1,11 +1,11 @@
 //! `convert` on execution traces.
 
 use std::io::{self, BufWriter, Write};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tracewire_exec_analysis::convert::{Format, Lines, chrome, trace_file, vcd};
+use tracewire_convert::execution::{Lines, json, trace_file, vcd};
+use tracewire_convert::{Format, Source as Converted, chrome};
 use tracewire_exec_analysis::view::Viewer;
 use tracewire_exec_trace::record::InstructionNumber;
 use tracewire_exec_trace::recording::Recording;
@@ -31,8 +31,8 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
         }
     }
     let format = match &arguments.to {
-        Some(name) => name.parse().map_err(|error| anyhow::anyhow!("--to {name}: {error}"))?,
-        None => Format::from_name(out).with_context(|| {
+        Some(name) => Converted::Execution.format(name)?,
+        None => Converted::Execution.format_of(out).with_context(|| {
             format!(
                 "{}: the name tells no format; expected an ending such as .twx, .trace, .qemu4v, .tarmac, .jsonl, .vcd, \
                  .chrome.json or .tf, or --to",
@@ -137,21 +137,7 @@ fn write(
                 opened.registers.as_ref(),
                 opened.symbols.as_ref(),
             );
-            let mut failed = None;
-            let mut put = |object| match writeln!(out, "{}", serde_json::Value::Object(object)) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            };
-            if range.start == 0 {
-                recording.for_each_at_start(&mut |effect| put(viewer.start_json(&effect)))?;
-            }
-            recording.instructions(range, &mut |executed| put(viewer.executed_json(&executed)))?;
-            if let Some(error) = failed {
-                return Err(error.into());
-            }
+            json::write(recording, &viewer, range, out)?;
         }
         Format::Vcd => {
             let axis = match arguments.timestamps {
@@ -161,13 +147,16 @@ fn write(
             vcd::write(recording, range, axis, out)?;
         }
         Format::Chrome => {
-            chrome::write(
+            chrome::write_calls(
                 recording,
                 opened.machine()?,
                 opened.symbols.as_ref(),
                 range,
                 out,
             )?;
+        }
+        Format::Csv | Format::Ctf => {
+            bail!("{format} is for trace files, and this is an execution trace")
         }
         Format::Compact | Format::TraceFile => {
             bail!("{format} is written to a file: expected a name, not -")

@@ -113,7 +113,7 @@ pub fn write<W: Write>(
         .min_by_key(|place| place.nanoseconds)
         .copied();
     if earliest.is_none() {
-        let out = create("stream").map_err(ConvertError::Write)?;
+        let out = create("stream")?;
         PacketWriter::new(out, file.byte_order(), None, 0, discarded).finish()?;
     }
     for stream in streams() {
@@ -123,7 +123,7 @@ pub fn write<W: Write>(
         let name = first
             .cpu
             .map_or_else(|| "stream".to_owned(), |cpu| format!("cpu_{cpu}"));
-        let out = create(&name).map_err(ConvertError::Write)?;
+        let out = create(&name)?;
         let lost = if earliest == Some(*first) {
             discarded
         } else {
@@ -151,10 +151,9 @@ pub fn write<W: Write>(
         classes.push(StreamClass::WithCpu);
     }
     let text = metadata::write(file, &classes, &shapes.list);
-    let mut out = create("metadata").map_err(ConvertError::Write)?;
-    out.write_all(text.as_bytes())
-        .map_err(ConvertError::Write)?;
-    out.flush().map_err(ConvertError::Write)
+    let mut out = create("metadata")?;
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 fn place(file: &TraceFile) -> Vec<Placed> {

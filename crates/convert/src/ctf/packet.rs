@@ -88,8 +88,7 @@ impl<W: Write> PacketWriter<W> {
         head.extend(cpu.into_iter().flatten());
         self.out
             .write_all(&head)
-            .and_then(|()| self.out.write_all(&self.events))
-            .map_err(ConvertError::Write)?;
+            .and_then(|()| self.out.write_all(&self.events))?;
         self.sequence += 1;
         self.begin = None;
         self.events.clear();
@@ -101,6 +100,6 @@ impl<W: Write> PacketWriter<W> {
         if !self.events.is_empty() || self.sequence == 0 {
             self.flush()?;
         }
-        self.out.flush().map_err(ConvertError::Write)
+        Ok(self.out.flush()?)
     }
 }

@@ -98,13 +98,13 @@ pub fn read(source: &mut impl BufRead, out: &mut impl Write) -> Result<(), Conve
             continue;
         }
         let bytes = reader.take(&text).map_err(error)?;
-        out.write_all(bytes).map_err(ConvertError::Write)?;
+        out.write_all(bytes)?;
     }
     let bytes = reader
         .end()
         .map_err(|problem| ConvertError::Json { line, problem })?;
-    out.write_all(bytes).map_err(ConvertError::Write)?;
-    out.flush().map_err(ConvertError::Write)
+    out.write_all(bytes)?;
+    Ok(out.flush()?)
 }
 
 /// How far the file has come.

@@ -80,7 +80,7 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         line.push_str("\"}");
         put(&line)?;
     }
-    out.flush().map_err(ConvertError::Write)
+    Ok(out.flush()?)
 }
 
 /// What stands behind the last complete frame.

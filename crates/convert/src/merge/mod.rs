@@ -80,7 +80,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertErr
                 .map(|after| Reverse((after.max(time), index, number + 1))),
         );
     }
-    out.finish().map_err(ConvertError::Write)?;
+    out.finish()?;
     Ok(())
 }
 

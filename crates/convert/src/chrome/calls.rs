@@ -1,18 +1,20 @@
-//! The calls of each cpu on a time line, for Chrome and Perfetto.
+//! The calls of each cpu of an execution trace are durations on its track.
 
 use std::collections::HashMap;
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use serde_json::json;
 use tracewire_arch::Machine;
 use tracewire_debuginfo::Symbols;
+use tracewire_exec_analysis::follow::{Follower, Move};
+use tracewire_exec_analysis::functions::{FunctionId, Functions};
 use tracewire_exec_trace::record::{CpuNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
 
-use super::ConvertError;
-use crate::follow::{Follower, Move};
-use crate::functions::{FunctionId, Functions};
+use super::{Events, PROCESS};
+use crate::ConvertError;
+use crate::execution::keep;
 
 /// A time in microseconds; units that are only counted are shown as microseconds.
 fn microseconds(time: Time) -> f64 {
@@ -29,21 +31,16 @@ fn microseconds(time: Time) -> f64 {
 ///
 /// # Errors
 /// When the recording's file is damaged, or the result cannot be written.
-pub fn write(
+pub fn write_calls(
     recording: &Recording,
     machine: &'static Machine,
     symbols: Option<&Symbols>,
     range: Range<u64>,
     out: &mut impl io::Write,
 ) -> Result<(), ConvertError> {
-    out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-    for (at, cpu) in recording.summary().cpus.iter().enumerate() {
-        let comma = if at == 0 { "" } else { ",\n" };
-        let name = json!({
-            "ph": "M", "name": "thread_name", "pid": 1, "tid": cpu.0,
-            "args": { "name": format!("cpu {cpu}") },
-        });
-        write!(out, "{comma}{name}")?;
+    let mut events = Events::begin(out)?;
+    for cpu in &recording.summary().cpus {
+        events.put_name("thread_name", Some(cpu.0), &format!("cpu {cpu}"))?;
     }
     let mut follower = Follower::new(recording, machine, Functions::new(symbols));
     let mut open: HashMap<CpuNumber, (usize, f64)> = HashMap::new();
@@ -65,44 +62,35 @@ pub fn write(
                         let name = names.entry(function).or_insert_with(|| {
                             json!(follower.functions().name(function)).to_string()
                         });
-                        let cpu = cpu.0;
-                        write!(
-                            out,
-                            ",\n{{\"ph\":\"B\",\"name\":{name},\"pid\":1,\"tid\":{cpu},\"ts\":{latest},\"args\":{{\"instruction\":{}}}}}",
+                        events.put(format_args!(
+                            "{{\"ph\":\"B\",\"name\":{name},\"pid\":{PROCESS},\"tid\":{},\"ts\":{latest},\"args\":{{\"instruction\":{}}}}}",
+                            cpu.0,
                             step.number()
-                        )?;
+                        ))?;
                     }
                     Move::Leave => {
                         *depth = depth.saturating_sub(1);
-                        end(out, cpu, *latest)?;
+                        put_end(&mut events, cpu, *latest)?;
                     }
                 }
             }
             Ok(())
         };
-        match take() {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                result = Err(error);
-                ControlFlow::Break(())
-            }
-        }
+        keep(&mut result, take())
     })?;
     result?;
     for cpu in &recording.summary().cpus {
         let (depth, latest) = open.get(cpu).copied().unwrap_or_default();
         for _ in 0..depth {
-            end(out, *cpu, latest)?;
+            put_end(&mut events, *cpu, latest)?;
         }
     }
-    out.write_all(b"\n]}\n")?;
-    Ok(())
+    Ok(events.finish(None)?)
 }
 
-fn end(out: &mut impl io::Write, cpu: CpuNumber, at: f64) -> io::Result<()> {
-    write!(
-        out,
-        ",\n{{\"ph\":\"E\",\"pid\":1,\"tid\":{},\"ts\":{at}}}",
+fn put_end(events: &mut Events<'_, impl io::Write>, cpu: CpuNumber, at: f64) -> io::Result<()> {
+    events.put(format_args!(
+        "{{\"ph\":\"E\",\"pid\":{PROCESS},\"tid\":{},\"ts\":{at}}}",
         cpu.0
-    )
+    ))
 }

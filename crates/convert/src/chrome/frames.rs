@@ -1,6 +1,6 @@
-//! Chrome's JSON trace event format, which Perfetto opens too: a hit is an instant event on its thread's track.
+//! A hit is an instant event on its thread's track.
 //!
-//! The source is the "Trace Event Format" of the Chromium project. An event has the tracepoint's location as its name
+//! An event has the tracepoint's location as its name
 //! (what the user typed, where the file tells it), `hit` or `step` as its category, microseconds of
 //! `$trace_timestamp`, and what was collected among its arguments. A frame that does not tell its time has that
 //! of the last frame before that did; one that does not tell its thread goes to the track of thread 0. Registers wider
@@ -10,17 +10,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io::Write;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tracewire_model::{TracepointNumber, VariableNumber};
 use tracewire_tracefile::{Block, Frame, TraceFile};
 
+use super::{Events, PROCESS};
 use crate::error::ConvertError;
 use crate::hex;
 use crate::registers::{MAX_NAME, RegisterMembers, quoted_names};
 use crate::time::frame_times;
-
-/// The process that all threads belong to; the file does not tell its number.
-const PROCESS: u32 = 1;
 
 /// How much of a location is an event's name, in characters.
 const MAX_TITLE: usize = 200;
@@ -40,10 +38,9 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         }),
     };
     let mut threads = BTreeSet::new();
-    let mut put = |text: &str| out.write_all(text.as_bytes()).map_err(ConvertError::Write);
-    put("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-    put(&metadata("process_name", None, &process_name(file)))?;
-    let mut line = String::new();
+    let mut events = Events::begin(out)?;
+    events.put_name("process_name", None, &process_name(file))?;
+    let mut event = String::new();
     for (frame, time) in file.frames().zip(frame_times(file)) {
         let thread = frame.thread().map_or(0, |thread| thread.0);
         if threads.insert(thread) {
@@ -51,18 +48,14 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
                 0 => "unknown thread".to_owned(),
                 _ => format!("thread {thread}"),
             };
-            put(",\n")?;
-            put(&metadata("thread_name", Some(thread), &name))?;
+            events.put_name("thread_name", Some(thread), &name)?;
         }
-        line.clear();
+        event.clear();
         // A String can be written to.
-        let _ = push_event(&mut line, &frame, time, thread, &names);
-        put(&line)?;
+        let _ = push_event(&mut event, &frame, time, thread, &names);
+        events.put(&event)?;
     }
-    put("\n],\"otherData\":")?;
-    put(&other(file).to_string())?;
-    put("}\n")?;
-    out.flush().map_err(ConvertError::Write)
+    Ok(events.finish(Some(other(file)))?)
 }
 
 /// What is called how, quoted for JSON.
@@ -70,14 +63,6 @@ struct Names {
     events: HashMap<TracepointNumber, String>,
     variables: HashMap<VariableNumber, String>,
     registers: Option<RegisterMembers>,
-}
-
-fn metadata(what: &str, thread: Option<u32>, name: &str) -> String {
-    let mut object = json!({ "ph": "M", "name": what, "pid": PROCESS, "args": { "name": name } });
-    if let Some(thread) = thread {
-        object["tid"] = thread.into();
-    }
-    object.to_string()
 }
 
 /// The program's file name, as the first module has it.
@@ -134,7 +119,7 @@ fn push_event(
     names: &Names,
 ) -> std::fmt::Result {
     let (number, tracepoint) = (frame.number(), frame.tracepoint());
-    line.push_str(",\n{\"ph\":\"i\",\"s\":\"t\",\"name\":");
+    line.push_str("{\"ph\":\"i\",\"s\":\"t\",\"name\":");
     match names.events.get(&tracepoint) {
         Some(name) => line.push_str(name),
         None => write!(line, "\"tracepoint {tracepoint}\"")?,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 use tracewire_arch::Architecture;
-use tracewire_exec_analysis::convert::{Lines, TextForm};
+use tracewire_convert::execution::{Lines, TextForm};
 use tracewire_exec_trace::record::{Address, InstructionNumber};
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 

@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use tracewire_arch::InstructionSet;
+use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_trace::Notation;
 use tracewire_exec_trace::record::{
     Access, AccessKind, Address, CpuNumber, DataOrder, Instruction, InstructionNumber, Record,
@@ -21,8 +22,8 @@ use tracewire_exec_trace::recording::{
 use tracewire_exec_trace::text::{Format, microtesk, qemu4v};
 use tracewire_model::ByteOrder;
 
-use super::{ConvertError, each};
-use crate::state::Registers;
+use super::{each, keep};
+use crate::ConvertError;
 
 /// The longest access that Tarmac has as a number, in bytes.
 const LONGEST_NUMBER: usize = 8;
@@ -157,15 +158,12 @@ impl<'a> Lines<'a> {
                 StartEffect::Register(write) => self.register(&write, 0),
                 StartEffect::Access(access) => self.access(&access, 0),
             }
-            match out.write_all(&self.line) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    result = Err(error);
-                    ControlFlow::Break(())
-                }
-            }
+            keep(
+                &mut result,
+                out.write_all(&self.line).map_err(ConvertError::from),
+            )
         })?;
-        Ok(result?)
+        result
     }
 
     fn digits(&self, address: Address) -> u8 {

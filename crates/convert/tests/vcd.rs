@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use proptest::prelude::*;
-use tracewire_exec_analysis::convert::vcd::{TimeAxis, write};
+use tracewire_convert::execution::vcd::{TimeAxis, write};
 use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber};
 use tracewire_exec_trace::recording::{Executed, OpenOptions, Recording, RegisterId};

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use tracewire_arch::{RegisterLayout, StandardRegisters};
+use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::{InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::Recording;
@@ -22,8 +23,8 @@ use tracewire_tracefile::{
     Description, DescriptionParts, FrameEncoder, FrameFormat, TraceFileWriter, unknown_masks,
 };
 
-use super::{ConvertError, each};
-use crate::state::Registers;
+use super::each;
+use crate::ConvertError;
 
 /// What was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,7 +168,7 @@ pub fn write(
     let mut frame = Vec::new();
     each(recording, range, |executed| {
         frame.clear();
-        let failed = |source| ConvertError::Frame {
+        let failed = |source| ConvertError::Instruction {
             instruction: executed.number.0,
             source,
         };

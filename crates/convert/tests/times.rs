@@ -1,7 +1,7 @@
 //! Times of lines that are not their instruction's.
 
 use proptest::prelude::*;
-use tracewire_exec_analysis::convert::{Lines, TextForm};
+use tracewire_convert::execution::{Lines, TextForm};
 use tracewire_exec_trace::record::InstructionNumber;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 

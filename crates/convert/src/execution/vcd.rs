@@ -9,14 +9,15 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 
 use tracewire_arch::{Architecture, Machine};
+use tracewire_exec_analysis::state::Registers;
 use tracewire_exec_trace::record::{AccessKind, CpuNumber, InstructionNumber, Scale, Time};
 use tracewire_exec_trace::recording::{
     Effect, Executed, ReadError, Recording, RegisterId, RegisterValue, StartEffect,
 };
 use vcd::{IdCode, SimulationCommand, TimescaleUnit, Value, VarType, Writer};
 
-use super::{ConvertError, each};
-use crate::state::Registers;
+use super::each;
+use crate::ConvertError;
 
 /// What a dump's time axis is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
