@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::definition::{Action, RegisterMask};
+use crate::hex::Hex;
 use crate::number::RegisterNumber;
-use crate::text::{Hex, Scanner, TextError};
+use crate::text::{Scanner, TextError};
 
 /// The most digits a register mask can have: one bit for each possible [`RegisterNumber`].
 const MASK_DIGITS: usize = (u16::MAX as usize + 1) / 4;
@@ -99,7 +100,7 @@ impl RegisterMask {
         }
         let bytes = significant
             .rchunks(2)
-            .map(|pair| crate::text::number(pair).map(|byte| byte as u8))
+            .map(|pair| crate::hex::number(pair).map(|byte| byte as u8))
             .collect::<Option<Vec<u8>>>()?;
         Some(Self::from_bytes(bytes))
     }

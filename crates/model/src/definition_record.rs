@@ -13,8 +13,9 @@ use std::fmt;
 use crate::definition::{
     Action, TracepointDefinition, TracepointKind, TracepointUsage, VariableDefinition,
 };
+use crate::hex::Hex;
 use crate::number::{Address, TracepointNumber, VariableNumber};
-use crate::text::{Hex, Scanner, TextError};
+use crate::text::{Scanner, TextError};
 
 /// One record of one tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug)]

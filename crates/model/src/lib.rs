@@ -8,6 +8,7 @@ mod action;
 mod byte_order;
 mod definition;
 mod definition_record;
+pub mod hex;
 mod kgtp;
 mod number;
 mod status;

@@ -4,8 +4,9 @@ mod refused;
 
 use std::fmt;
 
+use crate::hex::{Hex, decode, number};
 use crate::number::TracepointNumber;
-use crate::text::{Hex, Scanner, TextError, decode, number};
+use crate::text::{Scanner, TextError};
 
 /// How many fields are read at most; GDB's own status lines have some fifteen.
 const MAX_FIELDS: usize = 1000;

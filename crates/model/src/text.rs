@@ -1,6 +1,6 @@
 //! Reading and writing the small texts that GDB's tracepoint packets are made of.
 
-use std::fmt;
+use crate::hex::{decode, number};
 
 /// A text that does not follow its grammar.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -151,49 +151,5 @@ impl<'a> Scanner<'a> {
             column: self.at,
             expected,
         }
-    }
-}
-
-/// The value of hexadecimal digits; none when it does not fit 64 bits.
-#[must_use]
-pub fn number(digits: &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for digit in digits {
-        if value >> 60 != 0 {
-            return None;
-        }
-        value = value << 4 | u64::from(digit_value(*digit)?);
-    }
-    (!digits.is_empty()).then_some(value)
-}
-
-/// The bytes that pairs of digits stand for; none when a digit is bad or one is left over.
-#[must_use]
-pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
-    let (pairs, []) = digits.as_chunks::<2>() else {
-        return None;
-    };
-    pairs
-        .iter()
-        .map(|[high, low]| Some(digit_value(*high)? << 4 | digit_value(*low)?))
-        .collect()
-}
-
-fn digit_value(digit: u8) -> Option<u8> {
-    Some(match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        b'A'..=b'F' => digit - b'A' + 10,
-        _ => return None,
-    })
-}
-
-/// Bytes shown as pairs of lower-case digits.
-#[derive(Clone, Copy, Debug)]
-pub struct Hex<'a>(pub &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }

@@ -6,8 +6,8 @@ use tracewire_model::{Address, RegisterNumber, TracepointNumber, VariableNumber}
 
 use crate::error::Expected;
 use crate::escape::{escape, unescape};
-use crate::hex;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 /// A piece of a packet, which reads as much as belongs to it.
 pub(crate) trait Field: Sized {
@@ -29,7 +29,7 @@ macro_rules! hexadecimal {
             }
 
             fn print(&self, out: &mut Vec<u8>) {
-                hex::number($value(self) as u64, out);
+                hex::put_number($value(self) as u64, out);
             }
         }
 
@@ -80,7 +80,7 @@ impl Field for WideAddress {
     }
 
     fn print(&self, out: &mut Vec<u8>) {
-        hex::padded(self.0.0, 16, out);
+        hex::put_padded(self.0.0, 16, out);
     }
 }
 
@@ -202,7 +202,7 @@ impl Field for CountedHex {
     }
 
     fn print(&self, out: &mut Vec<u8>) {
-        hex::number(self.0.len() as u64, out);
+        hex::put_number(self.0.len() as u64, out);
         out.push(b':');
         hex::encode(&self.0, out);
     }
@@ -222,7 +222,7 @@ impl Field for CountedBinary {
     }
 
     fn print(&self, out: &mut Vec<u8>) {
-        hex::number(self.0.len() as u64, out);
+        hex::put_number(self.0.len() as u64, out);
         out.push(b':');
         escape(&self.0, out);
     }
@@ -254,7 +254,7 @@ impl Field for SignedHex {
         if self.0 < 0 {
             out.push(b'-');
         }
-        hex::number(self.0.unsigned_abs(), out);
+        hex::put_number(self.0.unsigned_abs(), out);
     }
 }
 
@@ -316,7 +316,7 @@ impl Field for Numbers {
             if place > 0 {
                 out.push(b';');
             }
-            hex::number(*number, out);
+            hex::put_number(*number, out);
         }
         if self.ends_in_semicolon && !self.list.is_empty() {
             out.push(b';');

@@ -33,7 +33,6 @@ mod explain;
 pub mod family;
 mod field;
 pub mod frame;
-pub mod hex;
 pub mod log;
 mod packets;
 mod reply;

@@ -97,7 +97,7 @@ fn sent(line: usize, text: &[u8]) -> (LoggedPacket, &[u8]) {
     };
     let checksum = after
         .get(..2)
-        .and_then(crate::hex::decode)
+        .and_then(tracewire_model::hex::decode)
         .and_then(|byte| byte.first().copied());
     let packet = LoggedPacket {
         line,
@@ -198,9 +198,10 @@ fn escaped(text: &[u8]) -> (u8, usize) {
         [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', ..] => {
             ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), 3)
         }
-        [b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-            (crate::hex::digit(*high) << 4 | crate::hex::digit(*low), 3)
-        }
+        [b'x', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => (
+            tracewire_model::hex::digit(*high) << 4 | tracewire_model::hex::digit(*low),
+            3,
+        ),
         [b'n', ..] => (b'\n', 1),
         [b't', ..] => (b'\t', 1),
         [b'r', ..] => (b'\r', 1),

@@ -22,10 +22,10 @@ use crate::family::register::RegisterBytes;
 use crate::family::stop::StopReply;
 use crate::family::transfer::Chunk;
 use crate::field::{Field, HexBytes};
-use crate::hex;
 use crate::scan::Scanner;
 use crate::thread_id::{ThreadList, ThreadSelector};
 use crate::tracepoint::{MarkerList, SelectedFrame, parse_record, print_record};
+use tracewire_model::hex;
 
 /// A reply.
 #[derive(Clone, PartialEq, Eq, Debug)]

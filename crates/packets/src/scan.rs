@@ -1,7 +1,7 @@
 //! A position in a packet.
 
 use crate::error::Expected;
-use crate::hex;
+use tracewire_model::hex;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Scanner<'a> {
@@ -92,7 +92,7 @@ impl<'a> Scanner<'a> {
         if digits.is_empty() {
             return Err(start.expected("a hexadecimal number"));
         }
-        number(digits).ok_or_else(|| start.expected("a hexadecimal number of at most 64 bits"))
+        hex::number(digits).ok_or_else(|| start.expected("a hexadecimal number of at most 64 bits"))
     }
 
     /// A hexadecimal number of at most `largest`.
@@ -120,11 +120,4 @@ impl<'a> Scanner<'a> {
             what,
         }
     }
-}
-
-/// The value of hexadecimal digits; none when it does not fit 64 bits.
-fn number(digits: &[u8]) -> Option<u64> {
-    digits.iter().try_fold(0u64, |value, byte| {
-        (value >> 60 == 0).then(|| value << 4 | u64::from(hex::digit(*byte)))
-    })
 }

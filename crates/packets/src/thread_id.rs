@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::error::Expected;
 use crate::field::Field;
-use crate::hex;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 /// Which of several: one, any (`0`), or all (`-1`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -77,7 +77,7 @@ fn print_which(which: Which, out: &mut Vec<u8>) {
     match which {
         Which::Any => out.push(b'0'),
         Which::All => out.extend_from_slice(b"-1"),
-        Which::One(number) => hex::number(u64::from(number), out),
+        Which::One(number) => hex::put_number(u64::from(number), out),
     }
 }
 

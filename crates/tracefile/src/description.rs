@@ -5,7 +5,8 @@ use std::fmt;
 
 use crate::module::Module;
 use crate::served;
-use tracewire_model::text::{TextError, decode};
+use tracewire_model::hex::decode;
+use tracewire_model::text::TextError;
 use tracewire_model::{
     Address, DefinitionRecord, MergeError, Served, Status, Tracepoint, TracepointNumber,
     TracepointTable, VariableDefinition, VariableNumber,

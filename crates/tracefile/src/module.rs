@@ -6,7 +6,8 @@
 use std::fmt;
 
 use tracewire_model::Address;
-use tracewire_model::text::{Hex, Scanner, TextError};
+use tracewire_model::hex::Hex;
+use tracewire_model::text::{Scanner, TextError};
 
 /// The program or a shared library, and where and when it was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -4,7 +4,8 @@
 //! GDB's format has no field for that. `docs/formats/trace-file-extensions.md` has the form.
 
 use crate::description::MAX_LINE;
-use tracewire_model::text::{Hex, Scanner, TextError};
+use tracewire_model::hex::Hex;
+use tracewire_model::text::{Scanner, TextError};
 use tracewire_model::{Address, Served, TracepointNumber};
 
 /// The longest mechanism or reason, in bytes: a line has room for both, as digits, and for tracepoints. What is longer is

@@ -12,13 +12,13 @@ use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
     ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, State, type_name,
 };
-use tracewire_model::{Address, TracepointKind, VariableNumber};
+use tracewire_model::{Address, TracepointKind, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::collected::Tracepoints;
 use crate::hexadecimal::Hexadecimal;
 use crate::place_cache::{CachedPlace, PlaceCache};
-use crate::program::{Program, hexadecimal};
+use crate::program::Program;
 use crate::register::{is_short, is_telling, print};
 use crate::state::FrameState;
 
@@ -113,13 +113,13 @@ pub struct Bytes(pub Vec<u8>);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hexadecimal(&self.0))
+        f.write_str(&hex::text(&self.0))
     }
 }
 
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hexadecimal(&self.0))
+        serializer.serialize_str(&hex::text(&self.0))
     }
 }
 

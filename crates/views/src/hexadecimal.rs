@@ -4,9 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use serde::{Serialize, Serializer};
-use tracewire_model::ByteOrder;
-
-use crate::program::hexadecimal;
+use tracewire_model::{ByteOrder, hex};
 
 /// `0x` and the digits of 64 bits.
 const LONGEST: usize = 18;
@@ -55,7 +53,7 @@ impl Hexadecimal {
         if order == ByteOrder::Little {
             bytes.reverse();
         }
-        let digits = hexadecimal(&bytes);
+        let digits = hex::text(&bytes);
         let digits = digits.trim_start_matches('0');
         let digits = if digits.is_empty() { "0" } else { digits };
         Self(Digits::Long(format!("0x{digits}").into()))

@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tracewire_model::{Address, StatusFields, Tracepoint, TracepointKind, VariableDefinition};
+use tracewire_model::{Address, StatusFields, Tracepoint, TracepointKind, VariableDefinition, hex};
 use tracewire_script::as_written;
 use tracewire_tracefile::{Ending, TraceFile};
 
 use crate::architecture::architecture_name;
-use crate::program::hexadecimal;
 
 /// All of a trace file but its frames. A field that the file does not tell is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -291,7 +290,7 @@ impl From<&Tracepoint> for TracepointInfo {
             },
             step_count: definition.step_count,
             pass_count: definition.pass_count,
-            condition: definition.condition.as_deref().map(hexadecimal),
+            condition: definition.condition.as_deref().map(hex::text),
             actions: actions(&definition.actions),
             step_actions: actions(&definition.step_actions),
             source: SourceInfo {
@@ -332,7 +331,7 @@ impl From<&tracewire_tracefile::Module> for ModuleInfo {
             bias: Address(module.bias).to_string(),
             start: module.start.to_string(),
             end: module.end.to_string(),
-            build_id: (!module.build_id.is_empty()).then(|| hexadecimal(&module.build_id)),
+            build_id: (!module.build_id.is_empty()).then(|| hex::text(&module.build_id)),
             loaded_us: told(module.loaded),
             unloaded_us: told(module.unloaded),
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use tracewire_debuginfo::{LocationError, ModuleFile, Symbols};
-use tracewire_model::Address;
+use tracewire_model::{Address, hex};
 use tracewire_tracefile::{Module, TraceFile};
 
 use crate::architecture::architecture_of;
@@ -271,22 +271,11 @@ fn check_build_id(file: &ModuleFile, module: &Module) -> Result<(), ProgramError
         found: if found.is_empty() {
             "none".to_owned()
         } else {
-            hexadecimal(found)
+            hex::text(found)
         },
-        expected: hexadecimal(&module.build_id),
+        expected: hex::text(&module.build_id),
         traced: module_path(module),
     })
-}
-
-/// Bytes as pairs of digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('?');
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 15));
-    }
-    text
 }
 
 /// Where a file was loaded that the user named for a trace file which does not say.

@@ -278,7 +278,7 @@ impl FrameBytes<'_> {
 
     fn push_digits(&mut self, digits: &str) -> Result<(), String> {
         self.need_room(digits.len() / 2)?;
-        hex::decode_onto(self.bytes, digits).ok_or_else(|| super::NO_BYTES.to_owned())
+        hex::decode_onto(digits.as_bytes(), self.bytes).ok_or_else(|| super::NO_BYTES.to_owned())
     }
 
     /// Adds a length of two bytes and the bytes.

@@ -227,5 +227,5 @@ impl Reader {
 }
 
 fn decode(digits: &str) -> Result<Vec<u8>, String> {
-    hex::decode(digits).ok_or_else(|| NO_BYTES.to_owned())
+    hex::decode(digits.as_bytes()).ok_or_else(|| NO_BYTES.to_owned())
 }

@@ -1,5 +1,7 @@
 //! The numbers of a line that change: values, and what only the text has.
 
+use tracewire_model::hex;
+
 use super::effect::{Digits, ValueForm};
 use super::form::{Class, MOST_IN_GROUP, mark};
 use super::gather::{Gatherer, Token};
@@ -24,9 +26,7 @@ impl<G: Groups> Gatherer<'_, G> {
                         pieces.push(Digits::Unknown(text.len() as u16));
                         continue;
                     }
-                    let number = text.iter().fold(0, |number, byte| {
-                        number << 4 | u64::from(token::hex_digit(*byte).unwrap_or(0))
-                    });
+                    let number = hex::number(text).unwrap_or(0);
                     let digits = text.len() as u8;
                     let (place, row) = group.variable(class, digits, number);
                     let mark = match Letters::of(text) {
@@ -129,9 +129,7 @@ pub(super) fn nios2_numbers(line: &[u8], tokens: &mut Vec<Token>, group: &mut Gr
         {
             continue;
         }
-        let number = text.iter().fold(0, |number, byte| {
-            number << 4 | u64::from(token::hex_digit(*byte).unwrap_or(0))
-        });
+        let number = hex::number(text).unwrap_or(0);
         let (place, _) = group.variable(Class::Text, 16, number);
         tokens.push(Token {
             start: run.start,

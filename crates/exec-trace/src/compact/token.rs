@@ -5,26 +5,10 @@
 
 use std::ops::Range;
 
+use tracewire_model::hex;
+
 use crate::record::Time;
 use crate::value::Value;
-
-/// The value of a hex digit; 255 for every other byte.
-static HEX: [u8; 256] = {
-    let mut table = [255; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        table[b"0123456789abcdef"[digit] as usize] = digit as u8;
-        table[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
-        digit += 1;
-    }
-    table
-};
-
-#[inline]
-pub(crate) fn hex_digit(byte: u8) -> Option<u8> {
-    let digit = HEX[usize::from(byte)];
-    (digit < 16).then_some(digit)
-}
 
 /// Which letters a hex number has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +94,7 @@ pub(crate) fn id(line: &[u8], id: u64) -> Option<Id> {
         at = range.end + 1;
         if part.iter().all(u8::is_ascii_digit) && decimal(part) == Some(id) {
             found = Some(Id::Decimal(range));
-        } else if hex(part) == Some(id) {
+        } else if number_of(part) == Some(id) {
             found = Some(Id::Hex(range));
         }
     }
@@ -118,13 +102,12 @@ pub(crate) fn id(line: &[u8], id: u64) -> Option<Id> {
 }
 
 /// A hex number of at most 16 digits.
-fn hex(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    digits.iter().try_fold(0, |value, byte| {
-        Some(value << 4 | u64::from(hex_digit(*byte)?))
-    })
+fn number_of(digits: &[u8]) -> Option<u64> {
+    (digits.len() <= 16).then(|| hex::number(digits)).flatten()
+}
+
+fn is_digit(byte: u8) -> bool {
+    hex::digit(byte) <= 15
 }
 
 /// The runs of hex digits in a line from some place on that are words of their own, or the front of one.
@@ -132,13 +115,9 @@ pub(crate) fn hex_runs(line: &[u8], from: usize) -> impl Iterator<Item = Range<u
     let mut at = from;
     std::iter::from_fn(move || {
         loop {
-            let start = at
-                + line
-                    .get(at..)?
-                    .iter()
-                    .position(|byte| hex_digit(*byte).is_some())?;
+            let start = at + line.get(at..)?.iter().position(|byte| is_digit(*byte))?;
             let mut end = start;
-            while line.get(end).is_some_and(|byte| hex_digit(*byte).is_some()) {
+            while line.get(end).is_some_and(|byte| is_digit(*byte)) {
                 end += 1;
             }
             at = end;
@@ -165,7 +144,7 @@ pub(crate) fn number(
     let mut short = None;
     for run in hex_runs(line, from) {
         let text = &line[run.clone()];
-        if hex(text) != Some(value) {
+        if number_of(text) != Some(value) {
             continue;
         }
         if text.len() as u32 == digits {
@@ -226,7 +205,7 @@ fn plain(line: &[u8], from: usize, end: usize, known: u64, digits: u32) -> bool 
         return false;
     };
     let stands_alone = start == 0 || !line[start - 1].is_ascii_alphanumeric();
-    stands_alone && hex(&line[start..end]) == Some(known)
+    stands_alone && number_of(&line[start..end]) == Some(known)
 }
 
 fn backwards(
@@ -245,7 +224,7 @@ fn backwards(
             at -= 1;
             let byte = line[at];
             let is_digit = match nibble {
-                Some(digit) => hex_digit(byte) == Some(digit),
+                Some(digit) => hex::digit(byte) == digit,
                 None => matches!(byte, b'-' | b'#' | b'.' | b'x' | b'X' | b'z' | b'Z'),
             };
             if is_digit {

@@ -1,19 +1,9 @@
 //! A place in a line, moved over the tokens that every format has.
 
+use tracewire_model::hex;
+
 use super::LineError;
 use crate::value::{Notation, Value};
-
-/// The value of each hex digit; 255 for every other byte.
-static HEX: [u8; 256] = {
-    let mut table = [255; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        table[b"0123456789abcdef"[digit] as usize] = digit as u8;
-        table[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
-        digit += 1;
-    }
-    table
-};
 
 /// Hex digits that were read: the number, how many, and whether there were upper-case letters.
 #[derive(Clone, Copy)]
@@ -154,7 +144,7 @@ impl<'a> Cursor<'a> {
         let mut value = 0u64;
         let mut upper = false;
         while let Some(byte) = self.peek() {
-            let digit = HEX[usize::from(byte)];
+            let digit = hex::digit(byte);
             if digit > 15 {
                 break;
             }
@@ -180,7 +170,7 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         let count = rest
             .iter()
-            .take_while(|byte| HEX[usize::from(**byte)] <= 15)
+            .take_while(|byte| hex::digit(**byte) <= 15)
             .count();
         if !(1..=32).contains(&count) {
             return None;
@@ -213,7 +203,7 @@ impl<'a> Cursor<'a> {
         let rest = self.rest();
         let end = rest
             .iter()
-            .position(|byte| HEX[usize::from(*byte)] > 15)
+            .position(|byte| hex::digit(*byte) > 15)
             .unwrap_or(rest.len());
         let value = Value::parse(rest.get(..end)?, Notation::Plain)?;
         self.at += end;

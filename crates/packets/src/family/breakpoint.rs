@@ -6,9 +6,9 @@ use tracewire_model::Address;
 
 use crate::error::Expected;
 use crate::field::{Field, HexBytes};
-use crate::hex;
 use crate::packets::packets;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 packets! {
     /// Requests about breakpoints. Both are idempotent: GDB sends `Z` again with new conditions for one that is there.
@@ -137,7 +137,7 @@ fn scan_expression(scanner: &mut Scanner<'_>) -> Result<Vec<u8>, Expected> {
 fn print_expressions(expressions: &[Vec<u8>], out: &mut Vec<u8>) {
     for expression in expressions {
         out.push(b'X');
-        hex::number(expression.len() as u64, out);
+        hex::put_number(expression.len() as u64, out);
         out.push(b',');
         hex::encode(expression, out);
     }

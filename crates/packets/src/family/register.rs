@@ -4,9 +4,9 @@ use tracewire_model::RegisterNumber;
 
 use crate::error::Expected;
 use crate::field::HexBytes;
-use crate::hex;
 use crate::packets::packets;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 packets! {
     /// Requests about the selected thread's registers (`Hg`), or those of the selected trace frame.

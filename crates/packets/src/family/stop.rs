@@ -7,9 +7,9 @@ use tracewire_model::{Address, RegisterNumber};
 use crate::error::Expected;
 use crate::family::register::RegisterBytes;
 use crate::field::{Field, HexBytes, Signal};
-use crate::hex;
 use crate::scan::Scanner;
 use crate::thread_id::ThreadSelector;
+use tracewire_model::hex;
 
 /// A stop reply; also the body of a `%Stop` notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -199,7 +199,7 @@ fn process(scanner: &mut Scanner<'_>) -> Result<Option<u32>, Expected> {
 /// Two digits at least without a process, as clients without `multiprocess` want it, and gdbserver writes it.
 fn print_end(letter: u8, number: u32, process: Option<u32>, out: &mut Vec<u8>) {
     out.push(letter);
-    hex::padded(
+    hex::put_padded(
         u64::from(number),
         if process.is_none() { 2 } else { 1 },
         out,
@@ -266,7 +266,7 @@ impl StopField {
         };
         match self {
             Self::Register { register, bytes } => {
-                hex::padded(u64::from(register.0), 2, out);
+                hex::put_padded(u64::from(register.0), 2, out);
                 out.push(b':');
                 bytes.print(out);
             }
@@ -285,7 +285,7 @@ impl StopField {
                     WatchKind::Access => "awatch",
                 });
                 // All digits, as gdbserver writes it.
-                hex::padded(address.0, 16, out);
+                hex::put_padded(address.0, 16, out);
             }
             Self::SoftwareBreakpoint => name("swbreak"),
             Self::HardwareBreakpoint => name("hwbreak"),

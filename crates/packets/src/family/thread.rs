@@ -90,7 +90,7 @@ impl<const DIGITS: u32> Field for FixedHex<DIGITS> {
         let start = *scanner;
         let mut value = 0;
         for _ in 0..DIGITS {
-            match scanner.next().map(crate::hex::digit) {
+            match scanner.next().map(tracewire_model::hex::digit) {
                 Some(digit @ 0..16) => value = value << 4 | u64::from(digit),
                 _ => return Err(start.expected("a hexadecimal number of a fixed width")),
             }
@@ -99,7 +99,7 @@ impl<const DIGITS: u32> Field for FixedHex<DIGITS> {
     }
 
     fn print(&self, out: &mut Vec<u8>) {
-        crate::hex::padded(self.0, DIGITS, out);
+        tracewire_model::hex::put_padded(self.0, DIGITS, out);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Bytes in, packets out.
 
 use super::Side;
-use crate::hex;
+use tracewire_model::hex;
 
 /// What the decoder found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Payloads in, bytes out.
 
-use crate::hex;
+use tracewire_model::hex;
 
 /// Byte 3: stop the program. Sent outside a packet, never acknowledged.
 pub const INTERRUPT: u8 = 0x03;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::error::Expected;
 use crate::field::Field;
-use crate::hex;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 /// What an `E` reply says.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -12,8 +12,8 @@ use tracewire_model::{
 
 use crate::error::Expected;
 use crate::field::Field;
-use crate::hex;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 /// A tracepoint without its actions: `QTDP:n:addr:ena:step:pass[:Fflen][:S][:Xlen,bytes][-]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,7 +125,7 @@ impl Field for Definition {
 fn print_head(number: TracepointNumber, address: Address, out: &mut Vec<u8>) {
     number.print(out);
     out.push(b':');
-    hex::padded(address.0, 16, out);
+    hex::put_padded(address.0, 16, out);
     out.push(b':');
 }
 
@@ -385,7 +385,7 @@ impl Field for VariableDefinition {
     fn print(&self, out: &mut Vec<u8>) {
         self.number.print(out);
         out.push(b':');
-        hex::padded(self.initial.cast_unsigned(), 16, out);
+        hex::put_padded(self.initial.cast_unsigned(), 16, out);
         out.push(b':');
         self.builtin.print(out);
         out.push(b':');
@@ -411,9 +411,9 @@ impl Field for Ranges {
     fn print(&self, out: &mut Vec<u8>) {
         for range in &self.0 {
             out.push(b':');
-            hex::padded(range.start, 16, out);
+            hex::put_padded(range.start, 16, out);
             out.push(b',');
-            hex::padded(range.end, 16, out);
+            hex::put_padded(range.end, 16, out);
         }
     }
 }

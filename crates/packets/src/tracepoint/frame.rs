@@ -4,8 +4,8 @@ use tracewire_model::{Address, FrameNumber, TracepointNumber};
 
 use crate::error::Expected;
 use crate::field::Field;
-use crate::hex;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 /// Which frame to select. All but [`Self::Number`] start after the selected frame, or at the first one when none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +132,7 @@ impl Field for SelectedFrame {
     fn print(&self, out: &mut Vec<u8>) {
         out.push(b'F');
         match self.frame {
-            Some(frame) => hex::number(frame.0, out),
+            Some(frame) => hex::put_number(frame.0, out),
             None => out.extend_from_slice(b"-1"),
         }
         if let Some(tracepoint) = self.tracepoint {

@@ -2,8 +2,8 @@
 
 use crate::error::Expected;
 use crate::field::{Field, HexBytes};
-use crate::hex;
 use crate::scan::Scanner;
+use tracewire_model::hex;
 
 /// The size of the trace buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ impl Field for BufferSize {
     fn print(&self, out: &mut Vec<u8>) {
         match self {
             Self::Default => out.extend_from_slice(b"-1"),
-            Self::Bytes(bytes) => hex::number(*bytes, out),
+            Self::Bytes(bytes) => hex::put_number(*bytes, out),
         }
     }
 }

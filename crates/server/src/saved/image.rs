@@ -90,7 +90,7 @@ impl Image {
         if !module.build_id.is_empty() && found != module.build_id {
             let hex = |bytes: &[u8]| {
                 let mut digits = Vec::new();
-                tracewire_packets::hex::encode(bytes, &mut digits);
+                tracewire_model::hex::encode(bytes, &mut digits);
                 String::from_utf8_lossy(&digits).into_owned()
             };
             return Err(ImageError::OtherBuild {

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::io;
 
+use tracewire_model::hex;
+
 use super::columns::{Column, Context, lines};
 use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, styled};
 use crate::frame::{FrameView, ValueView};
-use crate::program::hexadecimal;
 use crate::row::FrameRow;
 use crate::words::printable;
 
@@ -214,8 +215,8 @@ fn dump(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
     for line in bytes.chunks(16) {
         let (mut pairs, mut characters) = (String::new(), String::new());
         for byte in line {
-            let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('?');
-            pairs.extend([digit(byte >> 4), digit(byte & 15), ' ']);
+            pairs.push_str(&hex::text(&[*byte]));
+            pairs.push(' ');
             let shown = byte.is_ascii_graphic() || *byte == b' ';
             characters.push(if shown { char::from(*byte) } else { '.' });
         }
@@ -228,6 +229,6 @@ fn dump(out: &mut impl io::Write, bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn text_or_digits(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.contains(char::is_control) => format!("\"{text}\""),
-        _ => hexadecimal(bytes),
+        _ => hex::text(bytes),
     }
 }

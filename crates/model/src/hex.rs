@@ -1,0 +1,129 @@
+//! Hexadecimal digits: numbers, and bytes as pairs of digits.
+
+use std::fmt::{self, Write as _};
+
+const fn digit_values() -> [u8; 256] {
+    let mut values = [0xff; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[b"0123456789abcdef"[value] as usize] = value as u8;
+        values[b"0123456789ABCDEF"[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+}
+
+const fn digit_pairs() -> [[u8; 2]; 256] {
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [
+            b"0123456789abcdef"[byte >> 4],
+            b"0123456789abcdef"[byte & 15],
+        ];
+        byte += 1;
+    }
+    pairs
+}
+
+static VALUES: [u8; 256] = digit_values();
+static PAIRS: [[u8; 2]; 256] = digit_pairs();
+
+/// The value of a digit; over 15 for what is none.
+#[inline]
+#[must_use]
+pub fn digit(byte: u8) -> u8 {
+    VALUES[usize::from(byte)]
+}
+
+/// Appends two lower-case digits for each byte.
+pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + bytes.len() * 2, 0);
+    // Written in place: four times as fast as pushing.
+    let (pairs, _) = out[start..].as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = PAIRS[usize::from(*byte)];
+    }
+}
+
+/// The bytes that pairs of digits stand for; none when a byte is no digit or a digit has no partner.
+#[must_use]
+pub fn decode(digits: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    decode_onto(digits, &mut bytes)?;
+    Some(bytes)
+}
+
+/// Appends the bytes that pairs of digits stand for; none, and what was appended means nothing, when a byte is no
+/// digit or a digit has no partner.
+#[must_use]
+pub fn decode_onto(digits: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (pairs, []) = digits.as_chunks::<2>() else {
+        return None;
+    };
+    let mut bad = 0;
+    out.extend(pairs.iter().map(|[high, low]| {
+        let (high, low) = (digit(*high), digit(*low));
+        // One test at the end instead of one a byte: a bad digit is the only one over 15.
+        bad |= high | low;
+        high << 4 | low & 15
+    }));
+    (bad <= 15).then_some(())
+}
+
+/// Appends two lower-case digits for each byte.
+pub fn push(text: &mut String, bytes: &[u8]) {
+    text.reserve(bytes.len() * 2);
+    text.extend(
+        bytes
+            .iter()
+            .flat_map(|byte| PAIRS[usize::from(*byte)].map(char::from)),
+    );
+}
+
+/// Two lower-case digits for each byte.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    push(&mut text, bytes);
+    text
+}
+
+/// The value of digits; none where there is no digit, where one is bad, or where it does not fit 64 bits.
+#[must_use]
+pub fn number(digits: &[u8]) -> Option<u64> {
+    let value = digits.iter().try_fold(0u64, |value, byte| {
+        let digit = digit(*byte);
+        (value >> 60 == 0 && digit <= 15).then(|| value << 4 | u64::from(digit))
+    })?;
+    (!digits.is_empty()).then_some(value)
+}
+
+/// Bytes shown as pairs of lower-case digits.
+#[derive(Clone, Copy, Debug)]
+pub struct Hex<'a>(pub &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| {
+            let [high, low] = PAIRS[usize::from(*byte)].map(char::from);
+            f.write_char(high)?;
+            f.write_char(low)
+        })
+    }
+}
+
+/// Appends a number without leading zeros.
+pub fn put_number(value: u64, out: &mut Vec<u8>) {
+    put_padded(value, 1, out);
+}
+
+/// Appends a number with at least so many digits.
+pub fn put_padded(value: u64, least: u32, out: &mut Vec<u8>) {
+    let digits = (u64::BITS - value.leading_zeros()).div_ceil(4).max(least);
+    for place in (0..digits).rev() {
+        let nibble = value.checked_shr(place * 4).unwrap_or(0) & 15;
+        out.push(PAIRS[nibble as usize][1]);
+    }
+}
