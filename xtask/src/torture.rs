@@ -25,6 +25,9 @@ pub enum Torture {
     /// Kill GDB at random moments of runs, in all-stop and non-stop mode: the program runs on, and its trace run goes on or ends
     /// as GDB has said
     Disconnect(Disconnect),
+    /// Kill Tracewire, the traced program or one of its threads at fail points: every call has its frame once or is counted, and
+    /// jumps harm nobody
+    Kills(Kills),
     /// Have a page in a headless browser post packets to a server's port, which must not obey them
     Browser,
 }
@@ -35,6 +38,16 @@ pub struct Disconnect {
     #[arg(long, default_value_t = 200)]
     times: u64,
     /// What the moments are made from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(clap::Args)]
+pub struct Kills {
+    /// How many rounds
+    #[arg(long, default_value_t = 5000)]
+    times: u64,
+    /// What the rounds are made from
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -127,6 +140,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Mixes(arguments) => mixes(arguments),
         Torture::Storm(arguments) => storm(arguments),
         Torture::Disconnect(arguments) => disconnect(arguments),
+        Torture::Kills(arguments) => kills(arguments),
         Torture::Browser => browser(),
     }
 }
@@ -213,6 +227,16 @@ fn disconnect(arguments: &Disconnect) -> Result<()> {
         .args(["--", "--nocapture"])
         .env("TRACEWIRE_DISCONNECT_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_DISCONNECT_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn kills(arguments: &Kills) -> Result<()> {
+    // With debug assertions: other programs have no fail points.
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "kills"])
+        .args(["--", "--nocapture", "--test-threads", "1"])
+        .env("TRACEWIRE_KILLS_TIMES", arguments.times.to_string())
+        .env("TRACEWIRE_KILLS_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
+use tracewire_fail_point::fail_point;
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{FramesFile, Leftover, Process, Settings, Tally};
 use tracewire_tracefile::{Description, TraceFileWriter};
@@ -44,6 +45,7 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
     let mut process = Process::attach(ThreadId(arguments.pid), Settings::default())?;
     let leftovers = process.leftovers().context("reading what is left")?;
     let jumps = process.jumps_taken_over();
+    fail_point!("rescue/attached");
     let mut files = 0;
     for leftover in leftovers {
         let path = numbered(&out, files + 1);
@@ -57,7 +59,9 @@ pub fn rescue(arguments: &RescueArguments) -> anyhow::Result<Answer> {
             ));
         }
         // Only once the frames are safe: their memory goes.
+        fail_point!("rescue/written");
         process.clear(leftover).context("giving memory back")?;
+        fail_point!("rescue/cleared");
     }
     process.detach()?;
     if jumps > 0 {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_fail_point::fail_point;
 use tracewire_model::Address;
 
 use crate::error::InstallError;
@@ -29,6 +30,7 @@ impl<S: FrameStore> Experiment<S> {
         let mut failures = Vec::new();
         let unwanted: Vec<_> = self.installed.difference(&wanted).copied().collect();
         for address in unwanted {
+            fail_point!("install/remove");
             match target.remove(address) {
                 Ok(()) => {
                     self.installed.remove(&address);
@@ -45,11 +47,13 @@ impl<S: FrameStore> Experiment<S> {
             if self.installed.contains(&address) && !renewed {
                 continue;
             }
+            fail_point!("install/put-in");
             match self.put_in(address, target) {
                 Ok(()) => _ = self.installed.insert(address),
                 Err(error) => failures.push((address, error)),
             }
         }
+        fail_point!("install/installed");
         for (address, reason) in target.take_demoted() {
             self.fold_counts(address);
             self.serve(address, Served::Trap(Some(reason)));

@@ -28,6 +28,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::layout::{NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring};
 use crate::shared::{Origin, Shared};
+use tracewire_fail_point::fail_point;
 
 /// How long frames are held back for one that is not whole yet. Longer than a pad waits for room: the pad may be in a
 /// signal handler, which has interrupted another one before its frame was whole.
@@ -366,6 +367,7 @@ impl RingReader {
     ) -> Drained {
         let mut drained = Drained::default();
         let last = writers == Writers::Gone;
+        fail_point!("ring/drain");
         // What a thread that does not run has begun shows in its ring.
         let mut until = match writers {
             Writers::Running => now.saturating_sub(EARLY),
@@ -375,6 +377,7 @@ impl RingReader {
         self.see_activity(memory, &mut rings, now);
         for ring in &mut rings {
             let limit = self.read_ring(memory, ring, now, last, &mut drained);
+            fail_point!("ring/read");
             until = until.min(limit.unwrap_or(until));
         }
         self.rings = rings;
@@ -618,6 +621,7 @@ impl RingReader {
             });
         }
         memory.copy(at + header, length, &mut self.bytes);
+        fail_point!("ring/record-copied");
         if ring.overwrites {
             // It leaves the shared memory now.
             held.origin = None;
@@ -669,9 +673,11 @@ impl RingReader {
         let front = ring.front();
         if front.wrapping_sub(origin.position).cast_signed() > 0 {
             memory.note(ring.start + ring::KEPT, front);
+            fail_point!("ring/kept");
         } else {
             let state = record::kept(origin.position ^ salt);
             memory.note(ring.place(origin.position) + record::STATE, state);
+            fail_point!("ring/marked");
         }
         if front.wrapping_sub(ring.tail) >= GIVEN_BACK_AT_ONCE {
             ring.give_back(memory);
@@ -690,6 +696,7 @@ impl RingReader {
         if ring.passed.is_empty() && ring.position & (ring.bytes - 1) >= HOLD_REUSED {
             ring.position = behind(ring.bytes, ring.position, ring.bytes);
             memory.note(ring.start + ring::KEPT, ring.position);
+            fail_point!("hold/restarted");
             memory.note(ring.start + ring::HEAD, ring.position);
             ring.give_back(memory);
         }
@@ -706,6 +713,7 @@ impl RingReader {
         let step = if held.step { record::STEP } else { 0 };
         let stamp = held.stamp.unwrap_or(0) as u64;
         memory.note(at + record::STATE, !whole);
+        fail_point!("hold/begun");
         memory.note(at + record::RESERVED, reserved | (held.length as u64) << 32);
         memory.note(at + record::TIME, held.time);
         memory.note(
@@ -715,8 +723,11 @@ impl RingReader {
         memory.note(at + record::FRAME, origin | step);
         memory.note(at + record::FRAME + 8, place);
         memory.put(at + header, frame);
+        fail_point!("hold/filled");
         memory.note(at + record::STATE, whole);
+        fail_point!("hold/whole");
         memory.note(ring.start + ring::HEAD, end);
+        fail_point!("hold/head-moved");
         ring.position = end;
         ring.passed.push_back(Passed {
             position,
@@ -748,6 +759,7 @@ impl RingReader {
                 let Some(moved) = self.put_into_hold(memory, &held) else {
                     return false;
                 };
+                fail_point!("hold/doubled");
                 if let Some(held) = self.held.get_mut(place) {
                     held.origin = Some(moved);
                 }
@@ -829,10 +841,13 @@ impl RingReader {
         let count = self.held.partition_point(|held| held.time <= until);
         let mut all = std::mem::take(&mut self.held);
         for held in all.drain(..count) {
+            fail_point!("ring/give");
             if !held.moved {
                 self.begin_move(memory, held.origin);
             }
+            fail_point!("ring/move-begun");
             self.give(&held, take, drained);
+            fail_point!("ring/given-out");
             if let Some(origin) = held.origin {
                 Self::end_move(&mut self.rings, memory, self.layout.salt, origin);
             }
@@ -954,6 +969,7 @@ impl Ring {
         if !self.overwrites && front != self.tail {
             self.tail = front;
             memory.store(self.start + ring::TAIL, front);
+            fail_point!("ring/given-back");
         }
     }
 }

@@ -8,6 +8,7 @@ use tracewire_experiment::{
     Experiment, InstallError, MarkedHandler, MarkerValue, Missing, StartError, Target,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
+use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, StatusFields, StopReason, Tracepoint, TracepointNumber};
 use tracewire_script::{Pending, Placed, Resolver};
 use tracewire_target_linux::{Event, Process};
@@ -63,6 +64,7 @@ impl<'o> Recording<'o> {
         let prepared =
             Prepared::new(&mut process, spawned, &options, &stop, observer).and_then(|prepared| {
                 let made = prepared.experiment(&mut process, &options, observer)?;
+                fail_point!("record/prepared");
                 Ok((prepared, made))
             });
         let (prepared, made) = match prepared {
@@ -111,7 +113,9 @@ impl<'o> Recording<'o> {
     pub fn run(mut self) -> Result<Report, RecordError> {
         let counters = self.experiment.store().counters();
         self.observer.event(RecordEvent::Begun(counters));
+        fail_point!("record/run");
         let ending = self.run_to_end();
+        fail_point!("record/ended");
         let _priority = (!self.spawned).then(Priority::raise);
         self.observer.event(RecordEvent::Over);
         let now = now();
@@ -130,6 +134,7 @@ impl<'o> Recording<'o> {
                 self.not_installed(errors);
             }
         }
+        fail_point!("record/stopped");
         self.finish(ending, failure, now)
     }
 
@@ -319,7 +324,9 @@ impl<'o> Recording<'o> {
                 self.not_installed(errors);
             }
         } else if !self.ever_placed && self.experiment.tracepoints().next().is_some() {
+            fail_point!("record/start");
             self.start()?;
+            fail_point!("record/started");
             self.describe();
         }
         self.report_installed(&addresses);
@@ -385,6 +392,7 @@ impl<'o> Recording<'o> {
         );
         if let Ok(description) = description {
             self.experiment.store().describe(&description);
+            fail_point!("record/describe");
             self.process.leave_note(description.as_bytes());
             if let Some(growing) = self.experiment.store().growing_path() {
                 self.process.name_frames_file(&growing);
@@ -454,6 +462,7 @@ impl<'o> Recording<'o> {
             self.observer
                 .event(RecordEvent::Warning(Warning::Detach(words)));
         }
+        fail_point!("record/detached");
         let status = self.experiment.status();
         let description = describe::description(
             &self.experiment,

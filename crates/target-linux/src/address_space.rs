@@ -10,6 +10,7 @@ use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::thread::Thread;
 use crate::width::Width;
+use tracewire_fail_point::fail_point;
 
 /// The size of a page of the machine, in bytes.
 pub(crate) const PAGE_SIZE: u64 = 4096;
@@ -222,6 +223,7 @@ impl Process {
                 )
                 .ok_or(NoMemory::Filtered)?;
             if got == address {
+                fail_point!("map/mapped");
                 if let Some(known) = &mut self.while_stopped {
                     known.space.take(range.clone());
                 }
@@ -243,6 +245,7 @@ impl Process {
 
     /// Has the process unmap memory.
     pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
+        fail_point!("map/unmap");
         self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);
         self.forget_while_stopped();
     }

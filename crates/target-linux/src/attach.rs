@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
 use crate::ptrace::{Running, Status, Tid, wait_for};
+use tracewire_fail_point::fail_point;
 
 /// Starts tracing every thread of a process, and asks each to stop as soon as it is traced: those that are busy would leave
 /// this one no processor to reach the others. Threads that are born meanwhile are traced by the kernel's doing and tell of
@@ -31,8 +32,10 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
             seen.insert(thread);
             match Running::seize(thread) {
                 Ok(running) => {
+                    fail_point!("attach/seized");
                     running.interrupt();
                     seized.push((thread, running));
+                    fail_point!("attach/interrupted");
                 }
                 // Ended since it was listed, or born to a thread that is already traced.
                 Err(_) if thread != process && (is_gone(thread) || is_ours(thread)) => {}

@@ -10,6 +10,7 @@ use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
 use crate::thread::{News, Pending, Thread};
 use crate::unclaimed;
 use crate::width::Width;
+use tracewire_fail_point::fail_point;
 
 /// What `si_code` is in the stop of a thread that is about to end.
 const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
@@ -33,6 +34,7 @@ impl Process {
         // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
         // are gone, and those are gone only once their end has been heard.
         while self.threads.values().any(Thread::can_be_stopped) {
+            fail_point!("halt/waiting");
             match self.wait() {
                 Ok((id, status)) if self.claims(id) => self.halted(id, status),
                 Ok((id, status)) => unclaimed::keep(id, status),

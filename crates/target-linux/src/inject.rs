@@ -7,6 +7,7 @@ use crate::process::Process;
 use crate::ptrace::{Resume, Status, Stopped, Tid, wait_for};
 use crate::thread::{Pending, State, Thread};
 use crate::width::Width;
+use tracewire_fail_point::fail_point;
 
 /// The instruction `syscall`.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
@@ -189,10 +190,12 @@ impl Process {
         let saved = stopped.registers().ok()?;
         let mask = stopped.signal_mask().ok()?;
         let refuge = self.refuge(&saved, mask);
+        fail_point!("call/refuge-made");
         let gate = refuge.unwrap_or(gate);
         let stopped = self.stopped(thread)?;
         stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        fail_point!("call/signals-blocked");
         let changed = user_regs_struct {
             rip: gate,
             rax: number as u64,
@@ -207,12 +210,16 @@ impl Process {
             ..saved
         };
         stopped.set_registers(&changed).ok()?;
+        fail_point!("call/led");
         let result = self.call_to_end(thread);
+        fail_point!("call/made");
         let stopped = self.stopped(thread)?;
         let after = result.and_then(|()| stopped.registers().ok());
         let _ = stopped.set_registers(&saved);
+        fail_point!("call/led-back");
         let _ = stopped.set_signal_mask(mask);
         if let Some(refuge) = refuge {
+            fail_point!("call/signals-let");
             let _ = self.memory.write(refuge, &[0; REFUGE_SIZE as usize]);
         }
         after.map(|after| after.rax)
@@ -284,6 +291,7 @@ impl Process {
                 Status::SystemCall => {
                     entry.has_stopped();
                     entered = true;
+                    fail_point!("call/entered");
                 }
                 Status::Interrupted => {
                     entry.has_stopped();

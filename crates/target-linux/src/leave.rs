@@ -1,5 +1,6 @@
 //! Getting our hands off: threads out of our code, breakpoints out of the memory, the process let go.
 
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::Place;
 
 use crate::address_space::PAGE_SIZE;
@@ -25,6 +26,7 @@ impl Process {
     fn let_go(&mut self) -> Result<(), Error> {
         let halted = self.halt();
         self.release_unborn();
+        fail_point!("leave/halted");
         if self.threads.is_empty() {
             return halted;
         }
@@ -32,13 +34,16 @@ impl Process {
         let halted = halted.and(self.await_vfork());
         self.settle_all();
         self.breakpoints.clear();
+        fail_point!("leave/settled");
         self.disarm_all();
         let pages = self.slots.pages().to_vec();
         for page in pages {
             self.unmap_page(page, PAGE_SIZE);
         }
         self.unmap_pads();
+        fail_point!("leave/unmapped");
         self.fast.attended = None;
+        fail_point!("leave/unattended");
         let threads = std::mem::take(&mut self.threads);
         let mut ending: Vec<Tid> = Vec::new();
         for thread in threads.into_values() {
@@ -84,7 +89,9 @@ impl Process {
     pub(crate) fn take_everything_out(&mut self) {
         self.lower_all_semaphores();
         self.take_all_jumps_out();
+        fail_point!("leave/jumps-out");
         self.run_out_of_pads();
+        fail_point!("leave/pads-empty");
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
         for site in &sites {

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use tracewire_experiment::MemoryRead;
+use tracewire_fail_point::fail_point;
 
 use crate::ptrace::Tid;
 
@@ -214,6 +215,7 @@ impl Memory {
         }
         self.write(address, bytes)?;
         self.displaced.extend((address..).zip(original));
+        fail_point!("patch/covered");
         Ok(())
     }
 
@@ -222,6 +224,7 @@ impl Memory {
         let covered = self.displaced.range(addresses.clone());
         let original: Vec<u8> = covered.map(|(_, byte)| *byte).collect();
         self.write(addresses.start, &original)?;
+        fail_point!("patch/uncovered");
         for address in addresses {
             self.displaced.remove(&address);
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tracewire_arch::{Architecture, X86Registers};
 use tracewire_experiment::MemoryRead;
+use tracewire_fail_point::fail_point;
 use tracewire_model::ThreadId;
 
 use crate::address_space::WhileStopped;
@@ -192,6 +193,7 @@ impl Process {
             return Err(Error::NotX86(process));
         }
         let seized = attach::seize(id)?;
+        fail_point!("attach/all-seized");
         // A thread that ends has let go of the memory already: the first one perhaps, or any other.
         let mut opened = Memory::open(id);
         for (thread, _) in &seized {
@@ -218,9 +220,12 @@ impl Process {
         let mut process = Self::new(id, threads, memory, settings);
         process.await_halt()?;
         process.choose_width();
+        fail_point!("attach/halted");
         process.take_over();
+        fail_point!("attach/taken-over");
         process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
         process.place_loader_hook();
+        fail_point!("attach/hooked");
         Ok(process)
     }
 

@@ -32,6 +32,7 @@ use crate::description::{Description, HEADER};
 use crate::write::{
     END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full, put_in_place,
 };
+use tracewire_fail_point::fail_point;
 
 /// The unit in which the kernel may stop a write. Where pages are larger, that is a multiple of it.
 const PAGE: u64 = 4096;
@@ -82,6 +83,7 @@ impl Spool {
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
         let path = path.as_ref();
         let (temporary, file) = create_beside(path, ".recording")?;
+        fail_point!("spool/created");
         let started = temporary.clone();
         let spool = Self::begin(file, temporary, path.to_owned(), description);
         spool.inspect_err(|_| {
@@ -124,6 +126,7 @@ impl Spool {
             front => front,
         };
         let front = front.unwrap_or_else(|| plain(description));
+        fail_point!("spool/laid-out");
         file.write_all_at(&front, 0)
             .and_then(|()| reserve(&file, front.len() as u64, TAIL))
             .map_err(WriteError::system("write", &temporary))?;
@@ -172,8 +175,10 @@ impl Spool {
         let fits = |window: &Window| end + TAIL <= window.start + window.map.len() as u64;
         if !self.window.as_ref().is_some_and(fits) {
             self.window = None;
+            fail_point!("spool/window-closed");
             let window = self.open_window(frame.len() as u64 + TAIL);
             self.window = Some(window.map_err(WriteError::system("write", &self.temporary))?);
+            fail_point!("spool/window-open");
         }
         let place = self.window.as_mut().and_then(|window| {
             let start = usize::try_from(self.end - window.start).ok()?;
@@ -182,8 +187,10 @@ impl Spool {
         let place = place.ok_or(WriteError::NotAFrame(frame.len()))?;
         let (number_place, rest_place) = place.split_at_mut(2);
         rest_place.copy_from_slice(rest);
+        fail_point!("spool/frame-copied");
         fence(Ordering::Release);
         number_place.copy_from_slice(number);
+        fail_point!("spool/number-written");
         self.sum.update(frame);
         self.end = end;
         Ok(())
@@ -226,6 +233,7 @@ impl Spool {
             size = (size / 4).next_multiple_of(PAGE).max(least);
         }
         let length = usize::try_from(size).map_err(io::Error::other)?;
+        fail_point!("spool/window-reserved");
         // SAFETY: the file is this process's own, made with `create_new`, and reserved to the window's end.
         // Nothing reads the map, so that no reference can see a byte change under it.
         let map = unsafe {
@@ -246,9 +254,11 @@ impl Spool {
         let Some(front) = lay_out(description, self.frames_start) else {
             return Ok(false);
         };
+        fail_point!("spool/describe");
         self.file
             .write_all_at(&front, 0)
             .map_err(WriteError::system("write", &self.temporary))?;
+        fail_point!("spool/described");
         Ok(true)
     }
 
@@ -260,6 +270,7 @@ impl Spool {
     pub fn finish(mut self, description: &Description) -> Result<(), WriteError> {
         self.window = None;
         let small = self.frame_bytes() <= COPIED;
+        fail_point!("spool/finish");
         let copied = if small {
             self.copy(description)
         } else {
@@ -270,6 +281,7 @@ impl Spool {
                 self.cut()
                     .and_then(|()| self.seal())
                     .map_err(WriteError::system("write", &self.temporary))?;
+                fail_point!("spool/sealed");
                 put_in_place(&self.temporary, &self.path)
                     .map_err(WriteError::system("write", &self.path))?;
             } else if small {
@@ -278,6 +290,7 @@ impl Spool {
                 self.copy(description)?;
             }
         }
+        fail_point!("spool/in-place");
         self.finished = true;
         Ok(())
     }
@@ -329,10 +342,13 @@ impl Spool {
     fn copy(&self, description: &Description) -> Result<bool, WriteError> {
         let mut writer = TraceFileWriter::create(&self.path, description)?;
         let mut file = &self.file;
+        fail_point!("spool/copy-begun");
         file.seek(SeekFrom::Start(self.frames_start))
             .map_err(WriteError::system("read", &self.temporary))?;
         writer.append_from(&mut io::Read::take(file, self.frame_bytes()))?;
+        fail_point!("spool/copy-filled");
         writer.finish()?;
+        fail_point!("spool/copied");
         // The file is in its place; one that cannot be removed does no harm.
         let _ = fs::remove_file(&self.temporary);
         Ok(true)
@@ -341,6 +357,7 @@ impl Spool {
     /// Cuts off what is reserved beyond the end marker.
     fn cut(&self) -> io::Result<()> {
         self.file.set_len(self.end)?;
+        fail_point!("spool/cut");
         self.file.write_all_at(&END_MARKER, self.end)
     }
 
@@ -349,6 +366,7 @@ impl Spool {
         let front = usize::try_from(self.frames_start).map_err(io::Error::other)?;
         let mut bytes = vec![0; front];
         self.file.read_exact_at(&mut bytes, 0)?;
+        fail_point!("spool/seal");
         let mut sum = Hasher::new();
         sum.update(&bytes);
         sum.combine(&self.sum);

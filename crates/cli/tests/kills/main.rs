@@ -1,28 +1,28 @@
-//! Tracewire, the program or one of its threads is killed: every call has its frame once, or is counted.
+//! Tracewire, the program or one of its threads is killed: every call has its frame once, or is counted, and jumps harm nobody.
 //!
-//! `TRACEWIRE_KILLS_TIMES` says how often, `TRACEWIRE_KILLS_SEED` what the rounds are made from (`cargo xtask torture kills`).
+//! `TRACEWIRE_KILLS_TIMES` says how often, `TRACEWIRE_KILLS_SEED` what the rounds are made from (`cargo xtask torture kills`);
+//! `TRACEWIRE_KILLS_ONLY` does one round alone.
 
 mod program;
+mod round;
 mod union;
 
-use std::io::{BufRead, BufReader};
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use program::Counted;
+use round::{Recorder, Round, counted, rescue};
 use union::Union;
-
-const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 fn setting(name: &str, standard: u64) -> u64 {
     std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
 }
 
 /// Numbers that look random.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -31,69 +31,24 @@ impl Random {
     }
 }
 
-fn record(folder: &Path, program: &Counted) -> Command {
-    let mut command = Command::new(TRACEWIRE);
-    command
-        .current_dir(folder)
-        .args(["record", "-o", "out.tf", "--mechanism", "jump"])
-        .args(["-t", "hit : thread, seq, check"])
-        .args(["-p", &program.id().to_string()])
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// Waits until the tracepoint is in; `false` if Tracewire has ended before.
-fn wait_until_placed(recorder: &mut Child) -> bool {
-    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
-    let mut said = said.lines().map_while(Result::ok);
-    let placed = said.any(|line| line.contains("by jump"));
-    // It must not wait for somebody who reads.
-    std::thread::spawn(move || said.for_each(drop));
-    placed
-}
-
-/// What `rescue` says of frames that are lost, in all.
-fn counted(said: &str) -> u64 {
-    said.lines()
-        .filter(|line| line.contains(" lost: ") || line.contains(" made room "))
-        .map(|line| {
-            let count = line.split_whitespace().nth(1).expect("a number");
-            count.replace(',', "").parse::<u64>().expect("a number")
-        })
-        .sum()
-}
-
-/// Saves what a killed Tracewire has left; what that says.
-fn rescue(folder: &Path, program: &Counted) -> String {
-    let done = Command::new(TRACEWIRE)
-        .current_dir(folder)
-        .args(["rescue", "-o", "rest.tf", "-p", &program.id().to_string()])
-        .output()
-        .expect("tracewire runs");
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(matches!(done.status.code(), Some(0 | 1)), "{said}");
-    said
-}
-
 /// Killed by somebody else, while frames come as fast as they can.
 #[test]
 fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
     let folder = tempfile::tempdir().unwrap();
     let built = program::build(folder.path());
     let mut random = Random(setting("TRACEWIRE_KILLS_SEED", 1));
-    for round in 0..setting("TRACEWIRE_KILLS_TIMES", 3) {
-        let threads = [1, 2, 16][usize::try_from(round % 3).unwrap()];
+    for round in 0..3 {
+        let threads = [1, 2, 16][round];
         let mut program = Counted::start(&built, folder.path(), threads);
-        let mut recorder = record(folder.path(), &program).spawn().unwrap();
-        assert!(wait_until_placed(&mut recorder));
+        let options = ["--mechanism", "jump", "-t", "hit : thread, seq, check"];
+        let mut recorder = Recorder::start(folder.path(), &program, &options, &[]);
+        assert!(recorder.wait_until_placed());
         program.begin();
         program.wait_for(random.below(100_000), || false);
         let before = program.counts();
-        recorder.kill().unwrap();
-        recorder.wait().unwrap();
+        recorder.kill();
         assert_eq!(program.ended(), None, "round {round}");
-        let said = rescue(folder.path(), &program);
+        let said = rescue(folder.path(), &program, &[]).unwrap();
         let mut union = Union::default();
         let growing = folder.path().join("out.tf.recording");
         let taken = union.add(&growing).unwrap();
@@ -102,15 +57,85 @@ fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
             union.add(&rest).unwrap();
             std::fs::remove_file(&rest).unwrap();
         }
-        let missing = union.missing(&before, true);
+        let (missing, gap) = union.missing(&before, true);
         assert!(
             missing <= counted(&said),
-            "round {round}, {threads} threads: {missing} of {} missing, the first {:?}, {taken} in the first file:\n{said}",
-            union.frames,
-            union.first_gap(&before)
+            "round {round}: {missing} frames are missing, the first {gap:?}; {taken} are in the first file:\n{said}"
         );
         std::fs::remove_file(&growing).unwrap();
         let (status, _) = program.finish();
         assert!(status.success(), "round {round}: {status}");
     }
+}
+
+/// The names of all fail points, from the sources.
+fn fail_points() -> Vec<String> {
+    fn search(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                search(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let names = text.split("fail_point!(\"").skip(1);
+                found.extend(names.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+            }
+        }
+    }
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut found = Vec::new();
+    for part in ["jump-pad", "tracefile", "experiment", "target-linux", "recorder", "cli"] {
+        search(&crates.join(part).join("src"), &mut found);
+    }
+    found.sort_unstable();
+    found
+}
+
+/// In every step between ring and file, between attaching and leaving, and between the bytes of a patch.
+#[test]
+fn what_is_killed_at_a_fail_point_loses_nothing_uncounted() {
+    let points = fail_points();
+    let names: BTreeSet<&String> = points.iter().collect();
+    assert_eq!(names.len(), points.len(), "a name is used twice");
+    assert!(points.len() >= 60, "{}", points.len());
+
+    let times = setting("TRACEWIRE_KILLS_TIMES", 12);
+    let mut random = Random(setting("TRACEWIRE_KILLS_SEED", 1));
+    // Each before one comes again.
+    let mut order = points.clone();
+    for place in (1..order.len()).rev() {
+        let other = random.below(place as u64 + 1);
+        order.swap(place, usize::try_from(other).unwrap());
+    }
+    let only = std::env::var("TRACEWIRE_KILLS_ONLY").ok();
+    let only = only.map(|number| number.parse::<u64>().expect("a number"));
+    let program = tempfile::tempdir().unwrap();
+    let built = program::build(program.path());
+    let (mut kills, mut faults) = (0, 0);
+    let mut reached = BTreeSet::new();
+    for number in 0..times {
+        let point = &order[usize::try_from(number).unwrap() % order.len()];
+        let round = Round::random(point, &mut random);
+        if only.is_some_and(|only| only != number) {
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        match round::run(&round, &built, folder.path()) {
+            Ok(true) => {
+                kills += 1;
+                reached.insert(point);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                faults += 1;
+                println!("TRACEWIRE_KILLS_ONLY={number}: {round:?}:\n{error}\n");
+            }
+        }
+    }
+    println!(
+        "{times} rounds, {kills} kills at {} of {} points, {faults} faults",
+        reached.len(),
+        points.len()
+    );
+    assert_eq!(faults, 0);
 }

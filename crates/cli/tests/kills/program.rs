@@ -30,7 +30,10 @@ pub fn build(folder: &Path) -> PathBuf {
 /// What a thread has counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
+    pub begun: u64,
     pub returned: u64,
+    pub seldom_begun: u64,
+    pub seldom_returned: u64,
 }
 
 /// It runs.
@@ -59,7 +62,10 @@ impl Counted {
             .open(&path)
             .unwrap();
         counts.set_len((LINE * (threads + 1)) as u64).unwrap();
-        let mut child = Command::new(program)
+        // Threads that do nothing but call leave Tracewire, and the machine, no processor.
+        let mut child = Command::new("nice")
+            .args(["-n", "19"])
+            .arg(program)
             .arg(&path)
             .arg(threads.to_string())
             .stdout(Stdio::piped())
@@ -79,6 +85,21 @@ impl Counted {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    pub fn counts_path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A thread of it that is not the first one.
+    pub fn some_thread(&self, choice: u64) -> u32 {
+        let mut all: Vec<u32> = std::fs::read_dir(format!("/proc/{}/task", self.id()))
+            .unwrap()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(|thread| *thread != self.id())
+            .collect();
+        all.sort_unstable();
+        all[usize::try_from(choice).unwrap() % all.len()]
     }
 
     /// Has its threads begin.
@@ -130,7 +151,10 @@ pub fn counts(path: &Path, threads: usize) -> Vec<Count> {
     };
     (1..=threads)
         .map(|thread| Count {
+            begun: word(thread * LINE),
             returned: word(thread * LINE + 8),
+            seldom_begun: word(thread * LINE + 24),
+            seldom_returned: word(thread * LINE + 32),
         })
         .collect()
 }

@@ -7,11 +7,56 @@ use tracewire_tracefile::TraceFile;
 
 use crate::program::Count;
 
-/// The calls that there are frames of, by thread.
+/// The calls of one function that there are frames of, by thread.
 #[derive(Debug, Default)]
-pub struct Union {
+pub struct Calls {
     threads: Vec<BTreeSet<u64>>,
     pub frames: u64,
+}
+
+impl Calls {
+    fn add(&mut self, thread: u64, seq: u64) -> bool {
+        let thread = usize::try_from(thread).expect("checked");
+        if self.threads.len() <= thread {
+            self.threads.resize(thread + 1, BTreeSet::new());
+        }
+        self.frames += 1;
+        self.threads[thread].insert(seq)
+    }
+
+    /// How many calls have no frame that had returned by then, and the first of them; from the first call on, or where the
+    /// threads did not wait for the tracepoint, from each one's first frame on.
+    pub fn missing(
+        &self,
+        returned: impl Iterator<Item = u64>,
+        from_first: bool,
+    ) -> (u64, Option<(usize, u64)>) {
+        let (mut missing, mut first_gap) = (0, None);
+        let empty = BTreeSet::new();
+        for (thread, returned) in returned.enumerate() {
+            let seen = self.threads.get(thread).unwrap_or(&empty);
+            let first = match (from_first, seen.first()) {
+                (true, _) => 0,
+                (false, Some(first)) => *first,
+                (false, None) => continue,
+            };
+            let end = seen.last().map_or(0, |last| last + 1).max(returned);
+            let here = (end - first.min(end)) - seen.range(first..end).count() as u64;
+            if here > 0 && first_gap.is_none() {
+                let gap = (first..end).find(|seq| !seen.contains(seq));
+                first_gap = gap.map(|gap| (thread, gap));
+            }
+            missing += here;
+        }
+        (missing, first_gap)
+    }
+}
+
+/// All frames.
+#[derive(Debug, Default)]
+pub struct Union {
+    pub hits: Calls,
+    pub seldom: Calls,
 }
 
 impl Union {
@@ -19,50 +64,38 @@ impl Union {
     pub fn add(&mut self, path: &Path) -> Result<u64, String> {
         let file = TraceFile::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
         for (number, frame) in file.frames().enumerate() {
+            if frame.is_step() == Some(true) {
+                continue;
+            }
             let register = |name| frame.register_value_named(name).unwrap_or(u64::MAX);
             let (thread, seq, check) = (register("rdi"), register("rsi"), register("rdx"));
             let place = || format!("{}, frame {number}: {thread}, {seq}", path.display());
-            if check != seq.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread || thread > 4096 {
+            let (calls, expected) = match frame.tracepoint().0 {
+                1 => (
+                    &mut self.hits,
+                    seq.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread,
+                ),
+                _ => (&mut self.seldom, !thread),
+            };
+            if check != expected || thread > 4096 {
                 return Err(format!("{}: damaged", place()));
             }
-            let thread = usize::try_from(thread).unwrap();
-            if self.threads.len() <= thread {
-                self.threads.resize(thread + 1, BTreeSet::new());
-            }
-            if !self.threads[thread].insert(seq) {
+            if !calls.add(thread, seq) {
                 return Err(format!("{}: twice", place()));
             }
-            self.frames += 1;
         }
         Ok(file.frame_count())
     }
 
-    /// How many calls have no frame that had returned by then; from the first call on, or where the threads did not wait for
-    /// the tracepoint, from each one's first frame on.
-    pub fn missing(&self, by_then: &[Count], from_first: bool) -> u64 {
-        let mut missing = 0;
-        let empty = BTreeSet::new();
-        for (thread, count) in by_then.iter().enumerate() {
-            let seen = self.threads.get(thread).unwrap_or(&empty);
-            let first = match (from_first, seen.first()) {
-                (true, _) => 0,
-                (false, Some(first)) => *first,
-                (false, None) => continue,
-            };
-            let end = seen.last().map_or(0, |last| last + 1).max(count.returned);
-            missing += (end - first.min(end)) - seen.range(first..end).count() as u64;
-        }
-        missing
+    /// How many frames are missing of calls that had returned by then.
+    pub fn missing(&self, by_then: &[Count], from_first: bool) -> (u64, Option<(usize, u64)>) {
+        let returned = by_then.iter().map(|count| count.returned);
+        self.hits.missing(returned, from_first)
     }
 
-    /// The first call without a frame, for words.
-    pub fn first_gap(&self, by_then: &[Count]) -> Option<(usize, u64)> {
-        by_then.iter().enumerate().find_map(|(thread, count)| {
-            let seen = self.threads.get(thread)?;
-            let first = *seen.first()?;
-            let end = seen.last().map_or(0, |last| last + 1).max(count.returned);
-            let gap = (first..end).find(|seq| !seen.contains(seq))?;
-            Some((thread, gap))
-        })
+    /// The same of the function that is called seldom.
+    pub fn missing_seldom(&self, by_then: &[Count], from_first: bool) -> u64 {
+        let returned = by_then.iter().map(|count| count.seldom_returned);
+        self.seldom.missing(returned, from_first).0
     }
 }

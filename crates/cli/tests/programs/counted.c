@@ -3,8 +3,9 @@
    counted FILE THREADS
 
    The file is mapped.  Its first line of 64 bytes has two words: one that ends the program and one that lets its threads
-   begin.  Then each thread has a line: how many calls it has begun, how many have returned, and how many of them gave a
-   wrong result.  SIGUSR2 ends the thread that gets it at once.  Ends with 0 if nothing was wrong.  */
+   begin.  Then each thread has a line: how many calls it has begun, how many have returned, how many things were wrong, and
+   the first two of a function that is called every thousandth time.  SIGUSR2 ends the thread that gets it at once.  Ends with
+   0 if nothing was wrong.  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,18 +14,26 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 struct line
 {
-  _Atomic unsigned long first, second, wrong, unused[5];
+  _Atomic unsigned long first, second, wrong, third, fourth, unused[3];
 };
 static struct line *lines;
 
 __attribute__ ((noinline)) unsigned long
 hit (unsigned long thread, unsigned long seq, unsigned long check)
+{
+  __asm__ volatile (".byte 0x0f, 0x1f, 0x44, 0, 0" ::: "memory");
+  return check ^ thread ^ seq;
+}
+
+__attribute__ ((noinline)) unsigned long
+seldom (unsigned long thread, unsigned long seq, unsigned long check)
 {
   __asm__ volatile (".byte 0x0f, 0x1f, 0x44, 0, 0" ::: "memory");
   return check ^ thread ^ seq;
@@ -41,6 +50,8 @@ run (void *argument)
 {
   unsigned long thread = (unsigned long) argument;
   struct line *own = &lines[thread + 1];
+  sigset_t before, after;
+  pthread_sigmask (SIG_BLOCK, 0, &before);
   while (!lines[0].second && !lines[0].first)
     usleep (1000);
   for (unsigned long seq = 0; !atomic_load_explicit (&lines[0].first, memory_order_relaxed); seq++)
@@ -53,7 +64,16 @@ run (void *argument)
       /* Not so fast that a reader which is not optimised falls behind for good.  */
       if (seq % 64 == 0)
 	sched_yield ();
+      if (seq % 1000 == 0)
+	{
+	  atomic_store_explicit (&own->third, seq / 1000 + 1, memory_order_release);
+	  if (seldom (thread, seq / 1000, ~thread) != (~thread ^ thread ^ (seq / 1000)))
+	    own->wrong++;
+	  atomic_store_explicit (&own->fourth, seq / 1000 + 1, memory_order_release);
+	}
     }
+  pthread_sigmask (SIG_BLOCK, 0, &after);
+  own->wrong += memcmp (&before, &after, 8) != 0;
   return 0;
 }
 

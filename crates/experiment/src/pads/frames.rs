@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{
     Drained, PadCounts, PadStop, RingReader, Shared, TimedFrame, WhenFull, Writers, counter,
 };
@@ -175,6 +176,7 @@ impl<S: FrameStore> Experiment<S> {
         };
         let memory = Rc::clone(&pads.memory);
         let mut bytes = 0;
+        fail_point!("frames/take");
         let mut failure = None;
         let mut take = |frame: TimedFrame<'_>| {
             if pads.ended.is_some_and(|ended| frame.time > ended) {
@@ -182,6 +184,7 @@ impl<S: FrameStore> Experiment<S> {
             }
             if let Some(offset) = self.store.file_end() {
                 memory.shared.goes_to(offset);
+                fail_point!("frames/place-said");
             }
             if let Err(error) = self.store.append(frame.bytes) {
                 // What is not so long might still find room, another tracepoint's frame of the same stop among it.
@@ -189,6 +192,7 @@ impl<S: FrameStore> Experiment<S> {
                 failure.get_or_insert(error);
                 return;
             }
+            fail_point!("frames/appended");
             self.created += 1;
             bytes += frame.bytes.len() as u64;
             let block = usize::try_from(frame.tracepoint).ok();
@@ -206,10 +210,12 @@ impl<S: FrameStore> Experiment<S> {
             }
         };
         let drained = read(&mut pads.reader, &memory.shared, &mut take);
+        fail_point!("frames/taken");
         pads.taken = Instant::now();
         pads.torn += drained.torn;
         let without_stack = memory.news.without_stack.load(Ordering::Relaxed);
         memory.shared.tell_losses(pads.torn, without_stack);
+        fail_point!("frames/losses-said");
         let now = memory.shared.microseconds(counter());
         self.pads = Some(pads);
         if let Some(error) = failure {
@@ -261,6 +267,7 @@ impl<S: FrameStore> Experiment<S> {
     pub(crate) fn give_pads_up(&mut self) {
         self.take_frames(Writers::Gone);
         self.take_counts();
+        fail_point!("pads/last-frames");
         if let (Some(pads), false) = (&self.pads, self.running) {
             // A pad may have seen the clock after it was set forward, for a frame of before.
             let last = pads.reader.last_microseconds();

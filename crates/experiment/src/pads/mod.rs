@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{
     KeptSet, Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes,
     WhenFull, compile, counter,
@@ -275,6 +276,7 @@ impl<S: FrameStore> Experiment<S> {
         let pad = compile(address, &tracepoints, &options).map_err(|error| error.to_string())?;
         let pad = Rc::new(pad);
         pads.code.insert(address, Rc::clone(&pad));
+        fail_point!("pads/compiled");
         // The code runs anywhere.
         Ok(Rc::new(move |_| {
             Ok(PadCode {
@@ -299,6 +301,7 @@ impl<S: FrameStore> Experiment<S> {
             return Err(reason.clone());
         }
         let made = self.share(target);
+        fail_point!("pads/shared");
         match made {
             Ok(memory) => {
                 self.pads = Some(Pads {
@@ -375,6 +378,7 @@ impl<S: FrameStore> Experiment<S> {
     pub(crate) fn end_pads(&mut self) {
         if let Some(pads) = &mut self.pads {
             pads.memory.shared.stop();
+            fail_point!("pads/ended");
             let now = pads.stopped.unwrap_or_else(counter);
             pads.ended.get_or_insert(now);
         }
@@ -419,8 +423,10 @@ impl<S: FrameStore> Experiment<S> {
         self.no_pads = None;
         if self.pads.is_some() {
             target.leave_pads();
+            fail_point!("pads/left");
             self.give_pads_up();
             target.unshare_memory();
+            fail_point!("pads/unshared");
         }
     }
 }

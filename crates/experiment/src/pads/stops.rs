@@ -9,6 +9,7 @@
 //! The steps of a `while-stepping` are stops like any other: in its own thread they follow their hit with nothing in
 //! between but hits on the way, and frames of other threads stand between them where the clock has them.
 
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{TimedFrame, Writers, counter};
 
 use crate::experiment::Experiment;
@@ -21,6 +22,7 @@ impl<S: FrameStore> Experiment<S> {
     pub(crate) fn begin_stop(&mut self, alone: bool) {
         let Some(pads) = &mut self.pads else { return };
         let stopped = counter();
+        fail_point!("stop/begun");
         pads.stopped = Some(stopped);
         let writers = if alone {
             Writers::Stopped
@@ -37,6 +39,7 @@ impl<S: FrameStore> Experiment<S> {
     /// The thread goes on.
     pub(crate) fn end_stop(&mut self) {
         self.variables.pad_time = None;
+        fail_point!("stop/ended");
         if let Some(pads) = &mut self.pads {
             pads.stopped = None;
         }
@@ -63,6 +66,7 @@ impl<S: FrameStore> Experiment<S> {
             bytes: &self.frame,
         };
         pads.reader.insert(&pads.memory.shared, frame);
+        fail_point!("stop/held");
         self.release_frames();
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracewire_experiment::{PadMemory, PadNews};
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{Features, Shared, SharedLayout};
 
 use super::journal::{self, Journal};
@@ -79,10 +80,12 @@ impl Process {
         let memory = self.share_memory_partly(layout.size() + journal::SIZE, layout.busy())?;
         let owner = usize::try_from(layout.owner()).map_err(|error| error.to_string())?;
         let ownership = memory.own(owner).map_err(|error| error.to_string())?;
+        fail_point!("attend/owned");
         let base = memory.as_ptr();
         // SAFETY: the mapping has the layout's size, and is kept by what is given back beside the value.
         let shared = unsafe { Shared::create(base, layout) };
         // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
+        fail_point!("attend/set-up");
         let own = unsafe { Shared::open(base, memory.size() as u64) }
             .map_err(|error| error.to_string())?;
         let news = Arc::new(PadNews::default());

@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH};
 
 use super::place::{NoJump, Placement};
@@ -46,7 +47,9 @@ impl Process {
         }
         self.absorb_all();
         let lifted = self.lift(site..site + JUMP_LENGTH as u64);
+        fail_point!("jump/lifted");
         let placed = self.put_jump(site, body);
+        fail_point!("jump/put");
         self.put_back(lifted);
         self.free_some_pads();
         placed
@@ -118,6 +121,7 @@ impl Process {
         const SLACK: usize = 64;
         let length = (body.0)(site)?.code.len() + SLACK;
         let placement = self.place_jump(site, length)?;
+        fail_point!("jump/placed");
         let (pad, springboard) = (placement.pad, placement.springboard);
         let written = self.write_jump(site, body, length, placement);
         if written.is_err() {
@@ -155,6 +159,7 @@ impl Process {
         let code = [made.code.as_slice(), &copy.code].concat();
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.memory.write(pad, &code).map_err(write)?;
+        fail_point!("jump/pad-written");
         if let Some(springboard) = springboard {
             let distance = pad.wrapping_sub(springboard + JUMP_LENGTH as u64) as i32;
             let [a, b, c, d] = distance.to_le_bytes();
@@ -180,12 +185,15 @@ impl Process {
             retired: false,
         };
         self.move_into(&jump, pad, &entry);
+        fail_point!("jump/threads-moved");
         let mut original = vec![0; bytes.len()];
         self.memory.read(site, &mut original);
         if let Some(attended) = &mut self.fast.attended {
             attended.journal.add(site, &original, &bytes);
         }
+        fail_point!("jump/write");
         self.memory.cover_all(site, &bytes).map_err(write)?;
+        fail_point!("jump/written");
         self.gate = None;
         if let Some(springboard) = springboard {
             self.fast.springboards.insert(springboard, pad);
@@ -209,6 +217,7 @@ impl Process {
         };
         let writes = patch.jump.writes();
         self.memory.uncover_all(writes)?;
+        fail_point!("jump/erased");
         self.fast.strike(site);
         if let Some(patch) = self.fast.jumps.remove(&site) {
             self.fast.retire(patch.pad);

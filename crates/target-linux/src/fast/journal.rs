@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::SharedMemory;
+use tracewire_fail_point::fail_point;
 
 /// The first word of the journal.
 const MAGIC: u64 = u64::from_le_bytes(*b"TWLEFT\x01\0");
@@ -90,7 +91,9 @@ impl Journal {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_micros() as u64);
         journal.set(header::MADE, made);
+        fail_point!("journal/dated");
         journal.set(header::MAGIC, MAGIC);
+        fail_point!("journal/begun");
         journal
     }
 
@@ -134,7 +137,9 @@ impl Journal {
         self.put(at + entry::LENGTH, &[length]);
         self.put(at + entry::ORIGINAL, original);
         self.put(at + entry::WRITTEN, written);
+        fail_point!("journal/entry-filled");
         self.set(at + entry::SITE, address);
+        fail_point!("journal/entry-made");
         Some(place)
     }
 
@@ -147,6 +152,7 @@ impl Journal {
     fn remove_entry(&mut self, place: Option<u64>) {
         if let Some(place) = place {
             self.set(entry::START + place * entry::SIZE + entry::SITE, 0);
+            fail_point!("journal/entry-struck");
             self.free.push(place);
         }
     }
@@ -158,8 +164,10 @@ impl Journal {
         }
         let other = 1 - self.word(header::CURRENT).load(Ordering::Acquire).min(1);
         self.put(NOTES + other * NOTE, text);
+        fail_point!("journal/note-written");
         self.set(header::LENGTHS + 8 * other, text.len() as u64);
         self.set(header::CURRENT, other);
+        fail_point!("journal/noted");
     }
 
     /// Says which file frames go to.
@@ -175,6 +183,7 @@ impl Journal {
         self.set(FILE + file::DEVICE, metadata.dev());
         self.set(FILE + file::INODE, metadata.ino());
         self.put(FILE + file::NAME, name);
+        fail_point!("journal/file-named");
         self.set(FILE + file::LENGTH, name.len() as u64);
     }
 

@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tracewire_fail_point::fail_point;
 use tracewire_model::Address;
 
 use super::NoJump;
@@ -240,11 +241,13 @@ impl Process {
         let size = size.next_multiple_of(PAGE_SIZE);
         let length = usize::try_from(size).map_err(|_| NoMemory::NoRoom)?;
         let thread = self.volunteer().ok_or(NoMemory::Filtered)?;
+        fail_point!("share/begun");
         let name = self.call_for_us(
             libc::SYS_mmap,
             [0, PAGE_SIZE, READ_WRITE, PRIVATE, u64::MAX, 0],
         )?;
         let named = self.memory.write(name, NAME);
+        fail_point!("share/named");
         let descriptor = self.call_for_us(
             libc::SYS_memfd_create,
             [name, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0],
@@ -252,6 +255,7 @@ impl Process {
         self.unmap_page(name, PAGE_SIZE);
         named.map_err(|error| NoJump::Write(error.to_string()))?;
         let descriptor = descriptor?;
+        fail_point!("share/made");
         let opened = OpenOptions::new()
             .read(true)
             .write(true)
@@ -280,7 +284,9 @@ impl Process {
                 }),
             Err(_) => Err(NoMemory::Unreadable),
         };
+        fail_point!("share/mapped");
         self.system_call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+        fail_point!("share/closed");
         let (start, file) = opened.map_err(|error| NoJump::Write(error.to_string()))?;
         let mapping = Arc::new(Mapping {
             start,
@@ -304,6 +310,7 @@ impl Process {
     }
 
     pub(super) fn unmap_shared(&mut self) {
+        fail_point!("share/unmap");
         for (address, size) in std::mem::take(&mut self.fast.shared) {
             self.unmap_page(address, size);
         }

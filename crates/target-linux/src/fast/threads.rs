@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use libc::user_regs_struct;
+use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::{Jump, Place, Spot, Way};
 
 use super::{Inside, Pad};
@@ -201,6 +202,7 @@ impl Process {
             }
             self.forget_while_stopped();
             std::thread::sleep(MOMENT);
+            fail_point!("pads/let-run");
             if self.halt().is_err() {
                 return;
             }

@@ -1,0 +1,103 @@
+//! What happens at fail points, as the environment says.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What the environment says.
+#[derive(Debug)]
+struct Plan {
+    place: Option<Place>,
+    log: Option<Log>,
+}
+
+#[derive(Debug)]
+struct Place {
+    name: String,
+    /// How often it is passed before something happens.
+    left: AtomicU64,
+    copy: Option<(PathBuf, PathBuf)>,
+    /// The process, the thread and the signal.
+    signal: Option<[i32; 3]>,
+}
+
+#[derive(Debug)]
+struct Log {
+    file: File,
+    seen: Mutex<BTreeSet<&'static str>>,
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+impl Plan {
+    /// `None` where no variable is set, and where one cannot be understood.
+    fn read() -> Option<Self> {
+        let log = variable("TRACEWIRE_FAIL_LOG").and_then(|path| {
+            let file = File::options().append(true).create(true).open(path).ok()?;
+            let seen = Mutex::default();
+            Some(Log { file, seen })
+        });
+        let place = variable("TRACEWIRE_FAIL_POINT").and_then(|text| {
+            let (name, count) = text.rsplit_once(':')?;
+            let copy = variable("TRACEWIRE_FAIL_COPY").and_then(|text| {
+                let (from, to) = text.split_once(':')?;
+                Some((PathBuf::from(from), PathBuf::from(to)))
+            });
+            let signal = variable("TRACEWIRE_FAIL_SIGNAL").and_then(|text| {
+                let mut numbers = text.split(':').map(|number| number.parse::<i32>().ok());
+                Some([numbers.next()??, numbers.next()??, numbers.next()??])
+            });
+            Some(Place {
+                name: name.to_owned(),
+                left: AtomicU64::new(count.parse().ok()?),
+                copy,
+                signal,
+            })
+        });
+        (log.is_some() || place.is_some()).then_some(Self { place, log })
+    }
+}
+
+/// A fail point is reached.
+pub fn reach(name: &'static str) {
+    static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+    let Some(plan) = PLAN.get_or_init(Plan::read) else {
+        return;
+    };
+    if let Some(log) = &plan.log {
+        let mut seen = log.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.insert(name) {
+            // One write, as the process may end at any moment.
+            let _ = (&log.file).write_all(format!("{name}\n").as_bytes());
+        }
+    }
+    if let Some(place) = plan.place.as_ref().filter(|place| place.name == name)
+        && place.left.fetch_sub(1, Ordering::Relaxed) == 1
+    {
+        place.act();
+    }
+}
+
+impl Place {
+    fn act(&self) {
+        if let Some((from, to)) = &self.copy {
+            let _ = std::fs::copy(from, to);
+        }
+        // SAFETY: these calls take plain numbers.
+        unsafe {
+            match self.signal {
+                Some([process, thread, signal]) => {
+                    libc::syscall(libc::SYS_tgkill, process, thread, signal);
+                }
+                None => {
+                    libc::kill(libc::getpid(), libc::SIGKILL);
+                }
+            }
+        }
+    }
+}
