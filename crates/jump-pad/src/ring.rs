@@ -936,9 +936,13 @@ impl Ring {
 
     /// The record at this position has been given out. `false` if there is none.
     fn give_out(&mut self, position: u64) -> bool {
-        let place = self
-            .passed
-            .binary_search_by_key(&position, |passed| passed.position);
+        // Nearly always it is the first.
+        let place = match self.passed.front() {
+            Some(first) if first.position == position => Ok(0),
+            _ => self
+                .passed
+                .binary_search_by_key(&position, |passed| passed.position),
+        };
         if let Some(passed) = place.ok().and_then(|place| self.passed.get_mut(place)) {
             passed.given_out = true;
             while self.passed.front().is_some_and(|passed| passed.given_out) {
