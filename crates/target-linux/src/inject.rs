@@ -193,9 +193,11 @@ impl Process {
         fail_point!("call/refuge-made");
         let gate = refuge.unwrap_or(gate);
         let stopped = self.stopped(thread)?;
-        stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
+        // Should we be killed, a thread gets its mask back in the refuge and nowhere else.
+        if refuge.is_none() {
+            stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
+        }
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
-        fail_point!("call/signals-blocked");
         let changed = user_regs_struct {
             rip: gate,
             rax: number as u64,
@@ -211,15 +213,19 @@ impl Process {
         };
         stopped.set_registers(&changed).ok()?;
         fail_point!("call/led");
+        if refuge.is_some() {
+            stopped.set_signal_mask(ALL_BUT_FAULTS).ok()?;
+        }
+        fail_point!("call/signals-blocked");
         let result = self.call_to_end(thread);
         fail_point!("call/made");
         let stopped = self.stopped(thread)?;
         let after = result.and_then(|()| stopped.registers().ok());
+        let _ = stopped.set_signal_mask(mask);
+        fail_point!("call/signals-let");
         let _ = stopped.set_registers(&saved);
         fail_point!("call/led-back");
-        let _ = stopped.set_signal_mask(mask);
         if let Some(refuge) = refuge {
-            fail_point!("call/signals-let");
             let _ = self.memory.write(refuge, &[0; REFUGE_SIZE as usize]);
         }
         after.map(|after| after.rax)

@@ -71,12 +71,14 @@ impl Leftover {
                 reader.leave_out(moving.origin);
             }
         }
+        // Before the reader says the same of itself.
+        let taken = shared.moved(moved);
         let mut give = |frame: TimedFrame<'_>| take(frame.bytes);
         let torn = reader.finish(&shared, &mut give).torn;
         let losses = shared.losses();
         let (torn_before, without_stack) = shared.told_losses();
         Tally {
-            taken: shared.moved(moved),
+            taken,
             maybe_twice,
             torn: torn.saturating_add(torn_before),
             no_room: losses.lost,

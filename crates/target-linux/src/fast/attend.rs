@@ -84,8 +84,8 @@ impl Process {
         let base = memory.as_ptr();
         // SAFETY: the mapping has the layout's size, and is kept by what is given back beside the value.
         let shared = unsafe { Shared::create(base, layout) };
-        // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
         fail_point!("attend/set-up");
+        // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
         let own = unsafe { Shared::open(base, memory.size() as u64) }
             .map_err(|error| error.to_string())?;
         let news = Arc::new(PadNews::default());
