@@ -84,7 +84,14 @@ fn fail_points() -> Vec<String> {
     }
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for part in ["jump-pad", "tracefile", "experiment", "target-linux", "recorder", "cli"] {
+    for part in [
+        "jump-pad",
+        "tracefile",
+        "experiment",
+        "target-linux",
+        "recorder",
+        "cli",
+    ] {
         search(&crates.join(part).join("src"), &mut found);
     }
     found.sort_unstable();
