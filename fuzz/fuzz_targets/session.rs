@@ -5,7 +5,7 @@
 use std::io::{self, Read, Write};
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_server::fake::{CODE, DATA, FakeSession, SIZE, THREADS};
+use tracewire_server::fake::{CODE, DATA, FakeSession, SIZE, THREADS, session as session_of};
 use tracewire_server::{PACKET_SIZE, SessionLog, run};
 
 #[path = "../../crates/server/tests/sequences/mod.rs"]
@@ -61,7 +61,7 @@ fuzz_target!(|data: &[u8]| {
         threads: THREADS.to_vec(),
         harmful: true,
     };
-    let mut session = FakeSession::new(None);
+    let mut session = session_of(None);
     let mut choices = Choices(data);
     let piece = 1 + choices.below(255) * 4;
     let mut input = Vec::new();
@@ -88,7 +88,7 @@ fuzz_target!(|data: &[u8]| {
     talk(&mut session, &input, piece);
     session.client_gone();
     talk(&mut session, &framed(b"QTinit"), piece);
-    assert!(session.inserted().is_empty() && !session.is_running());
+    assert!(session.target().inserted().is_empty() && !session.is_tracing());
     count(packets);
 });
 

@@ -28,7 +28,7 @@
 //! A session ([`run`]) is a loop over one stream: bytes become requests, a [`Responder`] answers each, replies become
 //! bytes. The session does what every stub does alike: framing, acknowledgements, `PacketSize`, and the log. It sends the empty reply to an unknown
 //! packet, and an error with a text to a malformed one. The responder differs: a saved trace ([`saved`]), a live
-//! program ([`live`]), a recorded execution ([`replay`]), or a test's program ([`fake`]).
+//! program ([`live`]), a recorded execution ([`replay`]), a machine of your own ([`Stub`]), or a test's program ([`fake`]).
 //!
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this machine alone, and any user
 //! of the machine can connect. A Unix socket accepts its owner and root; a [`Token`] protects TCP.
@@ -49,6 +49,7 @@ pub mod saved;
 mod serve;
 mod session;
 mod startup;
+mod stub;
 mod trace;
 mod transport;
 
@@ -57,5 +58,6 @@ pub use address::{AddressError, ListenAddress};
 pub use log::SessionLog;
 pub use serve::{Clients, serve_saved};
 pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unasked, run};
+pub use stub::{NoTracepoints, Stepped, Stub, StubTarget};
 pub use trace::SaveFolder;
 pub use transport::{Listener, Transport};

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use proptest::prelude::*;
-use tracewire_server::fake::{CODE, DATA, FakeSession, SIZE, THREADS};
+use tracewire_server::fake::{CODE, DATA, FakeSession, SIZE, THREADS, session as session_of};
 use tracewire_server::{SessionLog, run};
 
 mod sequences;
@@ -57,7 +57,7 @@ proptest! {
     /// Whatever came before, the next client can begin anew, and gets its tracepoints and frames.
     #[test]
     fn a_session_survives_any_packets(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
-        let mut session = FakeSession::new(None);
+        let mut session = session_of(None);
         let mut choices = Choices(&bytes);
         let mut input = Vec::new();
         while !choices.is_empty() {
@@ -68,7 +68,7 @@ proptest! {
         let again = ["QTinit", "QTBuffer:size:-1", "qTStatus"];
         let input: Vec<u8> = again.iter().flat_map(|packet| framed(packet.as_bytes())).collect();
         let said = talk(&mut session, &input);
-        prop_assert!(session.inserted().is_empty());
+        prop_assert!(session.target().inserted().is_empty());
         prop_assert!(said.contains("T0;"), "{}", said);
         let again = ["QTDP:1:1004:E:0:1", "QTStart", "vCont;c", "QTFrame:0"];
         let input: Vec<u8> = again.iter().flat_map(|packet| framed(packet.as_bytes())).collect();
@@ -113,7 +113,7 @@ fn hits(session: &mut FakeSession, number: u32) -> u64 {
 /// A tracepoint that is defined during a run takes effect when its last piece has come, and not before.
 #[test]
 fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
-    let mut session = FakeSession::new(None);
+    let mut session = session_of(None);
     let all_right =
         |answers: Vec<String>| assert!(answers.iter().all(|it| it == "OK"), "{answers:?}");
     all_right(answers(&mut session, &["QTDP:1:1004:E:0:0", "QTStart"]));
@@ -157,5 +157,5 @@ fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
         &["qTfP", "qTsP", "qTsP", "qTsP", "qTsP", "qTsP", "qTsP"],
     );
     assert!(!listed.iter().any(|it| it.starts_with("T4:")), "{listed:?}");
-    assert!(session.is_running());
+    assert!(session.is_tracing());
 }

@@ -1,0 +1,453 @@
+//! A session with a target of one's own: what is particular to a machine is a [`StubTarget`], and [`Stub`] answers GDB for it.
+//!
+//! The target is stopped whenever GDB asks, and executes one instruction at a time. Breakpoints, threads, windows of the target
+//! description, trace frames and all tracepoint packets are the stub's affair. A target that reports hits
+//! ([`StubTarget::traced`]) has tracepoints, too.
+//!
+//! `examples/own_target.rs` is such a target in 80 lines.
+
+use std::collections::BTreeSet;
+
+use tracewire_arch::{LayoutError, RegisterLayout};
+use tracewire_experiment::{HitHandler, Target, TargetError};
+use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
+use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointRequest};
+use tracewire_packets::family::features::FeatureList;
+use tracewire_packets::family::memory::MemoryRequest;
+use tracewire_packets::family::process::ProcessRequest;
+use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
+use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
+use tracewire_packets::family::setting::SettingRequest;
+use tracewire_packets::family::stop::{StopField, StopReply};
+use tracewire_packets::family::thread::ThreadRequest;
+use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
+use tracewire_packets::{Failure, Reply, Request, Signal, ThreadList, ThreadSelector, Which};
+
+use crate::session::{Answer, PACKET_SIZE, Responder};
+use crate::trace::{SaveFolder, Trace, TraceMachine, done};
+
+/// The number of the one process.
+const PROCESS: u32 = 1;
+
+/// How many instructions are executed before the stub reports a stop, as if the user had interrupted it: it does not listen to
+/// the client meanwhile.
+const MOST: u64 = 1 << 24;
+
+/// The machine behind a [`Stub`].
+pub trait StubTarget {
+    /// What serves tracepoints: [`NoTracepoints`], or `Self`.
+    type Traced: Target;
+
+    /// The target description, as GDB reads it (manual, "Target Descriptions"). Registers are numbered in its order.
+    fn description(&self) -> &str;
+
+    /// The order of bytes in registers and memory.
+    fn byte_order(&self) -> ByteOrder {
+        ByteOrder::Little
+    }
+
+    /// The threads there are now. The first one is selected when a client comes.
+    fn threads(&self) -> Vec<ThreadId> {
+        vec![ThreadId(1)]
+    }
+
+    /// The program counter of a thread.
+    fn program_counter(&self, thread: ThreadId) -> Address;
+
+    /// All registers of a thread in the order of the description, in the machine's byte order.
+    fn registers(&self, thread: ThreadId) -> Vec<u8>;
+
+    /// Writes all registers of a thread; whether they can be written.
+    fn write_registers(&mut self, thread: ThreadId, bytes: &[u8]) -> bool {
+        let _ = (thread, bytes);
+        false
+    }
+
+    /// Memory, up to the first byte that cannot be read.
+    fn read_memory(&self, address: Address, length: usize) -> Vec<u8>;
+
+    /// Writes memory; whether all of it can be written.
+    fn write_memory(&mut self, address: Address, bytes: &[u8]) -> bool {
+        let _ = (address, bytes);
+        false
+    }
+
+    /// Whether a breakpoint can be at an address.
+    fn is_code(&self, address: Address) -> bool {
+        let _ = address;
+        true
+    }
+
+    /// Executes one instruction, and reports the hits of tracepoints, where the target has them.
+    fn step(&mut self, hits: &mut dyn HitHandler) -> Stepped;
+
+    /// How many instructions are executed before the stub reports a stop by itself.
+    fn most(&self) -> u64 {
+        MOST
+    }
+
+    /// What serves tracepoints; nothing if there are none.
+    fn traced(&mut self) -> Option<&mut Self::Traced> {
+        None
+    }
+}
+
+/// What came of an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stepped {
+    /// The thread that executes the next one.
+    Next(ThreadId),
+    /// The program has ended with this exit code.
+    Exited(u32),
+}
+
+/// The type of what serves tracepoints, for a target that has none.
+#[derive(Clone, Copy, Debug)]
+pub enum NoTracepoints {}
+
+impl Target for NoTracepoints {
+    fn insert(&mut self, _: Address) -> Result<(), TargetError> {
+        match *self {}
+    }
+
+    fn remove(&mut self, _: Address) -> Result<(), TargetError> {
+        match *self {}
+    }
+}
+
+/// A session with a target of one's own. It outlives its clients, as that with a live program does.
+#[derive(Debug)]
+pub struct Stub<T> {
+    target: T,
+    layout: RegisterLayout,
+    trace: Trace,
+    breakpoints: BTreeSet<Address>,
+    selected: ThreadId,
+    stop: StopReply,
+}
+
+impl<T: StubTarget> Stub<T> {
+    /// A session with a target, stopped before its first instruction. Traces may be saved in the directory.
+    ///
+    /// # Errors
+    /// When the target's description is none.
+    pub fn new(target: T, save: Option<SaveFolder>) -> Result<Self, LayoutError> {
+        let xml = target.description().to_owned();
+        let layout = RegisterLayout::parse(&xml)?;
+        let machine = TraceMachine {
+            byte_order: target.byte_order(),
+            layout: layout.clone(),
+            xml,
+        };
+        Ok(Self {
+            selected: target.threads().first().copied().unwrap_or(ThreadId(1)),
+            target,
+            layout,
+            trace: Trace::new(machine, save),
+            breakpoints: BTreeSet::new(),
+            stop: StopReply::Signal(Signal::TRAP),
+        })
+    }
+
+    /// The target.
+    pub const fn target(&self) -> &T {
+        &self.target
+    }
+
+    /// Whether a trace run is on.
+    #[must_use]
+    pub const fn is_tracing(&self) -> bool {
+        self.trace.experiment.is_running()
+    }
+
+    /// The client has gone without a word, and its breakpoints with it.
+    pub fn client_gone(&mut self) {
+        self.breakpoints.clear();
+        if let Some(traced) = self.target.traced() {
+            self.trace.client_gone(traced);
+        }
+        self.trace.selected = None;
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.stop, StopReply::Exited { .. })
+    }
+
+    /// Lets the program run: so many instructions, or until a breakpoint.
+    fn run(&mut self, most: u64) -> Reply {
+        if self.has_ended() {
+            return Reply::Error(Failure::Number(1));
+        }
+        let mut signal = if most == 1 {
+            Signal::TRAP
+        } else {
+            Signal::INTERRUPT
+        };
+        for _ in 0..most {
+            let stepped = self.target.step(&mut self.trace.experiment);
+            if let Some(traced) = self.target.traced() {
+                self.trace.take_out(traced);
+            }
+            match stepped {
+                Stepped::Next(thread) => self.selected = thread,
+                Stepped::Exited(status) => {
+                    if let Some(traced) = self.target.traced() {
+                        self.trace.program_gone(traced, "the program has ended");
+                    }
+                    self.stop = StopReply::Exited {
+                        status,
+                        process: None,
+                    };
+                    return Reply::Stop(self.stop.clone());
+                }
+            }
+            let pc = self.target.program_counter(self.selected);
+            if self.breakpoints.contains(&pc) {
+                signal = Signal::TRAP;
+                break;
+            }
+        }
+        self.stop = StopReply::Stopped {
+            signal,
+            fields: vec![StopField::Thread(ThreadSelector::of(
+                PROCESS,
+                self.selected.0,
+            ))],
+        };
+        Reply::Stop(self.stop.clone())
+    }
+
+    fn resume(&mut self, request: &ResumeRequest) -> Reply {
+        let most = self.target.most();
+        match request {
+            ResumeRequest::Supported => Reply::ResumeActions(b"cCsS".to_vec()),
+            ResumeRequest::Continue { actions } => {
+                let steps = actions.0.first().is_some_and(|action| {
+                    matches!(
+                        action.kind,
+                        ResumeKind::Step
+                            | ResumeKind::StepWithSignal(_)
+                            | ResumeKind::StepRange { .. }
+                    )
+                });
+                self.run(if steps { 1 } else { most })
+            }
+            ResumeRequest::ContinueFrom { .. } | ResumeRequest::ContinueWithSignal { .. } => {
+                self.run(most)
+            }
+            ResumeRequest::StepFrom { .. } | ResumeRequest::StepWithSignal { .. } => self.run(1),
+            _ => Reply::Unsupported,
+        }
+    }
+
+    fn registers(&mut self) -> RegisterBytes {
+        self.trace
+            .frame_registers()
+            .unwrap_or_else(|| RegisterBytes::known(&self.target.registers(self.selected)))
+    }
+
+    fn register(&mut self, request: &RegisterRequest) -> Reply {
+        match request {
+            RegisterRequest::ReadAll => Reply::Registers(self.registers()),
+            RegisterRequest::Read { register } => {
+                let bytes = self.registers().0;
+                match self.place(*register).and_then(|place| bytes.get(place)) {
+                    Some(bytes) => Reply::Registers(RegisterBytes(bytes.to_vec())),
+                    None => Reply::Error(Failure::Number(1)),
+                }
+            }
+            RegisterRequest::Write { .. } | RegisterRequest::WriteAll { .. }
+                if self.trace.selected.is_some() =>
+            {
+                Reply::Error(Failure::text("A trace frame cannot be written to"))
+            }
+            RegisterRequest::Write {
+                register,
+                bytes: value,
+            } => {
+                let mut bytes = self.target.registers(self.selected);
+                let written = match self.place(*register).and_then(|place| bytes.get_mut(place)) {
+                    Some(old) if old.len() == value.0.len() => {
+                        old.copy_from_slice(&value.0);
+                        self.target.write_registers(self.selected, &bytes)
+                    }
+                    _ => false,
+                };
+                done(written)
+            }
+            RegisterRequest::WriteAll { bytes } => {
+                done(self.target.write_registers(self.selected, &bytes.0))
+            }
+        }
+    }
+
+    /// Where a register is among the bytes of all.
+    fn place(&self, number: RegisterNumber) -> Option<std::ops::Range<usize>> {
+        let register = self.layout.by_number(number)?;
+        let start = register.offset as usize;
+        Some(start..start + register.size() as usize)
+    }
+
+    fn memory(&mut self, request: &MemoryRequest) -> Reply {
+        let (address, bytes) = match request {
+            MemoryRequest::Read { address, length } => {
+                let length = usize::try_from(*length).unwrap_or(usize::MAX);
+                let length = length.min(PACKET_SIZE / 2);
+                let mut bytes = self.target.read_memory(*address, length);
+                if self.trace.selected.is_some() {
+                    let memory = self.trace.frame_memory(*address, length);
+                    bytes = memory.with_constant(&bytes);
+                }
+                return if bytes.is_empty() && length > 0 {
+                    Reply::Error(Failure::Number(1))
+                } else {
+                    Reply::Memory(bytes)
+                };
+            }
+            MemoryRequest::Write { address, data } => (*address, &data.0),
+            MemoryRequest::WriteBinary { address, data } => (*address, &data.0),
+            _ => return Reply::Unsupported,
+        };
+        if self.trace.selected.is_some() {
+            return Reply::Error(Failure::text("A trace frame cannot be written to"));
+        }
+        done(self.target.write_memory(address, bytes))
+    }
+
+    fn breakpoint(&mut self, request: &BreakpointRequest) -> Reply {
+        match request {
+            BreakpointRequest::Insert {
+                kind: BreakpointKind::Software,
+                address,
+                ..
+            } => {
+                let code = self.target.is_code(*address);
+                if code {
+                    self.breakpoints.insert(*address);
+                }
+                done(code)
+            }
+            BreakpointRequest::Remove {
+                kind: BreakpointKind::Software,
+                address,
+                ..
+            } => {
+                self.breakpoints.remove(address);
+                Reply::Ok
+            }
+            _ => Reply::Unsupported,
+        }
+    }
+
+    fn thread(&mut self, request: &ThreadRequest) -> Reply {
+        let threads = self.target.threads();
+        let meant = |selector: &ThreadSelector| match selector.thread {
+            Which::One(thread) => Some(ThreadId(thread)),
+            Which::Any | Which::All => None,
+        };
+        match request {
+            ThreadRequest::SelectForResuming { thread } | ThreadRequest::Select { thread } => {
+                match meant(thread) {
+                    Some(thread) if !threads.contains(&thread) => {
+                        return Reply::Error(Failure::Number(1));
+                    }
+                    Some(thread) => self.selected = thread,
+                    None => {}
+                }
+                Reply::Ok
+            }
+            ThreadRequest::IsAlive { thread } => {
+                done(meant(thread).is_some_and(|thread| threads.contains(&thread)))
+            }
+            ThreadRequest::Current => {
+                Reply::CurrentThread(ThreadSelector::of(PROCESS, self.selected.0))
+            }
+            ThreadRequest::FirstThreads => Reply::Threads(ThreadList(
+                threads
+                    .iter()
+                    .map(|thread| ThreadSelector::of(PROCESS, thread.0))
+                    .collect(),
+            )),
+            ThreadRequest::MoreThreads => Reply::End,
+            _ => Reply::Unsupported,
+        }
+    }
+
+    fn transfer(&mut self, window: &Transfer) -> Reply {
+        let Operation::Read { length } = window.operation else {
+            return Reply::Unsupported;
+        };
+        let object = match window.object {
+            Object::Features if window.annex == "target.xml" => {
+                Some(self.target.description().to_owned())
+            }
+            Object::TraceframeInfo => self.trace.frame_info().map(|info| info.to_xml()),
+            Object::Features => None,
+            _ => return Reply::Unsupported,
+        };
+        object.map_or(Reply::Error(Failure::Number(1)), |object| {
+            let object = object.as_bytes();
+            Reply::Chunk(Chunk::window(object, window.offset, length, PACKET_SIZE))
+        })
+    }
+
+    fn process(&mut self, request: &ProcessRequest) -> Answer {
+        match request {
+            ProcessRequest::WhyStopped => Reply::Stop(self.stop.clone()).into(),
+            ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
+            ProcessRequest::Detach { .. } => {
+                if !self.trace.outlives_client() {
+                    self.trace.stop_for_good(self.target.traced());
+                }
+                Answer::Last(Reply::Ok)
+            }
+            ProcessRequest::Kill => Answer::End,
+            ProcessRequest::KillOne { .. } => Answer::Last(Reply::Ok),
+            _ => Reply::Unsupported.into(),
+        }
+    }
+}
+
+impl<T: StubTarget> Responder for Stub<T> {
+    fn features(&mut self, _client: &FeatureList) -> FeatureList {
+        let mut features = FeatureList::default();
+        for feature in ["multiprocess", "qXfer:features:read"] {
+            features.announce(feature);
+        }
+        if self.target.traced().is_some() {
+            for feature in [
+                "qXfer:traceframe-info:read",
+                "ConditionalTracepoints",
+                "TraceStateVariables",
+                "TracepointSource",
+                "DisconnectedTracing",
+                "FastTracepoints",
+                "InstallInTrace",
+                "EnableDisableTracepoints",
+                "QTBuffer:size",
+                "tracenz",
+            ] {
+                features.announce(feature);
+            }
+        }
+        features
+    }
+
+    fn respond(&mut self, request: &Request) -> Answer {
+        match request {
+            Request::Memory(request) => self.memory(request).into(),
+            Request::Register(request) => self.register(request).into(),
+            Request::Resume(request) => self.resume(request).into(),
+            Request::Breakpoint(request) => self.breakpoint(request).into(),
+            Request::Trace(request) => match self.target.traced() {
+                Some(traced) => self.trace.answer(request, Some(traced)).into(),
+                None => Reply::Unsupported.into(),
+            },
+            Request::Thread(request) => self.thread(request).into(),
+            Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),
+            Request::Process(request) => self.process(request),
+            Request::Setting(SettingRequest::NonStop { on: false }) => Reply::Ok.into(),
+            _ => Reply::Unsupported.into(),
+        }
+    }
+}
