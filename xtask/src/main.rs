@@ -8,6 +8,7 @@ mod gdb;
 mod prose;
 mod real;
 mod setup;
+mod soak;
 mod torture;
 mod workspace;
 
@@ -45,6 +46,8 @@ enum Chore {
     Gdb(gdb::Arguments),
     /// Trace real programs from packages, and hold what is recorded against their own logs
     Real(real::Arguments),
+    /// Trace 25 programs that check themselves for hours, with kills at random, and hold what is saved against their own counts
+    Soak(soak::Arguments),
     /// Run fuzz targets
     Fuzz(fuzz::Arguments),
     /// Do many times what the tests do some times
@@ -70,6 +73,7 @@ fn main() -> Result<()> {
         Chore::Prose(arguments) => prose::run(&arguments),
         Chore::Gdb(arguments) => gdb::run(&arguments),
         Chore::Real(arguments) => real::run(&arguments),
+        Chore::Soak(arguments) => soak::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Torture { what } => torture::run(&what),
     }

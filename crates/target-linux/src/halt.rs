@@ -322,9 +322,13 @@ impl Process {
             .threads
             .get(&parent)
             .map_or(self.id, |thread| thread.process);
-        let group = ThreadStatus::read(child)
-            .ok()
-            .and_then(|status| status.number("Tgid"));
+        let status = ThreadStatus::read(child);
+        if status.as_ref().is_err_and(is_gone) && !unclaimed::threads().contains(&child) {
+            // It was reported by itself, has been claimed, and its end has been noted, all before its maker reported it: nothing
+            // more will ever be heard of it.
+            return;
+        }
+        let group = status.ok().and_then(|status| status.number("Tgid"));
         self.follower.born(parent, child);
         // To a debugger, whoever is made to run beside the others in their memory is one of them.
         let is_thread = event == libc::PTRACE_EVENT_CLONE
@@ -417,6 +421,11 @@ impl Process {
         };
         flags & libc::CLONE_VM as u64 != 0
     }
+}
+
+/// Whether an error of a thread's file says that there is no such thread: its end has been waited for.
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// What a new process has stopped for: the kernel stops it before its first instruction. None when it is gone.

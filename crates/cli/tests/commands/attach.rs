@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::support::{Built, tracewire};
 use crate::working::{self, Working};
@@ -79,4 +80,78 @@ fn visit_once(built: &Built, program: &Working, visit: usize) -> bool {
     }
     let file = tracewire_tracefile::TraceFile::open(built.path(&file));
     file.is_ok_and(|file| file.frame_count() > 0)
+}
+
+/// Makes threads that end at once, until its standard input ends.
+const SHORT_LIVED: &str = r#"
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+volatile long total;
+__attribute__ ((noinline)) void site (long by) { total += by; }
+static void *work (void *by) { site ((long) by); return by; }
+int main (void)
+{
+  struct pollfd input = { 0, POLLIN, 0 };
+  puts ("ready");
+  fflush (stdout);
+  do
+    {
+      pthread_t threads[4];
+      for (long by = 0; by < 4; by++)
+        if (pthread_create (&threads[by], 0, work, (void *) by))
+          return 3;
+      for (int by = 0; by < 4; by++)
+        pthread_join (threads[by], 0);
+    }
+  while (poll (&input, 1, 0) == 0);
+  puts ("done");
+  return 0;
+}
+"#;
+
+/// On one cpu a new thread often runs, and ends, before the one that has made it reports it.
+#[test]
+fn threads_that_end_before_they_are_reported_are_not_waited_for() {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let built = Built::new(SHORT_LIVED, &["-O1", "-pthread", "-static"]);
+    let mut program = Command::new("taskset")
+        .args(["--cpu-list", "0"])
+        .arg(&built.program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut said = BufReader::new(program.stdout.take().expect("stdout"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    for _ in 0..4 {
+        let mut recorder = Command::new("taskset")
+            .args(["--cpu-list", "0", env!("CARGO_BIN_EXE_tracewire")])
+            .args(["record", "-t", "site", "-o", "out.tf", "--duration", "0.1"])
+            .args(["-p", &program.id().to_string()])
+            .current_dir(built.folder.path())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("tracewire runs");
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = recorder.try_wait().expect("waited") {
+                break status;
+            }
+            if begun.elapsed() > LIMIT {
+                recorder.kill().expect("killed");
+                program.kill().expect("killed");
+                panic!("it waits for ever");
+            }
+            std::thread::yield_now();
+        };
+        // On a busy machine there may be no hit in so short a time.
+        assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+    }
+    drop(program.stdin.take());
+    line.clear();
+    said.read_line(&mut line).expect("a line");
+    assert_eq!(line, "done\n");
+    assert!(program.wait().expect("ended").success());
 }

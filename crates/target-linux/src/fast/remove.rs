@@ -60,7 +60,8 @@ impl Process {
             return;
         }
         let mut occupied = BTreeSet::new();
-        for thread in self.threads.values() {
+        // One that is about to end never comes back.
+        for thread in self.threads.values().filter(|thread| !thread.exiting) {
             let State::Stopped(stopped) = &thread.state else {
                 // It cannot be asked where it is.
                 return;

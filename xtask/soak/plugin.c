@@ -1,0 +1,5 @@
+long
+twice (long number)
+{
+  return 2 * number;
+}
