@@ -1,4 +1,4 @@
-//! A block as it is read: which forms, in which order, with which numbers.
+//! A block as it is read: which templates, in which order, with which numbers.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use super::BLOCK;
 use super::bytes::{Damaged, Reader};
 use super::column::{Steps, get_row, skip_row};
-use super::effect::{Effect, Offset, OtherTime, ValueForm};
-use super::form::{Class, Form};
+use super::effect::{Effect, Offset, OtherTime, ValueTemplate};
 use super::frame::unpack;
 use super::segment::{GroupNumbers, Segment, render};
+use super::template::{Class, Template};
 use super::value::RegisterValue;
 use crate::record::Time;
 
@@ -28,11 +28,11 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) segment: Arc<Segment>,
-    /// The block's forms.
+    /// The block's templates.
     locals: Vec<u32>,
     /// How many groups each of them has.
     counts: Vec<u32>,
-    /// Rows of forms that stand one behind the other: the first, and how many.
+    /// Rows of templates that stand one behind the other: the first, and how many.
     runs: Vec<(u16, u16)>,
     times: Steps,
     ids: Steps,
@@ -44,7 +44,7 @@ pub(crate) struct Block {
 /// The numbers of a class.
 #[derive(Debug, Default)]
 pub(crate) struct Column {
-    /// Where those of each local form start.
+    /// Where those of each local template start.
     bases: Vec<u32>,
     values: Vec<u64>,
     /// Lines kept apart, in the column of text.
@@ -71,9 +71,9 @@ impl Column {
 pub(crate) struct GroupPlace {
     /// Among the groups.
     pub(crate) index: u32,
-    /// Its form, by the block's numbers.
+    /// Its template, by the block's numbers.
     pub(crate) local: u16,
-    /// How many groups of the form stand before it in the block.
+    /// How many groups of the template stand before it in the block.
     pub(crate) occurrence: u32,
     /// How many instructions of the block stand before it.
     pub(crate) before: u32,
@@ -97,17 +97,17 @@ impl Block {
             return Err(Damaged);
         }
         let mut locals = Vec::with_capacity(count);
-        let mut form = 0u32;
+        let mut template = 0u32;
         for at in 0..count {
             let step: u32 = reader.small()?;
             if at > 0 && step == 0 {
                 return Err(Damaged);
             }
-            form = form.checked_add(step).ok_or(Damaged)?;
-            if form as usize >= segment.forms.len() {
+            template = template.checked_add(step).ok_or(Damaged)?;
+            if template as usize >= segment.templates.len() {
                 return Err(Damaged);
             }
-            locals.push(form);
+            locals.push(template);
         }
         let mut counts = vec![0u32; count];
         let mut runs = Vec::new();
@@ -120,14 +120,15 @@ impl Block {
             left = left.checked_sub(length).ok_or(Damaged)?;
             let first = usize::try_from(start).map_err(|_| Damaged)?;
             let end = first.checked_add(length).ok_or(Damaged)?;
-            for (count, form) in counts
+            for (count, template) in counts
                 .get_mut(first..end)
                 .ok_or(Damaged)?
                 .iter_mut()
                 .zip(&locals[first..end])
             {
                 *count += 1;
-                instructions += u32::from(segment.forms[*form as usize].instruction.is_some());
+                instructions +=
+                    u32::from(segment.templates[*template as usize].instruction.is_some());
             }
             runs.push((first as u16, length as u16));
             next = end as i64;
@@ -141,7 +142,7 @@ impl Block {
         let ids = Steps::read(&mut reader, before, groups)?;
         let has_other_times = locals
             .iter()
-            .any(|form| segment.forms[*form as usize].has_other_times());
+            .any(|template| segment.templates[*template as usize].has_other_times());
         Ok(Self {
             segment,
             locals,
@@ -170,7 +171,7 @@ impl Block {
         self.columns[class as usize].get()
     }
 
-    /// The numbers of a class, of some forms only; `frame` is theirs.
+    /// The numbers of a class, of some templates only; `frame` is theirs.
     pub(crate) fn read_column(
         &self,
         class: Class,
@@ -189,21 +190,21 @@ impl Block {
             .zip(&self.counts)
             .zip(0..)
             .filter(|(_, local)| is_meant(*local))
-            .map(|((form, count), _)| self.form_rows(*form, class) * *count as usize)
+            .map(|((template, count), _)| self.template_rows(*template, class) * *count as usize)
             .sum();
         if all > MOST_NUMBERS {
             return Err(Damaged);
         }
         column.values.reserve_exact(all);
-        for ((form, count), local) in self.locals.iter().zip(&self.counts).zip(0..) {
+        for ((template, count), local) in self.locals.iter().zip(&self.counts).zip(0..) {
             let group = column.values.len();
             column.bases.push(group as u32);
-            let form = &self.segment.forms[*form as usize];
-            if form.rows[class as usize] == 0 {
+            let template = &self.segment.templates[*template as usize];
+            if template.rows[class as usize] == 0 {
                 continue;
             }
             let is_meant = is_meant(local);
-            for variable in &form.variables {
+            for variable in &template.variables {
                 if variable.class == class && !is_meant {
                     skip_row(&mut reader, *count as usize, variable.digits)?;
                 } else if variable.class == class {
@@ -225,31 +226,31 @@ impl Block {
         Ok(column)
     }
 
-    fn form_rows(&self, form: u32, class: Class) -> usize {
-        usize::from(self.segment.forms[form as usize].rows[class as usize])
+    fn template_rows(&self, template: u32, class: Class) -> usize {
+        usize::from(self.segment.templates[template as usize].rows[class as usize])
     }
 
-    /// The form of a local number.
+    /// The template of a local number.
     #[inline]
-    pub(crate) fn form(&self, local: u16) -> &Form {
-        &self.segment.forms[self.locals[usize::from(local)] as usize]
+    pub(crate) fn template(&self, local: u16) -> &Template {
+        &self.segment.templates[self.locals[usize::from(local)] as usize]
     }
 
-    /// The segment's number of a local form.
+    /// The segment's number of a local template.
     #[inline]
-    pub(crate) fn form_number(&self, local: u16) -> u32 {
+    pub(crate) fn template_number(&self, local: u16) -> u32 {
         self.locals[usize::from(local)]
     }
 
-    /// The forms that the block has, by their local numbers.
-    pub(crate) fn forms(&self) -> impl Iterator<Item = (u16, &Form)> {
-        (0..self.locals.len() as u16).map(|local| (local, self.form(local)))
+    /// The templates that the block has, by their local numbers.
+    pub(crate) fn templates(&self) -> impl Iterator<Item = (u16, &Template)> {
+        (0..self.locals.len() as u16).map(|local| (local, self.template(local)))
     }
 
-    /// The groups of some forms, of those that stand before the group `end`, in a block whose groups all have an
+    /// The groups of some templates, of those that stand before the group `end`, in a block whose groups all have an
     /// instruction. Passes quickly over what is not meant.
     pub(crate) fn groups_of(&self, is_meant: &[bool], end: u32, mut each: impl FnMut(GroupPlace)) {
-        // How many forms before each are meant.
+        // How many templates before each are meant.
         let mut meant = Vec::with_capacity(is_meant.len() + 1);
         meant.push(0u32);
         for is_meant in is_meant {
@@ -299,11 +300,11 @@ impl Block {
     }
 
     pub(crate) fn time(&self, place: GroupPlace) -> Time {
-        let form = self.form(place.local);
+        let template = self.template(place.local);
         Time {
             ticks: self.ticks(place.index),
-            decimals: form.decimals,
-            scale: form.scale,
+            decimals: template.decimals,
+            scale: template.scale,
         }
     }
 
@@ -336,7 +337,7 @@ impl Block {
         column.number(self.row_start(column, place.local, row) + place.occurrence)
     }
 
-    /// Where the numbers of a row of a form start in its column.
+    /// Where the numbers of a row of a template start in its column.
     #[inline]
     pub(crate) fn row_start(&self, column: &Column, local: u16, row: u16) -> u32 {
         let local = usize::from(local);
@@ -348,7 +349,7 @@ impl Block {
         &self,
         column: &Column,
         place: GroupPlace,
-        value: &ValueForm,
+        value: &ValueTemplate,
     ) -> RegisterValue {
         value.register_value(|row| self.number(column, place, row))
     }
@@ -367,19 +368,19 @@ impl Block {
             .ok_or(Damaged)?;
         let wanted = rest.get(..groups.len()).ok_or(Damaged)?;
         let mut apart = Reader::new(&columns[2].apart);
-        let lines = |place: &GroupPlace| self.form(place.local).apart;
+        let lines = |place: &GroupPlace| self.template(place.local).apart;
         if wanted.iter().any(|place| lines(place) > 0) {
             for _ in 0..before.iter().map(lines).map(u64::from).sum() {
                 apart.slice()?;
             }
         }
         for place in wanted {
-            let form = self.form(place.local);
+            let template = self.template(place.local);
             let skeleton = self
                 .segment
-                .skeleton(self.form_number(place.local), skeletons)?;
+                .skeleton(self.template_number(place.local), skeletons)?;
             let variable = |at: u16| {
-                let variable = form.variables.get(usize::from(at))?;
+                let variable = template.variables.get(usize::from(at))?;
                 let column = columns[variable.class as usize];
                 Some((self.number(column, *place, variable.row), variable.digits))
             };
@@ -427,7 +428,7 @@ impl Iterator for GroupsOf<'_> {
         };
         *occurrence += 1;
         self.index += 1;
-        self.before += u32::from(self.block.form(local).instruction.is_some());
+        self.before += u32::from(self.block.template(local).instruction.is_some());
         Some(place)
     }
 }

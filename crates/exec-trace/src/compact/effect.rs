@@ -1,7 +1,7 @@
-//! What an instruction did, as a form tells it: which register or memory, and where its numbers are.
+//! What an instruction did, as a template tells it: which register or memory, and where its numbers are.
 
 use super::bytes::{Damaged, Reader, put, put_signed};
-use super::form::{Class, MOST_IN_GROUP, scale};
+use super::template::{Class, MOST_IN_GROUP, scale};
 use crate::record::{AccessAttribute, AccessKind, BitRange, DataOrder, Scale};
 
 /// In the place of an attribute: it follows, and a time with it.
@@ -21,7 +21,7 @@ pub(crate) enum Digits {
 
 /// The digits of a value, the most significant first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum ValueForm {
+pub(crate) enum ValueTemplate {
     /// One variable has them all.
     One { row: u16, digits: u8 },
     /// Several pieces.
@@ -63,7 +63,7 @@ pub(crate) struct OtherTime {
 pub(crate) struct Effect {
     pub(crate) offset: Offset,
     pub(crate) cpu: u32,
-    pub(crate) value: ValueForm,
+    pub(crate) value: ValueTemplate,
     /// None where it has the group's time, as nearly all have.
     pub(crate) time: Option<OtherTime>,
     pub(crate) kind: EffectKind,
@@ -97,7 +97,7 @@ impl Effect {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        let whole = matches!(self.value, ValueForm::One { .. });
+        let whole = matches!(self.value, ValueTemplate::One { .. });
         let own = self.offset == Offset::OWN;
         let (kind, attribute, order, part) = match &self.kind {
             EffectKind::Register { part, .. } => (0, None, DataOrder::Number, part.is_some()),
@@ -167,11 +167,11 @@ impl Effect {
             }
         }
         match &self.value {
-            ValueForm::One { row, digits } => {
+            ValueTemplate::One { row, digits } => {
                 put(out, u64::from(*row));
                 out.push(*digits);
             }
-            ValueForm::Pieces(pieces) => {
+            ValueTemplate::Pieces(pieces) => {
                 put(out, pieces.len() as u64);
                 for piece in pieces {
                     match piece {
@@ -245,7 +245,7 @@ impl Effect {
             _ => return Err(Damaged),
         };
         let value = if flags & 0x40 != 0 {
-            ValueForm::One {
+            ValueTemplate::One {
                 row: reader.small()?,
                 digits: reader.byte()?,
             }
@@ -261,7 +261,7 @@ impl Effect {
                     },
                 });
             }
-            ValueForm::Pieces(pieces.into())
+            ValueTemplate::Pieces(pieces.into())
         };
         Ok(Self {
             offset,
@@ -281,8 +281,8 @@ impl Effect {
         let rows = rows[self.class() as usize];
         let is_good = |row: u16, digits: u8| row < rows && (1..=16).contains(&digits);
         let value = match &self.value {
-            ValueForm::One { row, digits } => is_good(*row, *digits),
-            ValueForm::Pieces(pieces) => {
+            ValueTemplate::One { row, digits } => is_good(*row, *digits),
+            ValueTemplate::Pieces(pieces) => {
                 let mut all = 0u32;
                 pieces.iter().all(|piece| {
                     let (good, digits) = match piece {

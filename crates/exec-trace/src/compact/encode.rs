@@ -1,15 +1,15 @@
-//! A segment of a trace, encoded: groups to forms, runs and columns.
+//! A segment of a trace, encoded: groups to templates, runs and columns.
 
 use tracewire_model::ByteOrder;
 
 use super::bytes::{Damaged, put, put_signed, put_slice};
 use super::column::{put_row, put_steps};
-use super::effect::{EffectKind, ValueForm};
-use super::form::{Class, Form, put_forms};
+use super::effect::{EffectKind, ValueTemplate};
 use super::frame::Packer;
 use super::group::{Group, Groups};
 use super::map::Map;
 use super::part::{Part, parts};
+use super::template::{Class, Template, put_templates};
 use super::value::RegisterValue;
 use super::{AHEAD, BLOCK};
 use crate::record::{AccessKind, BitRange, Time};
@@ -21,7 +21,7 @@ const MOST_TEXT: u64 = 4 << 20;
 /// A group that is not in a block yet.
 #[derive(Clone, Copy)]
 struct Logged {
-    form: u32,
+    template: u32,
     values: u32,
     apart: u32,
     time: u64,
@@ -57,7 +57,7 @@ pub(crate) struct EncodedBlock {
 #[derive(Debug, Default)]
 pub(crate) struct EncodedSegment {
     pub(crate) blocks: Vec<EncodedBlock>,
-    pub(crate) forms: Vec<u8>,
+    pub(crate) templates: Vec<u8>,
     pub(crate) skeletons: Vec<u8>,
     pub(crate) registers: Vec<Box<[u8]>>,
     /// Every access, in pieces of at most a granule, in the order in which they happened.
@@ -88,9 +88,9 @@ pub(crate) struct SegmentEncoder {
     order: ByteOrder,
     machine: Option<&'static Machine>,
     packer: Packer,
-    forms: Vec<(Form, Box<[u8]>)>,
-    /// Whether the instruction of each form writes memory.
-    form_stores: Vec<Stores>,
+    templates: Vec<(Template, Box<[u8]>)>,
+    /// Whether the instruction of each template writes memory.
+    template_stores: Vec<Stores>,
     by_key: Map<Box<[u8]>, u32>,
     registers: Map<Box<[u8]>, u32>,
     key: Vec<u8>,
@@ -113,12 +113,12 @@ pub(crate) struct SegmentEncoder {
 /// Room that blocks share.
 #[derive(Default)]
 struct Scratch {
-    /// The place of each form among the block's, plus one.
+    /// The place of each template among the block's, plus one.
     local_of: Vec<u32>,
     raw: Vec<u8>,
     row: Vec<u64>,
-    /// The groups, those of one form together.
-    by_form: Vec<u32>,
+    /// The groups, those of one template together.
+    by_template: Vec<u32>,
 }
 
 impl SegmentEncoder {
@@ -127,8 +127,8 @@ impl SegmentEncoder {
             order,
             machine,
             packer: Packer::new(level),
-            forms: Vec::new(),
-            form_stores: Vec::new(),
+            templates: Vec::new(),
+            template_stores: Vec::new(),
             by_key: Map::default(),
             registers: Map::default(),
             key: Vec::new(),
@@ -160,10 +160,10 @@ impl SegmentEncoder {
         let mut names: Vec<_> = self.registers.into_iter().collect();
         names.sort_by_key(|(_, number)| *number);
         self.out.registers = names.into_iter().map(|(name, _)| name).collect();
-        put_forms(&mut raw, &self.forms, &self.out.registers);
-        self.out.forms = self.packer.pack(&raw);
+        put_templates(&mut raw, &self.templates, &self.out.registers);
+        self.out.templates = self.packer.pack(&raw);
         raw.clear();
-        for (_, skeleton) in &self.forms {
+        for (_, skeleton) in &self.templates {
             raw.extend_from_slice(skeleton);
         }
         self.out.skeletons = self.packer.pack(&raw);
@@ -197,7 +197,7 @@ impl SegmentEncoder {
         for at in (least..self.log.len()).rev() {
             let (before, latest) = counts[at - least];
             earliest = earliest.min(reaches[at - least]);
-            let starts = self.forms[self.log[at].form as usize]
+            let starts = self.templates[self.log[at].template as usize]
                 .0
                 .instruction
                 .is_some();
@@ -211,15 +211,15 @@ impl SegmentEncoder {
 
     /// The earliest slot of a group's effects, the latest one, and its instructions.
     fn reach(&self, logged: &Logged, before: u64) -> (u64, u64, u64) {
-        let form = &self.forms[logged.form as usize].0;
+        let template = &self.templates[logged.template as usize].0;
         let mut earliest = u64::MAX;
         let mut latest = 0;
-        for effect in &form.effects {
+        for effect in &template.effects {
             let slot = effect.offset.slot(before);
             earliest = earliest.min(slot);
             latest = latest.max(slot);
         }
-        let count = u64::from(form.instruction.is_some());
+        let count = u64::from(template.instruction.is_some());
         (earliest, latest, count)
     }
 
@@ -232,56 +232,56 @@ impl SegmentEncoder {
         let log = &self.log[..count];
         let scratch = &mut self.scratch;
 
-        // The block's forms, numbered in order.
-        scratch.local_of.resize(self.forms.len(), 0);
+        // The block's templates, numbered in order.
+        scratch.local_of.resize(self.templates.len(), 0);
         let mut present: Vec<u32> = Vec::new();
         for logged in log {
-            let local = &mut scratch.local_of[logged.form as usize];
+            let local = &mut scratch.local_of[logged.template as usize];
             if *local == 0 {
                 *local = 1;
-                present.push(logged.form);
+                present.push(logged.template);
             }
         }
         present.sort_unstable();
         let mut starts = vec![0u32; present.len() + 1];
-        for (local, form) in present.iter().enumerate() {
-            scratch.local_of[*form as usize] = local as u32 + 1;
+        for (local, template) in present.iter().enumerate() {
+            scratch.local_of[*template as usize] = local as u32 + 1;
         }
         for logged in log {
-            starts[scratch.local_of[logged.form as usize] as usize] += 1;
+            starts[scratch.local_of[logged.template as usize] as usize] += 1;
         }
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        // The groups of each form.
+        // The groups of each template.
         let mut ends = starts.clone();
-        scratch.by_form.clear();
-        scratch.by_form.resize(log.len(), 0);
+        scratch.by_template.clear();
+        scratch.by_template.resize(log.len(), 0);
         for (at, logged) in log.iter().enumerate() {
-            let end = &mut ends[scratch.local_of[logged.form as usize] as usize - 1];
-            scratch.by_form[*end as usize] = at as u32;
+            let end = &mut ends[scratch.local_of[logged.template as usize] as usize - 1];
+            scratch.by_template[*end as usize] = at as u32;
             *end += 1;
         }
 
-        // Which forms, in which order, when.
+        // Which templates, in which order, when.
         let raw = &mut scratch.raw;
         raw.clear();
         put(raw, log.len() as u64);
         put(raw, present.len() as u64);
         let mut last = 0;
-        for form in &present {
-            put(raw, u64::from(form - last));
-            last = *form;
+        for template in &present {
+            put(raw, u64::from(template - last));
+            last = *template;
         }
         let mut at = 0;
         let mut expected = 0i64;
         while let Some(logged) = log.get(at) {
-            let start = i64::from(scratch.local_of[logged.form as usize]) - 1;
+            let start = i64::from(scratch.local_of[logged.template as usize]) - 1;
             let length = log[at..]
                 .iter()
                 .zip(start..)
                 .take_while(|(logged, local)| {
-                    i64::from(scratch.local_of[logged.form as usize]) - 1 == *local
+                    i64::from(scratch.local_of[logged.template as usize]) - 1 == *local
                 })
                 .count();
             put_signed(raw, start - expected);
@@ -306,11 +306,12 @@ impl SegmentEncoder {
         let mut rows: Vec<u64> = Vec::new();
         for class in [Class::Register, Class::Memory, Class::Text] {
             raw.clear();
-            for (local, form) in present.iter().enumerate() {
-                let form = &self.forms[*form as usize].0;
-                let groups = &scratch.by_form[starts[local] as usize..starts[local + 1] as usize];
+            for (local, template) in present.iter().enumerate() {
+                let template = &self.templates[*template as usize].0;
+                let groups =
+                    &scratch.by_template[starts[local] as usize..starts[local + 1] as usize];
                 rows.clear();
-                for (place, variable) in form.variables.iter().enumerate() {
+                for (place, variable) in template.variables.iter().enumerate() {
                     if variable.class != class {
                         continue;
                     }
@@ -333,8 +334,8 @@ impl SegmentEncoder {
             }
             block.frames[1 + class as usize] = self.packer.pack(raw);
         }
-        for form in present {
-            scratch.local_of[form as usize] = 0;
+        for template in present {
+            scratch.local_of[template as usize] = 0;
         }
         self.effects(count, &mut block);
         self.out.blocks.push(block);
@@ -347,16 +348,16 @@ impl SegmentEncoder {
         let mut last_slot = 0;
         let mut writes: Vec<(u64, u32, u32)> = Vec::new();
         for (at, logged) in self.log[..count].iter().enumerate() {
-            let form = &self.forms[logged.form as usize].0;
-            block.lines += u64::from(form.lines);
-            block.unparsed += form.unparsed;
-            for (place, effect) in form.effects.iter().enumerate() {
+            let template = &self.templates[logged.template as usize].0;
+            block.lines += u64::from(template.lines);
+            block.unparsed += template.unparsed;
+            for (place, effect) in template.effects.iter().enumerate() {
                 let slot = effect.offset.slot(before);
                 block.is_unordered |= slot < last_slot || slot < before || slot > before + 1;
                 last_slot = slot;
                 let values = &self.values[logged.values as usize..];
                 if let Some(time) = &effect.time {
-                    let difference = row_value(form, Class::Text, time.row, values);
+                    let difference = row_value(template, Class::Text, time.row, values);
                     note_time(&mut block.times, logged.time.wrapping_add(difference));
                 }
                 match &effect.kind {
@@ -367,16 +368,16 @@ impl SegmentEncoder {
                     EffectKind::Access { kind, .. } => {
                         self.out.accesses += 1;
                         self.out.writes += u64::from(*kind == AccessKind::Write);
-                        let row = |row: u16| row_value(form, Class::Memory, row, values);
+                        let row = |row: u16| row_value(template, Class::Memory, row, values);
                         parts(effect, slot as u32, self.order, row, &mut self.out.parts);
                     }
                 }
             }
-            if let Some(instruction) = &form.instruction {
+            if let Some(instruction) = &template.instruction {
                 before += 1;
                 block.instructions += 1;
                 if instruction.taken {
-                    match self.form_stores[logged.form as usize] {
+                    match self.template_stores[logged.template as usize] {
                         Stores::No => {}
                         Stores::Yes => self.out.stores.stores += 1,
                         Stores::Perhaps => self.out.stores.perhaps += 1,
@@ -396,8 +397,8 @@ impl SegmentEncoder {
         let mut settled: Map<u64, bool> = Map::default();
         for (_, at, place) in writes.into_iter().rev() {
             let logged = &self.log[at as usize];
-            let form = &self.forms[logged.form as usize].0;
-            let effect = &form.effects[place as usize];
+            let template = &self.templates[logged.template as usize].0;
+            let effect = &template.effects[place as usize];
             let EffectKind::Register { register, part } = effect.kind else {
                 continue;
             };
@@ -407,9 +408,9 @@ impl SegmentEncoder {
             if *is_settled {
                 continue;
             }
-            *is_settled = part.is_none() && matches!(effect.value, ValueForm::One { .. });
+            *is_settled = part.is_none() && matches!(effect.value, ValueTemplate::One { .. });
             let values = &self.values[logged.values as usize..];
-            let row = |row: u16| row_value(form, Class::Register, row, values);
+            let row = |row: u16| row_value(template, Class::Register, row, values);
             block.updates.push(Update {
                 cpu: effect.cpu,
                 register,
@@ -445,8 +446,9 @@ fn note_time(times: &mut Option<(u64, u64)>, time: u64) {
 }
 
 /// The value in a row of a class, given a group's variables in their order.
-fn row_value(form: &Form, class: Class, row: u16, values: &[u64]) -> u64 {
-    form.variables
+fn row_value(template: &Template, class: Class, row: u16, values: &[u64]) -> u64 {
+    template
+        .variables
         .iter()
         .zip(values)
         .find(|(variable, _)| variable.class == class && variable.row == row)
@@ -458,21 +460,21 @@ impl Groups for &mut SegmentEncoder {
         self.out.events += u64::from(group.events);
         let mut key = std::mem::take(&mut self.key);
         group.key(&mut key);
-        let form = match self.by_key.get(key.as_slice()) {
-            Some(form) => *form,
+        let template = match self.by_key.get(key.as_slice()) {
+            Some(template) => *template,
             None => {
-                let form = self.forms.len() as u32;
-                self.forms
-                    .push((group.form(), group.skeleton.as_slice().into()));
-                self.by_key.insert(key.as_slice().into(), form);
+                let template = self.templates.len() as u32;
+                self.templates
+                    .push((group.template(), group.skeleton.as_slice().into()));
+                self.by_key.insert(key.as_slice().into(), template);
                 let stores = group
                     .code
                     .zip(self.machine)
                     .map_or(Stores::Perhaps, |((opcode, set, digits), machine)| {
                         machine.stores(opcode, set, digits)
                     });
-                self.form_stores.push(stores);
-                form
+                self.template_stores.push(stores);
+                template
             }
         };
         self.key = key;
@@ -496,7 +498,7 @@ impl Groups for &mut SegmentEncoder {
             None => self.last_id.wrapping_add(self.id_step),
         };
         self.log.push(Logged {
-            form,
+            template,
             values: self.values.len() as u32,
             apart: self.apart.len() as u32,
             time,

@@ -2,8 +2,8 @@
 
 use super::bytes::put;
 use super::effect::{Effect, OtherTime};
-use super::form::{Class, Form, FormInstruction, Variable};
-use super::gather::Current;
+use super::grouping::Current;
+use super::template::{Class, Template, TemplateInstruction, Variable};
 use crate::record::Time;
 use tracewire_arch::{InstructionSet, Opcode};
 
@@ -18,7 +18,7 @@ pub(crate) trait Groups {
 /// A group, as it grows.
 #[derive(Default, Debug)]
 pub(crate) struct Group {
-    pub(crate) instruction: Option<FormInstruction>,
+    pub(crate) instruction: Option<TemplateInstruction>,
     /// The instruction's code, its set, and how many digits its address has.
     pub(crate) code: Option<(Opcode, Option<InstructionSet>, u8)>,
     pub(crate) time: Option<Time>,
@@ -44,7 +44,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// What makes two groups the same form.
+    /// What makes two groups the same template.
     pub(crate) fn key(&self, key: &mut Vec<u8>) {
         key.clear();
         key.extend_from_slice(&self.skeleton);
@@ -68,10 +68,10 @@ impl Group {
         }
     }
 
-    /// The form of all groups with this key.
-    pub(crate) fn form(&self) -> Form {
+    /// The template of all groups with this key.
+    pub(crate) fn template(&self) -> Template {
         let time = self.time.unwrap_or(Time::ZERO);
-        Form {
+        Template {
             instruction: self.instruction,
             has_id: self.id.is_some(),
             scale: time.scale,
@@ -105,33 +105,33 @@ impl Group {
         self.records = 0;
     }
 
-    /// The variable of a time that is not the group's: its place, and its form. Records of one line share it.
+    /// The variable of a time that is not the group's: its place, and its template. Records of one line share it.
     pub(super) fn other_time(
         &mut self,
         line: &mut Current,
         time: Time,
         group_time: Time,
     ) -> (u16, OtherTime) {
-        if let Some((of, place, form)) = line.other_time
+        if let Some((of, place, template)) = line.other_time
             && of == time
         {
-            return (place, form);
+            return (place, template);
         }
         let difference = time.ticks.wrapping_sub(group_time.ticks);
         let (place, row) = self.variable(Class::Text, 16, difference);
-        let form = OtherTime {
+        let template = OtherTime {
             row,
             scale: time.scale,
             decimals: time.decimals,
         };
-        line.other_time = Some((time, place, form));
+        line.other_time = Some((time, place, template));
         if self
             .latest_other
             .is_none_or(|latest| latest.compare(time).is_lt())
         {
             self.latest_other = Some(time);
         }
-        (place, form)
+        (place, template)
     }
 
     /// A new variable: its place among the variables, and its row in its class.

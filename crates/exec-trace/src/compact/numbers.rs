@@ -2,16 +2,16 @@
 
 use tracewire_model::hex;
 
-use super::effect::{Digits, ValueForm};
-use super::form::{Class, MOST_IN_GROUP, mark};
-use super::gather::{Gatherer, Token};
+use super::effect::{Digits, ValueTemplate};
 use super::group::{Group, Groups};
+use super::grouping::{Grouping, Token};
+use super::template::{Class, MOST_IN_GROUP, mark};
 use super::token::{self, Letters};
 use crate::value::{MAX_DIGITS, Value};
 
-impl<G: Groups> Gatherer<'_, G> {
+impl<G: Groups> Grouping<'_, G> {
     /// The variables and tokens of a value.
-    pub(super) fn value(&mut self, class: Class, value: &Value<'_>) -> ValueForm {
+    pub(super) fn value(&mut self, class: Class, value: &Value<'_>) -> ValueTemplate {
         let group = &mut self.group;
         let line = self.line.as_mut().filter(|line| line.apart.is_none());
         if let Some(line) = line {
@@ -19,7 +19,7 @@ impl<G: Groups> Gatherer<'_, G> {
             if token::value(content, line.at, value, &mut self.digit_rows) {
                 let mut pieces = Vec::new();
                 let single = self.digit_rows.len() == 1 && self.digit_rows[0].1;
-                let mut form = None;
+                let mut template = None;
                 for (range, known) in self.digit_rows.drain(..) {
                     let text = &content[range.clone()];
                     if !known {
@@ -48,12 +48,12 @@ impl<G: Groups> Gatherer<'_, G> {
                         });
                     }
                     if single {
-                        form = Some(ValueForm::One { row, digits });
+                        template = Some(ValueTemplate::One { row, digits });
                     } else {
                         pieces.push(Digits::Variable { row, digits });
                     }
                 }
-                return form.unwrap_or_else(|| ValueForm::Pieces(pieces.into()));
+                return template.unwrap_or_else(|| ValueTemplate::Pieces(pieces.into()));
             }
             if let Some(known) = value.known()
                 && let Some((range, true)) = token::number(content, line.at, known, 0)
@@ -66,14 +66,14 @@ impl<G: Groups> Gatherer<'_, G> {
                     mark: mark::SHORT,
                     variable: place,
                 });
-                return ValueForm::One { row, digits };
+                return ValueTemplate::One { row, digits };
             }
         }
         // Not found in the text as it is: the value alone.
         if let Some(known) = value.known() {
             let digits = value.digits() as u8;
             let (_, row) = group.variable(class, digits, known);
-            return ValueForm::One { row, digits };
+            return ValueTemplate::One { row, digits };
         }
         let nibbles: Vec<_> = value.nibbles().take(MAX_DIGITS as usize).collect();
         let mut pieces = Vec::new();
@@ -101,7 +101,7 @@ impl<G: Groups> Gatherer<'_, G> {
                 Digits::Unknown(count as u16)
             });
         }
-        ValueForm::Pieces(pieces.into())
+        ValueTemplate::Pieces(pieces.into())
     }
 }
 

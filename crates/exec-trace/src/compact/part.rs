@@ -2,7 +2,7 @@
 
 use tracewire_model::ByteOrder;
 
-use super::effect::{Digits, Effect, EffectKind, ValueForm};
+use super::effect::{Digits, Effect, EffectKind, ValueTemplate};
 use super::value::RegisterValue;
 use crate::record::{AccessKind, DataOrder};
 
@@ -26,7 +26,7 @@ pub(crate) struct Part {
     pub(crate) is_known: bool,
 }
 
-impl ValueForm {
+impl ValueTemplate {
     /// The value, given what its rows hold.
     pub(crate) fn register_value(&self, row: impl Fn(u16) -> u64) -> RegisterValue {
         match self {
@@ -61,7 +61,7 @@ const fn is_little(order: DataOrder, target: ByteOrder) -> bool {
 
 /// The bytes of an access as they stand in memory.
 pub(crate) fn memory_bytes(
-    value: &ValueForm,
+    value: &ValueTemplate,
     size: u32,
     order: DataOrder,
     target: ByteOrder,
@@ -82,13 +82,13 @@ pub(crate) fn memory_bytes(
 /// accesses of at most 8 bytes, all known.
 #[inline]
 pub(crate) fn memory_word(
-    value: &ValueForm,
+    value: &ValueTemplate,
     size: u32,
     order: DataOrder,
     target: ByteOrder,
     row: impl Fn(u16) -> u64,
 ) -> Option<u64> {
-    let ValueForm::One { row: at, digits } = value else {
+    let ValueTemplate::One { row: at, digits } = value else {
         return None;
     };
     if !(1..=8).contains(&size) || u32::from(*digits) > size * 2 {
@@ -192,7 +192,7 @@ mod tests {
         let effect = Effect {
             offset: Offset::OWN,
             cpu: 0,
-            value: ValueForm::One {
+            value: ValueTemplate::One {
                 row: 1,
                 digits: (size * 2) as u8,
             },

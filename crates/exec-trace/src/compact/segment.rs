@@ -1,28 +1,28 @@
-//! A segment as it is read: its forms, and their skeletons where text is asked for.
+//! A segment as it is read: its templates, and their skeletons where text is asked for.
 
 use std::sync::OnceLock;
 
 use super::bytes::{Damaged, Reader};
 use super::effect::EffectKind;
 use super::encode::read_names;
-use super::form::{Form, mark};
 use super::frame::unpack;
 use super::map::Map;
+use super::template::{Template, mark};
 use crate::record::Time;
 
 /// What the blocks of a segment share.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) forms: Vec<Form>,
+    pub(crate) templates: Vec<Template>,
     /// The trace's number of each register of the segment.
     registers: Vec<u32>,
-    /// Where each form's skeleton ends, all of them one behind the other.
+    /// Where each template's skeleton ends, all of them one behind the other.
     ends: Vec<u32>,
     skeletons: OnceLock<Vec<u8>>,
 }
 
 impl Segment {
-    /// From its frame of forms. `registers` gives the trace's number of a register's name.
+    /// From its frame of templates. `registers` gives the trace's number of a register's name.
     pub(crate) fn read(frame: &[u8], registers: &Map<Box<[u8]>, u32>) -> Result<Self, Damaged> {
         let raw = unpack(frame)?;
         let mut reader = Reader::new(&raw);
@@ -31,22 +31,22 @@ impl Segment {
             .map(|name| registers.get(name).copied().ok_or(Damaged))
             .collect::<Result<Vec<_>, _>>()?;
         let count = reader.count()?;
-        let mut forms = Vec::with_capacity(count);
+        let mut templates = Vec::with_capacity(count);
         let mut ends = Vec::with_capacity(count);
         let mut end = 0u32;
         for _ in 0..count {
             end = end.checked_add(reader.small()?).ok_or(Damaged)?;
             ends.push(end);
-            let mut form = Form::read(&mut reader)?;
-            for effect in &mut form.effects {
+            let mut template = Template::read(&mut reader)?;
+            for effect in &mut template.effects {
                 if let EffectKind::Register { register, .. } = &mut effect.kind {
                     *register = *registers.get(*register as usize).ok_or(Damaged)?;
                 }
             }
-            forms.push(form);
+            templates.push(template);
         }
         Ok(Self {
-            forms,
+            templates,
             registers,
             ends,
             skeletons: OnceLock::new(),
@@ -55,13 +55,13 @@ impl Segment {
 
     /// About how much memory it takes.
     pub(crate) fn size(&self) -> usize {
-        self.forms.len() * 192
+        self.templates.len() * 192
             + self.registers.len() * 4
             + self.ends.last().map_or(0, |end| *end as usize)
     }
 
-    /// The skeleton of a form; `frame` is the segment's frame of skeletons.
-    pub(crate) fn skeleton(&self, form: u32, frame: &[u8]) -> Result<&[u8], Damaged> {
+    /// The skeleton of a template; `frame` is the segment's frame of skeletons.
+    pub(crate) fn skeleton(&self, template: u32, frame: &[u8]) -> Result<&[u8], Damaged> {
         let all = match self.skeletons.get() {
             Some(all) => all,
             None => {
@@ -72,7 +72,7 @@ impl Segment {
                 self.skeletons.get_or_init(|| all)
             }
         };
-        let at = form as usize;
+        let at = template as usize;
         let start = match at.checked_sub(1) {
             None => 0,
             Some(before) => *self.ends.get(before).ok_or(Damaged)? as usize,

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::write::BlockRow;
 use crate::compact::block::{Block, GroupPlace};
 use crate::compact::effect::Effect;
-use crate::compact::form::Form;
+use crate::compact::template::Template;
 use crate::compact::value::RegisterValue;
 
 /// A block, and where its frames are.
@@ -61,7 +61,7 @@ impl BlockAt {
             instruction
         } else {
             let groups = self.instructions.get_or_init(|| {
-                let with = |place: &&GroupPlace| self.form(**place).instruction.is_some();
+                let with = |place: &&GroupPlace| self.template(**place).instruction.is_some();
                 places
                     .iter()
                     .filter(with)
@@ -74,8 +74,8 @@ impl BlockAt {
     }
 
     #[inline]
-    pub(crate) fn form(&self, place: GroupPlace) -> &Form {
-        self.block.form(place.local)
+    pub(crate) fn template(&self, place: GroupPlace) -> &Template {
+        self.block.template(place.local)
     }
 
     /// The lines of the trace before a group.
@@ -84,7 +84,7 @@ impl BlockAt {
             let mut lines = 0;
             let before = |place: &GroupPlace| {
                 let before = lines;
-                lines += u64::from(self.form(*place).lines);
+                lines += u64::from(self.template(*place).lines);
                 before
             };
             self.places().iter().map(before).collect()
@@ -124,12 +124,12 @@ impl BlockAt {
             let start = order.partition_point(|(at, ..)| *at < slot);
             for (_, group, place) in order[start..].iter().take_while(|(at, ..)| *at == slot) {
                 let group = self.places()[*group as usize];
-                each(group, &self.form(group).effects[*place as usize]);
+                each(group, &self.template(group).effects[*place as usize]);
             }
             return;
         }
         for place in &self.places()[self.groups_of_slot(slot)] {
-            for effect in &self.form(*place).effects {
+            for effect in &self.template(*place).effects {
                 if self.block.slot(effect, place.before) == slot {
                     each(*place, effect);
                 }
@@ -137,7 +137,7 @@ impl BlockAt {
         }
     }
 
-    /// The groups of the forms that are meant, in order.
+    /// The groups of the templates that are meant, in order.
     pub(crate) fn groups_of(&self, is_meant: &[bool], mut each: impl FnMut(GroupPlace)) {
         if self.is_full() {
             return self.block.groups_of(is_meant, self.row.groups, each);
@@ -149,7 +149,7 @@ impl BlockAt {
         }
     }
 
-    /// Everything that is seen at a slot already, in order, of the forms that are meant, by their
+    /// Everything that is seen at a slot already, in order, of the templates that are meant, by their
     /// numbers in the block.
     pub(crate) fn effects_up_to(
         &self,
@@ -161,13 +161,13 @@ impl BlockAt {
             for (_, group, place) in self.order().iter().take_while(|(at, ..)| *at <= slot) {
                 let group = self.places()[*group as usize];
                 if is_meant[usize::from(group.local)] {
-                    each(group, &self.form(group).effects[*place as usize]);
+                    each(group, &self.template(group).effects[*place as usize]);
                 }
             }
             return;
         }
         let mut group = |place: GroupPlace| {
-            for effect in &self.form(place).effects {
+            for effect in &self.template(place).effects {
                 if self.block.slot(effect, place.before) <= slot {
                     each(place, effect);
                 }
@@ -192,7 +192,7 @@ impl BlockAt {
         self.order.get_or_init(|| {
             let mut order = Vec::new();
             for place in self.places() {
-                for (at, effect) in self.form(*place).effects.iter().enumerate() {
+                for (at, effect) in self.template(*place).effects.iter().enumerate() {
                     let slot = self.block.slot(effect, place.before);
                     order.push((slot, place.index, at as u32));
                 }

@@ -15,7 +15,7 @@ use super::run::{self, Runs, Scratch};
 use super::write::{BlockRow, Extent, Facts, StoreWriter, Target};
 use crate::compact::encode::{EncodedSegment, SegmentEncoder};
 use crate::compact::frame::Packer;
-use crate::compact::gather::Gatherer;
+use crate::compact::grouping::Grouping;
 use crate::compact::map::Map;
 use crate::compact::value::RegisterValue;
 use crate::guess::settle;
@@ -182,11 +182,11 @@ fn encode(
 ) -> Encoded {
     let first_line = chunk.first_line();
     let piece = format.piece_at(&chunk.text, first_line, chunk.end);
-    let mut gatherer = Gatherer::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
-    gatherer.settle_data_order(data_order);
-    gatherer.rest_of_line(first_line);
-    read(format, &chunk.text, &piece, &mut gatherer);
-    gatherer.finish(chunk.end);
+    let mut grouping = Grouping::new(&chunk.text, chunk.start, format, first_cpu, &mut encoder);
+    grouping.settle_data_order(data_order);
+    grouping.rest_of_line(first_line);
+    read(format, &chunk.text, &piece, &mut grouping);
+    grouping.finish(chunk.end);
     let mut segment = encoder.finish();
     let run = run::encode(&mut segment.parts);
     segment.parts = Vec::new();
@@ -298,10 +298,10 @@ impl Collector {
                 }
             }
         }
-        let forms = self.writer.append(&segment.forms)?;
+        let templates = self.writer.append(&segment.templates)?;
         let skeletons = self.writer.append(&segment.skeletons)?;
         self.segments
-            .extend([forms.start, forms.length, skeletons.length]);
+            .extend([templates.start, templates.length, skeletons.length]);
         self.runs.push(&encoded.run, first)?;
         facts.accesses += segment.accesses;
         facts.writes += segment.writes;

@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     /// A read of what was known.
     Agrees = 0,
     /// A read of bytes of which some were not known.
-    Tells = 1,
+    Reveals = 1,
     /// A read that differs from what was known.
     Contradicts = 2,
     /// A write.
@@ -36,28 +36,28 @@ pub(crate) enum Kind {
     /// A write of what was there.
     Rewrites = 4,
     /// A write of unknown bytes.
-    Clouds = 5,
+    Invalidates = 5,
     /// A read of unknown bytes, of which nothing is learned.
-    Silent = 6,
+    NoInfo = 6,
 }
 
 impl Kind {
     const ALL: [Self; 7] = [
         Self::Agrees,
-        Self::Tells,
+        Self::Reveals,
         Self::Contradicts,
         Self::Writes,
         Self::Rewrites,
-        Self::Clouds,
-        Self::Silent,
+        Self::Invalidates,
+        Self::NoInfo,
     ];
 
     const fn has_data(self) -> bool {
-        matches!(self, Self::Tells | Self::Contradicts | Self::Writes)
+        matches!(self, Self::Reveals | Self::Contradicts | Self::Writes)
     }
 
     pub(crate) const fn is_write(self) -> bool {
-        matches!(self, Self::Writes | Self::Rewrites | Self::Clouds)
+        matches!(self, Self::Writes | Self::Rewrites | Self::Invalidates)
     }
 }
 
@@ -86,12 +86,12 @@ impl State {
         let Some(data) = entry.data else {
             if !entry.is_write {
                 // Bytes that nothing was known of stay as they were before.
-                return Kind::Silent;
+                return Kind::NoInfo;
             }
             self.touched |= bytes;
             self.known &= !bytes;
             self.value &= !mask;
-            return Kind::Clouds;
+            return Kind::Invalidates;
         };
         let data = data << shift & mask;
         let known_mask = spread(self.known & bytes);
@@ -100,7 +100,7 @@ impl State {
             (true, _) => Kind::Writes,
             (false, true) if is_known => Kind::Agrees,
             (false, _) if (self.value ^ data) & known_mask != 0 => Kind::Contradicts,
-            (false, _) => Kind::Tells,
+            (false, _) => Kind::Reveals,
         };
         self.touched |= bytes;
         self.known |= bytes;
@@ -113,13 +113,13 @@ impl State {
         let shift = item.offset * 8;
         let mask = bytes_mask(u64::from(item.length)) << shift;
         match item.kind {
-            Kind::Agrees | Kind::Rewrites | Kind::Silent => {}
-            Kind::Clouds => {
+            Kind::Agrees | Kind::Rewrites | Kind::NoInfo => {}
+            Kind::Invalidates => {
                 self.touched |= bytes;
                 self.known &= !bytes;
                 self.value &= !mask;
             }
-            Kind::Tells | Kind::Contradicts | Kind::Writes => {
+            Kind::Reveals | Kind::Contradicts | Kind::Writes => {
                 self.touched |= bytes;
                 self.known |= bytes;
                 self.value = self.value & !mask | item.data << shift & mask;
@@ -336,13 +336,13 @@ impl Follower {
         let bytes = byte_bits(item.offset, item.length);
         let new = bytes & !self.first.touched;
         match item.kind {
-            Kind::Tells | Kind::Contradicts if new != 0 => {
+            Kind::Reveals | Kind::Contradicts if new != 0 => {
                 let mask = spread(new);
                 self.first.touched |= new;
                 self.first.known |= new;
                 self.first.value |= item.data << (item.offset * 8) & mask;
             }
-            Kind::Writes | Kind::Clouds => self.first.touched |= new,
+            Kind::Writes | Kind::Invalidates => self.first.touched |= new,
             _ => {}
         }
     }

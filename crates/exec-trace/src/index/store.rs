@@ -17,10 +17,10 @@ use super::write::{BlockRow, COLUMNS, Extent, Facts, MAGIC, TABLES, TRAILER, Tab
 use crate::compact::block::{Block, Column, Counts};
 use crate::compact::bytes::{Damaged, Reader};
 use crate::compact::encode::read_names;
-use crate::compact::form::{Class, scale};
 use crate::compact::frame::{has_sum, unpack};
 use crate::compact::map::Map;
 use crate::compact::segment::Segment;
+use crate::compact::template::{Class, scale};
 use crate::compact::value::RegisterValue;
 use crate::data_order::DataOrderEvidence;
 use crate::record::Time;
@@ -250,8 +250,11 @@ impl Store {
         if let Some(segment) = lock().get(number) {
             return Ok(segment);
         }
-        let [start, forms, _] = self.row(Table::Segments, number)?;
-        let segment = Arc::new(Segment::read(self.extent(start, forms)?, &self.registers)?);
+        let [start, templates, _] = self.row(Table::Segments, number)?;
+        let segment = Arc::new(Segment::read(
+            self.extent(start, templates)?,
+            &self.registers,
+        )?);
         lock().put(number, &segment, segment.size(), SEGMENTS_KEPT);
         Ok(segment)
     }
@@ -291,7 +294,7 @@ impl Store {
         at.block.column(class, self.column_frame(at, class)?)
     }
 
-    /// The numbers of a class of some forms, or all of them where they are known already.
+    /// The numbers of a class of some templates, or all of them where they are known already.
     pub(crate) fn with_column<T>(
         &self,
         at: &BlockAt,
@@ -345,8 +348,8 @@ impl Store {
 
     /// The frame of a segment's skeletons.
     pub(crate) fn skeletons(&self, segment: u32) -> Result<&[u8], Damaged> {
-        let [start, forms, skeletons] = self.row(Table::Segments, segment as usize)?;
-        self.extent(start.checked_add(forms).ok_or(Damaged)?, skeletons)
+        let [start, templates, skeletons] = self.row(Table::Segments, segment as usize)?;
+        self.extent(start.checked_add(templates).ok_or(Damaged)?, skeletons)
     }
 
     /// Writes the text of some groups of a block.

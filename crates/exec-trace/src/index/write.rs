@@ -25,7 +25,7 @@ pub(crate) const CHECKED: usize = 1 << 16;
 pub(crate) enum Table {
     /// A row a block, see [`BlockRow`].
     Blocks = 0,
-    /// A row a segment: where its frames start, how long the frame of forms and that of skeletons are.
+    /// A row a segment: where its frames start, how long the frame of templates and that of skeletons are.
     Segments = 1,
     /// A row a page, see [`super::merge::Merged`].
     Pages = 2,

@@ -143,14 +143,14 @@ impl Recording {
             // The block is good, the segment's text is not.
             .or_else(|Damaged| self.ask(|store| code(store, at, place, self.format)))?;
         let id = at.block.id(place);
-        let form = at.form(place);
-        let instruction_line = form.instruction.map_or(0, |of| of.line);
+        let template = at.template(place);
+        let instruction_line = template.instruction.map_or(0, |of| of.line);
         let mut executed = Executed {
             number: step.number(),
             line: at.lines_before(place) + u64::from(instruction_line) + 1,
             time: step.time(),
             cpu: step.cpu(),
-            id: form.has_id.then_some(id),
+            id: template.has_id.then_some(id),
             address: step.address(),
             taken: step.is_taken(),
             code,
@@ -218,6 +218,9 @@ fn accessed(access: &AccessEffect<'_>, texts: Option<&Column>) -> Accessed {
         size: access.size,
         time: access.time(texts),
         data: access.bytes(),
-        number: access.form().value.register_value(|row| access.row(row)),
+        number: access
+            .template()
+            .value
+            .register_value(|row| access.row(row)),
     }
 }

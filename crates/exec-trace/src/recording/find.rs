@@ -10,8 +10,8 @@ use super::memory::{each_entry, page_before};
 use super::{ReadError, Recording, RegisterId};
 use crate::compact::bytes::Damaged;
 use crate::compact::effect::{Effect, EffectKind, Offset};
-use crate::compact::form::{Class, Form};
 use crate::compact::part::GRANULE;
+use crate::compact::template::{Class, Template};
 use crate::index::{BlockAt, Item, Store, Table};
 use crate::record::{CpuNumber, InstructionNumber};
 
@@ -62,8 +62,8 @@ impl Search {
         self
     }
 
-    fn is_at(&self, form: &Form) -> bool {
-        form.instruction.is_some_and(|of| {
+    fn is_at(&self, template: &Template) -> bool {
+        template.instruction.is_some_and(|of| {
             self.addresses.contains(&of.address) && self.cpu.is_none_or(|cpu| cpu.0 == of.cpu)
         })
     }
@@ -73,11 +73,11 @@ impl Search {
             && self.cpu.is_none_or(|cpu| cpu.0 == effect.cpu)
     }
 
-    /// Whether executions of a form can be meant.
-    fn can_be(&self, form: &Form) -> bool {
+    /// Whether executions of a template can be meant.
+    fn can_be(&self, template: &Template) -> bool {
         match self.what {
-            What::Visit => self.is_at(form),
-            What::Register(register) => form
+            What::Visit => self.is_at(template),
+            What::Register(register) => template
                 .effects
                 .iter()
                 .any(|effect| self.is_write(register, effect)),
@@ -110,8 +110,8 @@ impl Search {
     fn in_block(&self, at: &BlockAt, found: &mut Vec<u64>) {
         let meant: Vec<bool> = at
             .block
-            .forms()
-            .map(|(_, form)| self.can_be(form))
+            .templates()
+            .map(|(_, template)| self.can_be(template))
             .collect();
         if !meant.contains(&true) {
             return;
@@ -120,7 +120,7 @@ impl Search {
         at.groups_of(&meant, |place| match self.what {
             What::Visit => found.push(at.row.first + u64::from(place.before)),
             What::Register(register) => {
-                for effect in &at.form(place).effects {
+                for effect in &at.template(place).effects {
                     if self.is_write(register, effect) {
                         let slot = u64::from(at.block.slot(effect, place.before));
                         found.extend((at.row.first + slot).checked_sub(1));
@@ -314,7 +314,10 @@ impl Recording {
             let mut addresses = BTreeSet::new();
             for number in 0..store.rows(Table::Segments) {
                 let segment = store.segment(number)?;
-                let instructions = segment.forms.iter().filter_map(|form| form.instruction);
+                let instructions = segment
+                    .templates
+                    .iter()
+                    .filter_map(|template| template.instruction);
                 addresses.extend(instructions.map(|of| Address(of.address)));
             }
             Ok(addresses)
@@ -326,9 +329,9 @@ impl Recording {
             let mut found = Vec::new();
             if !store
                 .segment_of(block)?
-                .forms
+                .templates
                 .iter()
-                .any(|form| search.can_be(form))
+                .any(|template| search.can_be(template))
             {
                 return Ok(found);
             }
@@ -348,7 +351,7 @@ impl Recording {
             };
             let at = store.block(block)?;
             let place = at.group_of((number - at.row.first) as u32);
-            let instruction = place.and_then(|place| at.form(place).instruction);
+            let instruction = place.and_then(|place| at.template(place).instruction);
             Ok(instruction.is_some_and(|of| of.cpu == cpu.0))
         })
     }
@@ -378,7 +381,7 @@ fn executed_at(at: &BlockAt, times: RangeInclusive<u64>, cpu: Option<CpuNumber>)
     let place = at.places().iter().find(|place| {
         times.contains(&at.block.ticks(place.index))
             && at
-                .form(**place)
+                .template(**place)
                 .instruction
                 .is_some_and(|of| cpu.is_none_or(|cpu| cpu.0 == of.cpu))
     })?;
@@ -399,7 +402,7 @@ fn doing_at(
     let column = store.column(at, Class::Text)?;
     let mut first: Option<u64> = None;
     for place in at.places() {
-        for effect in &at.form(*place).effects {
+        for effect in &at.template(*place).effects {
             let Some(time) = effect.time.filter(|_| has_other(effect)) else {
                 continue;
             };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tracewire_arch::Architecture;
 
 use super::compressed::{Cut, decompressed};
+use super::index_location::IndexLocation;
 use super::open::{OpenError, Progress, io_error, unusable};
-use super::room::Room;
 use crate::index::{BuildError, Bytes, CHUNK, Key, Plan, Scratch, Store, Target, build};
 use crate::record::DataOrder;
 
@@ -47,14 +47,14 @@ impl Again {
             progress,
         };
         let temporary = std::env::temp_dir();
-        let named = self.places.iter().map(|place| Room::named(place));
-        let rooms = named
-            .chain(std::iter::once_with(|| Room::nameless(&temporary)))
+        let named = self.places.iter().map(|place| IndexLocation::named(place));
+        let locations = named
+            .chain(std::iter::once_with(|| IndexLocation::nameless(&temporary)))
             .flatten();
         let mut last = None;
-        for room in rooms.chain([Room::MEMORY]) {
+        for location in locations.chain([IndexLocation::MEMORY]) {
             let file = File::open(path).map_err(&failed)?;
-            match plan.make(path, file, room) {
+            match plan.make(path, file, location) {
                 // The disk may be full there, and not elsewhere.
                 Err(OpenError::Io { source, .. }) => last = Some(source),
                 other => return other,
@@ -80,10 +80,13 @@ impl Planned<'_> {
         &self,
         path: &Path,
         input: impl Read + Send,
-        room: Room,
+        location: IndexLocation,
     ) -> Result<Store, OpenError> {
-        let temporary = room.names.as_ref().map(|(_, temporary)| temporary.clone());
-        let made = self.make_in(path, input, room);
+        let temporary = location
+            .names
+            .as_ref()
+            .map(|(_, temporary)| temporary.clone());
+        let made = self.make_in(path, input, location);
         if let (Err(_), Some(temporary)) = (&made, temporary) {
             // There may be nothing to remove.
             drop(fs::remove_file(temporary));
@@ -95,7 +98,7 @@ impl Planned<'_> {
         &self,
         path: &Path,
         input: impl Read + Send,
-        room: Room,
+        location: IndexLocation,
     ) -> Result<Store, OpenError> {
         let failed = io_error(path);
         let cut = Cut::default();
@@ -117,11 +120,11 @@ impl Planned<'_> {
             cut: &|| cut.why(),
             progress: &tell,
         };
-        let target = match room.file {
+        let target = match location.file {
             Some(file) => Target::File(BufWriter::with_capacity(1 << 20, file)),
             None => Target::Memory(Vec::new()),
         };
-        let scratch = match room.scratch {
+        let scratch = match location.scratch {
             Some(file) => Scratch::File(file, 0),
             None => Scratch::Memory(Vec::new()),
         };
@@ -138,7 +141,7 @@ impl Planned<'_> {
                     .into_inner()
                     .map_err(|error| failed(error.into_error()))?;
                 let mut place = path;
-                if let Some((name, temporary)) = &room.names {
+                if let Some((name, temporary)) = &location.names {
                     fs::rename(temporary, name).map_err(&failed)?;
                     place = name;
                 }

@@ -65,12 +65,12 @@
 mod compressed;
 mod executed;
 mod find;
+mod index_location;
 mod make;
 mod memory;
 mod open;
 mod registers;
 mod replay;
-mod room;
 mod scan;
 #[cfg(test)]
 mod tests;

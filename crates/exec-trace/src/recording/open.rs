@@ -8,8 +8,8 @@ use std::sync::{Arc, RwLock};
 use tracewire_arch::Architecture;
 use tracewire_model::ByteOrder;
 
+use super::index_location::{IndexLocation, places};
 use super::make::{Again, Planned};
-use super::room::{Room, places};
 use super::{Image, Recording, ReportedWrites, Summary};
 use crate::index::{Bytes, CHUNK, Key, MAGIC, Store, Unusable, VERSION};
 use crate::record::{CpuNumber, DataOrder};
@@ -142,9 +142,9 @@ pub(super) fn open(path: &Path, options: &OpenOptions<'_>) -> Result<Recording, 
         .flatten()
         .find_map(|folder| {
             fs::create_dir_all(&folder).ok()?;
-            Room::nameless(&folder)
+            IndexLocation::nameless(&folder)
         })
-        .unwrap_or(Room::MEMORY);
+        .unwrap_or(IndexLocation::MEMORY);
     let store = plan.make(path, input, place)?;
     recording(path, store, None, options)
 }
@@ -210,7 +210,12 @@ pub(super) fn open_text(
         progress: options.progress,
     };
     let path = Path::new("-");
-    recording(path, plan.make(path, text, Room::MEMORY)?, None, options)
+    recording(
+        path,
+        plan.make(path, text, IndexLocation::MEMORY)?,
+        None,
+        options,
+    )
 }
 
 /// A compact form in memory.

@@ -5,7 +5,7 @@ use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
 use crate::compact::bytes::Damaged;
 use crate::compact::effect::{Effect, EffectKind};
-use crate::compact::form::Class;
+use crate::compact::template::Class;
 use crate::index::{BlockAt, Store};
 use crate::record::{CpuNumber, InstructionNumber};
 
@@ -97,8 +97,8 @@ fn register_at(
     };
     let meant: Vec<bool> = at
         .block
-        .forms()
-        .map(|(_, form)| form.effects.iter().any(is_meant))
+        .templates()
+        .map(|(_, template)| template.effects.iter().any(is_meant))
         .collect();
     if !meant.contains(&true) {
         return Ok(value);
@@ -130,7 +130,7 @@ pub(super) fn registers_at(
     }
     let column = store.column(&at, Class::Register)?;
     let slot = (before - at.row.first) as u32;
-    let all = vec![true; at.block.forms().count()];
+    let all = vec![true; at.block.templates().count()];
     at.effects_up_to(slot, &all, |place, effect| {
         if let EffectKind::Register { register, .. } = effect.kind {
             let write = Write::Effect(&at, column, place, effect);

@@ -126,7 +126,7 @@ impl<'a> Replay<'a> {
                 }
             }
             Effect::Access(access) => {
-                parts(access.form(), 0, order, |row| access.row(row), cut);
+                parts(access.template(), 0, order, |row| access.row(row), cut);
                 for part in cut.drain(..) {
                     let entry = Entry {
                         slot: 0,
@@ -164,7 +164,7 @@ impl<'a> Replay<'a> {
         end: InstructionNumber,
         mut is_meant: impl FnMut(&Step<'_>) -> bool,
     ) -> Result<bool, ReadError> {
-        // What is known of the forms of the block.
+        // What is known of the templates of the block.
         let mut meant: Vec<Option<bool>> = Vec::new();
         let mut first = None;
         while self.next < end.0 {

@@ -10,9 +10,9 @@ use super::{ReadError, Recording, RegisterId};
 use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
 use crate::compact::bytes::Damaged;
-use crate::compact::effect::{self, Digits, EffectKind, OtherTime, ValueForm};
-use crate::compact::form::{Class, FormInstruction};
+use crate::compact::effect::{self, Digits, EffectKind, OtherTime, ValueTemplate};
 use crate::compact::part::{memory_bytes, memory_word};
+use crate::compact::template::{Class, TemplateInstruction};
 use crate::index::{BlockAt, Store, Table};
 use crate::record::{
     AccessAttribute, AccessKind, BitRange, CpuNumber, Instruction, InstructionNumber, Line,
@@ -64,7 +64,7 @@ pub struct RegisterEffect<'a> {
     at: &'a BlockAt,
     column: &'a Column,
     place: GroupPlace,
-    form: &'a ValueForm,
+    template: &'a ValueTemplate,
     other_time: &'a Option<OtherTime>,
     /// The cpu whose register it is.
     pub cpu: CpuNumber,
@@ -80,7 +80,7 @@ pub struct AccessEffect<'a> {
     at: &'a BlockAt,
     column: &'a Column,
     place: GroupPlace,
-    form: &'a effect::Effect,
+    template: &'a effect::Effect,
     order: ByteOrder,
     /// The cpu that made it.
     pub cpu: CpuNumber,
@@ -103,16 +103,18 @@ impl RegisterEffect<'_> {
     /// What was written; the bits of [`Self::part`] where there is one.
     #[must_use]
     pub fn value(&self) -> RegisterValue {
-        self.at.block.value(self.column, self.place, self.form)
+        self.at.block.value(self.column, self.place, self.template)
     }
 
     /// The number that was written, where it has at most 64 bits and all are known.
     #[inline]
     #[must_use]
     pub fn number(&self) -> Option<u64> {
-        match self.form {
-            ValueForm::One { row, .. } => Some(self.at.block.number(self.column, self.place, *row)),
-            ValueForm::Pieces(_) => self.value().known(),
+        match self.template {
+            ValueTemplate::One { row, .. } => {
+                Some(self.at.block.number(self.column, self.place, *row))
+            }
+            ValueTemplate::Pieces(_) => self.value().known(),
         }
     }
 }
@@ -129,9 +131,9 @@ impl RegisterEffect<'_> {
     /// With how many hex digits the value was written.
     #[must_use]
     pub fn digits(&self) -> u32 {
-        match self.form {
-            ValueForm::One { digits, .. } => u32::from(*digits),
-            ValueForm::Pieces(pieces) => pieces
+        match self.template {
+            ValueTemplate::One { digits, .. } => u32::from(*digits),
+            ValueTemplate::Pieces(pieces) => pieces
                 .iter()
                 .map(|piece| match piece {
                     Digits::Variable { digits, .. } => u32::from(*digits),
@@ -145,11 +147,11 @@ impl RegisterEffect<'_> {
 impl AccessEffect<'_> {
     /// When its line was written, given the text's numbers where [`Step::texts_of_times`] gives them.
     pub(super) fn time(&self, texts: Option<&Column>) -> Time {
-        line_time(self.at, self.place, self.form.time.as_ref().zip(texts))
+        line_time(self.at, self.place, self.template.time.as_ref().zip(texts))
     }
 
     fn kind_order(&self) -> crate::record::DataOrder {
-        match self.form.kind {
+        match self.template.kind {
             EffectKind::Access { order, .. } => order,
             EffectKind::Register { .. } => crate::record::DataOrder::Number,
         }
@@ -159,7 +161,7 @@ impl AccessEffect<'_> {
     #[must_use]
     pub fn bytes(&self) -> Vec<Option<u8>> {
         memory_bytes(
-            &self.form.value,
+            &self.template.value,
             self.size,
             self.kind_order(),
             self.order,
@@ -173,7 +175,7 @@ impl AccessEffect<'_> {
     #[must_use]
     pub fn word(&self) -> Option<u64> {
         memory_word(
-            &self.form.value,
+            &self.template.value,
             self.size,
             self.kind_order(),
             self.order,
@@ -184,14 +186,16 @@ impl AccessEffect<'_> {
     /// The number that was read or written, where it has at most 64 bits and all are known.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
-        match &self.form.value {
-            ValueForm::One { row, .. } => Some(self.at.block.number(self.column, self.place, *row)),
-            ValueForm::Pieces(_) => None,
+        match &self.template.value {
+            ValueTemplate::One { row, .. } => {
+                Some(self.at.block.number(self.column, self.place, *row))
+            }
+            ValueTemplate::Pieces(_) => None,
         }
     }
 
-    pub(super) const fn form(&self) -> &effect::Effect {
-        self.form
+    pub(super) const fn template(&self) -> &effect::Effect {
+        self.template
     }
 
     pub(super) fn row(&self, row: u16) -> u64 {
@@ -251,7 +255,7 @@ impl OpenBlock {
                     at,
                     column: registers,
                     place,
-                    form: &effect.value,
+                    template: &effect.value,
                     other_time: &effect.time,
                     cpu: CpuNumber(effect.cpu),
                     register: RegisterId(register),
@@ -267,7 +271,7 @@ impl OpenBlock {
                     at,
                     column: memory,
                     place,
-                    form: effect,
+                    template: effect,
                     order,
                     cpu: CpuNumber(effect.cpu),
                     kind,
@@ -287,14 +291,18 @@ impl<'a> Step<'a> {
         InstructionNumber(self.block.at.row.first + u64::from(self.place.before))
     }
 
-    fn instruction(&self) -> FormInstruction {
-        let none = FormInstruction {
+    fn instruction(&self) -> TemplateInstruction {
+        let none = TemplateInstruction {
             cpu: 0,
             address: 0,
             taken: false,
             line: 0,
         };
-        self.block.at.form(self.place).instruction.unwrap_or(none)
+        self.block
+            .at
+            .template(self.place)
+            .instruction
+            .unwrap_or(none)
     }
 
     /// When.
@@ -326,8 +334,8 @@ impl<'a> Step<'a> {
     #[inline]
     #[must_use]
     pub fn code_id(&self) -> CodeId {
-        let form = self.block.at.block.form_number(self.place.local);
-        CodeId(u64::from(self.block.at.row.segment) << 32 | u64::from(form))
+        let template = self.block.at.block.template_number(self.place.local);
+        CodeId(u64::from(self.block.at.row.segment) << 32 | u64::from(template))
     }
 
     /// What the instruction is. This parses text: keep what it gives by [`Self::code_id`].
@@ -436,7 +444,7 @@ impl Recording {
             if number >= range.end {
                 break;
             }
-            if number < range.start || block.at.form(*place).instruction.is_none() {
+            if number < range.start || block.at.template(*place).instruction.is_none() {
                 continue;
             }
             visit(&Step {

@@ -1,6 +1,6 @@
 //! Going from one execution of some instructions to the next, with registers and memory there.
 //!
-//! A [`Replay`](super::Replay) executes all that lies between. This passes over it: of a block only the forms and their
+//! A [`Replay`](super::Replay) executes all that lies between. This passes over it: of a block only the templates and their
 //! order are read before a visit is found in it, then the writes to registers up to the visit; memory is asked of the
 //! index, granule by granule, and what it answers kept as long as it holds.
 
@@ -18,9 +18,9 @@ use super::{ReadError, Recording, RegisterId, ReportedWrites};
 use crate::compact::RegisterValue;
 use crate::compact::block::GroupPlace;
 use crate::compact::bytes::Damaged;
-use crate::compact::form::{Class, Form};
 use crate::compact::map::Map;
 use crate::compact::part::GRANULE;
+use crate::compact::template::{Class, Template};
 use crate::index::Store;
 use crate::record::{CpuNumber, InstructionNumber};
 
@@ -39,8 +39,8 @@ pub struct Visits<'a> {
     /// The first block that was not opened, once one was.
     following: Option<usize>,
     block: Option<Visited>,
-    /// Which forms of a segment are meant.
-    forms: Option<(u32, Vec<bool>)>,
+    /// Which templates of a segment are meant.
+    templates: Option<(u32, Vec<bool>)>,
     registers: Vec<(u32, Vec<RegisterValue>)>,
     granules: Map<u64, Granule>,
 }
@@ -55,7 +55,7 @@ struct Visited {
 }
 
 impl Visited {
-    /// Finds the instructions of the forms that are meant.
+    /// Finds the instructions of the templates that are meant.
     fn find(&mut self, is_meant: &[bool]) {
         self.found.clear();
         self.at = 0;
@@ -64,9 +64,9 @@ impl Visited {
     }
 }
 
-/// Whether the instruction of a form is meant.
-fn is_meant(meant: &Meant<'_>, form: &Form) -> bool {
-    let of = form.instruction.as_ref();
+/// Whether the instruction of a template is meant.
+fn is_meant(meant: &Meant<'_>, template: &Template) -> bool {
+    let of = template.instruction.as_ref();
     of.is_some_and(|of| meant(Address(of.address), CpuNumber(of.cpu)))
 }
 
@@ -92,7 +92,7 @@ impl Recording {
             next: from.0,
             following: None,
             block: None,
-            forms: None,
+            templates: None,
             registers: Vec::new(),
             granules: Map::default(),
         }
@@ -103,11 +103,13 @@ impl<'a> Visits<'a> {
     /// Looks for other instructions from now on.
     pub fn look_for(&mut self, meant: impl Fn(Address, CpuNumber) -> bool + 'a) {
         self.meant = Box::new(meant);
-        self.forms = None;
+        self.templates = None;
         // Of the block that is open the rest is looked at anew.
         if let Some(block) = &mut self.block {
-            let forms = block.open.at.block.forms();
-            let is_meant: Vec<bool> = forms.map(|(_, form)| is_meant(&self.meant, form)).collect();
+            let templates = block.open.at.block.templates();
+            let is_meant: Vec<bool> = templates
+                .map(|(_, template)| is_meant(&self.meant, template))
+                .collect();
             block.find(&is_meant);
         }
     }
@@ -176,18 +178,28 @@ impl<'a> Visits<'a> {
 
     fn open_in(&mut self, store: Arc<Store>, number: usize) -> Result<Option<Visited>, Damaged> {
         let segment = store.block_row(number)?.segment;
-        if self.forms.as_ref().is_none_or(|(of, _)| *of != segment) {
-            let forms = &store.segment_of(number)?.forms;
-            let is_meant = forms.iter().map(|form| is_meant(&self.meant, form));
-            self.forms = Some((segment, is_meant.collect()));
+        if self.templates.as_ref().is_none_or(|(of, _)| *of != segment) {
+            let templates = &store.segment_of(number)?.templates;
+            let is_meant = templates
+                .iter()
+                .map(|template| is_meant(&self.meant, template));
+            self.templates = Some((segment, is_meant.collect()));
         }
-        let forms = self.forms.as_ref().map_or(&[][..], |(_, forms)| forms);
-        if !forms.contains(&true) {
+        let templates = self
+            .templates
+            .as_ref()
+            .map_or(&[][..], |(_, templates)| templates);
+        if !templates.contains(&true) {
             return Ok(None);
         }
         let at = store.read_block(number)?;
-        let is_meant = |local| forms.get(at.block.form_number(local) as usize) == Some(&true);
-        let meant: Vec<bool> = at.block.forms().map(|(local, _)| is_meant(local)).collect();
+        let is_meant =
+            |local| templates.get(at.block.template_number(local) as usize) == Some(&true);
+        let meant: Vec<bool> = at
+            .block
+            .templates()
+            .map(|(local, _)| is_meant(local))
+            .collect();
         if !meant.contains(&true) {
             return Ok(None);
         }

@@ -2,7 +2,7 @@
 
 use crate::compact::RegisterValue;
 use crate::compact::block::{Column, GroupPlace};
-use crate::compact::effect::{Effect, EffectKind, ValueForm};
+use crate::compact::effect::{Effect, EffectKind, ValueTemplate};
 use crate::index::BlockAt;
 
 /// Where the registers of a cpu are in the list.
@@ -22,18 +22,18 @@ pub(super) fn cpu_place(
 
 /// The writes to registers of a block, gone over in the order in which they are seen.
 pub(super) struct Writes {
-    /// Of each form of the block, by its number there.
-    forms: Vec<std::ops::Range<u32>>,
+    /// Of each template of the block, by its number there.
+    templates: Vec<std::ops::Range<u32>>,
     list: Vec<Write>,
     /// How far they were gone over: in the groups, and in the group's writes; or in the block's order.
     group: usize,
     in_group: u32,
 }
 
-/// A write that a form makes.
+/// A write that a template makes.
 #[derive(Clone, Copy)]
 struct Write {
-    /// The effect of the form.
+    /// The effect of the template.
     effect: u32,
     /// Where the cpu's registers are, and which of them it is.
     cpu: u32,
@@ -51,20 +51,20 @@ impl Writes {
         names: usize,
     ) -> Self {
         let mut writes = Self {
-            forms: Vec::new(),
+            templates: Vec::new(),
             list: Vec::new(),
             group: 0,
             in_group: 0,
         };
-        for (local, form) in at.block.forms() {
+        for (local, template) in at.block.templates() {
             let start = writes.list.len() as u32;
-            for (number, effect) in (0..).zip(&form.effects) {
+            for (number, effect) in (0..).zip(&template.effects) {
                 let EffectKind::Register { register, part } = effect.kind else {
                     continue;
                 };
                 let cpu = cpu_place(registers, effect.cpu, names);
                 let simple = match effect.value {
-                    ValueForm::One { row, digits } if part.is_none() => {
+                    ValueTemplate::One { row, digits } if part.is_none() => {
                         Some((at.block.row_start(column, local, row), digits))
                     }
                     _ => None,
@@ -76,7 +76,7 @@ impl Writes {
                     simple,
                 });
             }
-            writes.forms.push(start..writes.list.len() as u32);
+            writes.templates.push(start..writes.list.len() as u32);
         }
         writes
     }
@@ -96,7 +96,7 @@ impl Writes {
             {
                 self.group += 1;
                 let place = at.places()[*group as usize];
-                let writes = self.forms[usize::from(place.local)].clone();
+                let writes = self.templates[usize::from(place.local)].clone();
                 for write in &self.list[writes.start as usize..writes.end as usize] {
                     if write.effect == *effect {
                         write.apply(at, column, place, registers);
@@ -107,10 +107,10 @@ impl Writes {
         }
         let places = at.places();
         while let Some(place) = places.get(self.group).filter(|place| place.before <= slot) {
-            let writes = self.forms[usize::from(place.local)].clone();
+            let writes = self.templates[usize::from(place.local)].clone();
             let rest = writes.start + self.in_group..writes.end;
             for write in &self.list[rest.start as usize..rest.end as usize] {
-                let effect = &at.form(*place).effects[write.effect as usize];
+                let effect = &at.template(*place).effects[write.effect as usize];
                 if at.block.slot(effect, place.before) > slot {
                     return;
                 }
@@ -140,7 +140,7 @@ impl Write {
             register.write_number(column.number(start + place.occurrence), digits);
             return;
         }
-        let effect: &Effect = &at.form(place).effects[self.effect as usize];
+        let effect: &Effect = &at.template(place).effects[self.effect as usize];
         let value = at.block.value(column, place, &effect.value);
         match effect.kind {
             EffectKind::Register {

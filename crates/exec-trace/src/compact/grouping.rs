@@ -2,9 +2,9 @@
 
 use super::bytes::put_slice;
 use super::effect::{Effect, EffectKind, Offset, OtherTime};
-use super::form::{Class, FormInstruction, MOST_IN_GROUP, mark};
 use super::group::{Group, Groups};
 use super::numbers::nios2_numbers;
+use super::template::{Class, MOST_IN_GROUP, TemplateInstruction, mark};
 use super::token::{self, DigitRow, Id, Letters};
 use crate::record::{Access, DataOrder, Event, Instruction, Line, Owner, RegisterWrite, Time};
 use crate::text::{Format, LineError, Sink, WINDOW};
@@ -36,12 +36,12 @@ pub(super) struct Current {
     pub(super) apart: Option<u8>,
     /// Where the next number is looked for.
     pub(super) at: usize,
-    /// The time of the line's records that is not the group's, its variable's place, and its form.
+    /// The time of the line's records that is not the group's, its variable's place, and its template.
     pub(super) other_time: Option<(Time, u16, OtherTime)>,
 }
 
 /// Gathers records into groups.
-pub(crate) struct Gatherer<'t, G> {
+pub(crate) struct Grouping<'t, G> {
     pub(super) text: &'t [u8],
     pub(super) format: Format,
     pub(super) groups: G,
@@ -65,7 +65,7 @@ pub(crate) struct Gatherer<'t, G> {
     data_order: Option<DataOrder>,
 }
 
-impl<'t, G: Groups> Gatherer<'t, G> {
+impl<'t, G: Groups> Grouping<'t, G> {
     /// For a text from `start` on. `first_cpu` is the cpu of the trace's first instruction.
     pub(crate) fn new(
         text: &'t [u8],
@@ -328,7 +328,7 @@ impl<'t, G: Groups> Gatherer<'t, G> {
     }
 }
 
-impl<G: Groups> Sink for Gatherer<'_, G> {
+impl<G: Groups> Sink for Grouping<'_, G> {
     #[inline]
     fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
         // A group's time is its instruction's.
@@ -342,7 +342,7 @@ impl<G: Groups> Sink for Gatherer<'_, G> {
         self.time(instruction.time);
         let cpu = instruction.cpu.map_or(0, |cpu| cpu.0);
         self.cpus[self.before as usize % WINDOW] = cpu;
-        self.group.instruction = Some(FormInstruction {
+        self.group.instruction = Some(TemplateInstruction {
             cpu,
             address: instruction.address.0,
             taken: instruction.taken,

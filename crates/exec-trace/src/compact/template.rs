@@ -1,6 +1,6 @@
 //! What executions of one instruction have in common: everything but the numbers that change.
 //!
-//! A [`Form`] stands for a *group*: the line of an instruction and the lines of what it did, down to the next
+//! A [`Template`] stands for a *group*: the line of an instruction and the lines of what it did, down to the next
 //! instruction. Its *skeleton* is their text with marks in the places of numbers; a group's text is its skeleton
 //! with its numbers in their places, byte for byte.
 
@@ -64,7 +64,7 @@ pub(crate) struct Variable {
 
 /// The instruction of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FormInstruction {
+pub(crate) struct TemplateInstruction {
     pub(crate) cpu: u32,
     pub(crate) address: u64,
     pub(crate) taken: bool,
@@ -74,9 +74,9 @@ pub(crate) struct FormInstruction {
 
 /// What executions of one instruction have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Form {
+pub(crate) struct Template {
     /// None for a group of lines that belong to other groups' instructions or to none.
-    pub(crate) instruction: Option<FormInstruction>,
+    pub(crate) instruction: Option<TemplateInstruction>,
     /// Whether the trace gives it a number.
     pub(crate) has_id: bool,
     pub(crate) scale: Scale,
@@ -92,7 +92,7 @@ pub(crate) struct Form {
     pub(crate) effects: Box<[Effect]>,
 }
 
-impl Form {
+impl Template {
     /// Whether any line has a time that is not its group's: then it has a row of differences.
     pub(crate) fn has_other_times(&self) -> bool {
         self.rows[Class::Text as usize] > 0
@@ -133,7 +133,7 @@ impl Form {
         let decimals = reader.byte()?;
         let lines = reader.small()?;
         let instruction = if flags & 1 != 0 {
-            Some(FormInstruction {
+            Some(TemplateInstruction {
                 cpu: reader.small()?,
                 address: reader.number()?,
                 line: reader.small()?,
@@ -201,29 +201,33 @@ pub(crate) fn scale(number: u8) -> Result<Scale, Damaged> {
         .ok_or(Damaged)
 }
 
-/// The forms of a segment: their number, then each.
-pub(crate) fn put_forms(out: &mut Vec<u8>, forms: &[(Form, Box<[u8]>)], registers: &[Box<[u8]>]) {
+/// The templates of a segment: their number, then each.
+pub(crate) fn put_templates(
+    out: &mut Vec<u8>,
+    templates: &[(Template, Box<[u8]>)],
+    registers: &[Box<[u8]>],
+) {
     put(out, registers.len() as u64);
     for name in registers {
         put_slice(out, name);
     }
-    put(out, forms.len() as u64);
-    for (form, skeleton) in forms {
+    put(out, templates.len() as u64);
+    for (template, skeleton) in templates {
         put(out, skeleton.len() as u64);
-        form.put(out);
+        template.put(out);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compact::effect::{Digits, EffectKind, Offset, OtherTime, ValueForm};
+    use crate::compact::effect::{Digits, EffectKind, Offset, OtherTime, ValueTemplate};
     use crate::record::{AccessAttribute, AccessKind, BitRange, DataOrder};
 
     #[test]
-    fn forms_come_back() {
-        let form = Form {
-            instruction: Some(FormInstruction {
+    fn templates_come_back() {
+        let template = Template {
+            instruction: Some(TemplateInstruction {
                 cpu: 3,
                 address: 0xffff_8000_1234_5678,
                 taken: true,
@@ -250,7 +254,7 @@ mod tests {
                 Effect {
                     offset: Offset::START,
                     cpu: 1,
-                    value: ValueForm::Pieces(
+                    value: ValueTemplate::Pieces(
                         [Digits::Unknown(3), Digits::Variable { row: 0, digits: 16 }].into(),
                     ),
                     time: None,
@@ -262,7 +266,7 @@ mod tests {
                 Effect {
                     offset: Offset::OWN,
                     cpu: 3,
-                    value: ValueForm::One { row: 1, digits: 3 },
+                    value: ValueTemplate::One { row: 1, digits: 3 },
                     time: Some(OtherTime {
                         row: 0,
                         scale: Scale::Nanoseconds,
@@ -281,12 +285,12 @@ mod tests {
             .into(),
         };
         let mut out = Vec::new();
-        form.put(&mut out);
+        template.put(&mut out);
         let mut reader = Reader::new(&out);
-        assert_eq!(Form::read(&mut reader), Ok(form));
+        assert_eq!(Template::read(&mut reader), Ok(template));
         assert!(reader.is_empty());
         for cut in 0..out.len() {
-            assert!(Form::read(&mut Reader::new(&out[..cut])).is_err());
+            assert!(Template::read(&mut Reader::new(&out[..cut])).is_err());
         }
     }
 }

@@ -27,14 +27,14 @@ pub(super) fn places(path: &Path, cache: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// Where a file is written.
-pub(super) struct Room {
+pub(super) struct IndexLocation {
     /// The name that it gets once it is whole, and the one it has until then.
     pub(super) names: Option<(PathBuf, PathBuf)>,
     pub(super) file: Option<File>,
     pub(super) scratch: Option<File>,
 }
 
-impl Room {
+impl IndexLocation {
     pub(super) const MEMORY: Self = Self {
         names: None,
         file: None,
