@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tracewire_tracefile::check::{Severity, check};
-use tracewire_tracefile::repair::Salvage;
+use tracewire_diagnose::{Severity, check_structure};
+use tracewire_diagnose::repair::Salvage;
 use tracewire_tracefile::{MAX_LINE, TraceFile};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -19,7 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
 
     let file = TraceFile::from_bytes(repaired.clone()).expect("it has a header");
     assert_eq!(file.frame_count() as usize, salvage.frames().count());
-    check(&file, &mut |finding| {
+    check_structure(&file, &mut |finding| {
         assert!(finding.fault.severity() == Severity::Warning, "{finding:?}");
     });
     // A good file is left as it is. (This one has no checksum, and what looks like one may end its last frame.)

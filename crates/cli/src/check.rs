@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
-use tracewire_check::{Finding, LISTED, Place, Severity};
+use tracewire_diagnose::{Finding, LISTED, Place, Severity};
 use tracewire_tracefile::TraceFile;
 use tracewire_views::words;
 
@@ -50,7 +50,7 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
     let mut file = open::doubtful_trace_file(&path)?;
     arguments.machine.settle(&mut file, &path, &arguments.elf)?;
     let progress = Progress::over_frames(&arguments.file, &file);
-    let report = tracewire_check::check(&file);
+    let report = tracewire_diagnose::check(&file);
     drop(progress);
     let mut output = look::output();
     for finding in &report.findings {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{ArgGroup, Args, ValueHint};
+use tracewire_diagnose::repair::{Change, DamagedFile, Salvage};
 use tracewire_tracefile::HEADER;
-use tracewire_tracefile::repair::{Change, DamagedFile, Salvage};
 use tracewire_views::words;
 
 use crate::Answer;
@@ -59,7 +59,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     let file = DamagedFile::open(source)?;
     let bytes = file.as_bytes();
     let progress = Progress::reading(source);
-    let salvage = tracewire_check::salvage(bytes);
+    let salvage = tracewire_diagnose::repair::Salvage::of(bytes);
     drop(progress);
     if !is_trace_file(bytes, &salvage) {
         anstream::eprintln!(

@@ -55,7 +55,7 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
         ),
     };
     let progress = Progress::over_frames(path, &file);
-    let report = tracewire_check::check(&file);
+    let report = tracewire_diagnose::check(&file);
     drop(progress);
     if !report.is_good() {
         let errors = words::count(report.errors, "error");
@@ -69,9 +69,8 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
         anstream::eprintln!("tracewire: {shown}: it has its checksum already ({told})");
         return Ok(true);
     }
-    let checksum = file
-        .seal()
-        .with_context(|| format!("{shown} cannot be sealed"))?;
+    let checksum =
+        tracewire_diagnose::seal(&file).with_context(|| format!("{shown} cannot be sealed"))?;
     anstream::eprintln!("tracewire: {shown}: {checksum}");
     Ok(true)
 }

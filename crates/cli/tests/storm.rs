@@ -9,9 +9,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use tracewire_diagnose::{Severity, check_structure};
 use tracewire_model::TracepointNumber;
 use tracewire_test_support::{assert_clean_but, is_unreadable};
-use tracewire_tracefile::check::{Severity, check};
 use tracewire_tracefile::{Frame, TraceFile};
 
 #[path = "storm/packets.rs"]
@@ -52,7 +52,7 @@ fn seed() -> u64 {
 fn whole_frames(file: &Path, tracepoints: i32) -> Vec<usize> {
     let file = TraceFile::open(file).unwrap();
     let mut errors = Vec::new();
-    check(&file, &mut |finding| {
+    check_structure(&file, &mut |finding| {
         if finding.fault.severity() == Severity::Error {
             errors.push(finding);
         }

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use tracewire_check::Fault;
+use tracewire_diagnose::Fault;
 use tracewire_tracefile::TraceFile;
-use tracewire_tracefile::check::Fault as FileFault;
 
 /// Fails the test where `check` has anything to say of a file that was recorded or saved, be it a warning.
 #[track_caller]
@@ -16,7 +15,7 @@ pub fn assert_clean(file: &Path) {
 #[track_caller]
 pub fn assert_clean_but(file: &Path, expected: impl Fn(&Fault) -> bool) {
     let trace = TraceFile::open(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let report = tracewire_check::check(&trace);
+    let report = tracewire_diagnose::check(&trace);
     let findings: Vec<String> = report
         .findings
         .iter()
@@ -35,11 +34,11 @@ pub fn assert_clean_but(file: &Path, expected: impl Fn(&Fault) -> bool) {
 pub fn is_unreadable(fault: &Fault) -> bool {
     matches!(
         fault,
-        Fault::NotCollected(_) | Fault::File(FileFault::NotCollected(_))
+        Fault::NotCollected(_) | Fault::NotCollectedByExpression(_)
     )
 }
 
 /// What a marker says, which GDB does not read from files.
 pub fn is_static_data(fault: &Fault) -> bool {
-    matches!(fault, Fault::File(FileFault::StaticData))
+    matches!(fault, Fault::StaticData)
 }

@@ -39,7 +39,8 @@ impl Checksum {
     }
 
     /// The bytes without the line, or without what a cut has left of it behind the end marker.
-    pub(crate) fn strip(bytes: &[u8]) -> &[u8] {
+    #[must_use]
+    pub fn strip(bytes: &[u8]) -> &[u8] {
         if let Some((before, _)) = Self::split(bytes) {
             return before;
         }

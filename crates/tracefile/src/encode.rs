@@ -50,7 +50,7 @@ pub struct FrameEncoder<'a> {
 }
 
 /// A frame's tracepoint number and size, before its blocks.
-pub(crate) const FRAME_HEADER: usize = 6;
+pub const FRAME_HEADER: usize = 6;
 
 impl<'a> FrameEncoder<'a> {
     /// Begins a frame.

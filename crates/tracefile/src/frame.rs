@@ -39,9 +39,11 @@ pub enum Block<'a> {
 
 /// What must be known to take a frame apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FrameShape {
-    pub(crate) order: ByteOrder,
-    pub(crate) register_block: Option<u32>,
+pub struct FrameShape {
+    /// The order of numbers' bytes.
+    pub order: ByteOrder,
+    /// The size of a register block, where that is known.
+    pub register_block: Option<u32>,
 }
 
 /// The blocks of a frame, in order.
@@ -53,7 +55,9 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    pub(crate) const fn new(data: &'a [u8], shape: FrameShape) -> Self {
+    /// The blocks of these bytes.
+    #[must_use]
+    pub const fn new(data: &'a [u8], shape: FrameShape) -> Self {
         Self { data, at: 0, shape }
     }
 
@@ -110,7 +114,8 @@ fn place_of<'b>(register: &Register, block: &'b [u8]) -> Option<&'b [u8]> {
 }
 
 /// Whether every block is of a known kind and the last ends where the frame ends.
-pub(crate) fn blocks_fit(data: &[u8], shape: FrameShape) -> bool {
+#[must_use]
+pub fn blocks_fit(data: &[u8], shape: FrameShape) -> bool {
     Blocks::new(data, shape).all(|block| !matches!(block, Block::Unknown(_)))
 }
 

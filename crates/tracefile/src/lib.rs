@@ -14,14 +14,13 @@
 //! blocks of another size are errors of the writer. Each names what it is about.
 //!
 //! **Damage is visible.** A file that is written here ends with a [`Checksum`] of all its bytes, after the end marker, where GDB does not
-//! look. [`TraceFile::seal`] adds one to a file of another writer.
+//! look.
 //!
 //! **A recording may be killed at any moment.** The [`Spool`] that it writes is a valid trace file all the time.
 //!
 //! # More
 //!
-//! [`check::check`] finds everything that is wrong with a file, with places. [`repair::repair`] writes a valid file of all that is
-//! whole in a damaged one. [`TraceFile::open_cached`] keeps the index of a large file for the next run.
+//! [`TraceFile::open_cached`] keeps the index of a large file for the next run. The crate `tracewire-diagnose` checks and repairs files.
 //! [`tracewire_arch::StandardRegisters`] has the register sets of fifteen machines, for files that do not say theirs
 //! ([`TraceFile::set_architecture`]). The types of `tp`, `tsv` and `status` lines are those of [`tracewire_model`].
 //!
@@ -41,7 +40,6 @@
 //! order.
 #![deny(missing_docs)]
 
-pub mod check;
 mod checksum;
 mod description;
 mod encode;
@@ -52,9 +50,8 @@ mod index;
 mod memory;
 mod module;
 pub mod private;
+pub mod raw;
 mod register_set;
-pub mod repair;
-mod seal;
 mod served;
 #[cfg(target_os = "linux")]
 mod spool;
@@ -75,7 +72,6 @@ pub use index::{Ending, IndexCache};
 pub use memory::CollectedMemory;
 pub use module::Module;
 pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};
-pub use seal::SealError;
 #[cfg(target_os = "linux")]
 pub use spool::Spool;
 pub use step::describes_frame;

@@ -13,10 +13,13 @@ use tracewire_model::{Address, Served, TracepointNumber};
 const LONGEST_TEXT: usize = MAX_LINE / 8;
 
 /// The tracepoints that a line is about.
-pub(crate) type Keys = Vec<(TracepointNumber, Address)>;
+pub type Keys = Vec<(TracepointNumber, Address)>;
 
 /// Reads what follows `served `.
-pub(crate) fn parse(text: &[u8]) -> Result<(Served, Keys), TextError> {
+///
+/// # Errors
+/// When it has another form.
+pub fn parse(text: &[u8]) -> Result<(Served, Keys), TextError> {
     let mut scanner = Scanner::new(text);
     let mut words = || {
         let digits = Scanner::new(scanner.rest()).digits().len();

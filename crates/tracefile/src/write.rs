@@ -39,7 +39,8 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    pub(crate) fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    /// The error that the system refused to do something with a file.
+    pub fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System {
             action,
             path: path.to_owned(),
@@ -147,7 +148,10 @@ impl TraceFileWriter {
 }
 
 /// Writes a file's bytes as they are, and puts the file in its place.
-pub(crate) fn write_as_it_is(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_as_it_is(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let (temporary, mut file) = create_beside(path, ".part")?;
     place(file.write_all(bytes), &temporary, path)
 }

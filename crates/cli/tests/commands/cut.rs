@@ -148,10 +148,10 @@ fn what_is_made_of_a_cut_file_is_not_put_in_place() {
     let path = directory.path().join("run.tf");
     let out = directory.path().join("out.tf");
     trace_file(&path);
-    let file = tracewire_tracefile::repair::DamagedFile::open(&path).expect("opens");
+    let file = tracewire_diagnose::repair::DamagedFile::open(&path).expect("opens");
     truncate(&path, 5000);
     let error =
-        tracewire_tracefile::repair::repair(file.as_bytes(), &out).expect_err("the input was cut");
+        tracewire_diagnose::repair::repair(file.as_bytes(), &out).expect_err("the input was cut");
     let text = format!("{:#}", anyhow::Error::from(error));
     assert!(text.contains("was cut to 5000"), "{text}");
     assert!(!out.exists());

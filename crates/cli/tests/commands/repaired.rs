@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use tracewire_arch::Architecture;
 use tracewire_convert::part;
-use tracewire_tracefile::check::Severity;
+use tracewire_diagnose::Severity;
 use tracewire_tracefile::{Ending, TraceFile};
 use tracewire_views::{Info, Program, Viewer};
 
@@ -69,7 +69,7 @@ impl Original {
         };
         let frames: Vec<_> = file.frames().map(place).collect();
         assert!(!frames.is_empty());
-        assert!(tracewire_check::check(&file).is_good());
+        assert!(tracewire_diagnose::check(&file).is_good());
         Self {
             machine,
             end: end as usize,
@@ -107,7 +107,7 @@ fn originals(folder: &Path) -> Vec<Original> {
         let path = folder.join(format!("sealed-{name}"));
         fs::write(&path, original.file.as_bytes()).expect("written");
         let copy = TraceFile::open(&path).expect("a trace file");
-        copy.seal().expect("sealed");
+        tracewire_diagnose::seal(&copy).expect("sealed");
         Original::open(&path, original.machine)
     };
     let built = Built::named(
@@ -163,13 +163,13 @@ fn look(
     path: &Path,
     score: &mut Score,
 ) -> Result<u64, String> {
-    let salvage = tracewire_check::salvage(damaged);
+    let salvage = tracewire_diagnose::repair::Salvage::of(damaged);
     let written = salvage.frames().count() as u64;
     salvage.write(path).map_err(|error| error.to_string())?;
     let named = match TraceFile::from_bytes(damaged.to_vec()) {
         Err(_) => true,
         Ok(file) => {
-            let report = tracewire_check::check(&file);
+            let report = tracewire_diagnose::check(&file);
             if cut && report.errors == 0 {
                 return Err("a cut is no error".to_owned());
             }
@@ -197,9 +197,10 @@ fn look(
         score.named += u64::from(named);
     }
     let repaired = TraceFile::open(path).map_err(|error| error.to_string())?;
-    let mut report = tracewire_check::check(&repaired);
+    let mut report = tracewire_diagnose::check(&repaired);
     if !report.is_good() {
-        let is_error = |finding: &tracewire_check::Finding| finding.severity() == Severity::Error;
+        let is_error =
+            |finding: &tracewire_diagnose::Finding| finding.severity() == Severity::Error;
         report.findings.retain(is_error);
         return Err(format!(
             "{:?} after {:?}",

@@ -37,7 +37,7 @@ pub struct Summary {
 
 /// Holds a trace against the log.
 pub fn hold(file: &TraceFile, mix: &Mix, program: &Program, log: &Log) -> Result<Summary, String> {
-    let report = tracewire_check::check(file);
+    let report = tracewire_diagnose::check(file);
     if let Some(finding) = report.findings.first() {
         return Err(format!("check: {finding}"));
     }

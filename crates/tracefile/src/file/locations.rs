@@ -6,7 +6,7 @@ use tracewire_model::{Action, Address, Tracepoint, TracepointNumber};
 
 /// The locations of one tracepoint: its addresses, each with its place among the description's tracepoints.
 #[derive(Debug, Default)]
-pub(crate) struct Locations {
+pub struct Locations {
     /// By address, rising.
     by_address: Vec<(Address, usize)>,
     /// The place of the one that the description tells first.
@@ -60,7 +60,8 @@ impl Locations {
     }
 
     /// The place of the location at this address.
-    pub(crate) fn at(&self, address: Address) -> Option<usize> {
+    #[must_use]
+    pub fn at(&self, address: Address) -> Option<usize> {
         let found = self
             .by_address
             .binary_search_by_key(&address, |(address, _)| *address);
@@ -68,7 +69,8 @@ impl Locations {
     }
 
     /// The place of the location that the description tells first.
-    pub(crate) const fn first(&self) -> usize {
+    #[must_use]
+    pub const fn first(&self) -> usize {
         self.first
     }
 }

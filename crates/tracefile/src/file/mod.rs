@@ -16,14 +16,14 @@ use crate::index::{Ending, FrameIndex, are_whole};
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
 
-pub(crate) use locations::Locations;
-pub(crate) use open::{Bytes, map};
+pub use locations::Locations;
+pub use open::{FileBytes, read_file};
 pub use open::{MAX_DESCRIPTION, OpenError};
 
 /// A trace file that can be read: its description, and its frames in any order.
 #[derive(Debug)]
 pub struct TraceFile {
-    bytes: Bytes,
+    bytes: FileBytes,
     path: Option<PathBuf>,
     description: Description,
     layout: Option<RegisterLayout>,
@@ -197,8 +197,8 @@ impl TraceFile {
     /// When another process has cut the file since it was opened.
     pub fn verify(&self) -> Result<(), tracewire_mapped_file::Cut> {
         match &self.bytes {
-            open::Bytes::Mapped(mapped) => mapped.cut().map_or(Ok(()), Err),
-            open::Bytes::Owned(_) => Ok(()),
+            open::FileBytes::Mapped(mapped) => mapped.cut().map_or(Ok(()), Err),
+            open::FileBytes::Owned(_) => Ok(()),
         }
     }
 
@@ -254,7 +254,8 @@ impl TraceFile {
     }
 
     /// Where the tracepoint is; none for one that is not defined.
-    pub(crate) fn locations(&self, number: TracepointNumber) -> Option<&Locations> {
+    #[must_use]
+    pub fn locations(&self, number: TracepointNumber) -> Option<&Locations> {
         self.locations.get(&number)
     }
 

@@ -57,13 +57,16 @@ pub enum OpenError {
     },
 }
 
+/// The bytes of a file.
 #[derive(Debug)]
-pub(crate) enum Bytes {
+pub enum FileBytes {
+    /// Mapped.
     Mapped(MappedFile),
+    /// Read.
     Owned(Vec<u8>),
 }
 
-impl Deref for Bytes {
+impl Deref for FileBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -76,7 +79,10 @@ impl Deref for Bytes {
 
 /// The bytes of a file: mapped, or read where it is a pipe. A pipe is read to its end only where it starts with
 /// these bytes.
-pub(crate) fn map(path: &Path, header: &[u8]) -> Result<(Bytes, Metadata), OpenError> {
+///
+/// # Errors
+/// When the file cannot be read, or is a pipe that starts with other bytes.
+pub fn read_file(path: &Path, header: &[u8]) -> Result<(FileBytes, Metadata), OpenError> {
     let error = |source| OpenError::Read {
         path: path.to_owned(),
         source,
@@ -85,7 +91,7 @@ pub(crate) fn map(path: &Path, header: &[u8]) -> Result<(Bytes, Metadata), OpenE
     let metadata = file.metadata().map_err(error)?;
     if metadata.is_file() {
         let mapped = MappedFile::map(file, path).map_err(error)?;
-        return Ok((Bytes::Mapped(mapped), metadata));
+        return Ok((FileBytes::Mapped(mapped), metadata));
     }
     if metadata.file_type().is_char_device() {
         let device = "it is a device: expected a file or a pipe";
@@ -98,7 +104,7 @@ pub(crate) fn map(path: &Path, header: &[u8]) -> Result<(Bytes, Metadata), OpenE
         return Err(other_header(&bytes));
     }
     io::Read::read_to_end(&mut &file, &mut bytes).map_err(error)?;
-    Ok((Bytes::Owned(bytes), metadata))
+    Ok((FileBytes::Owned(bytes), metadata))
 }
 
 /// What is wrong with a header that is not [`HEADER`].
@@ -131,7 +137,7 @@ impl TraceFile {
     /// [`Self::ending`] and [`Description::problems`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        Self::read(map(path, HEADER)?.0, Some(path), None)
+        Self::read(read_file(path, HEADER)?.0, Some(path), None)
     }
 
     /// Opens a file as [`Self::open`] does. The index of a large file is taken from the cache, or is put there
@@ -141,7 +147,7 @@ impl TraceFile {
     /// As for [`Self::open`]. A cache that cannot be read or written is none.
     pub fn open_cached(path: impl AsRef<Path>, cache: &IndexCache) -> Result<Self, OpenError> {
         let path = path.as_ref();
-        let (bytes, metadata) = map(path, HEADER)?;
+        let (bytes, metadata) = read_file(path, HEADER)?;
         let key = IndexCache::key(path, &metadata);
         let file = Self::read(bytes, Some(path), key.as_ref().map(|key| (cache, key)))?;
         if let (Some(key), FrameIndex::Built(_)) = (&key, &file.index) {
@@ -155,7 +161,7 @@ impl TraceFile {
     /// # Errors
     /// When it is no trace file.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, OpenError> {
-        Self::read(Bytes::Owned(bytes), None, None)
+        Self::read(FileBytes::Owned(bytes), None, None)
     }
 
     /// A trace file of a description and frames, as [`crate::FrameEncoder`] writes them, in memory. A frame may begin
@@ -189,7 +195,7 @@ impl TraceFile {
     }
 
     fn read(
-        bytes: Bytes,
+        bytes: FileBytes,
         path: Option<&Path>,
         cache: Option<(&IndexCache, &Key)>,
     ) -> Result<Self, OpenError> {
@@ -280,7 +286,7 @@ impl TraceFile {
             latest: Arc::default(),
         };
         file.shape.register_block = file.settle_register_block();
-        if let Bytes::Mapped(mapped) = &file.bytes {
+        if let FileBytes::Mapped(mapped) = &file.bytes {
             mapped.need(match file.ending {
                 // The marker's number is all that is read of it.
                 Ending::Marker { offset, .. } => offset + 2,

@@ -1,0 +1,412 @@
+//! A good file out of a cut or damaged one.
+//!
+//! Everything that is whole is kept, byte for byte; what is not is left out and told. Lines are taken one by
+//! one, so that damage to one costs one. Frames are followed from one to the next by their sizes; where the
+//! chain breaks, the next place is looked for at which a whole frame stands, one whose blocks end where its
+//! size says and behind which another one follows.
+
+mod frames;
+mod known;
+mod lines;
+mod search;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::structure::MOST_ZEROS;
+use search::WholeFrames;
+use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order};
+use tracewire_model::{Status, StatusFields, StopReason, TracepointNumber};
+use tracewire_tracefile::raw::{FileBytes, read_file, write_as_it_is};
+use tracewire_tracefile::{
+    Checksum, Description, HEADER, MAX_LINE, OpenError, TraceFileWriter, WriteError,
+};
+
+/// What was done to a file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Repair {
+    /// How many frames the new file has.
+    pub frames: u64,
+    /// What could not be kept, or was made up: lines first, by their numbers, and bytes last, by their offsets.
+    pub changes: Vec<Change>,
+}
+
+/// One difference between a damaged file and the repaired one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Change {
+    /// The header was damaged.
+    Header,
+    /// A line that cannot be understood was left out.
+    LineLost {
+        /// Which line, from 1; the header is line 1.
+        line: usize,
+        /// How many bytes it has.
+        length: u64,
+        /// Its text, cut to a length that can be shown.
+        text: String,
+    },
+    /// The empty line that ends the description was missing.
+    EmptyLine,
+    /// The target description cannot be used, and was left out.
+    TargetXmlLost(String),
+    /// The size of the register blocks was not told, or wrong; it is this, in bytes.
+    RegisterBlockSize(u32),
+    /// A tracepoint that frames or other lines name had no definition; one was made up.
+    TracepointMadeUp(TracepointNumber),
+    /// The status line was missing, or told another number of frames or other things that cannot be.
+    Status,
+    /// FileBytes that are no whole frame were left out.
+    BytesLost {
+        /// Where they stand in the damaged file.
+        offset: u64,
+        /// How many.
+        length: u64,
+    },
+    /// The end marker was missing.
+    EndMarker,
+    /// The checksum was missing, or that of other bytes: what has changed may be a collected value, which nothing tells. The
+    /// new file has a checksum of its own.
+    Checksum,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header => f.write_str("the header was damaged"),
+            Self::LineLost { line, text, .. } => write!(f, "line {line} is left out: `{text}`"),
+            Self::EmptyLine => {
+                f.write_str("the empty line that ends the description was missing")
+            }
+            Self::TargetXmlLost(reason) => {
+                write!(f, "the target description is left out: {reason}")
+            }
+            Self::RegisterBlockSize(size) => {
+                write!(
+                    f,
+                    "the size of a register block is found to be {size} bytes"
+                )
+            }
+            Self::TracepointMadeUp(number) => {
+                write!(
+                    f,
+                    "tracepoint {number} had no definition; an empty one is made up"
+                )
+            }
+            Self::Status => f.write_str("the status line is set right"),
+            Self::BytesLost { offset, length } => {
+                write!(
+                    f,
+                    "{length} bytes at offset {offset} are no whole frame, and left out"
+                )
+            }
+            Self::EndMarker => f.write_str("the end marker was missing"),
+            Self::Checksum => f.write_str(
+                "the checksum is missing or wrong: something else may have changed, perhaps a collected value",
+            ),
+        }
+    }
+}
+
+/// A file that may be damaged anywhere, its header too.
+#[derive(Debug)]
+pub struct DamagedFile(FileBytes);
+
+impl DamagedFile {
+    /// Maps a file into memory, or reads a pipe to its end.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Ok(Self(read_file(path.as_ref(), b"")?.0))
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Writes to `path` every whole line and every whole frame of a trace file that may be damaged anywhere. The
+/// bytes are the whole file; `path` is replaced when all is written, so it may be the file they came from.
+///
+/// # Errors
+/// When the new file cannot be written.
+pub fn repair(bytes: &[u8], path: impl AsRef<Path>) -> Result<Repair, WriteError> {
+    let salvage = Salvage::of(bytes);
+    salvage.write(path)?;
+    Ok(Repair {
+        frames: salvage.frames.len() as u64,
+        changes: salvage.changes,
+    })
+}
+
+/// What is whole of a file that may be damaged anywhere, before it is written.
+#[derive(Debug)]
+pub struct Salvage<'a> {
+    /// The whole file.
+    bytes: &'a [u8],
+    description: Description,
+    told_frames: Option<u64>,
+    /// How many zeros stand behind the last frame.
+    end_zeros: u64,
+    frames: Vec<Range<usize>>,
+    changes: Vec<Change>,
+}
+
+impl<'a> Salvage<'a> {
+    /// Looks through a whole file, and leaves out lines with bytecode that cannot be evaluated.
+    #[must_use]
+    pub fn of(bytes: &'a [u8]) -> Self {
+        // What a frame has collected may look like lines.
+        let plain = Self::look_through(bytes, lines::End::FirstEmpty);
+        if plain.lost() == 0 {
+            return plain;
+        }
+        let searched = Self::look_through(bytes, lines::End::LastKnown);
+        if searched.lost() < plain.lost() {
+            searched
+        } else {
+            plain
+        }
+    }
+
+    /// How many bytes of the file are not kept.
+    fn lost(&self) -> u64 {
+        let lost = self.changes.iter().map(|change| match change {
+            Change::BytesLost { length, .. } | Change::LineLost { length, .. } => *length,
+            _ => 0,
+        });
+        lost.sum()
+    }
+
+    fn look_through(bytes: &'a [u8], end: lines::End) -> Self {
+        let told = Checksum::split(bytes);
+        let whole = bytes;
+        let bytes = Checksum::strip(whole);
+        let mut changes = Vec::new();
+        if !bytes.starts_with(HEADER) {
+            changes.push(Change::Header);
+        }
+        let salvaged = lines::salvage(bytes, end, &mut changes);
+        let mut lines = salvaged.lines;
+        let layout = usable_layout(&mut lines, &mut changes);
+        let description = parse(&lines);
+        let frames = frames::salvage(bytes, salvaged.frames_start, &description, layout.as_ref());
+        let size = frames.shape.register_block;
+        set_register_block(&mut lines, &description, size, &mut changes);
+        define_tracepoints(&mut lines, bytes, &frames, layout.as_ref(), &mut changes);
+        set_status(
+            &mut lines,
+            &description,
+            frames.kept.len() as u64,
+            &mut changes,
+        );
+        changes.extend(
+            frames
+                .lost
+                .iter()
+                .map(|Range { start, end }| Change::BytesLost {
+                    offset: *start as u64,
+                    length: (end - start) as u64,
+                }),
+        );
+        if !frames.end_marker {
+            changes.push(Change::EndMarker);
+        }
+        let promised = description
+            .status()
+            .is_some_and(|status| status.fields.sealed);
+        let last = frames.kept.last();
+        let frames_end = last.map_or(salvaged.frames_start, |last| last.end);
+        let none_expected = !promised && bytes.len() == whole.len();
+        let right = told.map_or(none_expected, |(before, told)| told == Checksum::of(before));
+        if !right {
+            changes.push(Change::Checksum);
+        }
+        Self {
+            bytes: whole,
+            end_zeros: bytes.len().saturating_sub(frames_end) as u64,
+            told_frames: description.status().and_then(|status| status.fields.frames),
+            description: parse(&lines),
+            frames: frames.kept,
+            changes,
+        }
+    }
+
+    /// The description: whole lines, and those made up.
+    #[must_use]
+    pub const fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// How many frames the file's status line told.
+    #[must_use]
+    pub const fn told_frames(&self) -> Option<u64> {
+        self.told_frames
+    }
+
+    /// The whole frames, each with its header, in the file's order.
+    pub fn frames(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.frames
+            .iter()
+            .filter_map(|frame| self.bytes.get(frame.clone()))
+    }
+
+    /// Writes a good file of it, which takes the place of `path` when all is written. One in which nothing was wrong stays as
+    /// it is to the last byte, but for zeros without end behind its end marker; any other has a checksum from now on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), WriteError> {
+        // The marker itself has two.
+        if self.changes.is_empty() && self.end_zeros <= 2 + MOST_ZEROS {
+            return write_as_it_is(path.as_ref(), self.bytes);
+        }
+        let mut writer = TraceFileWriter::create(&path, &self.description)?;
+        for frame in self.frames() {
+            writer.append(frame)?;
+        }
+        tracewire_mapped_file::verify_bytes(self.bytes)
+            .map_err(|cut| io::Error::new(io::ErrorKind::UnexpectedEof, cut))
+            .map_err(WriteError::system("make", path.as_ref()))?;
+        writer.finish()
+    }
+
+    /// What could not be kept, or was made up: lines first, by their numbers, and bytes last, by their offsets.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+}
+
+fn parse(lines: &[Vec<u8>]) -> Description {
+    Description::parse(
+        lines
+            .iter()
+            .flat_map(|line| [line, &b"\n"[..]].concat())
+            .collect(),
+    )
+}
+
+fn is_kind(line: &[u8], kind: &str) -> bool {
+    line.strip_prefix(kind.as_bytes())
+        .is_some_and(|rest| rest.starts_with(b" "))
+}
+
+/// The layout that the target description gives, or the machine that it names; a description that gives neither is taken
+/// out.
+fn usable_layout(lines: &mut Vec<Vec<u8>>, changes: &mut Vec<Change>) -> Option<RegisterLayout> {
+    let description = parse(lines);
+    match TargetDescription::parse(description.target_xml()?) {
+        Ok(TargetDescription::Registers(layout)) => Some(layout),
+        Ok(TargetDescription::Architecture(name)) => {
+            let line = description.register_block()?;
+            let sizes = [Some(line.hexadecimal), line.decimal];
+            let order = likely_byte_order(&name);
+            let mut sets = sizes
+                .into_iter()
+                .filter_map(|size| StandardRegisters::named(&name, order, size?));
+            sets.next().map(|set| set.layout())
+        }
+        Err(error) => {
+            lines.retain(|line| !is_kind(line, "tdesc"));
+            changes.push(Change::TargetXmlLost(error.to_string()));
+            None
+        }
+    }
+}
+
+/// Makes the `R` line say, in hexadecimal, the size with which frames parse. GDB refuses a file that says 0.
+fn set_register_block(
+    lines: &mut Vec<Vec<u8>>,
+    description: &Description,
+    size: Option<u32>,
+    changes: &mut Vec<Change>,
+) {
+    let told = description.register_block().map(|line| line.hexadecimal);
+    let size = size.or(told).filter(|size| *size > 0).unwrap_or(1);
+    let count = lines.iter().filter(|line| is_kind(line, "R")).count();
+    if told != Some(size) || count != 1 {
+        changes.push(Change::RegisterBlockSize(size));
+        lines.retain(|line| !is_kind(line, "R"));
+        lines.insert(0, format!("R {size:x}").into_bytes());
+    }
+}
+
+/// Makes up a definition for every tracepoint that has frames and none.
+fn define_tracepoints(
+    lines: &mut Vec<Vec<u8>>,
+    bytes: &[u8],
+    frames: &WholeFrames,
+    layout: Option<&RegisterLayout>,
+    changes: &mut Vec<Change>,
+) {
+    let description = parse(lines);
+    let tracepoints = description.tracepoints().iter();
+    let mut defined: HashSet<_> = tracepoints.map(|one| one.definition.number).collect();
+    for frame in &frames.kept {
+        let number = frames.tracepoint(bytes, frame);
+        if defined.insert(number) {
+            let address = frames
+                .program_counter(bytes, frame, layout)
+                .unwrap_or_default();
+            changes.push(Change::TracepointMadeUp(number));
+            lines.push(lines::made_up(number, address));
+        }
+    }
+}
+
+/// Makes the status line tell the number of frames that there are, and no more free space than there is space.
+fn set_status(
+    lines: &mut Vec<Vec<u8>>,
+    description: &Description,
+    frames: u64,
+    changes: &mut Vec<Change>,
+) {
+    let old = description.status();
+    let overfull = |fields: &StatusFields| {
+        let (free, size) = (fields.buffer_free, fields.buffer_size);
+        matches!((free, size), (Some(free), Some(size)) if free > size)
+    };
+    // What a known field says is among the others only where it cannot be read.
+    let is_damaged = |(name, value): &(String, String)| value.is_empty() || Status::is_known(name);
+    let told = |fields: &StatusFields| fields.frames.is_none_or(|told| told == frames);
+    let good = |status: &Status| {
+        told(&status.fields)
+            && !overfull(&status.fields)
+            && !status.fields.other.iter().any(is_damaged)
+    };
+    // GDB reads all status lines.
+    let is_refused = |line: &Vec<u8>| {
+        let read = line.strip_prefix(b"status ").map(Status::parse_line);
+        read.is_some_and(|read| read.is_ok_and(|status| !status.refused_fields().is_empty()))
+    };
+    if old.is_some_and(good) && !lines.iter().any(is_refused) {
+        return;
+    }
+    let unknown = || StatusFields {
+        stop_reason: Some(StopReason::Unknown),
+        frames_created: Some(frames),
+        ..StatusFields::default()
+    };
+    let mut fields = old.map_or_else(unknown, |status| status.fields.clone());
+    if overfull(&fields) {
+        fields.buffer_free = None;
+    }
+    fields.frames = Some(frames);
+    // A field that was damaged is none.
+    fields.other.retain(|field| !is_damaged(field));
+    fields.frames_created = fields.frames_created.map(|created| created.max(frames));
+    let line = format!("status {}", Status::from(fields)).into_bytes();
+    changes.push(Change::Status);
+    let place = lines.iter().position(|line| is_kind(line, "status"));
+    lines.retain(|line| !is_kind(line, "status"));
+    if line.len() <= MAX_LINE {
+        lines.insert(place.unwrap_or(1).min(lines.len()), line);
+    }
+}
