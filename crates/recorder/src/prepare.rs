@@ -54,6 +54,10 @@ impl Prepared {
         } else {
             run_meanwhile(process, stop, look)?
         };
+        // What is not found may be in what cannot be read: that is reported first.
+        for warning in warnings.drain(..) {
+            observer.event(RecordEvent::Warning(warning));
+        }
         // One message says what is left out, when all is known.
         if !request.keep_going {
             check(&resolution, request, observer)?;
