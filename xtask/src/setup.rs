@@ -46,6 +46,10 @@ pub const FOR_TESTS: &[Need] = &[
         package: "lld",
     },
     Need {
+        what: "llvm-dwp",
+        package: "llvm",
+    },
+    Need {
         what: "dwz",
         package: "dwz",
     },

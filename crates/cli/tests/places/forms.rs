@@ -78,14 +78,19 @@ fn our_values(directory: &Path) -> Vec<String> {
 /// The values of the first hit are GDB's, and nothing is said of debug information that is not read.
 #[track_caller]
 fn values_are_gdbs(directory: &Path, program: &Path, what: &str) {
-    let expected = gdb_values(program);
+    values_are(&gdb_values(program), directory, program, what);
+}
+
+/// The values of the first hit are these, and nothing is said of debug information that is not read.
+#[track_caller]
+fn values_are(expected: &[String], directory: &Path, program: &Path, what: &str) {
     assert_eq!(expected.len(), EXPRESSIONS.len(), "{what}: {expected:?}");
     let said = recorded(program).code(0).stderr;
     assert!(
         !said.contains("cannot read the debug information"),
         "{what}: {said}"
     );
-    for (ours, theirs) in our_values(directory).iter().zip(&expected) {
+    for (ours, theirs) in our_values(directory).iter().zip(expected) {
         // GDB 13 does not find a split unit's lists of locations in DWARF 5.
         let unknown = theirs == "<optimized out>" && what.contains("-gdwarf-5");
         assert!(
@@ -155,23 +160,46 @@ fn split_units() {
     }
 }
 
-/// `dwp` of binutils packs DWARF 4.
+/// `dwp` of binutils packs DWARF 4, that of LLVM DWARF 5 too.
 #[test]
 fn split_units_in_a_package() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "gcc", &["-gdwarf-4", "-gsplit-dwarf"]);
-    run(
-        directory.path(),
-        "dwp",
-        &["-e", "program", "-o", "program.dwp"],
-    );
-    for entry in std::fs::read_dir(directory.path()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "dwo") {
-            std::fs::remove_file(path).unwrap();
+    for (compiler, version, tool) in [
+        ("gcc", "-gdwarf-4", "dwp"),
+        ("clang", "-gdwarf-4", "llvm-dwp"),
+        ("clang", "-gdwarf-5", "llvm-dwp"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let program = program(directory.path(), compiler, &[version, "-gsplit-dwarf"]);
+        // GDB 13 does not read packages of DWARF 5.
+        let expected = gdb_values(&program);
+        let arguments = ["-e", "program", "-o", "program.dwp"];
+        run(directory.path(), tool, &arguments);
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "dwo") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        let what = format!("{compiler} {version} in a package");
+        values_are(&expected, directory.path(), &program, &what);
+    }
+}
+
+/// Types in units of their own, which split units name by their signatures.
+#[test]
+fn split_type_units() {
+    for compiler in ["gcc", "clang"] {
+        for version in ["-gdwarf-4", "-gdwarf-5"] {
+            let directory = tempfile::tempdir().unwrap();
+            // GDB 13 does not read those of gcc in DWARF 5.
+            let whole = program(directory.path(), compiler, &[version]);
+            let expected = gdb_values(&whole);
+            let flags = [version, "-gsplit-dwarf", "-fdebug-types-section"];
+            let program = program(directory.path(), compiler, &flags);
+            let what = format!("{compiler} {flags:?}");
+            values_are(&expected, directory.path(), &program, &what);
         }
     }
-    values_are_gdbs(directory.path(), &program, "a package");
 }
 
 /// What several programs have in common is in a file of its own.

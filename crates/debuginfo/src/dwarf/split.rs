@@ -170,6 +170,6 @@ fn type_units(dwarf: &Arc<Dwarf<Reader>>) -> Vec<SplitTypes> {
 }
 
 fn section(image: &Image, name: Option<&str>) -> Reader {
-    name.and_then(|name| image.section_reader(name))
+    name.and_then(|name| image.sections_reader(name))
         .unwrap_or_else(|| image.empty_reader())
 }

@@ -187,6 +187,30 @@ impl Image {
     /// The bytes of a section, decompressed if need be; none for one that is missing or damaged.
     pub(crate) fn section_reader(&self, name: &str) -> Option<Reader> {
         let (section, range) = self.stored(name)?;
+        self.content(section, range)
+    }
+
+    /// The bytes of all sections of a name, one after the other: a file that was not linked has one for each type unit
+    /// beside that of the unit itself.
+    pub(crate) fn sections_reader(&self, name: &str) -> Option<Reader> {
+        let mut named = self.sections.iter().filter(|section| section.name == name);
+        if named.by_ref().nth(1).is_none() {
+            return self.section_reader(name);
+        }
+        let mut joined = Vec::new();
+        for section in self.sections.iter().filter(|section| section.name == name) {
+            let (start, length) = section.range?;
+            let part = self.content(section, start..start.checked_add(length)?)?;
+            let part = gimli::Reader::to_slice(&part).ok()?;
+            if joined.len() as u64 + part.len() as u64 > LARGEST_SECTION {
+                return None;
+            }
+            joined.extend_from_slice(&part);
+        }
+        Some(Reader::new(Arc::from(joined), self.endian))
+    }
+
+    fn content(&self, section: &Section, range: std::ops::Range<usize>) -> Option<Reader> {
         let data = self.bytes.get(range.clone())?;
         match section.compression {
             Compression::None => {
