@@ -513,3 +513,30 @@ fn example_of_the_recorder() {
         "expected:\n{code}"
     );
 }
+
+/// Each promise has a test that is there.
+#[test]
+fn promises_have_tests() {
+    let page = std::fs::read_to_string(repository().join("docs/promises.md")).unwrap();
+    let mut named = 0;
+    for line in page.lines() {
+        let tests: Vec<(&str, &str)> = line
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter_map(|span| span.split_once("::"))
+            .collect();
+        let is_promise = line.starts_with("| ") && !line.starts_with("| promise");
+        assert!(!is_promise || !tests.is_empty(), "no test holds: {line}");
+        for (file, test) in tests {
+            let source = std::fs::read_to_string(repository().join(file))
+                .unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(
+                source.contains(&format!("fn {test}(")),
+                "{file} has no test {test}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{named} tests are named");
+}
