@@ -4,7 +4,7 @@ use libc::user_regs_struct;
 
 use crate::maps::{self, ThreadStatus};
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Stopped, Tid, wait_for};
+use crate::ptrace::{Resume, Status, Stopped, Tid, wait_for, wait_for_or_end};
 use crate::thread::{Pending, State, Thread};
 use crate::width::Width;
 use tracewire_fail_point::fail_point;
@@ -289,9 +289,16 @@ impl Process {
             } else {
                 entry.go_on(Resume::ToSystemCall, 0);
             }
-            let Ok(status) = wait_for(thread) else {
-                self.forget_threads(|other| other.id == thread);
-                return None;
+            let status = match wait_for_or_end(thread) {
+                Ok(Some(status)) => status,
+                Ok(None) => {
+                    entry.exiting = true;
+                    return None;
+                }
+                Err(_) => {
+                    self.forget_threads(|other| other.id == thread);
+                    return None;
+                }
             };
             match status {
                 Status::SystemCall => {

@@ -398,6 +398,37 @@ pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
     }
 }
 
+/// As [`wait_for`], where the whole process may have been killed: the end of its first thread is not reported before the other
+/// threads are reaped, so that a wait for it alone would be endless. `None` if it has ended so.
+pub(crate) fn wait_for_or_end(thread: Tid) -> Result<Option<Status>, Errno> {
+    /// How often it is asked before the thread is looked at.
+    const AT_ONCE: u32 = 200;
+    const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
+    let mut asked = 0;
+    loop {
+        let has_ended = asked > AT_ONCE && is_zombie(thread);
+        match wait(thread, libc::__WALL | libc::WNOHANG) {
+            Ok((0, _)) if has_ended => return Ok(None),
+            Ok((0, _)) | Err(Errno::EINTR) => {}
+            Ok((_, status)) => return Ok(Some(Status::decode(status))),
+            Err(error) => return Err(error),
+        }
+        asked += 1;
+        if asked <= AT_ONCE {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+fn is_zombie(thread: Tid) -> bool {
+    crate::maps::ThreadStatus::read(thread)
+        .ok()
+        .and_then(|status| Some(status.field("State")?.starts_with('Z')))
+        .unwrap_or(false)
+}
+
 fn wait(thread: Tid, options: c_int) -> Result<(Tid, c_int), Errno> {
     let mut status = 0;
     // SAFETY: `status` is a live c_int.

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use program::Counted;
-use round::{Recorder, Round, counted, rescue};
+use round::{Recorder, Round, Victim, counted, rescue};
 use union::Union;
 
 fn setting(name: &str, standard: u64) -> u64 {
@@ -65,6 +65,33 @@ fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
         std::fs::remove_file(&growing).unwrap();
         let (status, _) = program.finish();
         assert!(status.success(), "round {round}: {status}");
+    }
+}
+
+/// Threads that are led away for a system call keep their signal masks; a program that dies meanwhile is seen to end.
+#[test]
+fn what_is_killed_during_a_system_call_for_tracewire_does_no_harm() {
+    let program = tempfile::tempdir().unwrap();
+    let built = program::build(program.path());
+    for (point, count, victim) in [
+        ("call/signals-blocked", 2, Victim::Tracewire),
+        ("call/led-back", 3, Victim::Tracewire),
+        ("share/closed", 1, Victim::Program),
+    ] {
+        let round = Round {
+            point: point.to_owned(),
+            count,
+            victim,
+            threads: 16,
+            circular: false,
+            early: true,
+            mixed: false,
+            calls: 1000,
+            choice: 0,
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let reached = round::run(&round, &built, folder.path());
+        assert_eq!(reached, Ok(true), "{round:?}");
     }
 }
 
