@@ -222,12 +222,6 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// The last request, whose reply comes next.
-    #[must_use]
-    pub const fn last_request(&self) -> Option<&Request> {
-        self.last.as_ref()
-    }
-
     /// What the packet says, in a line.
     pub fn explain(&mut self, packet: &LoggedPacket) -> String {
         let LoggedPacket {

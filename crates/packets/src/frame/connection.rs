@@ -68,12 +68,6 @@ impl Connection {
         self.unacknowledged.clear();
     }
 
-    /// Whether packets are acknowledged.
-    #[must_use]
-    pub const fn acknowledges(&self) -> bool {
-        self.acknowledging
-    }
-
     /// Takes bytes from the front of the input up to the next thing that matters; none when the input ran out.
     pub fn receive(&mut self, input: &mut &[u8]) -> Option<Received<'_>> {
         loop {
