@@ -107,3 +107,26 @@ fn a_tracepoint_that_gdb_takes_for_another_is_named() {
     assert!(!said.contains("same as target's tracepoint 2 "), "{said}");
     assert!(said.contains("\n$1 = -30\n"), "{said}");
 }
+
+/// GDB reads `*shop::look` as the value of a type in a Rust program; the file has the address.
+#[test]
+fn an_address_by_a_name_of_rust_is_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = "mod shop { #[inline(never)] pub fn look(n: u64) -> u64 { std::hint::black_box(n) + 1 } }\n\
+                  fn main() { for n in 40..43 { std::hint::black_box(shop::look(n)); } }\n";
+    std::fs::write(folder.path().join("program.rs"), source).expect("written");
+    let compiled = Command::new("rustc")
+        .current_dir(folder.path())
+        .args(["-g", "--edition=2021", "program.rs"])
+        .status();
+    assert!(compiled.expect("rustc runs").success());
+    let built = Built::at(folder);
+    let place = "*program::shop::look : $rdi";
+    built
+        .run(&["record", "-t", place, "-o", "out.tf", "--", "./program"])
+        .code(0);
+    let said = in_gdb(&built, &[], &["tfind 2", "print $rdi", "info symbol $pc"]);
+    assert!(!said.contains("Cannot look up value"), "{said}");
+    assert!(said.contains("\n$1 = 42\n"), "{said}");
+    assert!(said.contains("shop::look"), "{said}");
+}
