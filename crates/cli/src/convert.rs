@@ -179,7 +179,7 @@ fn output_format(out: &Path) -> anyhow::Result<Format> {
     match named.or_else(|| out.is_dir().then_some(Format::Ctf)) {
         Some(format) => Ok(format),
         None => bail!(
-            "{}: the name tells no format; expected an ending such as .tf, .jsonl, .csv, .ctf or .chrome.json, or --to",
+            "{}: the name shows no format; expected an ending such as .tf, .jsonl, .csv, .ctf or .chrome.json, or --to",
             out.display()
         ),
     }

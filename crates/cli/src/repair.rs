@@ -73,7 +73,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     drop(progress);
     tell(bytes, &salvage, source);
     let kept = words::count(salvage.frames().count() as u64, "frame");
-    let told = salvage.told_frames().map(|told| format!(" of {told} told"));
+    let told = salvage.told_frames().map(|told| format!(" of {told}"));
     anstream::eprintln!(
         "tracewire: {}: {kept}{}",
         output.shown().display(),
@@ -120,7 +120,7 @@ fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
             }
             place = match before {
                 0 => ", before the first frame that is whole".to_owned(),
-                _ => format!(", behind what is frame {} now", before - 1),
+                _ => format!(", after what is frame {} now", before - 1),
             };
         }
         if index < TOLD {

@@ -189,7 +189,7 @@ fn saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<SavedT
     let file = arguments.file.display();
     if !trace.knows_registers() {
         anyhow::bail!(
-            "{file} does not tell which machine it is of, and GDB must know: add --elf PROGRAM or --architecture NAME"
+            "{file} does not say which machine it is of, and GDB must know: add --elf PROGRAM or --architecture NAME"
         );
     }
     Ok(trace)

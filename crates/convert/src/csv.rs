@@ -68,7 +68,7 @@ impl FromStr for Column {
                         .ok_or_else(|| error("expected an address before the `@`, as 0x…"))?;
                     let length = number(length)
                         .filter(|length| (1..=MAX_MEMORY).contains(length))
-                        .ok_or_else(|| error("expected 1 to 1048576 bytes behind the `@`"))?;
+                        .ok_or_else(|| error("expected 1 to 1048576 bytes after the `@`"))?;
                     Self::Memory {
                         address: Address(address),
                         length,

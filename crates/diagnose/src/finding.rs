@@ -75,7 +75,7 @@ pub enum Fault {
     #[error("a line of {0} bytes: GDB reads lines of at most {MAX_LINE}, and refuses the file")]
     LongLine(usize),
     /// No `R` line, or one that says 0.
-    #[error("no `R` line tells the size of a register block: GDB refuses the file")]
+    #[error("no `R` line says the size of a register block: GDB refuses the file")]
     NoRegisterBlockSize,
     /// The `R` line is decimal.
     #[error("the size of a register block is decimal: GDB takes {decimal} for {hexadecimal}")]
@@ -86,7 +86,7 @@ pub enum Fault {
         hexadecimal: u32,
     },
     /// No `status` line.
-    #[error("no `status` line tells how the run stood")]
+    #[error("no `status` line says how the run ended")]
     NoStatus,
     /// A field of the status line without a value.
     #[error("the field `{0}` of the status line has no value: GDB refuses the file")]
@@ -106,7 +106,7 @@ pub enum Fault {
     #[error("the value of the field `{0}` of the status line cannot be understood")]
     StatusValue(String),
     /// A line tells what served a tracepoint that no line defines.
-    #[error("tells what served tracepoint {number} at {address}, which is not defined")]
+    #[error("says what served tracepoint {number} at {address}, which is not defined")]
     ServedUndefined {
         /// Which tracepoint.
         number: TracepointNumber,
@@ -138,7 +138,7 @@ pub enum Fault {
         block: u32,
     },
     /// The status line tells another number of frames.
-    #[error("the status line tells {told} frames; there are {found}")]
+    #[error("the status line says {told} frames; there are {found}")]
     FrameCount {
         /// What it tells.
         told: u64,
@@ -146,7 +146,7 @@ pub enum Fault {
         found: u64,
     },
     /// More frames are there than were made.
-    #[error("the status line tells {frames} frames, of {created} made")]
+    #[error("the status line says {frames} frames, of {created} made")]
     FramesCreated {
         /// Frames there.
         frames: u64,
@@ -174,17 +174,17 @@ pub enum Fault {
         expected: Option<u64>,
     },
     /// Something stands behind the end marker.
-    #[error("{0} bytes behind the end marker are not all zero: the marker may be damage")]
+    #[error("{0} bytes after the end marker are not all zero: the marker may be damage")]
     Trailing(u64),
     /// Zeros stand behind the end marker: what a file system leaves of bytes that did not get to the disk, and what a
     /// recording that was killed has reserved.
     #[error(
-        "{0} zero bytes behind the end marker, where GDB writes 2: frames may have stood there, or were to"
+        "{0} zero bytes after the end marker, where GDB writes 2: frames may have been there, or were to"
     )]
     Zeros(u64),
     /// The checksum is that of other bytes.
     #[error(
-        "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it anew)"
+        "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it again)"
     )]
     Checksum {
         /// What the file tells.
@@ -276,7 +276,7 @@ pub enum Fault {
         first: usize,
     },
     /// A string of the user's is longer or shorter than its lines tell.
-    #[error("{what} has {found} bytes; its line tells {told}")]
+    #[error("{what} has {found} bytes; its line says {told}")]
     StringLength {
         /// Which string, in words.
         what: String,
@@ -286,13 +286,13 @@ pub enum Fault {
         found: u64,
     },
     /// The tracepoint that ended the run is not there.
-    #[error("the status line tells that tracepoint {0} ended the run, which is not defined")]
+    #[error("the status line says that tracepoint {0} ended the run, which is not defined")]
     StoppedByUndefined(TracepointNumber),
     /// The tracepoint that ended the run by its pass count has none.
-    #[error("the status line tells that tracepoint {0} reached its pass count, and it has none")]
+    #[error("the status line says that tracepoint {0} reached its pass count, and it has none")]
     NoPassCount(TracepointNumber),
     /// More of the buffer is free than it has.
-    #[error("the status line tells {free} bytes free of a buffer of {size}")]
+    #[error("the status line says {free} bytes free of a buffer of {size}")]
     BufferFree {
         /// Bytes free.
         free: u64,
@@ -300,7 +300,7 @@ pub enum Fault {
         size: u64,
     },
     /// The frames have no room in what is used of the buffer.
-    #[error("the status line tells {used} bytes of the buffer used; the frames take {frames}")]
+    #[error("the status line says {used} bytes of the buffer used; the frames take {frames}")]
     BufferUsed {
         /// Bytes used.
         used: u64,
@@ -308,10 +308,10 @@ pub enum Fault {
         frames: u64,
     },
     /// The run stopped before it started.
-    #[error("the status line tells a stop {0} microseconds before the start")]
+    #[error("the status line says a stop {0} microseconds before the start")]
     StopBeforeStart(u64),
     /// More frames than hits.
-    #[error("tracepoint {number} at {address} tells {told} hits; {found} frames are of hits")]
+    #[error("tracepoint {number} at {address} has {told} hits; {found} frames are of hits")]
     Hits {
         /// Which tracepoint.
         number: TracepointNumber,

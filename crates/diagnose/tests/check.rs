@@ -214,7 +214,7 @@ fn what_only_all_frames_tell_is_named() {
         (
             "tp V3:555555555183:3:",
             "tp V3:555555555183:2:",
-            "tracepoint 3 at 0x555555555183 tells 2 hits; 3 frames",
+            "tracepoint 3 at 0x555555555183 has 2 hits; 3 frames",
         ),
         (
             "tp T3:555555555183:E",
@@ -328,7 +328,7 @@ fn a_tail_of_zeros_is_named() {
     assert!(
         found
             .iter()
-            .any(|line| line.contains(&format!("{zeros} zero bytes behind the end marker"))),
+            .any(|line| line.contains(&format!("{zeros} zero bytes after the end marker"))),
         "{found:?}"
     );
 }
@@ -512,7 +512,7 @@ fn steps_that_came_back_are_no_finding() {
     // Two steps a hit may come back, and no hit was made.
     let found = file(0, true);
     assert!(
-        found.iter().any(|line| line.contains("tells 0 hits")),
+        found.iter().any(|line| line.contains("has 0 hits")),
         "{found:?}"
     );
 }

@@ -87,32 +87,32 @@ fn what_names_something_that_is_not_there_is_told() {
         (
             3,
             "status 0;tpasscount:7",
-            "line 3: the status line tells that tracepoint 7 ended the run, which is not defined",
+            "line 3: the status line says that tracepoint 7 ended the run, which is not defined",
         ),
         (
             3,
             "status 0;terror:6f:7",
-            "line 3: the status line tells that tracepoint 7 ended the run, which is not defined",
+            "line 3: the status line says that tracepoint 7 ended the run, which is not defined",
         ),
         (
             3,
             "status 0;tpasscount:2",
-            "line 3: the status line tells that tracepoint 2 reached its pass count, and it has none",
+            "line 3: the status line says that tracepoint 2 reached its pass count, and it has none",
         ),
         (
             7,
             "tp Z1:1000:at:0:5:6d61696e",
-            "line 7: the location of tracepoint 1 has 4 bytes; its line tells 5",
+            "line 7: the location of tracepoint 1 has 4 bytes; its line says 5",
         ),
         (
             7,
             "tp Z1:1000:at:0:6:6d61\ntp Z1:1000:at:2:6:696e",
-            "line 7: the location of tracepoint 1 has 4 bytes; its line tells 6",
+            "line 7: the location of tracepoint 1 has 4 bytes; its line says 6",
         ),
         (
             8,
             "served 6a756d70::1:1000,3:1000",
-            "line 8: tells what served tracepoint 3 at 0x1000, which is not defined",
+            "line 8: says what served tracepoint 3 at 0x1000, which is not defined",
         ),
         (
             8,

@@ -112,7 +112,7 @@ fn the_last_status_line_counts_and_is_held_against_the_frames_once() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_eq!(
         found[0],
-        "line 20003: the status line tells 4095 bytes of the buffer used; the frames take 120000"
+        "line 20003: the status line says 4095 bytes of the buffer used; the frames take 120000"
     );
     assert!(
         found[1].starts_with("line 20004: expected 1 (running)"),

@@ -261,8 +261,8 @@ fn faults_are_told_with_their_places() {
         found,
         [
             "line 7: expected a definition record: T, A, S, Z or V at byte 0 of `rubbish`".into(),
-            "file: the status line tells 9 frames; there are 3".into(),
-            "file: the status line tells 9 frames, of 8 made".into(),
+            "file: the status line says 9 frames; there are 3".into(),
+            "file: the status line says 9 frames, of 8 made".into(),
             "file: tracepoint 32768 can have no frames: the format's numbers go to 32767"
                 .to_owned(),
             format!(

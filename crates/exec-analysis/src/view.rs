@@ -64,7 +64,7 @@ pub const fn missing_writes(reported: ReportedWrites, accesses: u64) -> Option<&
     match reported {
         ReportedWrites::All => None,
         ReportedWrites::Some => Some(
-            "the trace reports less than half of its instructions' memory writes: writable memory is unavailable until an access tells it",
+            "the trace reports less than half of its instructions' memory writes: writable memory is unavailable until an access reports it",
         ),
         ReportedWrites::None if accesses == 0 => Some(
             "the trace reports no memory accesses: writable memory is unavailable once the program runs",
@@ -138,7 +138,7 @@ pub fn info_text(recording: &Recording, name: &str) -> String {
     row(
         "machine",
         recording.architecture().map_or(
-            "not known: --architecture NAME tells".to_owned(),
+            "not known: --architecture NAME says it".to_owned(),
             |machine| machine.name().to_owned(),
         ),
     );

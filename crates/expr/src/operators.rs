@@ -253,7 +253,7 @@ impl Resolver<'_> {
         }
         let count = self.value(count);
         if !self.scalar(&count).is_integral() {
-            return self.type_error("The count behind '@' is not an integer.", count.span);
+            return self.type_error("The count after '@' is not an integer.", count.span);
         }
         if let NodeKind::Integer(number) = count.kind {
             let Some(repetitions) = u64::try_from(number).ok().filter(|number| *number > 0) else {

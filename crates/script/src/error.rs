@@ -128,7 +128,7 @@ pub enum Problem {
     CollectFormat,
     /// `/s` behind a comma.
     #[error(
-        "`/s` stands before the whole list and holds for all of it; give the other values a `collect` of their own"
+        "`/s` is before the whole list and holds for all of it; give the other values a `collect` of their own"
     )]
     LateFormat,
     /// A location that is not in the program.

@@ -75,7 +75,7 @@ impl<'a> Parser<'a> {
             return Err("it is nested too deeply");
         }
         let Some(first) = self.peek() else {
-            return Err("nothing stands where a number should");
+            return Err("there is nothing where a number should be");
         };
         let after = &self.rest[first.len_utf8()..];
         match first {

@@ -273,7 +273,7 @@ fn stepping_and_running_both_ways() {
             .unwrap();
         let calls = [entered - 1, entered.saturating_sub(2)];
         assert!(calls.contains(&call), "{machine}: {places:?} {entered}");
-        assert!(said.contains("behind all"), "{machine}: {said}");
+        assert!(said.contains("after all"), "{machine}: {said}");
         assert!(said.contains("in main ()"), "{machine}: {said}");
         let ends = said.matches("No more reverse-execution history").count();
         assert_eq!(ends, 2, "{machine}: {said}");

@@ -38,7 +38,7 @@ pub enum ThreadLocalError {
     #[error("the thread has no copy of the module's variables yet")]
     NotAllocated,
     /// The C library does not say how it keeps them.
-    #[error("the C library of the program does not tell where it keeps thread-local variables")]
+    #[error("the C library of the program does not say where it keeps thread-local variables")]
     UnknownLibrary,
     /// Something that the C library keeps cannot be read.
     #[error("the memory at {0} cannot be read")]

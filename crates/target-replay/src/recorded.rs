@@ -32,7 +32,7 @@ pub struct Recorded {
 
 /// A trace that does not tell of which machine it is.
 #[derive(Debug, thiserror::Error)]
-#[error("the trace does not tell of which machine it is")]
+#[error("the trace does not say of which machine it is")]
 pub struct UnknownMachine;
 
 impl Recorded {

@@ -20,7 +20,7 @@ pub struct FrameFormat {
 #[non_exhaustive]
 pub enum EncodeError {
     /// A number that the 16-bit field cannot say, or that means the end.
-    #[error("tracepoint {0} cannot be told in a trace file: its number must be from 1 to 32767")]
+    #[error("tracepoint {0} cannot be written to a trace file: its number must be from 1 to 32767")]
     TracepointNumber(TracepointNumber),
     /// A register block of another size than the file's.
     #[error("a register block of {actual} bytes, in a file whose blocks have {expected}")]

@@ -11,7 +11,7 @@ use crate::program::module_path;
 
 /// A machine that a file cannot be of.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the trace file tells that it is of {told}; it cannot be read as one of {named}")]
+#[error("the trace file says that it is of {told}; it cannot be read as one of {named}")]
 pub struct OtherMachine {
     /// What the file's target description says.
     pub told: Architecture,

@@ -53,7 +53,7 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<Stri
     if strings {
         // What follows the error is not read: so `target tfile` comes last.
         text.push_str(
-            "# GDB 13 cannot set tracepoints anew that collect strings (\"Target does not support \"/s\"\").\n\
+            "# GDB 13 cannot set tracepoints again that collect strings (\"Target does not support \"/s\"\").\n\
              # The frames are all there nevertheless: tfind, print, info locals.\n",
         );
     }
@@ -140,7 +140,7 @@ fn load(command: &str, path: &Path) -> String {
     // A line's end in a name would begin another command.
     let name = path.display().to_string();
     if name.contains(char::is_control) {
-        return format!("# GDB cannot be told of {}\n", printable(&name));
+        return format!("# GDB cannot be given {}\n", printable(&name));
     }
     format!("{command} {}\n", quoted(path))
 }

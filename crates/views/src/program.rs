@@ -76,7 +76,7 @@ impl Program {
         let modules = modules.get(..MOST_MODULES).unwrap_or(modules);
         if told > modules.len() {
             program.notes.push(format!(
-                "the trace file tells {told} modules; the symbols of the first {MOST_MODULES} are used"
+                "the trace file has {told} modules; the symbols of the first {MOST_MODULES} are used"
             ));
         }
         let mut files: Vec<Option<ModuleFile>> = vec![None; modules.len()];

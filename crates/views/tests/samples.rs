@@ -179,7 +179,7 @@ fn modules_that_come_and_go_are_read_once() {
     let lines: String = (0..20_000).map(|_| line(1)).collect();
     let program = Program::of(&with_lines(&lines), &[]).expect("the program");
     assert_eq!(program.symbols(None).modules().len(), 0);
-    assert!(program.notes[0].contains("tells 20000 modules"));
+    assert!(program.notes[0].contains("has 20000 modules"));
 }
 
 /// A variable is shown once, with its last value; a frame of very many is shown too.

@@ -45,7 +45,7 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
     let data_order = arguments.machine.data_order.map(DataOrder::from);
     if machine.is_none() {
         anstream::eprintln!(
-            "tracewire: note: {shown} does not tell its machine, and jumps are not checked: --architecture NAME tells"
+            "tracewire: note: {shown} does not say its machine, and jumps are not checked: --architecture NAME says it"
         );
     }
     let mut report = check(format, &text, machine, data_order.or(settled.data_order));

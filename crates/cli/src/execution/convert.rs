@@ -34,7 +34,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
         Some(name) => Converted::Execution.format(name)?,
         None => Converted::Execution.format_of(out).with_context(|| {
             format!(
-                "{}: the name tells no format; expected an ending such as .twx, .trace, .qemu4v, .tarmac, .jsonl, .vcd, \
+                "{}: the name shows no format; expected an ending such as .twx, .trace, .qemu4v, .tarmac, .jsonl, .vcd, \
                  .chrome.json or .tf, or --to",
                 out.display()
             )
@@ -69,7 +69,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
             let written = trace_file::write(&opened.recording, registers, range, out)?;
             if written.unknown > 0 {
                 anstream::eprintln!(
-                    "tracewire: note: in {} of {} frames registers are zero that the trace has not told yet",
+                    "tracewire: note: in {} of {} frames registers are zero that the trace has not reported yet",
                     written.unknown,
                     written.frames
                 );
@@ -120,7 +120,7 @@ fn write(
             lines.write(range, out)?;
             for ((mode, nearest), count) in &lines.other_modes {
                 anstream::eprintln!(
-                    "tracewire: note: {} in the mode {mode}: {format} has none of that name, {nearest} stands in its place",
+                    "tracewire: note: {} in the mode {mode}: {format} has none of that name, {nearest} takes its place",
                     words::count(*count, "instruction")
                 );
             }

@@ -234,7 +234,7 @@ impl Opened {
             .map(DebuggerRegisters::machine)
             .with_context(|| {
                 format!(
-                    "{} does not tell which machine it is of: add --architecture NAME or --elf PROGRAM",
+                    "{} does not say which machine it is of: add --architecture NAME or --elf PROGRAM",
                     self.shown().display()
                 )
             })

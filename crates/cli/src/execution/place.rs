@@ -30,7 +30,7 @@ pub fn parse_place(text: &str) -> Result<MemoryPlace, String> {
     let (place, length) = match text.rsplit_once(',') {
         Some((place, length)) => {
             let length = parse_address(length.trim())
-                .map_err(|_| "expected a length behind the comma".to_owned())?;
+                .map_err(|_| "expected a length after the comma".to_owned())?;
             if length == 0 {
                 return Err("expected a length of at least 1".to_owned());
             }

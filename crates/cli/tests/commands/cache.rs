@@ -112,7 +112,7 @@ fn damage_since_the_index_was_made_is_found() {
     file.write_all_at(&[7], frame + 3).expect("written");
     file.set_modified(time).expect("set");
     let checked = run(&folder, &cache, &["check", "big.tf"]).code(1);
-    let counted = format!("the status line tells {FRAMES} frames; there are ");
+    let counted = format!("the status line says {FRAMES} frames; there are ");
     assert!(checked.stdout.contains(&counted), "{}", checked.stdout);
 }
 

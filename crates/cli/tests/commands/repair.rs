@@ -57,7 +57,7 @@ fn a_cut_file_becomes_a_good_one() {
         assert_eq!(found.len(), whole, "{length}");
         assert_eq!(found, frames_of_sample(whole));
         if whole > 0 {
-            let words = format!("{whole} frames of 24 told");
+            let words = format!("{whole} frames of 24");
             done.says(&["no whole frame", "end marker was missing", &words]);
         }
     }
@@ -221,6 +221,6 @@ fn a_pipe_is_repaired_whatever_its_header() {
         .output()
         .expect("a shell");
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(said.contains("24 frames of 24 told"), "{said}");
+    assert!(said.contains("24 frames of 24"), "{said}");
     assert_eq!(frames(&folder, "good.tf"), frames_of_sample(24));
 }

@@ -37,7 +37,7 @@ fn the_compact_form_gives_the_text_back() {
         &format!("convert @ {}", folder.path().join("x.unknown").display()),
     )
     .code(2)
-    .says(&["the name tells no format"]);
+    .says(&["the name shows no format"]);
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn tarmac_becomes_qemu4v_without_fault() {
     .code(0)
     .says(&[
         "2 lines of exceptions and other events are left out",
-        "5 instructions in the mode EL2h: qemu4v has none of that name, svc stands in its place",
-        "5 instructions in the mode Thread: qemu4v has none of that name, usr stands in its place",
+        "5 instructions in the mode EL2h: qemu4v has none of that name, svc takes its place",
+        "5 instructions in the mode Thread: qemu4v has none of that name, usr takes its place",
     ]);
     let checked = run(&out, "check @ --architecture arm");
     let faults: Vec<&str> = checked

@@ -134,7 +134,7 @@ fn what_cannot_be_shown_is_said() {
         .says(&["no instruction to show"]);
     run(&path, "show @ --memory 4,none")
         .code(2)
-        .says(&["expected a length behind the comma"]);
+        .says(&["expected a length after the comma"]);
     run(&path, "find @ --tracepoint 1")
         .code(2)
         .says(&["--tracepoint is for trace files"]);

@@ -205,7 +205,7 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
     fn visit_map<M: MapAccess<'l>>(self, mut map: M) -> Result<(), M::Error> {
         let Self(frame) = self;
         let layout = frame.layout.ok_or_else(|| {
-            M::Error::custom("expected registers as bytes: the `tdesc` lines tell none")
+            M::Error::custom("expected registers as bytes: the `tdesc` lines have none")
         })?;
         let size = layout.size() as usize;
         frame.need_room(1 + size).map_err(M::Error::custom)?;

@@ -156,7 +156,7 @@ impl Reader {
                 } = whole(line)?;
                 if !matches!(self.stage, Stage::Description { .. }) {
                     return Err(
-                        "expected `line` behind `trace-file` and before the frames".to_owned()
+                        "expected `line` after `trace-file` and before the frames".to_owned()
                     );
                 }
                 let line = match (text, bytes) {
@@ -178,7 +178,7 @@ impl Reader {
             Kind::Frame => {
                 self.begin_frames()?;
                 let Stage::Frames { order, layout } = &self.stage else {
-                    return Err("expected no frame behind the `rest`".to_owned());
+                    return Err("expected no frame after the `rest`".to_owned());
                 };
                 frame::push(&mut self.frame, *order, layout.as_ref(), line)?;
             }

@@ -124,7 +124,7 @@ impl fmt::Display for Fault {
                 ),
                 _ => write!(
                     f,
-                    "the number of the instruction does not count up: {now} behind {before}"
+                    "the number of the instruction does not count up: {now} after {before}"
                 ),
             },
             Self::MissingLine { of, instruction } => {

@@ -149,8 +149,8 @@ pub enum ReadError {
         /// The file.
         path: PathBuf,
     },
-    /// The index is damaged, and could not be made anew.
-    #[error("the index of `{}` is damaged and could not be made anew", path.display())]
+    /// The index is damaged, and could not be made again.
+    #[error("the index of `{}` is damaged and could not be made again", path.display())]
     NotRebuilt {
         /// The trace.
         path: PathBuf,

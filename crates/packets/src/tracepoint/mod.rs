@@ -125,7 +125,7 @@ packets! {
         } = ["QTFrame:" frame] => { frame.explain() }
 
         /// `qTStatus`: how the run stands.
-        Status = ["qTStatus"] => "ask how the trace run stands"
+        Status = ["qTStatus"] => "ask for the status of the trace run"
 
         /// `qTP`: how often a tracepoint was hit.
         Usage {

@@ -60,7 +60,7 @@ impl<E: Execution> ReplaySession<'_, E> {
     fn place(&self) -> String {
         let (position, end) = (self.replay.position(), self.recording.instructions());
         let Some(next) = self.recording.instruction(position) else {
-            return format!("The end, behind all {end} instructions.\n");
+            return format!("The end, after all {end} instructions.\n");
         };
         let time = self.recording.time(position);
         let time = time

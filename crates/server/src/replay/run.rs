@@ -46,7 +46,7 @@ impl<E: Execution> ReplaySession<'_, E> {
             // A movement is over at once.
             ResumeRequest::Interrupt => Reply::Ok,
             _ => Reply::Error(Failure::text(
-                "a recording goes on where it stands, and nowhere else",
+                "a recording goes on at its instant, and nowhere else",
             )),
         }
     }

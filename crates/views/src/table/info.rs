@@ -165,7 +165,7 @@ pub fn stop_words(status: &StatusInfo) -> String {
             at(status.stopping_tracepoint)
         ),
         Some("tnotrun") => format!("never run{text}"),
-        _ => format!("stopped for a reason that is not told{text}"),
+        _ => format!("stopped for an unknown reason{text}"),
     }
 }
 

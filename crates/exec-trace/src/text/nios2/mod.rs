@@ -99,7 +99,7 @@ impl Dialect for Nios2 {
             return Err(cursor.expected_at(start, "a scale, such as ns"));
         };
         if !cursor.take(b':') {
-            return Err(cursor.expected("`:` behind the time"));
+            return Err(cursor.expected("`:` after the time"));
         }
         cursor.blanks();
         let text = cursor.rest_trimmed();

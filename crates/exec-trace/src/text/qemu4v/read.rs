@@ -68,7 +68,7 @@ fn instruction<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Instruction<'a
         return Err(cursor.expected("the instruction's number, decimal"));
     };
     if !cursor.take(b')') {
-        return Err(cursor.expected("`)` behind the instruction's number"));
+        return Err(cursor.expected("`)` after the instruction's number"));
     }
     cursor.blank("the address in hex")?;
     let Some(address) = cursor.hex() else {
@@ -161,7 +161,7 @@ fn access<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Access<'a>, LineErr
         .decimal()
         .and_then(|size| u32::try_from(size).ok())
         .filter(|size| (1..=MAX_DIGITS / 2).contains(size))
-        .ok_or_else(|| cursor.expected_at(start, "a size from 1 to 2048 behind MR or MW"))?;
+        .ok_or_else(|| cursor.expected_at(start, "a size from 1 to 2048 after MR or MW"))?;
     let attribute = if cursor.take(b'X') {
         Some(AccessAttribute::X)
     } else if cursor.take(b'T') {
@@ -170,7 +170,7 @@ fn access<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Access<'a>, LineErr
         None
     };
     if !cursor.blanks() {
-        return Err(cursor.expected_at(start, "MR or MW, a size, and nothing, X or T behind it"));
+        return Err(cursor.expected_at(start, "MR or MW, a size, and nothing, X or T after it"));
     }
     let Some(address) = cursor.hex() else {
         return Err(cursor.expected("the address in hex, of at most 16 digits"));

@@ -150,7 +150,7 @@ fn es_place(cursor: &mut Cursor<'_>) -> Result<Place, LineError> {
         Some(opcode(cursor)?)
     };
     if !cursor.take(b')') {
-        return Err(cursor.expected("`)` behind the opcode"));
+        return Err(cursor.expected("`)` after the opcode"));
     }
     Ok(Place {
         id: None,
@@ -199,7 +199,7 @@ fn it_place(cursor: &mut Cursor<'_>) -> Result<Place, LineError> {
         in_brackets = Some(number);
         cursor.blanks();
         if !cursor.take(b')') {
-            return Err(cursor.expected("`)` behind the index"));
+            return Err(cursor.expected("`)` after the index"));
         }
         cursor.blanks();
     }

@@ -222,7 +222,7 @@ fn cpu(cursor: &mut Cursor<'_>) -> Option<CpuNumber> {
 /// Skips a second address behind a colon, with its security state and, for Thumb instructions that cross a page, the
 /// address of the second half behind a comma.
 fn physical_address(cursor: &mut Cursor<'_>) -> Result<(), LineError> {
-    const EXPECTED: &str = "a physical address in hex, perhaps with _S or _NS behind it";
+    const EXPECTED: &str = "a physical address in hex, perhaps with _S or _NS after it";
     security_suffix(cursor);
     if !cursor.take(b':') {
         return Ok(());
