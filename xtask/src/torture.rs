@@ -28,8 +28,20 @@ pub enum Torture {
     /// Kill Tracewire, the traced program or one of its threads at fail points: every call has its frame once or is counted, and
     /// jumps harm nobody
     Kills(Kills),
+    /// Damage the symbols, sections and debug information of a program, and record it
+    Elf(Elf),
     /// Have a page in a headless browser post packets to a server's port, which must not obey them
     Browser,
+}
+
+#[derive(clap::Args)]
+pub struct Elf {
+    /// How many programs
+    #[arg(long, default_value_t = 10_000)]
+    times: u64,
+    /// What the damages are made from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(clap::Args)]
@@ -141,6 +153,7 @@ pub fn run(what: &Torture) -> Result<()> {
         Torture::Storm(arguments) => storm(arguments),
         Torture::Disconnect(arguments) => disconnect(arguments),
         Torture::Kills(arguments) => kills(arguments),
+        Torture::Elf(arguments) => elf(arguments),
         Torture::Browser => browser(),
     }
 }
@@ -237,6 +250,16 @@ fn kills(arguments: &Kills) -> Result<()> {
         .args(["--", "--nocapture", "--test-threads", "1"])
         .env("TRACEWIRE_KILLS_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_KILLS_SEED", arguments.seed.to_string());
+    workspace::run(&mut test)
+}
+
+fn elf(arguments: &Elf) -> Result<()> {
+    // Without optimisation: an overflow is a panic.
+    let mut test = workspace::cargo("test");
+    test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
+        .args(["damaged_programs::", "--", "--nocapture"])
+        .env("TRACEWIRE_ELF_TIMES", arguments.times.to_string())
+        .env("TRACEWIRE_ELF_SEED", arguments.seed.to_string());
     workspace::run(&mut test)
 }
 

@@ -4,6 +4,7 @@ mod attach;
 mod bad_input;
 mod cache;
 mod cut;
+mod damaged_programs;
 mod demo;
 mod ending;
 mod generated;

@@ -1,0 +1,162 @@
+//! `record` on programs whose symbols, sections and debug information are damaged: it says what it cannot read, records what it
+//! can, and neither panics, nor hangs, nor takes memory without bound.
+//!
+//! `TRACEWIRE_ELF_TIMES` says how many programs, `TRACEWIRE_ELF_SEED` what the damages are made from (`cargo xtask torture elf`).
+//! Only what is not loaded is damaged: what a processor makes of random code is no matter of Tracewire's.
+
+use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use object::{Object as _, ObjectSection as _};
+
+use crate::support::Built;
+
+const PROGRAM: &str = r#"
+#include <unistd.h>
+struct pair { int first; const char *second; };
+enum kind { NONE, SOME = 5 };
+volatile int calls;
+static __attribute__ ((noinline)) int
+tick (int n, struct pair *pair, enum kind kind)
+{
+  int local = n * 2;
+  calls += local + pair->first + kind;
+  return local;
+}
+int main (void)
+{
+  struct pair pair = { 1, "one" };
+  for (int i = 0; i < 5; i++)
+    pair.first = tick (i, &pair, SOME);
+  return 0;
+}
+"#;
+
+/// How long a run may take, and how much memory, in KiB: many times what it does.
+const LIMIT: Duration = Duration::from_secs(30);
+const MEMORY: u64 = 4 << 20;
+
+const TRACEPOINTS: [&str; 6] = [
+    "tick : n, *pair, local, kind",
+    "tick if n > 2 : $args, $locals, calls",
+    "program.c:9 : local, /s pair->second",
+    "return tick : $retval",
+    "t* : n",
+    "main : $regs, pair",
+];
+
+fn setting(name: &str, standard: u64) -> u64 {
+    std::env::var(name).map_or(standard, |value| value.parse().expect("a number"))
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % limit.max(1)
+    }
+}
+
+/// Where a file may be damaged: what says where its sections are, their headers, and those that are not loaded.
+fn not_loaded(bytes: &[u8]) -> Vec<Range<usize>> {
+    let file = object::File::parse(bytes).expect("an ELF file");
+    let read = |at: usize, size: usize| {
+        bytes[at..at + size]
+            .iter()
+            .rev()
+            .fold(0_usize, |number, byte| number << 8 | usize::from(*byte))
+    };
+    let (headers, count) = (read(0x28, 8), read(0x3c, 2));
+    let mut ranges = vec![0x28..0x30, 0x3a..0x40, headers..headers + count * 64];
+    for section in file.sections() {
+        let is_loaded = section.address() != 0;
+        let unwinds = section.name() == Ok(".eh_frame");
+        if let Some((start, size)) = section.file_range()
+            && (!is_loaded || unwinds)
+            && size > 0
+        {
+            // Each counts as often as the others, however long.
+            ranges.push(start as usize..(start + size) as usize);
+        }
+    }
+    ranges
+}
+
+fn damage(bytes: &mut [u8], ranges: &[Range<usize>], random: &mut Random) {
+    for _ in 0..=random.below(8) {
+        let range = ranges[random.below(ranges.len())].clone();
+        let at = range.start + random.below(range.len());
+        let end = (at + 1 + random.below(8)).min(range.end);
+        match random.below(4) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at..end].fill([0, 0xff, 0x7f, 0x80][random.below(4)]),
+            2 => bytes[at] = random.below(256) as u8,
+            _ => {
+                let from = range.start + random.below(range.len());
+                let length = (end - at).min(range.end - from);
+                bytes.copy_within(from..from + length, at);
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_programs_do_no_harm() {
+    let times = setting("TRACEWIRE_ELF_TIMES", 25);
+    let mut random =
+        Random(setting("TRACEWIRE_ELF_SEED", 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let built = Built::new(PROGRAM, &["-O1", "-static"]);
+    let whole = std::fs::read(&built.program).expect("read");
+    let ranges = not_loaded(&whole);
+    let mut codes = [0_u64; 3];
+    let begun = Instant::now();
+    for time in 0..times {
+        let mut bytes = whole.clone();
+        damage(&mut bytes, &ranges, &mut random);
+        let program = built.path("damaged");
+        // One that is still being ended cannot be written over.
+        let _ = std::fs::remove_file(&program);
+        std::fs::write(&program, &bytes).expect("written");
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("allowed");
+        let tracepoint = TRACEPOINTS[random.below(TRACEPOINTS.len())];
+        let line = format!(
+            "ulimit -v {MEMORY}; exec timeout --kill-after 1 {} {} record -t '{tracepoint}' -o damaged.tf -- ./damaged",
+            LIMIT.as_secs(),
+            env!("CARGO_BIN_EXE_tracewire"),
+        );
+        let output = Command::new("sh")
+            .args(["-c", &line])
+            .current_dir(built.folder.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("sh runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let code = output.status.code();
+        if !matches!(code, Some(0..=2)) || said.contains("panicked") || said.contains("emory") {
+            let kept = std::env::temp_dir().join(format!("damaged-{time}.elf"));
+            std::fs::write(&kept, &bytes).expect("written");
+            panic!(
+                "{tracepoint}, {code:?}, signal {:?}; the program is {}\n{said}",
+                output.status.signal(),
+                kept.display()
+            );
+        }
+        let control = |c: char| c.is_control() && c != '\n';
+        assert!(!said.contains(control), "{said:?}");
+        codes[code.unwrap_or(0) as usize] += 1;
+    }
+    eprintln!(
+        "{times} damaged programs in {:.1} s: {} recorded, {} without a frame, {} refused",
+        begun.elapsed().as_secs_f64(),
+        codes[0],
+        codes[1],
+        codes[2]
+    );
+}
