@@ -105,6 +105,7 @@ impl Target for Process {
     }
 
     fn unshare_memory(&mut self) {
+        self.unhook();
         self.unmap_pads();
         self.fast.attended = None;
     }

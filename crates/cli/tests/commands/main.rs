@@ -10,6 +10,7 @@ mod ending;
 mod generated;
 mod jumps;
 mod killed;
+mod linker;
 mod look;
 mod machine;
 mod messages;
