@@ -21,6 +21,7 @@ impl Features {
             rdpid: known(7, 0).is_some_and(|leaf| leaf.ecx & 1 << 22 != 0),
             fsgsbase: auxiliary(AT_HWCAP2).is_some_and(|bits| bits & FSGSBASE != 0),
             xgetbv1: known(0xd, 1).is_some_and(|leaf| leaf.eax & 1 << 2 != 0),
+            cmpxchg16b: std::arch::is_x86_feature_detected!("cmpxchg16b"),
             avx: std::arch::is_x86_feature_detected!("avx"),
             avx512: std::arch::is_x86_feature_detected!("avx512f")
                 && std::arch::is_x86_feature_detected!("avx512vl")

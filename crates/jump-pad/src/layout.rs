@@ -1,7 +1,7 @@
 //! Where everything stands in the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x02\0");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x03\0");
 
 /// What stands on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
 /// cache.
@@ -80,21 +80,41 @@ pub(crate) mod tracepoint {
 }
 
 /// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. Behind
-/// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up.
+/// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up, and the table of
+/// unfinished records.
 pub(crate) mod ring {
     /// Where the next record will start, counted in bytes from the beginning of the run.
     pub(crate) const HEAD: u64 = 0;
+    /// Where frames are overwritten, changed together with the head: the claim of the record that ends there (see
+    /// [`unfinished`](super::unfinished)); 0 if there is none, or it has begun.
+    pub(crate) const NEWEST: u64 = 8;
     /// Frames for which there was no room.
-    pub(crate) const LOST: u64 = 8;
+    pub(crate) const LOST: u64 = 16;
     /// Frames longer than the limit.
     pub(crate) const TOO_LONG: u64 = 24;
-    /// Where the oldest record starts.
+    /// Where the oldest record starts. Where frames are overwritten: the oldest that is neither read nor given up.
     pub(crate) const TAIL: u64 = 64;
     /// The tail for which a pad has waited in vain: as long as it stands there, no other one waits.
     pub(crate) const GIVEN_UP: u64 = 72;
+    /// Where frames are overwritten, changed together with the tail: how many frames were given up for newer ones.
+    pub(crate) const DROPPED: u64 = GIVEN_UP;
+    /// Where frames are overwritten: all room before it is free. Not beyond the tail.
+    pub(crate) const FREE: u64 = 80;
     /// All records before it are kept elsewhere. The tail follows it.
     pub(crate) const KEPT: u64 = 128;
     pub(crate) const DATA: u64 = 192;
+}
+
+/// The table of records that were passed before they were finished, or before they had begun. An entry is the position where
+/// the record ends, and its claim: the place of its owner's token, shifted by 16 bits, and how long it is, in units
+/// of 8 bytes. An entry is replaced once its owner's token is gone; those behind the first empty one are empty.
+pub(crate) mod unfinished {
+    pub(crate) const ENTRY: u64 = 16;
+    /// As many records of one ring may be unfinished at once, while its head goes around.
+    pub(crate) const ENTRIES: u64 = 256;
+    pub(crate) const CLAIM: u64 = 8;
+    /// The bits of a claim that say how long the record is.
+    pub(crate) const SPAN_BITS: u32 = 16;
 }
 
 /// The start of a record; the frame stands behind it.
@@ -116,6 +136,10 @@ pub(crate) mod record {
         whole ^ 0x4b45_5054_4b45_5054
     }
 
+    /// What stands before the frame of a record where frames are overwritten: its claim.
+    pub(crate) const OWNER: u64 = FRAME;
+    pub(crate) const OWNER_BYTES: u64 = 8;
+
     /// What stands before the frame of a record in the hold: the ring that it came from, counted from 1, or 0, and
     /// [`STEP`]; then its position there.
     pub(crate) const ORIGIN: u64 = 16;
@@ -131,7 +155,7 @@ pub enum WhenFull {
     /// The pad waits until the reader has made room. Where the reader does not come within two seconds, frames are lost
     /// and counted until it does.
     Wait = 1,
-    /// The oldest frames make room, and are counted.
+    /// The oldest frames make room, and are counted; one that is not finished is stepped over.
     Overwrite = 2,
 }
 
@@ -196,6 +220,8 @@ pub struct SharedLayout {
     pub(crate) ring_stride: u64,
     /// Where a ring's counts of frames given up begin, from its start.
     dropped: u64,
+    /// Where a ring's table of unfinished records begins, from its start.
+    unfinished: u64,
     hold: u64,
     total: u64,
 }
@@ -222,7 +248,7 @@ impl SharedLayout {
         };
         sizes.cpus = sizes.cpus.next_power_of_two();
         sizes.ring_bytes = sizes.ring_bytes.next_power_of_two();
-        let longest = u64::from(sizes.frame_limit) + record::FRAME;
+        let longest = u64::from(sizes.frame_limit) + header_bytes(sizes.when_full);
         if longest > sizes.ring_bytes / 4 || sizes.frame_limit > u32::from(u16::MAX) {
             return Err(LayoutError::Frame {
                 frame: sizes.frame_limit,
@@ -233,13 +259,14 @@ impl SharedLayout {
         let variables = tracepoints + u64::from(sizes.tracepoints) * tracepoint::SIZE;
         let rings = (variables + u64::from(sizes.variables) * 8).next_multiple_of(4096);
         // A record that begins before the end of a ring may end behind it.
-        let slack = (u64::from(sizes.frame_limit) + record::FRAME).next_multiple_of(8);
+        let slack = longest.next_multiple_of(8);
         let dropped = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(64);
-        let counts = match sizes.when_full {
-            WhenFull::Overwrite => u64::from(sizes.tracepoints) * 8,
-            WhenFull::Stop | WhenFull::Wait => 0,
+        let (counts, entries) = match sizes.when_full {
+            WhenFull::Overwrite => (u64::from(sizes.tracepoints) * 8, unfinished::ENTRIES),
+            WhenFull::Stop | WhenFull::Wait => (0, 0),
         };
-        let ring_stride = (dropped + counts).next_multiple_of(4096);
+        let unfinished = (dropped + counts).next_multiple_of(64);
+        let ring_stride = (unfinished + entries * unfinished::ENTRY).next_multiple_of(4096);
         let hold = rings + u64::from(sizes.cpus) * ring_stride;
         let held = match sizes.hold_bytes {
             0 => 0,
@@ -257,6 +284,7 @@ impl SharedLayout {
             rings,
             ring_stride,
             dropped,
+            unfinished,
             hold,
             total,
         })
@@ -313,8 +341,26 @@ impl SharedLayout {
             .then(|| self.dropped + u64::from(index) * 8)
     }
 
+    /// Where the table of a ring's unfinished records begins and ends, from the ring's start; only for rings that overwrite.
+    pub(crate) const fn unfinished(&self) -> (u64, u64) {
+        let length = unfinished::ENTRIES * unfinished::ENTRY;
+        (self.unfinished, self.unfinished + length)
+    }
+
+    /// How much of a record stands before its frame, in the rings of the cpus.
+    pub(crate) const fn header_bytes(&self) -> u64 {
+        header_bytes(self.sizes.when_full)
+    }
+
     pub(crate) fn ring(&self, index: u32) -> u64 {
         self.rings + u64::from(index) * self.ring_stride
+    }
+}
+
+const fn header_bytes(when_full: WhenFull) -> u64 {
+    match when_full {
+        WhenFull::Overwrite => record::FRAME + record::OWNER_BYTES,
+        WhenFull::Stop | WhenFull::Wait => record::FRAME,
     }
 }
 

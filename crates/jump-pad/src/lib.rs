@@ -39,6 +39,12 @@
 //! ring continues after it, and the next one starts at the front. So there is no padding and no frame in two pieces. A frame whose
 //! length is not known beforehand gives back what it did not need, unless another one came meanwhile.
 //!
+//! A ring that overwrites ([`WhenFull::Overwrite`]) gives up its oldest frames and waits for nobody. A record that is not
+//! finished when the ring comes around is stepped over, and counted as lost. Its space stays unused as long as its owner may
+//! return: a *token* on the stack of the owner's thread says so. When the token has been overwritten, the hit is over, and the
+//! space is used again. Between records there may then be a *gap*.
+//! `docs/decisions/0001-circular-rings-step-over-unfinished-records.md` of the repository has the reasons.
+//!
 //! # Time
 //!
 //! Pads stamp with the time stamp counter, converted to microseconds by the tracer's last measurement. Frames are returned in the order of the counter. It

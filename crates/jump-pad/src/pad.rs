@@ -52,6 +52,8 @@ pub struct Features {
     pub fsgsbase: bool,
     /// `xgetbv` tells which state is in use (leaf 0xd of `cpuid`, subleaf 1, bit 2 of `eax`).
     pub xgetbv1: bool,
+    /// `cmpxchg16b` is there.
+    pub cmpxchg16b: bool,
     /// The upper halves of `ymm` registers are there.
     pub avx: bool,
     /// `zmm`, `xmm16` and on, and mask registers are there (`avx512f`, `avx512vl` and `avx512bw`).
@@ -245,6 +247,9 @@ pub enum CannotCompile {
     /// A number that no frame can tell.
     #[error("tracepoint number {0} cannot stand in a trace frame")]
     Number(i32),
+    /// A processor that cannot exchange 16 bytes at once: none after the first that had 64 bits.
+    #[error("in a circular buffer, this processor needs traps: it has no cmpxchg16b")]
+    Processor,
     /// The code would be longer than a jump reaches, or an instruction could not be encoded.
     #[error("the code cannot be encoded: {0}")]
     Encoding(String),

@@ -4,7 +4,9 @@
 //! its state word, which depends on the record's position: nothing that stood there before can be taken for it. The
 //! reader frees records by moving the tail, which no writer passes: not when it has copied them, but once whoever takes the
 //! frames has them. Until then they are in the shared memory alone, where they outlive a tracer that is killed. In a ring that
-//! overwrites, writers move the tail too, and what the reader was copying at that moment it throws away.
+//! overwrites, writers move the tail too, and what the reader was copying at that moment it throws away. There, nothing is
+//! written where a record was passed that is not finished: such room is a *gap*, and the next record is looked for behind it
+//! (`compile/circular.rs` has the writers' side).
 //!
 //! What has come from all rings is given out by time, with one rule: a record is held back while one that was made before
 //! it may still be on its way. So frames of one thread always come in their order, and so do those of two threads of
@@ -26,7 +28,9 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use crate::clock;
-use crate::layout::{NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring};
+use crate::layout::{
+    NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring, unfinished,
+};
 use crate::shared::{Origin, Shared};
 use tracewire_fail_point::fail_point;
 
@@ -63,6 +67,18 @@ pub(crate) trait RingMemory {
     fn note(&self, at: u64, value: u64);
     /// Writes bytes as `note` does words.
     fn put(&self, at: u64, bytes: &[u8]);
+    /// Two words that are exchanged at once.
+    fn pair(&self, at: u64) -> (u64, u64) {
+        let mut first = self.load(at);
+        loop {
+            let second = self.load(at + 8);
+            let again = self.load(at);
+            if again == first {
+                return (first, second);
+            }
+            first = again;
+        }
+    }
 }
 
 /// A frame of a pad, or of a stopped thread.
@@ -212,6 +228,7 @@ enum Found {
     Unfinished {
         behind: u64,
     },
+    /// Nothing that says to be a record.
     Silent,
     /// A writer took it away meanwhile.
     Gone,
@@ -239,7 +256,9 @@ impl RingReader {
     ) -> Self {
         let rings = (0..layout.sizes.cpus).map(|index| Ring {
             overwrites: layout.sizes.when_full == WhenFull::Overwrite,
-            longest: (u64::from(layout.sizes.frame_limit) + record::FRAME).next_multiple_of(8),
+            prefix: layout.header_bytes() - record::FRAME,
+            longest: (u64::from(layout.sizes.frame_limit) + layout.header_bytes())
+                .next_multiple_of(8),
             ..Ring::at(memory, index, layout.ring(index), layout.sizes.ring_bytes)
         });
         let bytes = layout.sizes.hold_bytes;
@@ -424,6 +443,7 @@ impl RingReader {
         drained: &mut Drained,
     ) -> Option<u64> {
         let overwrites = ring.overwrites;
+        let mut looked_again = None;
         self.look_again(memory, ring, last, drained);
         loop {
             if overwrites {
@@ -458,6 +478,10 @@ impl RingReader {
                 break;
             }
             let behind = match self.look(memory, ring, ring.position) {
+                Found::Kept { behind } if overwrites => {
+                    memory.exchange(ring.start + ring::TAIL, ring.position, behind);
+                    continue;
+                }
                 Found::Whole { behind } | Found::Kept { behind } => behind,
                 Found::Gone => continue,
                 Found::Unfinished { behind } => {
@@ -470,17 +494,30 @@ impl RingReader {
                         after: ring.clean,
                         stage: if last { Stage::Done } else { Stage::Waiting },
                     };
-                    drained.torn += u64::from(last);
+                    let passed = last && ring.pass(memory, ring.position, behind);
+                    drained.torn += u64::from(passed);
                     ring.unfinished.push_back(unfinished);
                     if overwrites {
-                        if last {
-                            memory.exchange(ring.start + ring::TAIL, ring.position, behind);
-                        }
                         continue;
                     }
                     behind
                 }
                 Found::Silent => {
+                    let claims = if overwrites {
+                        self.claims(memory, ring)
+                    } else {
+                        Vec::new()
+                    };
+                    let claim = claims.iter().find(|claim| claim.0 == ring.position);
+                    if overwrites && claim.is_none() {
+                        // It may have begun since. Otherwise nothing comes here.
+                        if looked_again.replace(ring.position) != Some(ring.position) {
+                            continue;
+                        }
+                        let found = self.search(memory, ring, head, &claims);
+                        memory.exchange(ring.start + ring::TAIL, ring.position, found);
+                        continue;
+                    }
                     let since = *ring.silent_since.get_or_insert(Since {
                         counter: now,
                         active: self.active,
@@ -488,12 +525,13 @@ impl RingReader {
                     if !last && !self.is_torn(since) {
                         break;
                     }
-                    drained.torn += 1;
-                    let found = self.search(memory, ring, head);
-                    if overwrites {
-                        memory.exchange(ring.start + ring::TAIL, ring.position, found);
-                    }
-                    found
+                    let behind = match claim {
+                        Some(&(_, end)) => end,
+                        None => self.search(memory, ring, head, &[]),
+                    };
+                    let passed = ring.pass(memory, ring.position, behind);
+                    drained.torn += u64::from(passed);
+                    behind
                 }
             };
             ring.silent_since = None;
@@ -556,10 +594,7 @@ impl RingReader {
                 Found::Unfinished { behind } => {
                     if last || self.is_torn(one.since) {
                         one.stage = Stage::Done;
-                        drained.torn += 1;
-                        if overwrites {
-                            memory.exchange(ring.start + ring::TAIL, one.position, behind);
-                        }
+                        drained.torn += u64::from(ring.pass(memory, one.position, behind));
                     }
                 }
                 Found::Silent => {}
@@ -786,18 +821,47 @@ impl RingReader {
         }
     }
 
-    /// The next position at which there is a record, behind one that says nothing of itself; the head if there is none.
-    fn search(&self, memory: &impl RingMemory, ring: &Ring, head: u64) -> u64 {
-        let mut position = behind(ring.bytes, ring.position, record::FRAME);
+    /// The next position at which there is a record, or one of those that were claimed, behind one that says nothing of
+    /// itself; the head if there is none.
+    fn search(
+        &self,
+        memory: &impl RingMemory,
+        ring: &Ring,
+        head: u64,
+        claims: &[(u64, u64)],
+    ) -> u64 {
+        let mut position = ring.position.wrapping_add(8);
         while head.wrapping_sub(position).cast_signed() > 0 {
             let state = memory.load(ring.place(position) + record::STATE);
             let whole = position ^ self.layout.salt;
-            if state == whole || state == !whole || state == record::kept(whole) {
+            if state == whole
+                || state == !whole
+                || state == record::kept(whole)
+                || claims.iter().any(|claim| claim.0 == position)
+            {
                 return position;
             }
             position = position.wrapping_add(8);
         }
         head
+    }
+
+    /// Where the records of a ring that overwrites begin and end that say nothing of themselves, others perhaps among them.
+    fn claims(&self, memory: &impl RingMemory, ring: &Ring) -> Vec<(u64, u64)> {
+        // The newest comes into the table before another takes its place.
+        let newest = memory.pair(ring.start + ring::HEAD);
+        let (start, end) = self.layout.unfinished();
+        let entries = (start..end)
+            .step_by(unfinished::ENTRY as usize)
+            .map(|entry| memory.pair(ring.start + entry));
+        std::iter::once(newest)
+            .filter(|newest| newest.1 != 0)
+            .chain(entries.take_while(|entry| entry.1 != 0))
+            .map(|(end, claim)| {
+                let length = (claim & ((1 << unfinished::SPAN_BITS) - 1)) * 8;
+                (end.wrapping_sub(length), end)
+            })
+            .collect()
     }
 
     /// Gives out one frame.
@@ -899,7 +963,12 @@ impl Ring {
     }
 
     const fn is_hold(&self) -> bool {
-        self.prefix > 0
+        self.prefix == record::ORIGIN
+    }
+
+    /// Gives up a record that is not whole: `false` if a writer has done that before, and counted it.
+    fn pass(&self, memory: &impl RingMemory, position: u64, behind: u64) -> bool {
+        !self.overwrites || memory.exchange(self.start + ring::TAIL, position, behind)
     }
 
     /// Where the record at a position is in the shared memory.

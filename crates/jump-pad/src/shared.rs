@@ -137,9 +137,11 @@ impl Shared {
         shared.store(header::CLOCK_BASE, rate.base);
         shared.store(header::CLOCK_RATE, rate.rate);
         shared.store(header::PATIENCE, rate.ticks(PATIENCE));
-        for index in 0..sizes.cpus {
-            // No tail.
-            shared.store(layout.ring(index) + ring::GIVEN_UP, u64::MAX);
+        if sizes.when_full != WhenFull::Overwrite {
+            for index in 0..sizes.cpus {
+                // No tail.
+                shared.store(layout.ring(index) + ring::GIVEN_UP, u64::MAX);
+            }
         }
         shared.keep_time();
         shared.store(header::MAGIC, MAGIC);
@@ -320,9 +322,11 @@ impl Shared {
                 .too_long
                 .saturating_add(self.load(at + ring::TOO_LONG));
         }
-        losses.dropped = (0..self.layout.sizes.tracepoints)
-            .map(|index| self.dropped(index))
-            .fold(0, u64::saturating_add);
+        if self.layout.sizes.when_full == WhenFull::Overwrite {
+            losses.dropped = (0..self.layout.sizes.cpus)
+                .map(|index| self.load(self.layout.ring(index) + ring::DROPPED))
+                .fold(0, u64::saturating_add);
+        }
         losses
     }
 

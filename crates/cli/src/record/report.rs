@@ -297,7 +297,7 @@ impl Summary<'_> {
             ),
             (
                 losses.ring_held,
-                "the rings were full after a frame whose thread had not finished it",
+                "the ring came around before their threads had finished them",
             ),
             (losses.too_long, "they were too long"),
             (losses.without_stack, "their threads had no stack left"),

@@ -20,7 +20,7 @@ use crate::store::{FrameStore, StoreError};
 pub struct Losses {
     /// The program made them faster than they were read, and the ring of its cpu was full.
     pub ring_full: u64,
-    /// The ring drops its oldest frames, and the oldest was one that its thread had not finished.
+    /// The ring drops its oldest frames, and came to them before their threads had finished them.
     pub ring_held: u64,
     /// They were longer than pads make them.
     pub too_long: u64,

@@ -70,9 +70,15 @@ pub(super) enum Slot {
     /// The start of the record.
     Record,
     Ring,
+    /// Says that the record is this hit's, as long as it is not finished.
+    Token,
+    /// Its tracepoint's block: the place behind the token, for slots stand in this order.
+    TokenTracepoint,
     Position,
     /// The head behind the reservation.
     Reserved,
+    /// What the head says of the newest record, where frames are overwritten.
+    Claim,
     /// How many hits came before, where there is a pass count.
     Passes,
     /// One more than the error's site; 0 if there is none.

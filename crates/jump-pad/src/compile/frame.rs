@@ -8,14 +8,14 @@ use super::plan::Bound;
 use crate::layout::{WhenFull, header, record, ring, tracepoint};
 use crate::shared::stop;
 
+/// The bit of the reserved length that says that some of it may be given back.
+const MAY_SHRINK: u32 = 1;
+
 /// A frame's tracepoint number and size, before its blocks.
 pub(super) const FRAME_HEADER: u32 = 6;
 
 /// A variable's block.
 pub(super) const VARIABLE: u32 = 13;
-
-/// The bit of the reserved length that says that some of it may be given back.
-const MAY_SHRINK: u32 = 1;
 
 /// The frame that is being made, as far as the compiler knows it.
 #[derive(Clone, Copy)]
@@ -77,23 +77,38 @@ impl<'o> Code<'o> {
     /// Reserves the record of a frame: `OUT` is its start then.
     pub(super) fn reserve(&mut self, frame: &Frame, keep_cpu: bool) -> Made {
         self.uses(&[rax, rcx, rdx, rsi, rdi]);
-        let sizes = self.layout().sizes;
-        let mask = self.layout().ring_mask() as i32;
-        let (again, lap, lapped, full) = (self.label(), self.label(), self.label(), self.label());
         self.cpu()?;
         if keep_cpu {
             let cpu = self.slot(Slot::Cpu);
             self.asm.mov(cpu, rax)?;
         }
+        match self.layout().sizes.when_full {
+            WhenFull::Overwrite => self.claim(frame),
+            WhenFull::Wait | WhenFull::Stop => self.append(frame),
+        }
+    }
+
+    /// Puts the start of the ring of the cpu in `eax` into a register.
+    pub(super) fn ring_of_cpu(&mut self, ring: AsmRegister64) -> Made {
         let rings = self.layout().rings as i64;
-        if sizes.cpus > 1 {
-            self.asm.and(eax, (sizes.cpus - 1) as i32)?;
+        let cpus = self.layout().sizes.cpus;
+        if cpus > 1 {
+            self.asm.and(eax, (cpus - 1) as i32)?;
             self.asm
                 .imul_3(rax, rax, self.layout().ring_stride as i32)?;
-            self.asm.lea(rcx, SHARED + rax + rings)?;
+            self.asm.lea(ring, SHARED + rax + rings)?;
         } else {
-            self.asm.lea(rcx, SHARED + rings)?;
+            self.asm.lea(ring, SHARED + rings)?;
         }
+        Ok(())
+    }
+
+    /// Reserves behind the last record, in a ring whose reader makes room.
+    fn append(&mut self, frame: &Frame) -> Made {
+        let ring_bytes = self.layout().sizes.ring_bytes as i32;
+        let mask = self.layout().ring_mask() as i32;
+        let (again, lap, lapped, full) = (self.label(), self.label(), self.label(), self.label());
+        self.ring_of_cpu(rcx)?;
         let size = frame.reserved;
         self.place(again)?;
         self.asm.mov(rax, qword_ptr(rcx + ring::HEAD))?;
@@ -101,22 +116,19 @@ impl<'o> Code<'o> {
         self.asm.and(edi, mask)?;
         self.asm.lea(esi, dword_ptr(rdi + size))?;
         self.asm.lea(rdx, rax + size)?;
-        self.asm.cmp(esi, sizes.ring_bytes as i32)?;
+        self.asm.cmp(esi, ring_bytes)?;
         self.asm.jae(self.to(lap))?;
         self.place(lapped)?;
         self.asm.mov(rsi, rdx)?;
         self.asm.sub(rsi, qword_ptr(rcx + ring::TAIL))?;
-        self.asm.cmp(rsi, sizes.ring_bytes as i32)?;
+        self.asm.cmp(rsi, ring_bytes)?;
         self.asm.ja(self.to(full))?;
         self.asm.lock().cmpxchg(qword_ptr(rcx + ring::HEAD), rdx)?;
         self.asm.jne(self.to(again))?;
 
         self.asm.lea(rdi, rcx + rdi + ring::DATA)?;
         let may_shrink = if frame.shrinks { MAY_SHRINK } else { 0 };
-        self.asm.mov(
-            dword_ptr(rdi + record::RESERVED),
-            (size | may_shrink) as i32,
-        )?;
+        self.begin_header(frame, may_shrink)?;
         if frame.shrinks {
             for (slot, register) in [(Slot::Position, rax), (Slot::Reserved, rdx)] {
                 let slot = self.slot(slot);
@@ -144,18 +156,26 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
+    /// Writes what the header of the record in `rdi` says before its state.
+    pub(super) fn begin_header(&mut self, frame: &Frame, may_shrink: u32) -> Made {
+        let reserved = frame.reserved | may_shrink;
+        let at = dword_ptr(rdi + record::RESERVED);
+        self.asm.mov(at, reserved as i32)?;
+        let at = dword_ptr(rdi + record::TRACEPOINT);
+        self.asm.mov(at, frame.index as i32)?;
+        Ok(())
+    }
+
     /// What to do when a ring is full, whose start is in `rcx`.
     fn no_room(&mut self, again: Label, frame: &Frame) -> Made {
-        let sizes = self.layout().sizes;
+        let stops = self.layout().sizes.when_full == WhenFull::Stop;
         let lost = self.label();
-        match sizes.when_full {
-            WhenFull::Overwrite => self.drop_oldest(again, lost)?,
-            WhenFull::Wait => self.wait_for_room(again, lost, frame.reserved)?,
-            WhenFull::Stop => {}
+        if !stops {
+            self.wait_for_room(again, lost, frame.reserved)?;
         }
         self.place(lost)?;
         self.asm.lock().inc(qword_ptr(rcx + ring::LOST))?;
-        if sizes.when_full == WhenFull::Stop {
+        if stops {
             // As a trap for whose frame the buffer has no room: that is the run's end and no hit of it.
             self.stop_run(stop::FULL, frame.index)?;
         } else {
@@ -166,7 +186,7 @@ impl<'o> Code<'o> {
     }
 
     /// Counts a hit that has no frame.
-    fn count_lost(&mut self, frame: &Frame) -> Made {
+    pub(super) fn count_lost(&mut self, frame: &Frame) -> Made {
         let count = SHARED + (frame.block + tracepoint::LOST) as i64;
         self.asm.lock().inc(qword_ptr(count))?;
         Ok(())
@@ -209,52 +229,6 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Frees the oldest record, if it is whole and nothing is strange about it.
-    fn drop_oldest(&mut self, again: Label, lost: Label) -> Made {
-        let ring_bytes = self.layout().sizes.ring_bytes as i32;
-        let mask = self.layout().ring_mask() as i32;
-        let longest = (self.layout().sizes.frame_limit + 7) & !7;
-        let tracepoints = self.layout().sizes.tracepoints;
-        let Some(dropped) = self.layout().dropped(0) else {
-            return Ok(());
-        };
-        let (lap, free) = (self.label(), self.label());
-        self.asm.mov(rax, qword_ptr(rcx + ring::TAIL))?;
-        self.asm.mov(edi, eax)?;
-        self.asm.and(edi, mask)?;
-        self.asm.lea(rsi, rcx + rdi + ring::DATA)?;
-        self.asm.mov(rdx, self.layout().salt)?;
-        self.asm.xor(rdx, rax)?;
-        self.asm.cmp(qword_ptr(rsi + record::STATE), rdx)?;
-        self.asm.jne(self.to(lost))?;
-        self.asm.mov(esi, dword_ptr(rsi + record::RESERVED))?;
-        self.asm.lea(edx, dword_ptr(rsi - record::FRAME))?;
-        self.asm.cmp(edx, longest as i32)?;
-        self.asm.ja(self.to(lost))?;
-        self.asm.lea(edx, dword_ptr(rdi + rsi))?;
-        self.asm.cmp(edx, ring_bytes)?;
-        self.asm.lea(rdx, rax + rsi)?;
-        self.asm.jb(self.to(free))?;
-        self.place(lap)?;
-        self.asm.mov(rdx, rax)?;
-        self.asm.or(rdx, mask)?;
-        self.asm.inc(rdx)?;
-        self.place(free)?;
-        self.asm.mov(
-            esi,
-            dword_ptr(rcx + rdi + (ring::DATA + record::TRACEPOINT)),
-        )?;
-        self.asm.cmp(esi, tracepoints as i32)?;
-        self.asm.jae(self.to(lost))?;
-        self.asm.lock().cmpxchg(qword_ptr(rcx + ring::TAIL), rdx)?;
-        self.asm.jne(self.to(again))?;
-        self.asm
-            .lock()
-            .inc(qword_ptr(rcx + rsi * 8 + dropped as i64))?;
-        self.asm.jmp(self.to(again))?;
-        Ok(())
-    }
-
     /// Ends the run for all pads, if nobody has yet. Changes `rax` and `rdx`.
     pub(super) fn stop_run(&mut self, reason: u32, index: u32) -> Made {
         self.asm.xor(eax, eax)?;
@@ -265,14 +239,12 @@ impl<'o> Code<'o> {
     }
 
     /// Writes the rest of the record's header, when the record is reserved.
-    pub(super) fn begin_record(&mut self, frame: &Frame, stamp: u32, needs: Needs) -> Made {
+    pub(super) fn begin_record(&mut self, stamp: u32, needs: Needs) -> Made {
         self.counter()?;
         self.asm.mov(qword_ptr(OUT + record::TIME), rax)?;
         if needs.time {
             self.microseconds()?;
         }
-        self.asm
-            .mov(dword_ptr(OUT + record::TRACEPOINT), frame.index as i32)?;
         self.asm.mov(dword_ptr(OUT + record::STAMP), stamp as i32)?;
         if needs.thread {
             self.thread()?;
@@ -333,9 +305,9 @@ impl<'o> Code<'o> {
     pub(super) fn note_stamp(&mut self, at: u32) -> Made {
         self.uses(&[rax, rcx]);
         let start = self.slot(Slot::Record);
+        let header = self.layout().header_bytes() as i64;
         self.asm.mov(rcx, start)?;
-        self.asm
-            .lea(rax, OUT + (i64::from(at) + 5 - record::FRAME as i64))?;
+        self.asm.lea(rax, OUT + (i64::from(at) + 5 - header))?;
         self.asm.sub(rax, rcx)?;
         self.asm.mov(dword_ptr(rcx + record::STAMP), eax)?;
         Ok(())
@@ -345,17 +317,28 @@ impl<'o> Code<'o> {
     pub(super) fn commit(&mut self, frame: &Frame) -> Made {
         let start = self.slot(Slot::Record);
         self.asm.mov(rax, start)?;
-        let before = record::FRAME as i64 - i64::from(frame.at);
+        let header = self.layout().header_bytes();
+        let before = header as i64 - i64::from(frame.at);
         self.asm.lea(rdx, OUT - before)?;
         self.asm.sub(rdx, rax)?;
         self.asm.lea(ecx, dword_ptr(rdx - FRAME_HEADER))?;
-        self.asm
-            .mov(dword_ptr(rax + (record::FRAME as u32 + 2)), ecx)?;
+        self.asm.mov(dword_ptr(rax + (header as u32 + 2)), ecx)?;
         self.asm.mov(dword_ptr(rax + record::LENGTH), edx)?;
-        if frame.shrinks {
-            self.shrink(frame)?;
+        let overwrites = self.layout().sizes.when_full == WhenFull::Overwrite;
+        match (frame.shrinks, overwrites) {
+            (true, true) => self.shrink_claim()?,
+            (true, false) => self.shrink(frame)?,
+            (false, _) => {}
         }
+        self.finish_record()
+    }
+
+    /// Says that the record in `rax` is whole.
+    fn finish_record(&mut self) -> Made {
         self.asm.not(qword_ptr(rax + record::STATE))?;
+        if self.layout().sizes.when_full == WhenFull::Overwrite {
+            self.release_claim()?;
+        }
         Ok(())
     }
 
@@ -407,7 +390,7 @@ impl<'o> Code<'o> {
         self.asm.mov(dword_ptr(rax + record::LENGTH), 0)?;
         self.asm
             .mov(dword_ptr(rax + record::RESERVED), frame.reserved as i32)?;
-        self.asm.not(qword_ptr(rax + record::STATE))?;
+        self.finish_record()?;
         self.asm.mov(rax, ring)?;
         self.asm.lock().inc(qword_ptr(rax + ring::TOO_LONG))?;
         self.count_lost(frame)?;

@@ -9,7 +9,7 @@ use super::frame::{FRAME_HEADER, Frame, VARIABLE};
 use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction, Registers};
 use super::registers::{Value, value};
-use crate::layout::{header, record, tracepoint};
+use crate::layout::{header, tracepoint};
 use crate::pad::{ErrorKind, FaultKind};
 use crate::shared::stop;
 
@@ -237,7 +237,7 @@ impl<'o> Code<'o> {
             index: planned.index,
             block: planned.block,
             reserved: planned.reserved,
-            at: record::FRAME as u32,
+            at: self.layout().header_bytes() as u32,
             unbounded: planned.unbounded,
             shrinks: planned.shrinks,
             give_up,
@@ -248,7 +248,7 @@ impl<'o> Code<'o> {
         let needs = planned.frame_needs;
         self.reserve(&frame, needs.cpu)?;
         let stamp = self.stamp_offset(planned);
-        self.begin_record(&frame, stamp, needs)?;
+        self.begin_record(stamp, needs)?;
         self.asm
             .mov(word_ptr(OUT + frame.at), i32::from(planned.number))?;
         frame.at += FRAME_HEADER;

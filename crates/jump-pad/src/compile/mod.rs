@@ -4,6 +4,7 @@
 //! how much of the stack are needed; the last makes the code. Frames whose length varies take another in between.
 
 mod cells;
+mod circular;
 mod code;
 mod expression;
 mod frame;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 
 use tracewire_model::Address;
 
+use crate::layout::WhenFull;
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};
 use plan::{Bound, Planned};
@@ -37,6 +39,9 @@ pub fn compile(
     tracepoints: &[PadTracepoint<'_>],
     options: &PadOptions<'_>,
 ) -> Result<Pad, CannotCompile> {
+    if options.layout.sizes.when_full == WhenFull::Overwrite && !options.features.cmpxchg16b {
+        return Err(CannotCompile::Processor);
+    }
     let mut planned = tracepoints
         .iter()
         .map(|tracepoint| Planned::new(tracepoint, options))

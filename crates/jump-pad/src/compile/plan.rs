@@ -9,7 +9,6 @@ use super::code::Made;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
 use super::memory::PIECES;
 use super::registers::layout;
-use crate::layout::record;
 use crate::pad::{CannotCompile, PadOptions, PadTracepoint, PadVariable};
 
 pub(super) enum PlannedAction {
@@ -197,7 +196,8 @@ impl Planned {
         self.shrinks = bound.varies || bound.unbounded;
         if !bound.unbounded {
             // At most a frame limit, which has 16 bits.
-            self.reserved = (record::FRAME as u32 + needed as u32).next_multiple_of(8);
+            self.reserved =
+                (options.layout.header_bytes() as u32 + needed as u32).next_multiple_of(8);
         }
         Ok(())
     }
@@ -211,5 +211,5 @@ impl Planned {
 
 /// The longest record.
 fn longest(options: &PadOptions<'_>) -> u32 {
-    (record::FRAME as u32 + options.layout.sizes.frame_limit) & !7
+    (options.layout.header_bytes() as u32 + options.layout.sizes.frame_limit) & !7
 }

@@ -1,0 +1,191 @@
+//! Circular buffers that programs fill as fast as they can: the newest frames are kept, without a gap but those that are counted,
+//! whatever a thread was doing when it lost the cpu or left a hit by `siglongjmp`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tracewire_test_support::assert_clean;
+use tracewire_tracefile::TraceFile;
+
+const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
+
+fn build(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/circular/rings.c");
+    let program = folder.join("rings");
+    let status = Command::new("cc")
+        .args(["-g", "-O1", "-pthread", "-o"])
+        .args([&program, &source])
+        .status()
+        .expect("cc is installed");
+    assert!(status.success());
+    program
+}
+
+/// The hits of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    begun: u64,
+    done: u64,
+}
+
+/// What a run has left.
+struct Run {
+    /// By thread.
+    own: BTreeMap<u64, Own>,
+    /// How many hits were left by `siglongjmp`, or the loop around them.
+    left: u64,
+    /// The numbers of the hits that were kept, by thread.
+    kept: BTreeMap<u64, Vec<u64>>,
+    /// Frames that were made, those given up for newer ones among them.
+    created: u64,
+    hits: u64,
+    /// Frames that were lost or never finished.
+    lost: u64,
+    said: String,
+}
+
+/// The number before a word in a text.
+fn number_before(text: &str, word: &str) -> Option<u64> {
+    let before = text[..text.find(word)?].trim_end();
+    before.rsplit(' ').next()?.parse().ok()
+}
+
+fn record(threads: u64, hits: u64, size: &str, how: &[&str]) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path());
+    let file = folder.path().join("rings.tf");
+    let output = Command::new("timeout")
+        .args(["120", TRACEWIRE, "record", "--mechanism", "jump"])
+        .args(["--circular", "--buffer-size", size, "-t", "hit : *shown"])
+        .arg("-o")
+        .args([&file, Path::new("--"), &program])
+        .args([threads.to_string(), hits.to_string()])
+        .args(how)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_clean(&file);
+
+    let mut own = BTreeMap::new();
+    let mut left = 0;
+    for line in String::from_utf8(output.stdout).unwrap().lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[..] {
+            ["left", count] => left = count.parse().unwrap(),
+            [thread, begun, done] => {
+                let [begun, done] = [begun, done].map(|count| count.parse().unwrap());
+                own.insert(thread.parse().unwrap(), Own { begun, done });
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    assert_eq!(own.len() as u64, threads);
+
+    let trace = TraceFile::open(&file).unwrap();
+    let mut kept: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for frame in trace.frames() {
+        let (_, shown) = frame
+            .memory_blocks()
+            .find(|(_, bytes)| bytes.len() == 24)
+            .expect("what was collected");
+        let (words, _) = shown.as_chunks::<8>();
+        let [thread, number, check] = [0, 1, 2].map(|word| u64::from_le_bytes(words[word]));
+        assert_eq!(
+            check,
+            (thread * 1_000_003) ^ (number * 7919),
+            "a whole frame"
+        );
+        kept.entry(thread).or_default().push(number);
+    }
+    let frames = trace.frames().count() as u64;
+    let summary = said.lines().find(|line| line.contains("; hits: "));
+    let created = summary.and_then(|line| number_before(line, " in "));
+    let lost = said
+        .lines()
+        .filter(|line| line.contains(" lost: "))
+        .map(|line| number_before(line, " frame").unwrap())
+        .sum();
+    let hits = summary.and_then(|line| {
+        let (_, hits) = line.rsplit_once(' ')?;
+        hits.parse().ok()
+    });
+    Run {
+        own,
+        left,
+        kept,
+        created: created.unwrap_or(frames),
+        hits: hits.expect("the hits of tracepoint 1"),
+        lost,
+        said,
+    }
+}
+
+impl Run {
+    fn kept(&self) -> u64 {
+        self.kept.values().map(|numbers| numbers.len() as u64).sum()
+    }
+
+    /// The newest are there: what is missing behind the first one that was kept, in any thread, was counted. Only hits that their
+    /// thread left have no frame besides.
+    fn newest_are_there(&self) {
+        let mut missing = 0;
+        for (thread, numbers) in &self.kept {
+            assert!(
+                numbers.is_sorted_by(|one, next| one < next),
+                "thread {thread}: {}",
+                self.said
+            );
+            let behind_first = self.own[thread].begun - numbers[0] + 1;
+            missing += behind_first - numbers.len() as u64;
+        }
+        let counted = self.lost + self.left;
+        assert!(missing <= counted, "{missing} of {counted}: {}", self.said);
+    }
+
+    /// Kept, given up and lost are all that the program did.
+    fn adds_up(&self) {
+        let (begun, done) = self
+            .own
+            .values()
+            .fold((0, 0), |sum, own| (sum.0 + own.begun, sum.1 + own.done));
+        let all = self.created + self.lost;
+        assert!(
+            (done..=begun).contains(&all),
+            "{all} of {done} to {begun}: {}",
+            self.said
+        );
+        eprintln!(
+            "{begun} begun, {done} done, {} left, {} kept, {} made, {} lost, {} hits",
+            self.left,
+            self.kept(),
+            self.created,
+            self.lost,
+            self.hits
+        );
+    }
+}
+
+#[test]
+fn threads_at_full_speed_lose_their_oldest_frames() {
+    for (threads, hits, size) in [(8, 150_000, "2MiB"), (64, 20_000, "1MiB")] {
+        let run = record(threads, hits, size, &[]);
+        run.adds_up();
+        run.newest_are_there();
+        // A thread that lost the cpu in the middle of a hit has lost that one at most, each time.
+        assert!(run.lost * 100 < threads * hits, "{}", run.said);
+        assert_eq!(run.hits, threads * hits, "{}", run.said);
+    }
+}
+
+#[test]
+fn a_hit_that_a_signal_handler_left_holds_up_nothing() {
+    for (threads, hits) in [(1, 1_500_000), (4, 500_000)] {
+        let run = record(threads, hits, "2MiB", &["leave"]);
+        assert!(run.left > 100, "{}", run.left);
+        run.adds_up();
+        run.newest_are_there();
+        assert!(run.lost <= run.left + threads * hits / 100, "{}", run.said);
+    }
+}
