@@ -78,11 +78,10 @@ mod ring_model;
 mod shared;
 
 pub use clock::counter;
-pub use compile::{REPORT_SIGNAL, compile, is_x87, report};
+pub use compile::{compile, is_x87};
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
 pub use pad::{
     CannotCompile, Fault, FaultKind, Features, KeptSet, Pad, PadOptions, PadTracepoint, PadVariable,
 };
-
 pub use ring::{Drained, RingReader, TimedFrame, Writers};
 pub use shared::{Losses, Moving, Origin, Orphaned, PadCounts, PadError, PadStop, Shared};

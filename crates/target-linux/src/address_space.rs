@@ -168,10 +168,6 @@ pub(crate) enum NoMemory {
         "the process lets no memory be had: it filters its system calls, or dispatches them to itself"
     )]
     Filtered,
-    #[error(
-        "the process lets no memory be had: all its threads sleep in the kernel, where nothing stops them"
-    )]
-    Asleep,
     #[error("the process lets no memory be had: {}", .0.desc())]
     Refused(Errno),
     #[error("the process lets no memory be had: something else is mapped where there was room")]
@@ -225,7 +221,7 @@ impl Process {
                     libc::SYS_mmap,
                     [address, size, protection, fixed, descriptor, 0],
                 )
-                .ok_or_else(|| self.why_no_call())?;
+                .ok_or(NoMemory::Filtered)?;
             if got == address {
                 fail_point!("map/mapped");
                 if let Some(known) = &mut self.while_stopped {
@@ -245,19 +241,6 @@ impl Process {
             self.forget_while_stopped();
         }
         Err(NoMemory::Taken)
-    }
-
-    /// Why no thread makes a system call for us.
-    pub(crate) fn why_no_call(&self) -> NoMemory {
-        let mut own = self
-            .threads
-            .values()
-            .filter(|thread| thread.process == self.id && !thread.exiting);
-        if own.all(|thread| thread.stopped().is_none()) {
-            NoMemory::Asleep
-        } else {
-            NoMemory::Filtered
-        }
     }
 
     /// Has the process unmap memory.

@@ -105,7 +105,6 @@ impl Target for Process {
     }
 
     fn unshare_memory(&mut self) {
-        self.unhook();
         self.unmap_pads();
         self.fast.attended = None;
     }

@@ -10,8 +10,8 @@ use support::watchdog::Watchdog;
 use support::{Counter, Program, address};
 use tracewire_experiment::{Hit, HitHandler, Outcome, PadCode, PadMaker, StoppedThread, Target};
 use tracewire_jump_pad::{Fault, FaultKind};
-use tracewire_model::ThreadId;
 use tracewire_target_linux::{Event, Process, Settings, SharedMemory, await_end};
+use tracewire_tracefile::ThreadId;
 
 /// The first thread calls `site` with memory that is not there yet, again and again; another thread provides it, not at
 /// once. What the program does until SIGTERM comes is in its results. Arguments after the file of results: `filter` for a

@@ -10,7 +10,6 @@ mod ending;
 mod generated;
 mod jumps;
 mod killed;
-mod linker;
 mod look;
 mod machine;
 mod messages;

@@ -13,7 +13,6 @@ mod memory;
 mod operation;
 mod plan;
 mod registers;
-mod report;
 mod thread;
 
 use std::collections::BTreeMap;
@@ -26,7 +25,6 @@ use code::{Code, RED_ZONE, Slot};
 use plan::{Bound, Planned};
 
 pub use registers::is_x87;
-pub use report::{REPORT_SIGNAL, report};
 
 /// Makes the pad of an address at which these tracepoints are. The code runs at any place.
 ///

@@ -234,13 +234,13 @@ impl Process {
             .map_err(|error| error.to_string())
     }
 
-    pub(super) fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
+    fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
         const NAME: &[u8] = b"tracewire\0";
         const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let size = size.next_multiple_of(PAGE_SIZE);
         let length = usize::try_from(size).map_err(|_| NoMemory::NoRoom)?;
-        let thread = self.volunteer().ok_or_else(|| self.why_no_call())?;
+        let thread = self.volunteer().ok_or(NoMemory::Filtered)?;
         fail_point!("share/begun");
         let name = self.call_for_us(
             libc::SYS_mmap,
@@ -305,7 +305,7 @@ impl Process {
     fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, NoMemory> {
         let result = self
             .system_call(number, arguments)
-            .ok_or_else(|| self.why_no_call())?;
+            .ok_or(NoMemory::Filtered)?;
         error_of(result).map_or(Ok(result), |error| Err(NoMemory::Refused(error)))
     }
 
