@@ -11,6 +11,9 @@ use tracewire_tracefile::Module;
 
 use crate::observer::Warning;
 
+/// A function that a module has which brings LeakSanitizer.
+const LEAK_CHECK: &str = "__lsan_do_leak_check";
+
 /// Every module that was there during the run.
 #[derive(Debug, Default)]
 pub struct Modules {
@@ -120,6 +123,9 @@ impl Modules {
                 Ok(id) => {
                     if let Some(unread) = self.symbols.unread_debug_information(id) {
                         warnings.push(Warning::Symbols(unread.to_string()));
+                    }
+                    if self.symbols.symbol_address(id, LEAK_CHECK).is_some() {
+                        warnings.push(Warning::LeakSanitizer);
                     }
                     Some(id)
                 }

@@ -77,6 +77,8 @@ pub enum Warning {
     },
     /// A module's symbols, or parts of them, cannot be read.
     Symbols(String),
+    /// The program has LeakSanitizer, which does not work under any tracer.
+    LeakSanitizer,
     /// What the program selects for an indirect function is not seen.
     Resolver {
         /// The indirect function's resolver.
@@ -113,6 +115,10 @@ impl fmt::Display for Warning {
                  what is recorded, copy that while the program runs, and name the copy with --elf",
                 path.display(),
                 file.display()
+            ),
+            Self::LeakSanitizer => f.write_str(
+                "the program has LeakSanitizer, which works under no tracer: if the run lasts until the program exits, it exits with \
+                 an error of LeakSanitizer; detect_leaks=0 in ASAN_OPTIONS or LSAN_OPTIONS turns it off",
             ),
             Self::Symbols(words) | Self::Detach(words) => f.write_str(words),
             Self::Resolver { resolver, reason } => write!(

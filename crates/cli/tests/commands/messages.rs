@@ -187,3 +187,27 @@ fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
         .code(2)
         .says(&["$kret is not a trace state variable"]);
 }
+
+/// LeakSanitizer ends a traced program with an error. That is said before the program runs; without LeakSanitizer it ends as it would
+/// alone.
+#[test]
+fn a_program_with_leaksanitizer_is_warned_of() {
+    const WARNING: &str = "the program has LeakSanitizer, which works under no tracer";
+    let source = "#include <stdlib.h>\n\
+                  __attribute__ ((noinline)) int work (int x) { asm (\"\"); return x; }\n\
+                  int main (void) { free (malloc (8)); return work (3); }\n";
+    let built = Built::new(source, &["-fsanitize=address"]);
+    let ran = |options: &str| {
+        let output = built
+            .recorder("trace work\nactions\ncollect x\nend\n", &[])
+            .env("ASAN_OPTIONS", options)
+            .output()
+            .expect("tracewire runs");
+        crate::support::ran(output).code(0)
+    };
+    ran("detect_leaks=1").says(&[WARNING, "exited with code 1"]);
+    ran("detect_leaks=0").says(&["exited with code 3"]);
+    let plain = Built::new(source, &[]);
+    let done = plain.record("trace work\n", &[]).code(0);
+    assert!(!done.stderr.contains(WARNING), "{}", done.stderr);
+}
