@@ -462,11 +462,16 @@ alternate_stack (void)
 static void
 work_in_handler (void)
 {
+  int dropped = 0;
   while (goes_on ())
     {
       int before = in_handler;
       raise (SIGUSR1);
-      check (in_handler == before + 1, "the handler was not called");
+      /* Linux may drop one signal that is under way when a tracer is killed. */
+      if (in_handler == before)
+        check (++dropped == 1, "the handler was not called");
+      else
+        check (in_handler == before + 1, "the handler was called twice");
     }
 }
 
