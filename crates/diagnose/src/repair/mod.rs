@@ -401,6 +401,13 @@ fn set_status(
     fields.frames = Some(frames);
     // A field that was damaged is none.
     fields.other.retain(|field| !is_damaged(field));
+    // What GDB would refuse the new line for is none, either.
+    let printed = Status::from(fields.clone()).to_string();
+    if Status::parse_line(printed.as_bytes())
+        .is_ok_and(|status| !status.refused_fields().is_empty())
+    {
+        fields.other.clear();
+    }
     fields.frames_created = fields.frames_created.map(|created| created.max(frames));
     let line = format!("status {}", Status::from(fields)).into_bytes();
     changes.push(Change::Status);
