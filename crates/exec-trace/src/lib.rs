@@ -12,7 +12,7 @@
 //! **A line that cannot be read is kept.** It is counted and reported with its number, and with what was expected at which token. The
 //! rest goes on.
 //!
-//! **Machines are tables.** [`machine`] knows the registers of GDB's target descriptions, the names that traces have
+//! **Machines are tables.** [`tracewire_arch`] knows the registers of GDB's target descriptions, the names that traces have
 //! for them, which machine a trace is of, and which codes are branches. [`debugger`] makes GDB's registers
 //! from those of the trace.
 //!
