@@ -89,7 +89,7 @@ impl Word {
     }
 }
 
-/// Goes over records as a [`Sink`](crate::text::Sink) is told of them, and counts what fits.
+/// Receives records as a [`Sink`](crate::text::Sink) does, and counts which order fits.
 #[derive(Default)]
 pub struct DataOrderObserver {
     evidence: DataOrderEvidence,

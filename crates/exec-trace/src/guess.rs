@@ -45,7 +45,7 @@ pub fn guess(format: Format, text: &[u8]) -> Option<Architecture> {
     settle(format, text, None).guessed
 }
 
-/// What a text tells of itself that its lines do not say.
+/// Properties of a whole text that no single line states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settled {
     /// The machine that it looks like; none where nothing speaks for one.

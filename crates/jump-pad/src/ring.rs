@@ -1,12 +1,11 @@
 //! Reading the rings while pads write to them.
 //!
-//! A record is reserved by moving its ring's head with one compare-and-exchange, filled, and told to be whole by
-//! its state word, which depends on the record's position: nothing that stood there before can be taken for it. The
-//! reader frees records by moving the tail, which no writer passes: not when it has copied them, but once whoever takes the
-//! frames has them. Until then they are in the shared memory alone, where they outlive a tracer that is killed. In a ring that
-//! overwrites, writers move the tail too, and what the reader was copying at that moment it throws away. There, nothing is
-//! written where a record was passed that is not finished: such room is a *gap*, and the next record is looked for behind it
-//! (`compile/circular.rs` has the writers' side).
+//! A writer reserves a record by moving its ring's head with one compare-and-exchange, and fills it. Then it sets the
+//! record's state word, which depends on the record's position, so that older bytes cannot be taken for it. The reader
+//! frees records by moving the tail, which no writer passes. It does so when their frames are in the buffer, and not when it
+//! has copied them: until then they outlive a killed tracer in the shared memory. In a ring that overwrites, writers move
+//! the tail too, and the reader drops what it was copying at that moment. Nothing is written there over an unfinished record
+//! that was passed: its space is a *gap*, and the next record is after it (`compile/circular.rs` has the writers' side).
 //!
 //! What has come from all rings is given out by time, with one rule: a record is held back while one that was made before
 //! it may still be on its way. So frames of one thread always come in their order, and so do those of two threads of

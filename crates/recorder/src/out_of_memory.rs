@@ -205,7 +205,7 @@ fn release() -> bool {
         return false;
     }
     USED.store(true, Ordering::Release);
-    // SAFETY: the memory was mapped by `reserve`, whoever takes the pointer out is the only one to have it, and nobody has
+    // SAFETY: the memory was mapped by `reserve`, the caller that takes the pointer out is the only one to have it, and nobody has
     // ever used what is there. `kill` takes plain numbers.
     unsafe {
         libc::munmap(held, SIZE.load(Ordering::Acquire));

@@ -16,8 +16,9 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Blocks the signals that end a run, the one that is sent for want of memory among them, but for those that are ignored (`nohup`). SIGINT is taken even so: a shell without
-    /// job control has every `&` ignore it, and `kill -INT` is how scripts end a recording. It stays ignored where it was,
+    /// Blocks the signals that end a run, and the signal that reports that memory has run out. Ignored signals (`nohup`) are
+    /// not blocked, except SIGINT: a shell without job control ignores it for every `&`, and scripts end a recording with
+    /// `kill -INT`. It stays ignored where it was,
     /// for the program that is started to inherit: Linux queues a blocked signal that is ignored.
     pub fn block() -> Self {
         let wanted = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];

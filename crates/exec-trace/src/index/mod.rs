@@ -20,8 +20,8 @@
 //! # Which index is right
 //!
 //! An index is keyed to its trace by size, time of change and checksums of samples ([`key`]), and to the byte
-//! order and the order of data that were asked for. One of another version or key is made anew, so is one that is cut; one that turns out to be
-//! damaged while it is used is made anew under way.
+//! order and the order of data that were asked for. An index of another version or key, or one that is cut, is made again.
+//! An index that turns out to be damaged while it is used is made again at that moment.
 //!
 //! # Memory that making it takes
 //!
