@@ -9,6 +9,7 @@ mod prose;
 mod real;
 mod setup;
 mod soak;
+mod test;
 mod torture;
 mod workspace;
 
@@ -25,12 +26,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Install what the tests need (with apt-get, as root; otherwise say what is missing), then run all tests
-    Test {
-        /// Handed on to `cargo test`, for instance `-p tracewire-tracefile`
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        cargo_arguments: Vec<String>,
-    },
+    /// Install what the tests need (with apt-get, as root; otherwise say what is missing), then run the tests
+    Test(test::Arguments),
     /// Check the crates against ARCHITECTURE.md, and print circles of imports and the largest types
     Architecture(architecture::Arguments),
     /// Check the documents: sentences of more than 30 words, links that lead nowhere, files that are not there
@@ -59,14 +56,7 @@ enum Chore {
 
 fn main() -> Result<()> {
     match Arguments::parse().chore {
-        Chore::Test { cargo_arguments } => {
-            setup::provide(setup::FOR_TESTS)?;
-            let mut test = workspace::cargo("test");
-            if cargo_arguments.is_empty() {
-                test.args(["--workspace", "--no-fail-fast"]);
-            }
-            workspace::run(test.args(cargo_arguments))
-        }
+        Chore::Test(arguments) => test::run(&arguments),
         Chore::Architecture(arguments) => architecture::run(&arguments),
         Chore::Bench { what } => bench::run(&what),
         Chore::Conformance(arguments) => conformance::run(&arguments),

@@ -136,6 +136,15 @@ impl Seen {
     }
 }
 
+/// Ends the threads of a test when it is dropped.
+struct EndThreads<'a>(&'a AtomicBool);
+
+impl Drop for EndThreads<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn stress(when_full: WhenFull, signals: bool) {
     let length = seconds();
     let mut setting = Setting::new(sizes(when_full));
@@ -193,6 +202,8 @@ fn stress(when_full: WhenFull, signals: bool) {
                 });
             });
         }
+        // The threads end when this scope does, also when an assertion fails in it.
+        let over = EndThreads(&over);
         let known: Vec<_> = (0..THREADS).map(|_| numbers.recv().unwrap()).collect();
         let own = std::process::id().cast_signed();
         let start = Instant::now();
@@ -210,8 +221,8 @@ fn stress(when_full: WhenFull, signals: bool) {
             torn += drained.torn;
             enabled += 1;
         }
-        assert!(enabled > 10);
-        over.store(true, Ordering::Relaxed);
+        assert!(enabled > 10, "read only {enabled} times");
+        drop(over);
     });
     let drained = reader.finish(shared, &mut |frame| seen.take(frame.bytes, frame.time));
     torn += drained.torn;

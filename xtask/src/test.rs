@@ -1,0 +1,334 @@
+//! Runs the tests: a test program at a time, each with a limit on its time, and a summary at the end.
+//!
+//! `cargo test` waits for a test program without a limit. A test that hangs then takes the whole run with it, and nothing says
+//! which test it was. Here a program that passes its limit is ended, with all that it started, after what its threads and
+//! descendants are doing was printed: libtest gives a thread the name of its test.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::Message;
+use clap::Args;
+
+use crate::{setup, workspace};
+
+/// Test programs that take longer than a few seconds: `--fast` leaves them out.
+const SLOW: &[(&str, &str)] = &[
+    ("cli", "attributes"),
+    ("cli", "commands"),
+    ("cli", "documents"),
+    ("cli", "kills"),
+    ("cli", "places"),
+    ("cli", "storm"),
+    ("diagnose", "repair"),
+];
+
+/// The environment variable by which a process that a test started is found.
+const MARK: &str = "TRACEWIRE_TEST_PROGRAM";
+
+/// How many threads of a process are printed when a test program is ended.
+const THREADS_SHOWN: usize = 64;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Leave out the test programs that take longer than a few seconds, and the examples in the documentation
+    #[arg(long)]
+    fast: bool,
+    /// End a test program that runs longer than this, and count it as failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    limit: u64,
+    /// Handed on to `cargo test`, for instance `-p tracewire-tracefile`; what follows another `--` goes to the test programs
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    cargo_arguments: Vec<String>,
+}
+
+/// A test program that cargo built.
+struct TestProgram {
+    package: String,
+    target: String,
+    is_unit_tests: bool,
+    directory: PathBuf,
+    executable: PathBuf,
+}
+
+/// How a test program ended.
+enum End {
+    Passed,
+    Failed(ExitStatus),
+    TooLong,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::provide(setup::FOR_TESTS)?;
+    let mut cargo_arguments = arguments.cargo_arguments.clone();
+    let mut for_programs = match cargo_arguments.iter().position(|word| word == "--") {
+        Some(at) => cargo_arguments.split_off(at),
+        None => Vec::new(),
+    };
+    if !for_programs.is_empty() {
+        for_programs.remove(0);
+    }
+    if cargo_arguments.is_empty() {
+        cargo_arguments.push("--workspace".into());
+    }
+
+    let mut programs = build(&cargo_arguments)?;
+    if arguments.fast {
+        programs.retain(|program| !SLOW.contains(&(&*program.package, &*program.target)));
+    }
+    let limit = Duration::from_secs(arguments.limit);
+    let mut times = Vec::new();
+    let mut failed = Vec::new();
+    for program in &programs {
+        let name = format!("{} {}", program.package, program.target);
+        eprintln!("\n     Running {name} ({})", program.executable.display());
+        let started = Instant::now();
+        let end = program.run(&for_programs, limit)?;
+        times.push((started.elapsed(), name.clone()));
+        match end {
+            End::Passed => {}
+            End::Failed(status) => failed.push(format!("{name}: {status}")),
+            End::TooLong => failed.push(format!("{name}: ended after {limit:?}")),
+        }
+    }
+    if !arguments.fast && for_programs.is_empty() {
+        let started = Instant::now();
+        let status = workspace::cargo("test")
+            .arg("--doc")
+            .arg("--no-fail-fast")
+            .args(&cargo_arguments)
+            .status()
+            .context("cannot start cargo")?;
+        times.push((started.elapsed(), "examples in the documentation".into()));
+        if !status.success() {
+            failed.push(format!("examples in the documentation: {status}"));
+        }
+    }
+
+    times.sort_by(|left, right| right.cmp(left));
+    let total: Duration = times.iter().map(|(time, _)| *time).sum();
+    eprintln!(
+        "\n{} test programs in {:.0} s; the longest:",
+        times.len(),
+        total.as_secs_f64()
+    );
+    for (time, name) in times.iter().take(10) {
+        eprintln!("  {:6.1} s  {name}", time.as_secs_f64());
+    }
+    if !failed.is_empty() {
+        bail!("failed:\n  {}", failed.join("\n  "));
+    }
+    Ok(())
+}
+
+/// Builds the test programs, as `cargo test` would, and lists them in the order in which cargo runs them.
+fn build(cargo_arguments: &[String]) -> Result<Vec<TestProgram>> {
+    let mut cargo = workspace::cargo("test")
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .args(cargo_arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start cargo")?;
+    let messages = BufReader::new(cargo.stdout.take().context("cargo has no output")?);
+    let mut programs = Vec::new();
+    for message in Message::parse_stream(messages) {
+        let Message::CompilerArtifact(artifact) = message.context("cargo's messages")? else {
+            continue;
+        };
+        let (true, Some(executable)) = (artifact.profile.test, artifact.executable) else {
+            continue;
+        };
+        let directory = artifact
+            .manifest_path
+            .parent()
+            .context("a manifest has a directory")?;
+        programs.push(TestProgram {
+            package: directory.file_name().unwrap_or_default().to_owned(),
+            target: artifact.target.name.clone(),
+            is_unit_tests: !artifact.target.is_test(),
+            directory: directory.into(),
+            executable: executable.into(),
+        });
+    }
+    let status = cargo.wait().context("cargo")?;
+    if !status.success() {
+        bail!("the tests cannot be built: {status}");
+    }
+    programs.sort_by_key(|program| {
+        (
+            program.package.clone(),
+            !program.is_unit_tests,
+            program.target.clone(),
+        )
+    });
+    Ok(programs)
+}
+
+impl TestProgram {
+    fn run(&self, arguments: &[String], limit: Duration) -> Result<End> {
+        // Whatever a test starts inherits this, so that it is found when its parent is gone.
+        let mark = format!("{}.{}", std::process::id(), self.executable.display());
+        let child = Command::new(&self.executable)
+            .args(arguments)
+            .current_dir(&self.directory)
+            .env("CARGO_MANIFEST_DIR", &self.directory)
+            .env(MARK, &mark)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.executable.display()))?;
+        let end = wait(child, &mark, limit)?;
+        for process in marked(&mark)? {
+            eprintln!("left running by the tests, and killed:");
+            process.describe();
+            process.kill();
+        }
+        Ok(end)
+    }
+}
+
+/// Waits for a test program. When its time is over, prints what it and all that it started do, and ends them.
+fn wait(mut child: Child, mark: &str, limit: Duration) -> Result<End> {
+    let (report, ended) = mpsc::channel();
+    let waiting = std::thread::spawn(move || report.send(child.wait()));
+    let end = match ended.recv_timeout(limit) {
+        Ok(status) => {
+            let status = status.context("cannot wait for a test program")?;
+            if status.success() {
+                End::Passed
+            } else {
+                End::Failed(status)
+            }
+        }
+        Err(_) => {
+            eprintln!("\nits {} s are over; this is what runs:", limit.as_secs());
+            for process in marked(mark)? {
+                process.describe();
+                process.kill();
+            }
+            End::TooLong
+        }
+    };
+    // After the kill at the latest, the program has ended.
+    drop(waiting.join());
+    Ok(end)
+}
+
+/// A process that a test program started, or the test program itself.
+struct MarkedProcess {
+    process: i32,
+}
+
+/// The running processes with a mark in their environment.
+fn marked(mark: &str) -> Result<Vec<MarkedProcess>> {
+    let entry = format!("{MARK}={mark}");
+    let mut found = Vec::new();
+    for file in std::fs::read_dir("/proc").context("/proc")? {
+        let file = file.context("/proc")?;
+        let Some(process) = file.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // Processes of others cannot be read, and a process may end meanwhile.
+        let Ok(environment) = std::fs::read(file.path().join("environ")) else {
+            continue;
+        };
+        if environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == entry.as_bytes())
+        {
+            found.push(MarkedProcess { process });
+        }
+    }
+    Ok(found)
+}
+
+impl MarkedProcess {
+    fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.process))
+            .map(|text| text.replace('\0', " ").trim().to_owned())
+            .unwrap_or_else(|error| error.to_string())
+    }
+
+    /// Prints the command, and of each thread its name, its state and where in the kernel it waits.
+    fn describe(&self) {
+        eprintln!("process {}: {}", self.process, self.read("cmdline"));
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.process));
+        for task in tasks.into_iter().flatten().flatten().take(THREADS_SHOWN) {
+            let thread = task.file_name();
+            let file = |name: &str| self.read(&format!("task/{}/{name}", thread.display()));
+            let status = file("status");
+            let state = status
+                .lines()
+                .find_map(|line| line.strip_prefix("State:"))
+                .unwrap_or("?");
+            eprintln!(
+                "  thread {} {}: {}, {}",
+                thread.display(),
+                file("comm"),
+                state.trim(),
+                file("wchan")
+            );
+        }
+    }
+
+    fn kill(&self) {
+        // SAFETY: kill takes no pointers.
+        unsafe { libc::kill(self.process, libc::SIGKILL) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a shell script as if it were a test program, and gives how it ended and the pid that it wrote.
+    fn run(script: &str, limit: Duration) -> (End, i32) {
+        let directory = tempfile::tempdir().unwrap();
+        let program = TestProgram {
+            package: "xtask".into(),
+            target: "script".into(),
+            is_unit_tests: false,
+            directory: directory.path().into(),
+            executable: "/bin/sh".into(),
+        };
+        let end = program.run(&["-c".into(), script.into()], limit).unwrap();
+        let pid = std::fs::read_to_string(directory.path().join("pid")).unwrap();
+        (end, pid.trim().parse().unwrap())
+    }
+
+    fn runs(process: i32) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
+        state.is_ok_and(|state| !state.contains(") Z "))
+    }
+
+    /// Waits until a killed process is gone.
+    fn ends(process: i32) -> bool {
+        let limit = Instant::now() + Duration::from_secs(30);
+        while runs(process) && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        !runs(process)
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_with_what_it_started() {
+        let (end, pid) = run(
+            "sleep 1000 & echo $! > pid; wait",
+            Duration::from_secs(3),
+        );
+        assert!(matches!(end, End::TooLong));
+        assert!(ends(pid));
+    }
+
+    #[test]
+    fn what_a_program_leaves_running_is_killed() {
+        let (end, pid) = run(
+            "setsid sleep 1000 & echo $! > pid; exit 3",
+            Duration::from_secs(60),
+        );
+        assert!(matches!(end, End::Failed(status) if status.code() == Some(3)));
+        assert!(ends(pid));
+    }
+}
