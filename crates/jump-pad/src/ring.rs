@@ -444,6 +444,8 @@ impl RingReader {
         let overwrites = ring.overwrites;
         let mut looked_again = None;
         self.look_again(memory, ring, last, drained);
+        // Writers may be faster than this reader. What they add from here on is for the next time, so that this ends.
+        let end = memory.load(ring.start + ring::HEAD);
         loop {
             if overwrites {
                 let tail = memory.load(ring.start + ring::TAIL);
@@ -455,6 +457,9 @@ impl RingReader {
                 if ring.is_blocked() {
                     break;
                 }
+            }
+            if end.wrapping_sub(ring.position).cast_signed() <= 0 {
+                break;
             }
             let head = memory.load(ring.start + ring::HEAD);
             // A record may give back what it did not need, so that the head goes back, but never before a whole one.
