@@ -314,10 +314,7 @@ mod tests {
 
     #[test]
     fn a_program_that_hangs_is_ended_with_what_it_started() {
-        let (end, pid) = run(
-            "sleep 1000 & echo $! > pid; wait",
-            Duration::from_secs(3),
-        );
+        let (end, pid) = run("sleep 1000 & echo $! > pid; wait", Duration::from_secs(3));
         assert!(matches!(end, End::TooLong));
         assert!(ends(pid));
     }

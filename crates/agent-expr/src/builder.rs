@@ -7,7 +7,7 @@ use crate::opcode::{Opcode, OperandKind};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Label(usize);
 
-/// Puts a program together. Mistakes are kept and told by [`finish`](Self::finish).
+/// Puts a program together. Mistakes are kept and reported by [`finish`](Self::finish).
 ///
 /// ```
 /// use tracewire_agent_expr::{Builder, Opcode, disassemble};
@@ -24,7 +24,7 @@ pub struct Label(usize);
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     code: Vec<u8>,
-    /// Where each label stands, once it does.
+    /// Where each label is, once that is known.
     labels: Vec<Option<usize>>,
     /// Where in the code the offset of a label is wanted.
     wanted: Vec<(usize, Label)>,
@@ -35,7 +35,7 @@ pub struct Builder {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A jump to a label that stands nowhere, or that another builder made.
+    /// A jump to a label that is nowhere, or that another builder made.
     #[error("the jump at offset {offset} goes to a label that was never placed")]
     UnplacedLabel {
         /// Where the jump's operand is.
@@ -178,7 +178,7 @@ impl Builder {
         self
     }
 
-    /// A new label, which stands nowhere yet.
+    /// A new label, which is nowhere yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)

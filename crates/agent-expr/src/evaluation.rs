@@ -11,7 +11,7 @@ pub const STEP_LIMIT: u32 = 100_000;
 
 /// One evaluation of a program: its stack and the place it has come to.
 ///
-/// It holds no program, so that one can be kept and used for all: [`start`](Self::start) begins anew. Each call runs
+/// It holds no program, so that one can be kept and used for all: [`start`](Self::start) begins again. Each call runs
 /// until the program needs something that only the target knows, or does something that only the caller can do,
 /// and returns that as a [`Request`]; [`resume`](Self::resume) goes on with the answer. Nothing is allocated.
 ///
@@ -127,7 +127,7 @@ pub enum EvaluationErrorKind {
     /// More than [`STACK_LIMIT`] cells.
     #[error("stack overflow")]
     StackOverflow,
-    /// A jump, or the step behind the last instruction, leads out of the program.
+    /// A jump, or the step after the last instruction, leads out of the program.
     #[error("invalid goto")]
     OutOfProgram,
     /// A program without an instruction.

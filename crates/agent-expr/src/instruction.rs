@@ -97,7 +97,7 @@ pub enum DecodeError {
         /// Where the instruction starts.
         offset: usize,
     },
-    /// An instruction was wanted behind the last one.
+    /// An instruction was wanted after the last one.
     #[error("no instruction at offset {offset}, where the program ends")]
     End {
         /// The length of the program.

@@ -8,7 +8,7 @@ use crate::instruction::{DecodeError, Operand, decode_at};
 use crate::opcode::{Opcode, OperandKind};
 
 /// Lists a program as GDB's `maint agent` does: a line an instruction, with its offset, name and operand, all
-/// numbers decimal. Any bytes can be listed: what is no instruction stands in angle brackets, as in GDB's listing.
+/// numbers decimal. Any bytes can be listed: what is no instruction is in angle brackets, as in GDB's listing.
 /// [`assemble`] gives back the bytes of every program that has no such line.
 #[must_use]
 pub fn disassemble(program: &[u8]) -> String {
@@ -73,7 +73,7 @@ pub enum AssembleError {
         opcode: Opcode,
         /// What would be right.
         wanted: &'static str,
-        /// What stands there.
+        /// What is there.
         found: String,
     },
     /// The offset before an instruction is not its own.
@@ -86,7 +86,7 @@ pub enum AssembleError {
         /// The offset in the program.
         actual: usize,
     },
-    /// A label that stands in two lines.
+    /// A label that is in two lines.
     #[error("line {line}: the label `{label}` is there already")]
     LabelTwice {
         /// The second line.
@@ -94,7 +94,7 @@ pub enum AssembleError {
         /// Which.
         label: String,
     },
-    /// A jump to a label that stands nowhere.
+    /// A jump to a label that is nowhere.
     #[error("line {line}: the label `{label}` is nowhere")]
     UnknownLabel {
         /// The line of the first jump to it.

@@ -126,7 +126,7 @@ pub enum VerifyError {
         /// Where it goes.
         target: usize,
     },
-    /// A path behind the last instruction.
+    /// A path after the last instruction.
     #[error("the program runs off its end after offset {offset}")]
     RunsOff {
         /// The last instruction.

@@ -93,7 +93,7 @@ impl InstructionSet {
 pub struct InstructionCode {
     /// Its virtual address.
     pub address: Address,
-    /// With how many hex digits a trace writes the address, which tells the 32-bit state of an AArch64 processor.
+    /// With how many hex digits a trace writes the address, which gives the 32-bit state of an AArch64 processor.
     pub address_digits: u8,
     /// Its code.
     pub opcode: Opcode,

@@ -3,7 +3,7 @@
 use crate::architecture::Architecture;
 use tracewire_model::ByteOrder;
 
-/// The machine that an ELF file is for, told by its header (System V ABI, ELF Header); none where it is no ELF file
+/// The machine that an ELF file is for, known from its header (System V ABI, ELF Header); none where it is no ELF file
 /// or for a machine without a table, or with one for the other byte order only.
 #[must_use]
 pub fn of_elf(file: &[u8]) -> Option<Architecture> {

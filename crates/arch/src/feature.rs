@@ -1,4 +1,4 @@
-//! Features of target descriptions: the registers of one part of a machine, and the XML that tells them.
+//! Features of target descriptions: the registers of one part of a machine, and the XML that gives them.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ pub(super) struct Feature {
     pub(super) registers: Vec<Row>,
 }
 
-/// A register as a description tells it.
+/// A register as a description gives it.
 #[derive(Clone)]
 pub(super) struct Row {
     pub(super) name: String,

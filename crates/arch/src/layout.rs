@@ -44,7 +44,7 @@ pub struct Register {
 
 impl Register {
     /// Whether it is a vector register of 128 bits, which floating-point numbers are passed in. To an agent expression it is
-    /// the number in its lowest 64 bits, where such a number stands.
+    /// the number in its lowest 64 bits, where such a number is.
     #[must_use]
     pub fn is_vector(&self) -> bool {
         let kind = self.value_type.as_deref();
@@ -74,7 +74,7 @@ impl Register {
     }
 }
 
-/// The registers of a register block: names, numbers, places. They stand in the order of their numbers without
+/// The registers of a register block: names, numbers, places. They are in the order of their numbers without
 /// gaps, as in a `g` packet, whatever numbers are left out.
 #[derive(Clone, Debug)]
 pub struct RegisterLayout {
@@ -127,14 +127,14 @@ pub enum LayoutError {
         /// Their number.
         number: RegisterNumber,
     },
-    /// It tells neither registers nor a machine.
+    /// It gives neither registers nor a machine.
     #[error("the target description has no registers")]
     Empty,
 }
 
-/// What a target description tells.
+/// What a target description says.
 pub enum TargetDescription {
-    /// Which register stands where.
+    /// Which register is where.
     Registers(RegisterLayout),
     /// BFD's name of a machine, and no registers: they are its standard ones. So does gdbserver for a GDB that did not say
     /// that it reads registers in XML.
@@ -237,7 +237,7 @@ impl TargetDescription {
 }
 
 impl RegisterLayout {
-    /// Reads a target description that tells the registers.
+    /// Reads a target description that gives the registers.
     ///
     /// # Errors
     /// When it is no good XML, has parts in other files, or no registers that can be laid out.
@@ -303,7 +303,7 @@ impl RegisterLayout {
         self.size
     }
 
-    /// The registers, in the order in which they stand in the block.
+    /// The registers, in the order in which they are in the block.
     #[must_use]
     pub fn registers(&self) -> &[Register] {
         &self.registers
@@ -345,7 +345,7 @@ impl RegisterLayout {
 }
 
 /// Refuses nesting deeper than [`MAX_DEPTH`] before the XML library sees it, without a recursion of its own.
-/// Tags are told apart roughly, comments and quoted brackets counted too: a description that is refused for
+/// Tags are distinguished roughly, comments and quoted brackets counted too: a description that is refused for
 /// them is none that a target sends.
 fn check_depth(xml: &str) -> Result<(), LayoutError> {
     let bytes = xml.as_bytes();

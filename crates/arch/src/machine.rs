@@ -199,7 +199,7 @@ impl Machine {
     }
 
     /// The registers, or parts of them, that a trace means by a name. Upper and lower case are the same; a `$` or `%`
-    /// before it and a bank behind it (`R1 (USR)`) mean nothing. None for a name that is not in the table: a
+    /// before it and a bank after it (`R1 (USR)`) mean nothing. None for a name that is not in the table: a
     /// register that GDB does not know of.
     #[must_use]
     pub fn locate(&self, name: &[u8]) -> Option<&[RegisterPart]> {

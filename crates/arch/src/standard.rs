@@ -89,13 +89,13 @@ impl StandardRegisters {
         registers.map(|register| register.bits.div_ceil(8)).sum()
     }
 
-    /// Which register stands where.
+    /// Which register is where.
     #[must_use]
     pub fn layout(&self) -> RegisterLayout {
         feature::layout(bfd_name(self.architecture), &self.features)
     }
 
-    /// The target description that tells it. It does not tell the byte order: GDB must be told with `set
+    /// The target description that gives it. It does not tell the byte order: GDB must be told with `set
     /// endian` where the machine has two.
     #[must_use]
     pub fn target_xml(&self) -> String {

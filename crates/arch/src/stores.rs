@@ -1,6 +1,6 @@
 //! Whether an instruction writes memory, by its code.
 //!
-//! This tells what a trace that reports no memory accesses leaves unsaid. It is no decoder: an instruction that writes
+//! This says what a trace that reports no memory accesses leaves unsaid. It is no decoder: an instruction that writes
 //! on a condition that its code does not settle (store exclusive, compare and swap, cache and system operations) is
 //! [`Stores::Perhaps`], and so is what the tables do not know. Sources are the manuals that [`crate::Flow`] names.
 
@@ -31,7 +31,7 @@ impl Stores {
 }
 
 impl Machine {
-    /// Whether an instruction writes memory. `address_digits` is how wide the trace writes its address, which tells the
+    /// Whether an instruction writes memory. `address_digits` is how wide the trace writes its address, which gives the
     /// 32-bit state of an AArch64 processor.
     #[must_use]
     pub fn stores(

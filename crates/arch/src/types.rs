@@ -8,7 +8,7 @@ use roxmltree::Node;
 /// How deep types may hold each other; GDB's deepest are unions of vectors.
 const MAX_DEPTH: u32 = 16;
 
-/// Of how many types a type may be made, each counted as often as it stands in it: what goes over a type goes over all
+/// Of how many types a type may be made, each counted as often as it is in it: what goes over a type goes over all
 /// of them.
 const MAX_PARTS: u32 = 4096;
 
@@ -26,7 +26,7 @@ pub enum RegisterType {
     Pointer,
     /// A floating-point number.
     Float(FloatFormat),
-    /// Elements of one type, as they stand in memory.
+    /// Elements of one type, as they are in memory.
     Vector {
         /// Their type.
         element: Arc<RegisterType>,

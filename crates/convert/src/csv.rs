@@ -95,7 +95,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 impl Column {
-    /// What stands above the column, which is also what it is read from.
+    /// What is above the column, which is also what it is read from.
     #[must_use]
     pub fn title(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! The formats, and how one is told from a file.
+//! The formats, and how one is given from a file.
 
 use std::fmt;
 use std::path::Path;

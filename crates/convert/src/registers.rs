@@ -9,7 +9,7 @@ use tracewire_tracefile::TraceFile;
 
 use crate::hex;
 
-/// The longest name that is told in every frame, in bytes.
+/// The longest name that is given in every frame, in bytes.
 pub(crate) const MAX_NAME: usize = 64;
 
 /// The registers of a layout.

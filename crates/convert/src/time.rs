@@ -1,4 +1,4 @@
-//! When each frame was made, as far as the file tells.
+//! When each frame was made, as far as the file says.
 
 use tracewire_tracefile::TraceFile;
 
@@ -6,7 +6,7 @@ use tracewire_tracefile::TraceFile;
 /// time, and readers of event streams refuse it.
 const LATEST: u64 = i64::MAX as u64 / 1000;
 
-/// The time of each frame, in microseconds, in the file's order: its own where it tells a good one, else that of the
+/// The time of each frame, in microseconds, in the file's order: its own where it gives a good one, else that of the
 /// last frame before that did (a step of `while-stepping` seldom does); none before the first such.
 pub(crate) fn told_times(file: &TraceFile) -> impl Iterator<Item = Option<u64>> {
     let mut last = None;
@@ -16,7 +16,7 @@ pub(crate) fn told_times(file: &TraceFile) -> impl Iterator<Item = Option<u64>> 
     })
 }
 
-/// [`told_times`], with the first time that is told for the frames before it, and 0 where none is told at all.
+/// [`told_times`], with the first time that is given for the frames before it, and 0 where none is given at all.
 pub(crate) fn frame_times(file: &TraceFile) -> impl Iterator<Item = u64> {
     let first = told_times(file).flatten().next().unwrap_or(0);
     told_times(file).map(move |time| time.unwrap_or(first))

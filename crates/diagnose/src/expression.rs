@@ -38,7 +38,7 @@ impl Program {
 }
 
 /// How much running the expressions of a file may cost, in steps. A file must not cost hours, however large it is and
-/// whatever stands in it.
+/// whatever is in it.
 pub(crate) struct Budget(u64);
 
 impl Budget {
@@ -67,7 +67,7 @@ pub(crate) struct Rerun<'r, 'f> {
     /// Whether an expression of the file sets the variable; its value then changes during the hit.
     is_set: &'r dyn Fn(u16) -> bool,
     budget: &'r mut Budget,
-    /// What the expressions have set so far; none where that cannot be told.
+    /// What the expressions have set so far; none where that cannot be known.
     set: HashMap<u16, Option<u64>>,
     /// What the frame tells of registers and variables that were asked for.
     registers: HashMap<u16, Option<u64>>,

@@ -105,7 +105,7 @@ pub enum Fault {
     /// A field of the status line whose value cannot be understood.
     #[error("the value of the field `{0}` of the status line cannot be understood")]
     StatusValue(String),
-    /// A line tells what served a tracepoint that no line defines.
+    /// A line says what served a tracepoint that no line defines.
     #[error("says what served tracepoint {number} at {address}, which is not defined")]
     ServedUndefined {
         /// Which tracepoint.
@@ -137,10 +137,10 @@ pub enum Fault {
         /// The size of the register blocks.
         block: u32,
     },
-    /// The status line tells another number of frames.
+    /// The status line gives another number of frames.
     #[error("the status line says {told} frames; there are {found}")]
     FrameCount {
-        /// What it tells.
+        /// What it says.
         told: u64,
         /// How many there are.
         found: u64,
@@ -170,13 +170,13 @@ pub enum Fault {
     Cut {
         /// How many bytes of the frame there are.
         present: u64,
-        /// How many there should be, where that can be told.
+        /// How many there should be, where that can be known.
         expected: Option<u64>,
     },
-    /// Something stands behind the end marker.
+    /// Something is after the end marker.
     #[error("{0} bytes after the end marker are not all zero: the marker may be damage")]
     Trailing(u64),
-    /// Zeros stand behind the end marker: what a file system leaves of bytes that did not get to the disk, and what a
+    /// Zeros are after the end marker: what a file system leaves of bytes that did not get to the disk, and what a
     /// recording that was killed has reserved.
     #[error(
         "{0} zero bytes after the end marker, where GDB writes 2: frames may have been there, or were to"
@@ -187,7 +187,7 @@ pub enum Fault {
         "the file was written with `{told}` and has `{found}` now: something in it is damaged, or was edited (`repair` writes it again)"
     )]
     Checksum {
-        /// What the file tells.
+        /// What the file says.
         told: Checksum,
         /// What its bytes have.
         found: Checksum,
@@ -280,7 +280,7 @@ pub enum Fault {
     StringLength {
         /// Which string, in words.
         what: String,
-        /// How many bytes its first line tells.
+        /// How many bytes its first line says.
         told: u64,
         /// How many there are.
         found: u64,
@@ -317,7 +317,7 @@ pub enum Fault {
         number: TracepointNumber,
         /// Which of its addresses.
         address: Address,
-        /// How many hits its `V` line tells.
+        /// How many hits its `V` line says.
         told: u64,
         /// How many frames there are.
         found: u64,
@@ -339,7 +339,7 @@ pub enum Fault {
     /// A value of a variable that no line defines.
     #[error("variable {0} is collected, and no `tsv` line defines it")]
     UndefinedVariable(VariableNumber),
-    /// A frame that stands where its tracepoint is not.
+    /// A frame that is where its tracepoint is not.
     #[error("the program counter {at} is none of tracepoint {number}'s addresses")]
     Elsewhere {
         /// Which tracepoint.

@@ -17,7 +17,7 @@ use crate::finding::{Fault, Finding, Wanted};
 /// In a frame of more memory than this, in bytes of blocks, expressions are not run.
 const MAX_FRAME: usize = 1 << 20;
 
-/// How many variables without a definition are told apart.
+/// How many variables without a definition are distinguished.
 const MAX_UNDEFINED: usize = 1000;
 
 /// What was run when a frame was made.
@@ -30,7 +30,7 @@ struct Programs {
 struct Location {
     address: Address,
     hits_told: Option<u64>,
-    /// Steps have led back here, and which frames are theirs is not told.
+    /// Steps have led back here, and which frames are theirs is not known.
     led_back: bool,
     hits: u64,
     at_hit: Programs,
@@ -198,7 +198,7 @@ fn changing_variables(file: &TraceFile) -> HashSet<u16> {
 }
 
 impl Plan {
-    /// Which expressions were run for this frame; none where that cannot be told.
+    /// Which expressions were run for this frame; none where that cannot be known.
     fn place(&mut self, frame: &Frame<'_>, report: &mut dyn FnMut(Fault)) -> Option<&Programs> {
         let Some(step) = frame.is_step() else {
             // Without a program counter a hit and a step look alike.

@@ -1,4 +1,4 @@
-//! Definitions that stand in the file twice: the last one counts, and nobody sees the others.
+//! Definitions that are in the file twice: the last one counts, and nobody sees the others.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The user's strings, which may stand in several lines.
+//! The user's strings, which may be in several lines.
 
 use tracewire_model::{Address, DefinitionContent, DefinitionRecord, SourceKind, TracepointNumber};
 
@@ -59,7 +59,7 @@ impl OpenString {
         before
     }
 
-    /// What is wrong with the last string, behind which no line follows.
+    /// What is wrong with the last string, after which no line follows.
     pub(crate) fn end(&mut self) -> Option<(usize, Fault)> {
         let begun = self.0.take().filter(|begun| begun.length != begun.total)?;
         let fault = Fault::StringLength {

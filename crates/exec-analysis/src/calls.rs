@@ -58,7 +58,7 @@ pub struct CallTree {
     instructions: u64,
 }
 
-/// Rows of functions that are told apart at most; what lies deeper counts for the deepest.
+/// Rows of functions that are distinguished at most; what lies deeper counts for the deepest.
 const NODES: usize = 1 << 22;
 
 #[derive(Default)]
@@ -147,7 +147,7 @@ impl CallTree {
         })?;
         failed?;
         let mut nodes = stacks.nodes;
-        // Every node stands behind its parent.
+        // Every node is after its parent.
         for at in (0..nodes.len()).rev() {
             nodes[at].total += nodes[at].own;
             if let Some(parent) = nodes[at].parent {
@@ -167,7 +167,7 @@ impl CallTree {
         })
     }
 
-    /// The nodes; each stands behind its parent.
+    /// The nodes; each is after its parent.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -1,10 +1,10 @@
 //! Following calls and returns: which function an instruction is in, and who called it.
 //!
 //! A call puts its return address into the link register or on the stack, and goes elsewhere: an instruction that
-//! does both, or a jump that finds the address behind itself there already (`mov lr, pc; bx r3`). What comes to a
+//! does both, or a jump that finds the address after itself there already (`mov lr, pc; bx r3`). What comes to a
 //! return address with the stack pointer of its call has come back, from as many calls as lie above. So recursion,
 //! `longjmp` and functions that never return are all followed without knowing anything of the program. A jump to the
-//! start of another function is a tail call: it takes its caller's place. An instruction that stands where the one
+//! start of another function is a tail call: it takes its caller's place. An instruction that is where the one
 //! before could not go is the start of an interrupt, which returns as a call does.
 //!
 //! Where the trace reports no stack pointer, the return address alone decides.
@@ -41,9 +41,9 @@ pub enum Move {
 #[derive(Clone, Copy)]
 struct Known {
     flow: Flow,
-    /// The address behind it; none where its length is not known.
+    /// The address after it; none where its length is not known.
     next: Option<u64>,
-    /// What it puts into the link register, if the code tells that and it goes nowhere.
+    /// What it puts into the link register, if the code says that and it goes nowhere.
     link: Option<u64>,
 }
 
@@ -95,7 +95,7 @@ struct Cpu {
     branch: Option<Branch>,
     /// The delay slot that comes before that.
     slot: Option<u64>,
-    /// Where the next instruction stands if no branch is.
+    /// Where the next instruction is if no branch is.
     next: Option<u64>,
     /// The instruction before, delay slots left out.
     last: Option<Address>,
@@ -231,7 +231,7 @@ impl<'a> Follower<'a> {
         Ok(self.cpus.len() - 1)
     }
 
-    /// Takes the next instruction, and tells what happened on the stack of its cpu before it. The first instruction of
+    /// Takes the next instruction, and says what happened on the stack of its cpu before it. The first instruction of
     /// a cpu enters the function that it is in.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ impl<'a> Follower<'a> {
                 });
             }
         }
-        // What the code tells; the trace may report the same.
+        // What the code says; the trace may report the same.
         let cpu = &mut self.cpus[at];
         if let Some(link) = known.link {
             (cpu.link, cpu.link_is_computed) = (Some(link), true);

@@ -46,7 +46,7 @@ pub fn entered(recording: &Recording, symbols: &Symbols) -> Result<Entered, Read
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
     list: Vec<Function>,
-    /// First address, address behind the last, function; in order, none in two.
+    /// First address, address after the last, function; in order, none in two.
     spans: Vec<(u64, u64, FunctionId)>,
     by_entry: HashMap<u64, FunctionId>,
     /// Names without type and size, by address. Assembler code has them where functions begin, and at loops.
@@ -109,7 +109,7 @@ impl Functions {
         self.add(name.unwrap_or_else(|| address.to_string()), address.0)
     }
 
-    /// The function that an address is in, where it was not seen to be entered there: code behind a label is taken for
+    /// The function that an address is in, where it was not seen to be entered there: code after a label is taken for
     /// the label's.
     pub fn around(&mut self, address: Address) -> FunctionId {
         if self.at(address).is_none() && !self.is_entry(address) {

@@ -46,7 +46,7 @@ impl<'a> Registers<'a> {
         })
     }
 
-    /// Behind an instruction, the one that was next.
+    /// After an instruction, the one that was next.
     pub fn apply(&mut self, executed: &Executed) {
         for write in &executed.register_writes {
             let Some(cpu) = self.cpus.iter_mut().find(|cpu| cpu.number == write.cpu) else {

@@ -1,4 +1,4 @@
-//! In which order the digits of accesses are written, told from a trace itself.
+//! In which order the digits of accesses are written, known from a trace itself.
 //!
 //! Tarmac writes the data of an access as one number or, as simulators of some small processors do, byte by byte in the
 //! order of memory, and the text has no sign of which. But what a load reads goes to a register, and what a store writes comes

@@ -64,7 +64,7 @@ impl Stacks {
 
     /// The bank in use; none where the registers do not tell.
     fn selected<'v>(&self, value: impl Fn(RegisterId) -> &'v RegisterValue) -> Option<StackBank> {
-        // The lowest byte of a register, where all that are told agree.
+        // The lowest byte of a register, where all that are given agree.
         let told = |names: &[RegisterId]| {
             let mut bytes = names
                 .iter()
@@ -143,7 +143,7 @@ impl DebuggerRegisters {
     /// only where the trace writes it as a register.
     ///
     /// # Errors
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn block(
         &self,
         recording: &Recording,
@@ -164,7 +164,7 @@ impl DebuggerRegisters {
     /// is not known. Nothing for a number that the machine does not have.
     ///
     /// # Errors
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn register(
         &self,
         recording: &Recording,

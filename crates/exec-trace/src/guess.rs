@@ -1,4 +1,4 @@
-//! Which machine a trace is of, told from what is in it.
+//! Which machine a trace is of, known from what is in it.
 //!
 //! Three things speak: the names of registers, the text of instructions, and their codes. Each line of the first
 //! mebibytes gives points to the machines that it fits and takes some from those that it cannot be of. The word size
@@ -315,7 +315,7 @@ impl Sample {
     }
 
     /// Remembers what a write of several bytes leaves under both byte orders; a read of bytes that were written
-    /// otherwise tells.
+    /// otherwise says.
     fn memory(&mut self, access: &Access<'_>) {
         let Some(value) = access.data.known() else {
             return;

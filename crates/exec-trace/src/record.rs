@@ -112,14 +112,14 @@ impl fmt::Display for Scale {
 pub struct Time {
     /// The digits, the decimal point left out.
     pub ticks: u64,
-    /// How many of the digits stand behind the decimal point, at most 18.
+    /// How many of the digits are after the decimal point, at most 18.
     pub decimals: u8,
     /// What it counts.
     pub scale: Scale,
 }
 
 impl Time {
-    /// The time before any was told.
+    /// The time before any was given.
     pub const ZERO: Self = Self {
         ticks: 0,
         decimals: 0,
@@ -136,7 +136,7 @@ impl Time {
         }
     }
 
-    /// Reads a time: a decimal number, perhaps with a fraction, and perhaps a scale behind it.
+    /// Reads a time: a decimal number, perhaps with a fraction, and perhaps a scale after it.
     ///
     /// ```
     /// use tracewire_exec_trace::record::{Scale, Time};
@@ -170,7 +170,7 @@ impl Time {
         })
     }
 
-    /// The ticks of this time, or the next after it, where so many of their digits stand behind the decimal point; none
+    /// The ticks of this time, or the next after it, where so many of their digits are after the decimal point; none
     /// where these are too many for a number.
     #[must_use]
     pub fn ticks_with(self, decimals: u8) -> Option<u64> {
@@ -195,7 +195,7 @@ impl Time {
     }
 }
 
-/// The number and, behind a blank, the scale.
+/// The number and, after a blank, the scale.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.decimals == 0 {
@@ -224,7 +224,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// As it is written behind the mode: `s` or `ns`.
+    /// As it is written after the mode: `s` or `ns`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -293,7 +293,7 @@ pub enum AccessAttribute {
 }
 
 impl AccessAttribute {
-    /// As it is written behind the size.
+    /// As it is written after the size.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -306,11 +306,11 @@ impl AccessAttribute {
 /// How the digits of an access's data go to memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DataOrder {
-    /// They are one number; its bytes stand in memory in the target's byte order.
+    /// They are one number; its bytes are in memory in the target's byte order.
     Number,
-    /// The last byte written stands at the lowest address, on every target.
+    /// The last byte written is at the lowest address, on every target.
     HighestAddressFirst,
-    /// The first byte written stands at the lowest address, on every target.
+    /// The first byte written is at the lowest address, on every target.
     LowestAddressFirst,
 }
 
@@ -337,7 +337,7 @@ pub struct Access<'a> {
     pub kind: AccessKind,
     /// How many bytes.
     pub size: u32,
-    /// The attribute behind the size.
+    /// The attribute after the size.
     pub attribute: Option<AccessAttribute>,
     /// The virtual address of the first byte.
     pub address: Address,
@@ -350,7 +350,7 @@ pub struct Access<'a> {
 }
 
 impl Access<'_> {
-    /// The bytes as they stand in the memory of a target of this byte order, from the lowest address on: `size` of
+    /// The bytes as they are in the memory of a target of this byte order, from the lowest address on: `size` of
     /// them, put into `bytes` in place of what is there.
     pub fn memory_bytes(&self, order: ByteOrder, bytes: &mut Vec<ValueByte>) {
         const ZERO: ValueByte = ValueByte {
@@ -387,7 +387,7 @@ pub struct RegisterWrite<'a> {
     pub time: Time,
     /// Which processor, where the line says. QEMU4V's never do.
     pub cpu: Option<CpuNumber>,
-    /// The register's name as it was written; Tarmac's may have a bank behind it: `R1 (USR)`.
+    /// The register's name as it was written; Tarmac's may have a bank after it: `R1 (USR)`.
     pub register: &'a [u8],
     /// The part of the register that is written, where the line says `<hi:lo>`; the value is of these bits.
     pub part: Option<BitRange>,
@@ -395,7 +395,7 @@ pub struct RegisterWrite<'a> {
     pub value: Value<'a>,
 }
 
-/// Something else that the trace tells: an exception, an event, a header, a branch.
+/// Something else that the trace says: an exception, an event, a header, a branch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event<'a> {
     /// When; where the line has no time, that of the line before.
@@ -404,11 +404,11 @@ pub struct Event<'a> {
     pub cpu: Option<CpuNumber>,
     /// What it is.
     pub kind: EventKind,
-    /// The line's text behind time and cpu, its first word included.
+    /// The line's text after time and cpu, its first word included.
     pub text: &'a [u8],
 }
 
-/// What kind of event a line tells.
+/// What kind of event a line says.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EventKind {
     /// An exception, an interrupt or a reset: the next instruction may be anywhere.
@@ -463,7 +463,7 @@ pub struct Line {
     pub number: u64,
     /// Offset of the first byte in the text.
     pub start: u64,
-    /// Offset behind the last byte, the line's end not included.
+    /// Offset after the last byte, the line's end not included.
     pub end: u64,
 }
 
@@ -479,6 +479,6 @@ pub enum Owner {
     Earlier(u32),
     /// The instruction that comes next.
     Next,
-    /// None: the line stands before every instruction and tells the state at the start.
+    /// None: the line is before every instruction and gives the state at the start.
     Start,
 }

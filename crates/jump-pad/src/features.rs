@@ -4,7 +4,7 @@ use std::arch::x86_64::__cpuid_count;
 
 use crate::pad::Features;
 
-/// The kernel's word on `rdfsbase` (`HWCAP2_FSGSBASE`), and where it stands.
+/// The kernel's word on `rdfsbase` (`HWCAP2_FSGSBASE`), and where it is.
 const AT_HWCAP2: u64 = 26;
 const FSGSBASE: u64 = 2;
 

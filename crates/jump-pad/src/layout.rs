@@ -1,9 +1,9 @@
-//! Where everything stands in the memory that a program's pads and its tracer share.
+//! Where everything is in the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x03\0");
 
-/// What stands on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
+/// What is on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
 /// cache.
 pub(crate) mod header {
     pub(crate) const MAGIC: u64 = 0;
@@ -55,7 +55,7 @@ pub(crate) mod threads {
     pub(crate) const START: u64 = 4096;
     /// The table has as many slots as this many bits can say.
     pub(crate) const BITS: u32 = 12;
-    /// How many slots are looked at, from the one that the hash names; as many stand behind the last.
+    /// How many slots are looked at, from the one that the hash names; as many are after the last.
     pub(crate) const PROBES: u64 = 8;
     pub(crate) const SLOTS: u64 = (1 << BITS) + PROBES;
     /// The `fs` base, then the thread.
@@ -79,7 +79,7 @@ pub(crate) mod tracepoint {
     pub(crate) const LOST: u64 = 40;
 }
 
-/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. Behind
+/// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. After
 /// the records, where new frames overwrite old ones, stands how many of each tracepoint were given up, and the table of
 /// unfinished records.
 pub(crate) mod ring {
@@ -94,7 +94,7 @@ pub(crate) mod ring {
     pub(crate) const TOO_LONG: u64 = 24;
     /// Where the oldest record starts. Where frames are overwritten: the oldest that is neither read nor given up.
     pub(crate) const TAIL: u64 = 64;
-    /// The tail for which a pad has waited in vain: as long as it stands there, no other one waits.
+    /// The tail for which a pad has waited in vain: as long as it is there, no other one waits.
     pub(crate) const GIVEN_UP: u64 = 72;
     /// Where frames are overwritten, changed together with the tail: how many frames were given up for newer ones.
     pub(crate) const DROPPED: u64 = GIVEN_UP;
@@ -107,7 +107,7 @@ pub(crate) mod ring {
 
 /// The table of records that were passed before they were finished, or before they had begun. An entry is the position where
 /// the record ends, and its claim: the place of its owner's token, shifted by 16 bits, and how long it is, in units
-/// of 8 bytes. An entry is replaced once its owner's token is gone; those behind the first empty one are empty.
+/// of 8 bytes. An entry is replaced once its owner's token is gone; those after the first empty one are empty.
 pub(crate) mod unfinished {
     pub(crate) const ENTRY: u64 = 16;
     /// As many records of one ring may be unfinished at once, while its head goes around.
@@ -117,7 +117,7 @@ pub(crate) mod unfinished {
     pub(crate) const SPAN_BITS: u32 = 16;
 }
 
-/// The start of a record; the frame stands behind it.
+/// The start of a record; the frame is after it.
 pub(crate) mod record {
     /// The record's position mixed with the salt once it is whole, and that number inverted until then.
     pub(crate) const STATE: u64 = 0;
@@ -136,11 +136,11 @@ pub(crate) mod record {
         whole ^ 0x4b45_5054_4b45_5054
     }
 
-    /// What stands before the frame of a record where frames are overwritten: its claim.
+    /// What is before the frame of a record where frames are overwritten: its claim.
     pub(crate) const OWNER: u64 = FRAME;
     pub(crate) const OWNER_BYTES: u64 = 8;
 
-    /// What stands before the frame of a record in the hold: the ring that it came from, counted from 1, or 0, and
+    /// What is before the frame of a record in the hold: the ring that it came from, counted from 1, or 0, and
     /// [`STEP`]; then its position there.
     pub(crate) const ORIGIN: u64 = 16;
     pub(crate) const STEP: u64 = 1 << 32;
@@ -208,11 +208,11 @@ pub enum LayoutError {
     Foreign,
 }
 
-/// Where everything stands in the shared memory, as offsets from its start in bytes.
+/// Where everything is in the shared memory, as offsets from its start in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharedLayout {
     pub(crate) sizes: SharedSizes,
-    /// A number of the run, so that what stands in a ring from before is not taken for a record.
+    /// A number of the run, so that what is in a ring from before is not taken for a record.
     pub(crate) salt: u64,
     pub(crate) tracepoints: u64,
     pub(crate) variables: u64,
@@ -258,7 +258,7 @@ impl SharedLayout {
         let tracepoints = threads::START + threads::SLOTS * threads::SLOT;
         let variables = tracepoints + u64::from(sizes.tracepoints) * tracepoint::SIZE;
         let rings = (variables + u64::from(sizes.variables) * 8).next_multiple_of(4096);
-        // A record that begins before the end of a ring may end behind it.
+        // A record that begins before the end of a ring may end after it.
         let slack = longest.next_multiple_of(8);
         let dropped = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(64);
         let (counts, entries) = match sizes.when_full {
@@ -315,7 +315,7 @@ impl SharedLayout {
 
     /// Where the 32-bit robust futex of the tracer is. Pads take the tracer for gone while it is 0 or has
     /// `FUTEX_OWNER_DIED` set: they then touch no memory of the program that could be unreadable. The kernel's list of
-    /// robust futexes goes through the word 32 bytes behind it, and the C library writes 24 bytes behind it.
+    /// robust futexes goes through the word 32 bytes after it, and the C library writes 24 bytes after it.
     #[must_use]
     pub const fn owner(&self) -> u64 {
         header::OWNER
@@ -347,7 +347,7 @@ impl SharedLayout {
         (self.unfinished, self.unfinished + length)
     }
 
-    /// How much of a record stands before its frame, in the rings of the cpus.
+    /// How much of a record is before its frame, in the rings of the cpus.
     pub(crate) const fn header_bytes(&self) -> u64 {
         header_bytes(self.sizes.when_full)
     }
@@ -364,7 +364,7 @@ const fn header_bytes(when_full: WhenFull) -> u64 {
     }
 }
 
-/// The position behind a record of `length` bytes at `position`, in a ring of so many bytes. A record that reaches the end of
+/// The position after a record of `length` bytes at `position`, in a ring of so many bytes. A record that reaches the end of
 /// the ring ends there, as far as positions go: the next one starts at the ring's start.
 pub(crate) const fn behind(bytes: u64, position: u64, length: u64) -> u64 {
     let mask = bytes - 1;

@@ -50,7 +50,7 @@ pub struct Features {
     pub rdpid: bool,
     /// `rdfsbase` is there, and the kernel allows it (bit 1 of `AT_HWCAP2`).
     pub fsgsbase: bool,
-    /// `xgetbv` tells which state is in use (leaf 0xd of `cpuid`, subleaf 1, bit 2 of `eax`).
+    /// `xgetbv` says which state is in use (leaf 0xd of `cpuid`, subleaf 1, bit 2 of `eax`).
     pub xgetbv1: bool,
     /// `cmpxchg16b` is there.
     pub cmpxchg16b: bool,
@@ -71,7 +71,7 @@ pub struct PadOptions<'o> {
     pub registers: X86Registers,
     /// Whether every frame has a register block, and not only where an action collects registers.
     pub always_registers: bool,
-    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them behind its
+    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them after its
     /// registers.
     pub stamp: Option<[VariableNumber; 3]>,
     /// The variables by number. A tracepoint with another variable cannot be compiled.
@@ -87,7 +87,7 @@ pub struct PadOptions<'o> {
 /// Machine code for one address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pad {
-    /// The code, to be entered at its first byte with all registers as they are at the tracepoint. Behind its last
+    /// The code, to be entered at its first byte with all registers as they are at the tracepoint. After its last
     /// byte all registers, flags and the stack are so again: there the displaced instructions go, and the way back.
     pub code: Vec<u8>,
     /// Where it may fault, by rising offsets.

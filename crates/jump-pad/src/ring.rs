@@ -20,7 +20,7 @@
 //! # After a kill
 //!
 //! Another reader finds in the rings each frame that was not given out, and none that was, whatever the instruction before
-//! which the first one was killed: all before a ring's `KEPT` position has been given out, a record behind it says so itself,
+//! which the first one was killed: all before a ring's `KEPT` position has been given out, a record after it says so itself,
 //! and the one that was on its way is named ([`Shared::moving`]) with the place in the file where it shows whether it arrived.
 
 use std::collections::{HashSet, VecDeque};
@@ -56,7 +56,7 @@ pub(crate) const EARLY: u64 = 10_000;
 pub(crate) trait RingMemory {
     /// A word, with all that was written before it.
     fn load(&self, at: u64) -> u64;
-    /// Writes a word behind all that was read before.
+    /// Writes a word after all that was read before.
     fn store(&self, at: u64, value: u64);
     /// Writes a word if it is as expected.
     fn exchange(&self, at: u64, expected: u64, new: u64) -> bool;
@@ -91,7 +91,7 @@ pub struct TimedFrame<'r> {
     pub step: bool,
     /// Where the value of `$trace_timestamp` is in `bytes`, if it was collected.
     pub stamp: Option<usize>,
-    /// The frame as it stands in a trace file: tracepoint number, size, blocks.
+    /// The frame as it is in a trace file: tracepoint number, size, blocks.
     pub bytes: &'r [u8],
 }
 
@@ -147,7 +147,7 @@ struct Ring {
     bytes: u64,
     /// Writers take the oldest records away.
     overwrites: bool,
-    /// What stands before each frame, in bytes.
+    /// What is before each frame, in bytes.
     prefix: u64,
     /// The longest record.
     longest: u64,
@@ -215,7 +215,7 @@ struct Held {
     length: usize,
 }
 
-/// What stands at a position.
+/// What is at a position.
 enum Found {
     Whole {
         behind: u64,
@@ -610,7 +610,7 @@ impl RingReader {
         ring.unfinished = unfinished;
     }
 
-    /// Looks at a position, and takes what stands there if it is whole.
+    /// Looks at a position, and takes what is there if it is whole.
     fn look(&mut self, memory: &impl RingMemory, ring: &mut Ring, position: u64) -> Found {
         let at = ring.place(position);
         let whole = position ^ self.layout.salt;
@@ -825,7 +825,7 @@ impl RingReader {
         }
     }
 
-    /// The next position at which there is a record, or one of those that were claimed, behind one that says nothing of
+    /// The next position at which there is a record, or one of those that were claimed, after one that says nothing of
     /// itself; the head if there is none.
     fn search(
         &self,

@@ -197,7 +197,7 @@ impl Shared {
         Ok(Self { base, layout })
     }
 
-    /// Where everything stands.
+    /// Where everything is.
     #[must_use]
     pub const fn layout(&self) -> &SharedLayout {
         &self.layout
@@ -237,7 +237,7 @@ impl Shared {
     /// The error that ended the run.
     #[must_use]
     pub fn error(&self) -> Option<PadError> {
-        // The stop word is written behind the error.
+        // The stop word is written after the error.
         let Some(PadStop::Error(tracepoint)) = self.stopped() else {
             return None;
         };
@@ -331,7 +331,7 @@ impl Shared {
     }
 
     /// The frame that [`crate::RingReader`] gives out at this moment goes to this place of the trace file. To be called before it
-    /// is written: so whoever comes after a killed tracer knows where to look whether it was.
+    /// is written: so a rescue after a killed tracer knows where to look whether it was.
     pub fn goes_to(&self, offset: u64) {
         self.store(header::MOVE_OFFSET, offset);
         compiler_fence(Ordering::SeqCst);

@@ -15,7 +15,7 @@ impl Action {
     /// the manual's (Tracepoint Packets, QTDP), and gdbserver's `L`, which the manual does not have.
     ///
     /// # Errors
-    /// Where something else stands, with its place. A leading `S` and a trailing `-` are no part of the list.
+    /// Where something else is, with its place. A leading `S` and a trailing `-` are no part of the list.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, TextError> {
         Self::scan_list(&mut Scanner::new(text.as_bytes()))
     }

@@ -34,7 +34,7 @@ pub struct TracepointDefinition {
 }
 
 impl TracepointDefinition {
-    /// What tells this location of this tracepoint from all others.
+    /// What distinguishes this location of this tracepoint from all others.
     #[must_use]
     pub const fn key(&self) -> (TracepointNumber, Address) {
         (self.number, self.address)

@@ -1,6 +1,6 @@
-//! The records in which a tracepoint is told: one qTfP/qTsP reply each, one `tp` line each.
+//! The records in which a tracepoint is given: one qTfP/qTsP reply each, one `tp` line each.
 //!
-//! | record | what it tells |
+//! | record | what it gives |
 //! |---|---|
 //! | `T` | where it is, whether it is enabled, step and pass count, kind, condition |
 //! | `A` | actions of a hit |
@@ -24,11 +24,11 @@ pub struct DefinitionRecord {
     pub number: TracepointNumber,
     /// Which of its addresses.
     pub address: Address,
-    /// What is told.
+    /// What is given.
     pub content: DefinitionContent,
 }
 
-/// What a [`DefinitionRecord`] tells.
+/// What a [`DefinitionRecord`] says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DefinitionContent {
     /// `T`, or the body of a `QTDP` packet.

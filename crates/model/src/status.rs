@@ -1,4 +1,4 @@
-//! How a trace run stands: a qTStatus reply, and the `status` line of a trace file.
+//! The state of a trace run: a qTStatus reply, and the `status` line of a trace file.
 
 mod refused;
 
@@ -11,7 +11,7 @@ use crate::text::{Scanner, TextError};
 /// How many fields are read at most; GDB's own status lines have some fifteen.
 const MAX_FIELDS: usize = 1000;
 
-/// How a trace run stands. What was read is printed byte for byte as it was, as long as no field is changed.
+/// The state of a trace run. What was read is printed byte for byte as it was, as long as no field is changed.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
     /// The fields.
@@ -20,7 +20,7 @@ pub struct Status {
     read: Option<(String, StatusFields)>,
 }
 
-/// The fields of a [`Status`]. One that is `None` is not told.
+/// The fields of a [`Status`]. One that is `None` is not given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StatusFields {
     /// Whether the run is going on.

@@ -1,4 +1,4 @@
-//! Tracepoints put together from the records in which they are told.
+//! Tracepoints put together from the records in which they are given.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub enum MergeError {
     /// A part of a string that does not continue the part before.
     #[error("the part of a string that starts at byte {start} does not follow the part before")]
     Gap {
-        /// Where the part says it stands.
+        /// Where the part says it is.
         start: u64,
     },
 }

@@ -56,7 +56,7 @@ impl<'a> Scanner<'a> {
         Some(byte)
     }
 
-    /// Takes the byte if it stands next.
+    /// Takes the byte if it is next.
     pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);

@@ -294,7 +294,7 @@ impl fmt::Display for Word {
 pub struct Numbers {
     /// The numbers.
     pub list: Vec<u64>,
-    /// Whether a `;` stands after the last one too.
+    /// Whether a `;` is after the last one too.
     pub ends_in_semicolon: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Logs of sessions: what GDB writes with `set debug remote 1`, and our own form, read back into packets.
 //!
 //! GDB's lines are `Sending packet: $…#cc`, `Packet received: …` and `  Notification received: …`, with `[remote] `
-//! before them since GDB 12. Up to GDB 10 the reply stands on the request's line, after `...`. Unprintable bytes are
+//! before them since GDB 12. Up to GDB 10 the reply is on the request's line, after `...`. Unprintable bytes are
 //! escaped as in C; a long packet is cut (`set debug remote-packet-max-chars`), and the log says how many bytes are
 //! missing.
 //!
@@ -37,7 +37,7 @@ pub enum Direction {
     Notification,
 }
 
-/// A packet that a log tells.
+/// A packet that a log says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoggedPacket {
     /// On which line of the log, from 1.

@@ -5,7 +5,7 @@
 /// Each variant has its grammar after `=`: the letters the packet starts with, then fields and letters in order, then
 /// in parentheses what may be missing at the end; and after `=>` a plain explanation, either a format string or a
 /// block that gives a `String`. A variant without anything after its letters is those letters exactly. The first
-/// variant that fits wins, so a longer beginning stands before its shorter one.
+/// variant that fits wins, so a longer beginning is before its shorter one.
 macro_rules! packets {
     (
         $(#[$enum_meta:meta])*

@@ -90,7 +90,7 @@ pub enum Reply {
     End,
     /// `QTFrame`.
     Frame(SelectedFrame),
-    /// `qTStatus`: `T` and how the run stands.
+    /// `qTStatus`: `T` and the state of the run.
     TraceStatus(Box<Status>),
     /// `qTP`: `Vhits:usage`.
     TracepointUsage(TracepointUsage),

@@ -52,7 +52,7 @@ impl<'a> Scanner<'a> {
         Some(byte)
     }
 
-    /// Takes the text if it stands next.
+    /// Takes the text if it is next.
     pub(crate) fn take(&mut self, text: &str) -> bool {
         let found = self.rest().starts_with(text.as_bytes());
         if found {
@@ -69,7 +69,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// What stands before the first byte the test accepts, or before the end.
+    /// What is before the first byte the test accepts, or before the end.
     pub(crate) fn until(&mut self, stop: impl Fn(u8) -> bool) -> &'a [u8] {
         let rest = self.rest();
         let length = rest

@@ -65,7 +65,7 @@ impl RegisterBlock {
 }
 
 /// A recording that can be asked for any instant. Instructions are numbered from 0, all cpus together; the instant of a
-/// number is before that instruction is executed, and the one behind the last is the end.
+/// number is before that instruction is executed, and the one after the last is the end.
 pub trait Execution {
     /// The machine.
     fn machine(&self) -> &Machine;
@@ -82,7 +82,7 @@ pub trait Execution {
     /// When an instruction was executed, in the recording's own words.
     fn time(&self, number: u64) -> Option<String>;
 
-    /// The first instruction at this time or behind it; none where the text is no time, or there is none.
+    /// The first instruction at this time or after it; none where the text is no time, or there is none.
     fn at_time(&self, text: &str) -> Option<u64>;
 
     /// The first instruction of a cpu from `from` on.

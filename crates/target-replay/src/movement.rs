@@ -21,7 +21,7 @@ pub enum StopCause {
     Watchpoint(Watch, Address),
     /// There is nothing before.
     Begin,
-    /// There is nothing behind.
+    /// There is nothing after.
     End,
 }
 
@@ -44,7 +44,7 @@ struct Candidate {
 }
 
 impl<E: Execution> Replay<E> {
-    /// Runs forward. The handler is told of tracepoints on the way, and asked at breakpoints.
+    /// Runs forward. The handler learns of tracepoints on the way, and asked at breakpoints.
     pub fn run(&mut self, handler: &mut dyn HitHandler) -> Stop {
         let end = self.execution.instructions();
         self.forward(end, StopCause::End, None, handler)
@@ -174,7 +174,7 @@ impl<E: Execution> Replay<E> {
         Stop { thread, cause }
     }
 
-    /// Remembers an access that is told before it is made: it is not told again.
+    /// Remembers an access that is reported before it is made: it is not reported again.
     fn tell(&mut self, found: &Candidate, direction: Direction) {
         if matches!(found.cause, StopCause::Watchpoint(..))
             && watches_before(self.execution.machine())
@@ -284,7 +284,7 @@ impl<E: Execution> Replay<E> {
                     player.look_for(&self.tracepoints, &self.stepping);
                 }
                 if outcome.run_ended {
-                    // The tracepoints are taken out by whoever put them in.
+                    // The caller takes out the tracepoints that it put in.
                     self.stepping.clear();
                     return;
                 }

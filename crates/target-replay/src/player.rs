@@ -10,15 +10,15 @@ use crate::moment::Moment;
 
 /// A way forward through a recording.
 pub trait Player {
-    /// Looks from now on for instructions that have one of the addresses or are of one of the cpus; before it is told, for
+    /// Looks from now on for instructions that have one of the addresses or are of one of the cpus; before that call, for
     /// none.
     fn look_for(&mut self, addresses: &BTreeSet<Address>, cpus: &BTreeSet<u32>);
 
-    /// Goes on, behind the instruction that it stands at if it stands at one, to the next before `to` that is looked for.
+    /// Goes on, after the instruction that it is at if it is at one, to the next before `to` that is looked for.
     /// None where there is none.
     fn advance_to(&mut self, to: u64) -> Option<(u64, Executed)>;
 
-    /// The thread that is about to execute the instruction that it stands at.
+    /// The thread that is about to execute the instruction that it is at.
     fn thread(&mut self) -> &mut dyn StoppedThread;
 }
 

@@ -250,7 +250,7 @@ impl Recorded {
     }
 }
 
-/// An instruction's code as it stands in memory. The halves of Thumb's long ones are written first half first.
+/// An instruction's code as it is in memory. The halves of Thumb's long ones are written first half first.
 fn in_memory(opcode: Opcode, order: ByteOrder, thumb: bool) -> Vec<u8> {
     let size = usize::from(opcode.size()).min(16);
     let bytes = opcode.value.to_be_bytes();

@@ -45,7 +45,7 @@ pub struct Replay<E> {
     pub(crate) tracepoints: BTreeSet<Address>,
     /// The cpus that an experiment steps.
     pub(crate) stepping: BTreeSet<u32>,
-    /// The cpu that was last said to have stopped: it does not stop again where it stands.
+    /// The cpu that was last said to have stopped: it does not stop again where it is.
     pub(crate) stopped: Option<u32>,
     /// The access that was last told before it was made, or unmade.
     pub(crate) told: Option<(u64, Direction)>,

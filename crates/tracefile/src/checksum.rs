@@ -38,7 +38,7 @@ impl Checksum {
         Some((before, Self(value)))
     }
 
-    /// The bytes without the line, or without what a cut has left of it behind the end marker.
+    /// The bytes without the line, or without what a cut has left of it after the end marker.
     #[must_use]
     pub fn strip(bytes: &[u8]) -> &[u8] {
         if let Some((before, _)) = Self::split(bytes) {

@@ -107,7 +107,7 @@ const FIRST_LINE: usize = 2;
 
 impl Description {
     /// Reads a description: lines, each ended by a newline, without the empty line that closes it. A line that
-    /// cannot be understood is kept, and told by [`Self::problems`].
+    /// cannot be understood is kept, and reported by [`Self::problems`].
     #[must_use]
     pub fn parse(text: Vec<u8>) -> Self {
         let mut description = Self {
@@ -183,7 +183,7 @@ impl Description {
         Ok(())
     }
 
-    /// The lines as they stand in the file, each with its newline, without the empty line after the last.
+    /// The lines as they are in the file, each with its newline, without the empty line after the last.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
@@ -243,8 +243,8 @@ impl Description {
     }
 
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `served` and `module` lines. Every line is one that GDB reads. The status tells that a checksum will end the file. Tracepoints stand in falling order of number and
-    /// address, because GDB numbers them anew, from the last to the first.
+    /// our `served` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
+    /// address, because GDB numbers them again, from the last to the first.
     ///
     /// # Errors
     /// When something cannot be said in a line of [`MAX_LINE`] bytes, naming it.
@@ -317,8 +317,8 @@ impl Description {
         Ok(Self::parse(text))
     }
 
-    /// What the description says, to be changed and built anew. Unknown lines are not among it, nor that there is a
-    /// checksum: what is built anew will have one of its own.
+    /// What the description says, to be changed and built again. Unknown lines are not among it, nor that there is a
+    /// checksum: what is built again will have one of its own.
     ///
     /// `register_block_size` is what the `R` line says in hexadecimal.
     #[must_use]
@@ -391,7 +391,7 @@ impl RegisterBlockLine {
     }
 }
 
-/// Cuts a line of XML at blanks into lines of at most `limit` bytes, where a blank stands to cut at. In XML a
+/// Cuts a line of XML at blanks into lines of at most `limit` bytes, where a blank is to cut at. In XML a
 /// newline is as good as a blank.
 fn fold(line: &str, limit: usize) -> impl Iterator<Item = &str> {
     let mut rest = Some(line);

@@ -113,7 +113,7 @@ impl<'a> FrameEncoder<'a> {
     }
 
     /// Adds the registers of a set, of a whole register block, as a frame in a buffer keeps them
-    /// ([`crate::RegisterSets`]). Nothing may stand before them.
+    /// ([`crate::RegisterSets`]). Nothing may be before them.
     ///
     /// # Errors
     /// When the block is not of the size of the target's blocks.
@@ -166,7 +166,7 @@ impl<'a> FrameEncoder<'a> {
     }
 
     /// Says which registers of the block are not known, wholly or in part: a bit for each, in the order in which they
-    /// stand in the block, the lowest bit of the first mask for the first one. Nothing is added for a mask of zeros.
+    /// are in the block, the lowest bit of the first mask for the first one. Nothing is added for a mask of zeros.
     pub fn unknown_registers(&mut self, masks: &[u64]) {
         for (place, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
             if let Some(number) = crate::unknown::mask_variable(place) {

@@ -178,7 +178,7 @@ impl<'a> Frame<'a> {
         self.offset + FRAME_HEADER as u64
     }
 
-    /// The frame as it stands in the file: its tracepoint number, its size and its blocks.
+    /// The frame as it is in the file: its tracepoint number, its size and its blocks.
     #[must_use]
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -263,7 +263,7 @@ impl<'a> Frame<'a> {
                 .binary_search_by_key(&register.number, |one| one.number)
                 .ok()
         };
-        // It is looked up where the register stands only if there is need.
+        // It is looked up where the register is only if there is need.
         !unknown.is_empty()
             && self
                 .file
@@ -334,7 +334,7 @@ impl<'a> Frame<'a> {
             .map(Address)
     }
 
-    /// Whether it was made by a step of `while-stepping` and not by a hit; none when that cannot be told. The
+    /// Whether it was made by a step of `while-stepping` and not by a hit; none when that cannot be known. The
     /// format does not say: a frame whose program counter is none of its tracepoint's addresses is of a step, and so is one
     /// that says it ([`crate::FrameEncoder::step`]). A frame without registers is what none are collected for. In files of
     /// others, a step that came back to its tracepoint's address is taken for a hit.
@@ -394,7 +394,7 @@ impl<'a> Frame<'a> {
             block.get(skipped..).filter(|rest| !rest.is_empty())
         };
         let first = self.memory_blocks().find_map(from_address);
-        // Most of what is asked for stands in one block.
+        // Most of what is asked for is in one block.
         if let Some(found) = first.and_then(|found| found.get(..bytes.len())) {
             for (to, from) in bytes.iter_mut().zip(found) {
                 *to = Some(*from);
@@ -417,7 +417,7 @@ impl<'a> Frame<'a> {
     /// Collected memory, when every byte of it is there.
     #[must_use]
     pub fn memory(&self, address: Address, length: usize) -> Option<Vec<u8>> {
-        // Every byte stands in some block of the frame.
+        // Every byte is in some block of the frame.
         if length > self.data.len() {
             return None;
         }

@@ -22,7 +22,7 @@ pub struct CollectedMemory<'a> {
 struct Stretch<'a> {
     first: u64,
     last: u64,
-    /// The block's bytes from `first` on, those behind `last` among them.
+    /// The block's bytes from `first` on, those after `last` among them.
     bytes: &'a [u8],
 }
 

@@ -166,7 +166,7 @@ impl RegisterSets {
         })
     }
 
-    /// Adds a frame to `into` as it stands in a file whose register blocks have this size. A block may end before the last
+    /// Adds a frame to `into` as it is in a file whose register blocks have this size. A block may end before the last
     /// registers of the machine, but not before one of the set ([`Self::end`]).
     pub fn expand(&self, frame: &[u8], order: ByteOrder, block_size: usize, into: &mut Vec<u8>) {
         let Some(set) = self.of_frame(frame, order) else {

@@ -3,7 +3,7 @@
 //! A recording may end at any moment: a crash, SIGKILL, a full disk. So the file is a good trace file at every
 //! moment, and every frame that was finished is in it:
 //!
-//! - The description stands in a region at the front with room to grow, so that it can be rewritten in place
+//! - The description is in a region at the front with room to grow, so that it can be rewritten in place
 //!   when the final status, hits, late tracepoints and modules are known. The room is filled with blank
 //!   `tdesc` lines: blanks after the end of the target description, which no reader minds.
 //! - The kernel may stop a write at a page's end when the process is killed. So every page of the region
@@ -49,7 +49,7 @@ const COPIED: u64 = 8 << 20;
 /// So many bytes of frames at once are written and not put into the mapping: that is faster.
 const LARGE: usize = 1 << 20;
 
-/// Room behind every frame, for the end marker and the checksum.
+/// Room after every frame, for the end marker and the checksum.
 const TAIL: u64 = (END_MARKER.len() + Checksum::LINE) as u64;
 
 /// A trace file that grows while a run goes on, and is a good one at every moment.
@@ -245,7 +245,7 @@ impl Spool {
         Ok(Window { start, map })
     }
 
-    /// Writes the description anew, in place. Gives whether it fits; where it does not, the old one stays, and
+    /// Writes the description again, in place. Gives whether it fits; where it does not, the old one stays, and
     /// [`Self::finish`] will copy the file.
     ///
     /// # Errors
@@ -338,7 +338,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Writes the whole file anew and removes this one.
+    /// Writes the whole file again and removes this one.
     fn copy(&self, description: &Description) -> Result<bool, WriteError> {
         let mut writer = TraceFileWriter::create(&self.path, description)?;
         let mut file = &self.file;
@@ -361,7 +361,7 @@ impl Spool {
         self.file.write_all_at(&END_MARKER, self.end)
     }
 
-    /// Writes the checksum behind the end marker.
+    /// Writes the checksum after the end marker.
     fn seal(&self) -> io::Result<()> {
         let front = usize::try_from(self.frames_start).map_err(io::Error::other)?;
         let mut bytes = vec![0; front];

@@ -7,7 +7,7 @@
 use crate::unknown::tells_unknown_registers;
 use tracewire_model::VariableNumber;
 
-/// The variable that says that a frame at its tracepoint's address is of a step; behind those that say which
+/// The variable that says that a frame at its tracepoint's address is of a step; after those that say which
 /// registers are not known.
 pub(crate) const STEP: VariableNumber = VariableNumber(i32::MIN + 256);
 

@@ -13,7 +13,7 @@ const FIRST: i32 = i32::MIN;
 /// How many registers a mask tells of.
 pub(crate) const MASK_BITS: usize = u64::BITS as usize;
 
-/// More registers than a target description may have are told by no mask.
+/// More registers than a target description may have are given by no mask.
 const MASKS: i32 = 256;
 
 /// The masks that [`crate::FrameEncoder::unknown_registers`] takes, made of the registers of a block in their order and of which

@@ -63,7 +63,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Writes a trace file from its start to its end. What stands at the path stays until [`Self::finish`]; a
+/// Writes a trace file from its start to its end. What is at the path stays until [`Self::finish`]; a
 /// writer that is dropped before leaves no trace.
 #[derive(Debug)]
 pub struct TraceFileWriter {
@@ -167,7 +167,7 @@ fn place(written: io::Result<()>, temporary: &Path, path: &Path) -> Result<(), W
     placed
 }
 
-/// Puts a new file in the place of what stands there, in one step.
+/// Puts a new file in the place of what is there, in one step.
 ///
 /// A rename over a file has ext4 bring the new one to the disk before it goes on: half a second for some hundred megabytes. So
 /// two files change places where they can, and the old one is removed then.

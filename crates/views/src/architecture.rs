@@ -20,11 +20,11 @@ pub struct OtherMachine {
 }
 
 /// Settles which machine a file is of, and with it the layout of its register blocks: the `named` one, else what the
-/// file itself tells, else what the program does (`elf`, else the file's own modules), else the only machine that has
+/// file itself says, else what the program does (`elf`, else the file's own modules), else the only machine that has
 /// a register set of this size.
 ///
 /// # Errors
-/// When the file tells that it is of another machine than the named one.
+/// When the file says that it is of another machine than the named one.
 pub fn settle_architecture(
     file: &mut TraceFile,
     named: Option<Architecture>,
@@ -42,7 +42,7 @@ pub fn settle_architecture(
     let files = elf.iter().cloned().chain(modules);
     let program = files.filter_map(|path| ModuleFile::read(&path).ok()).next();
     let machine = program.map(|program| program.architecture()).or_else(|| {
-        // Without frames nothing tells the byte order.
+        // Without frames nothing gives the byte order.
         let size = file
             .register_block_size()
             .filter(|_| file.frame_count() > 0)?;
@@ -58,7 +58,7 @@ pub fn settle_architecture(
 /// be frames of a machine that has a name for one order only.
 ///
 /// # Errors
-/// When the file tells that it is of another machine, or its frames are of another byte order than the name.
+/// When the file says that it is of another machine, or its frames are of another byte order than the name.
 pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), OtherMachine> {
     let orders = [ByteOrder::Little, ByteOrder::Big];
     let told: Vec<_> = match (file.named_architecture(), file.layout()) {
@@ -85,7 +85,7 @@ pub fn check_architecture(file: &TraceFile, named: Architecture) -> Result<(), O
     }
 }
 
-/// The machine, where the file or the layout set for it tells one of those that have a name.
+/// The machine, where the file or the layout set for it gives one of those that have a name.
 #[must_use]
 pub fn architecture_of(file: &TraceFile) -> Option<Architecture> {
     match file.layout() {

@@ -24,7 +24,7 @@ pub(crate) struct Tracepoints<'a> {
 #[derive(Debug, Default)]
 struct SameNumber<'a> {
     all: Vec<Collected<'a>>,
-    /// Where the first of each address stands.
+    /// Where the first of each address is.
     at: HashMap<Address, usize>,
     asked: OnceCell<HashSet<RegisterNumber>>,
 }

@@ -63,7 +63,7 @@ pub struct FrameView {
     /// Data of a static tracepoint, the blocks one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub static_data: Option<Bytes>,
-    /// What stands in the frame and cannot be understood.
+    /// What is in the frame and cannot be understood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Bytes>,
     /// The marker that the thread stood at, as `PROVIDER:NAME`.

@@ -87,7 +87,7 @@ impl<'a> CachedPlace<'a> {
     }
 }
 
-/// What is known of a text, which `work_out` tells the first time.
+/// What is known of a text, which `work_out` gives the first time.
 fn remembered<V>(
     known: &RefCell<HashMap<Box<str>, Rc<V>>>,
     text: &str,

@@ -1,4 +1,4 @@
-//! The program behind a trace file: its symbols, found by the file's module lines or named by the user.
+//! The program after a trace file: its symbols, found by the file's module lines or named by the user.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -96,7 +96,7 @@ impl Program {
             }
         }
         let mut usable = Vec::new();
-        // A file that lay at several places is read once, whatever ways to it are told.
+        // A file that lay at several places is read once, whatever ways to it are given.
         let mut own_files: HashMap<PathBuf, Option<ModuleFile>> = HashMap::new();
         for (module, named) in modules.iter().zip(files) {
             let own = module_path(module);

@@ -6,7 +6,7 @@ use tracewire_arch::{BitField, RegisterType};
 use tracewire_expr::print_float;
 use tracewire_model::ByteOrder;
 
-/// How long the text of one register may become, in bytes; what is behind it is left out. GDB's longest of x86-64, of
+/// How long the text of one register may become, in bytes; what is after it is left out. GDB's longest of x86-64, of
 /// 512 bits, has some 700.
 const LONGEST: usize = 4096;
 

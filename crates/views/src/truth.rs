@@ -7,7 +7,7 @@ use crate::frame::Viewer;
 use crate::state::FrameState;
 
 impl<'a> Viewer<'a> {
-    /// Evaluates an expression on a frame and tells whether it is true.
+    /// Evaluates an expression on a frame and says whether it is true.
     pub(crate) fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
         let Some(state) = FrameState::new(self.file(), frame) else {
             return Truth::NoPlace;

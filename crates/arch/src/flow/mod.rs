@@ -34,7 +34,7 @@ pub enum FlowKind {
     Anywhere,
 }
 
-/// Whether the instruction behind a branch is executed before the branch is.
+/// Whether the instruction after a branch is executed before the branch is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DelaySlot {
     /// There is no delay slot.
@@ -52,7 +52,7 @@ pub struct Flow {
     pub kind: FlowKind,
     /// Whether it may go on with the next instruction instead.
     pub is_conditional: bool,
-    /// Where it goes, if its code tells that.
+    /// Where it goes, if its code says that.
     pub target: Option<Address>,
     /// Whether there is a delay slot.
     pub delay_slot: DelaySlot,
@@ -128,7 +128,7 @@ impl Machine {
         if is_a32 { ArmSet::A32 } else { ArmSet::A64 }
     }
 
-    /// The address that an instruction puts into the link register without going anywhere, if its code tells that: before
+    /// The address that an instruction puts into the link register without going anywhere, if its code says that: before
     /// a jump, that makes a call of it.
     #[must_use]
     pub fn computed_link(&self, code: &InstructionCode) -> Option<Address> {

@@ -1,4 +1,4 @@
-//! x86, the code as the bytes stand in memory.
+//! x86, the code as the bytes are in memory.
 
 use super::{Flow, signed};
 

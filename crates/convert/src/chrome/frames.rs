@@ -1,7 +1,7 @@
 //! A hit is an instant event on its thread's track.
 //!
 //! An event has the tracepoint's location as its name
-//! (what the user typed, where the file tells it), `hit` or `step` as its category, microseconds of
+//! (what the user typed, where the file gives it), `hit` or `step` as its category, microseconds of
 //! `$trace_timestamp`, and what was collected among its arguments. A frame that does not tell its time has that
 //! of the last frame before that did; one that does not tell its thread goes to the track of thread 0. Registers wider
 //! than 64 bits are left out.

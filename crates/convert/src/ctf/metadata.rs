@@ -121,7 +121,7 @@ fn push_registers(text: &mut String, file: &TraceFile) -> std::fmt::Result {
     let size = file.register_block_size().unwrap_or(0);
     text.push_str("struct registers {\n");
     let mut names = Names::default();
-    // As many registers as the block has room for; the rest of it is told as bytes.
+    // As many registers as the block has room for; the rest of it is given as bytes.
     let mut covered = 0;
     for register in file.layout().map_or(&[][..], RegisterLayout::registers) {
         let end = register.offset.saturating_add(register.size());

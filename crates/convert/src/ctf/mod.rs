@@ -15,7 +15,7 @@
 //! - The clock counts nanoseconds of `$trace_timestamp`, which are whole microseconds, from 0: babeltrace2 takes a clock
 //!   of any other frequency through a floating-point number, and its times are then wrong by up to 128 ns. A frame that
 //!   does not tell its time has that of the last frame before that did. Events are sorted by time within a stream.
-//! - What a circular buffer let go is told as discarded events before the first one.
+//! - What a circular buffer let go is given as discarded events before the first one.
 
 mod metadata;
 mod packet;
@@ -107,7 +107,7 @@ pub fn write<W: Write>(
     let mut payload = Vec::new();
     let discarded = discarded_frames(file);
     let streams = || placed.chunk_by(|one, other| one.cpu == other.cpu);
-    // What a circular buffer let go cannot be told apart by cpu: it is all in the stream that starts first.
+    // What a circular buffer let go cannot be distinguished by cpu: it is all in the stream that starts first.
     let earliest = streams()
         .filter_map(<[Placed]>::first)
         .min_by_key(|place| place.nanoseconds)
@@ -162,7 +162,7 @@ fn place(file: &TraceFile) -> Vec<Placed> {
         .zip(frame_times(file))
         .map(|(frame, time)| Placed {
             cpu: frame.cpu(),
-            // Times that this would be too much for are not told.
+            // Times that this would be too much for are not given.
             nanoseconds: time.saturating_mul(1000),
             frame: frame.number().0,
         })

@@ -1,7 +1,7 @@
 //! The text forms.
 //!
 //! What the trace reports before its first instruction comes first. Each instruction comes with its accesses and
-//! register writes behind it, so that a form without cpus on these lines has them at the right one. What a form cannot say is said otherwise where it can be: of a register that is written
+//! register writes after it, so that a form without cpus on these lines has them at the right one. What a form cannot say is said otherwise where it can be: of a register that is written
 //! in part, the whole value; of bytes that are not all known, those that are. What is then left is counted, and so are
 //! modes and sets that QEMU4V has not, in whose place the nearest are written.
 
@@ -65,7 +65,7 @@ impl TextForm {
         }
     }
 
-    /// A register's name as the form has it: QEMU4V's are in lower case, and a bank that stands in brackets behind a name of
+    /// A register's name as the form has it: QEMU4V's are in lower case, and a bank that is in brackets after a name of
     /// Tarmac's is part of a name elsewhere.
     fn register_name(self, name: &str) -> String {
         if self == Self::Tarmac {
@@ -376,7 +376,7 @@ fn tarmac(out: &mut Vec<u8>, record: &Record<'_>) {
             qemu4v::write_record(out, record, 0);
         }
     }
-    // The time and the scale stay; behind them QEMU4V has a bare cpu number, or none.
+    // The time and the scale stay; after them QEMU4V has a bare cpu number, or none.
     let line = out.split_off(start);
     let mut words = line.splitn(3, |byte| *byte == b' ');
     let (_, _, rest) = (words.next(), words.next(), words.next().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! GDB's trace file: each instruction a frame, with the registers before it and the memory that it accesses.
 //!
-//! The smallest set of registers is taken that has all that the trace writes. What the trace has not told yet is zero in
+//! The smallest set of registers is taken that has all that the trace writes. What the trace has not given yet is zero in
 //! the register block, and the frame says that it is not known ([`FrameEncoder::unknown_registers`]); GDB does not look
 //! there, and the caller may say so ([`Written::unknown`]).
 //!

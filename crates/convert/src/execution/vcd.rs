@@ -2,7 +2,7 @@
 //!
 //! Each instruction is a step of its own, for simulators give many instructions one time; on the trace's own time
 //! axis those of one time follow one another in smaller steps. In a step, registers have the values that the
-//! instruction left. What it did not access is `z`, what the trace has not told is `x`.
+//! instruction left. What it did not access is `z`, what the trace has not given is `x`.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -179,7 +179,7 @@ fn word(text: &str) -> String {
         .collect()
 }
 
-/// Names that are one for a dump are told apart by a number.
+/// Names that are one for a dump are distinguished by a number.
 fn unique(name: &str, taken: &mut HashSet<String>) -> String {
     // Brackets and blanks mean something else in a dump.
     let name: String = name
@@ -262,7 +262,7 @@ impl Clock {
         (10u32.pow(below.unsigned_abs()), unit)
     }
 
-    /// The place of the next instruction, behind all before.
+    /// The place of the next instruction, after all before.
     fn next(&mut self, executed: &Executed, first: u64) -> u64 {
         let at = match self.axis {
             TimeAxis::Instructions => executed.number.0 - first,

@@ -217,7 +217,7 @@ impl<'l> Visitor<'l> for Registers<'_, '_> {
         let mut by_name: Option<HashMap<&str, usize>> = None;
         let mut next = 0;
         while let Some(Text(name)) = map.next_key()? {
-            // They stand in the layout's order unless someone has written them by hand.
+            // They are in the layout's order unless someone has written them by hand.
             let index = match registers.get(next) {
                 Some(register) if register.name == name => Some(next),
                 _ => {

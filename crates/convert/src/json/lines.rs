@@ -9,7 +9,7 @@ use tracewire_tracefile::{Line, Module};
 
 use crate::hex;
 
-/// The longest line that is told what it says of, in bytes. Nobody writes longer ones; their masks and actions would take
+/// The longest line that is given what it says of, in bytes. Nobody writes longer ones; their masks and actions would take
 /// hundreds of times their size.
 const MAX_VIEWED: usize = 1 << 16;
 

@@ -42,7 +42,7 @@ fn problem(error: &serde_json::Error) -> String {
     }
 }
 
-/// The layout in which register blocks are told by name: that of the description's own XML, as long as no name
+/// The layout in which register blocks are given by name: that of the description's own XML, as long as no name
 /// stands twice or is longer than a name.
 fn named_registers(description: &Description) -> Option<RegisterLayout> {
     let layout = RegisterLayout::parse(description.target_xml()?).ok()?;

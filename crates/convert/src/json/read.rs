@@ -22,7 +22,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind of a line, wherever it stands in it; it says what else there must be.
+    /// The kind of a line, wherever it is in it; it says what else there must be.
     fn of(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct OfKind {

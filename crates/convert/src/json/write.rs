@@ -13,7 +13,7 @@ use crate::error::ConvertError;
 use crate::hex;
 use crate::registers::{RegisterMembers, quoted_names};
 
-/// How many bytes behind the last frame go into one line.
+/// How many bytes after the last frame go into one line.
 const REST: usize = 1 << 16;
 
 /// Writes a trace file as JSON lines, from which [`read`](super::read) makes the same file again, byte for byte. One
@@ -83,7 +83,7 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
     Ok(out.flush()?)
 }
 
-/// What stands behind the last complete frame.
+/// What is after the last complete frame.
 fn rest(file: &TraceFile) -> &[u8] {
     let (Ending::Marker { offset, .. } | Ending::Missing { offset } | Ending::Cut { offset, .. }) =
         file.ending()

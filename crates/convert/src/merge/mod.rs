@@ -10,7 +10,7 @@
 //!   every expression and in the frames.
 //!
 //! Frames come in the order of time, each file's own in their order. A frame that does not tell its time goes with the
-//! last one before it in its file that did; files that tell no time at all come one behind the other.
+//! last one before it in its file that did; files that tell no time at all come one after the other.
 //!
 //! Files that tell the same start and the same stop, and the same of every tracepoint, are parts of one run: what they count
 //! of it is not added up.
@@ -73,7 +73,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertErr
             renumber(&mut numbering, index, &frame, &mut bytes)?;
             put(&bytes)?;
         }
-        // A clock that was set back must not let a file fall behind its own frames.
+        // A clock that was set back must not make a file older than its own frames.
         next.extend(
             times
                 .next()
@@ -84,7 +84,7 @@ pub fn write(files: &[TraceFile], out: &mut impl Write) -> Result<(), ConvertErr
     Ok(())
 }
 
-/// Why frames of both cannot stand in one file.
+/// Why frames of both cannot are in one file.
 fn difference(one: &TraceFile, other: &TraceFile) -> Option<String> {
     if one.byte_order() != other.byte_order() && one.frame_count() > 0 && other.frame_count() > 0 {
         return Some(format!(

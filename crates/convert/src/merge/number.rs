@@ -29,7 +29,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    /// Gives every definition of every file its number. The first file of each run tells what its tracepoints did.
+    /// Gives every definition of every file its number. The first file of each run says what its tracepoints did.
     pub(super) fn new(files: &[TraceFile], runs: &[Vec<usize>]) -> Result<Self, ConvertError> {
         let mut numbering = Self::default();
         for (index, file) in files.iter().enumerate() {

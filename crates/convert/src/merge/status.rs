@@ -8,7 +8,7 @@ use tracewire_tracefile::TraceFile;
 use super::number::Numbering;
 use crate::part::frames_size;
 
-/// Frames are counted anew; the created ones and the buffers of different runs are added up; it is running or circular if
+/// Frames are counted again; the created ones and the buffers of different runs are added up; it is running or circular if
 /// one is; the start is the first, the stop the last, with the reason of the run that stopped last; texts that differ stand
 /// beside each other. None when no file has a status.
 pub(super) fn merge(

@@ -145,7 +145,7 @@ fn guessed_sizes(bytes: &[u8], start: usize, order: ByteOrder) -> Vec<u32> {
 }
 
 /// Finds the whole frames of the tracepoints that the description knows, and of those that have several frames:
-/// a number that is damaged stands once. Where the description knows none that has frames, it is itself damaged,
+/// a number that is damaged is once. Where the description knows none that has frames, it is itself damaged,
 /// and any number will do. Blocks of an unknown kind are some stub's own where several frames have them, else damage.
 fn search(bytes: &[u8], start: usize, shape: FrameShape, known: &Known) -> WholeFrames {
     let mut kinds = repeated_kinds(bytes, start, shape, &known.numbers);

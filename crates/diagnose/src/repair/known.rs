@@ -11,7 +11,7 @@ pub(super) struct Known {
     pub(super) numbers: HashSet<i32>,
     /// Those that collect nothing.
     pub(super) bare: HashSet<i32>,
-    /// Of these, those that were hit, as far as is told.
+    /// Of these, those that were hit, as far as is known.
     pub(super) hit_and_bare: HashSet<i32>,
 }
 

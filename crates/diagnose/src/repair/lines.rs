@@ -18,7 +18,7 @@ const KINDS: [&str; 8] = [
 /// How much of a lost line is shown.
 const SHOWN: usize = 60;
 
-/// How far damage may reach, in bytes, behind which lines are still looked for.
+/// How far damage may reach, in bytes, after which lines are still looked for.
 const DAMAGE: usize = 512;
 
 /// What is left of a description.
@@ -31,7 +31,7 @@ pub(super) struct SalvagedLines {
 /// Where lines are taken to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// At the first empty line, as in a good file, whatever stands behind it.
+    /// At the first empty line, as in a good file, whatever is after it.
     FirstEmpty,
     /// Where no more lines of text with a known word follow: the empty line that ends them may be damage, and may be
     /// damaged.
@@ -162,7 +162,7 @@ fn drop_orphans(lines: &mut Vec<(usize, Vec<u8>)>, changes: &mut Vec<Change>) {
                 use tracewire_tracefile::ProblemKind::{Merge, ModulePath};
                 matches!(problem.kind, Merge(Gap { .. }) | ModulePath)
             })
-            // Lines are counted from 2 behind the header.
+            // Lines are counted from 2 after the header.
             .filter_map(|problem| problem.line.checked_sub(2))
             .collect();
         if orphans.is_empty() {

@@ -1,9 +1,9 @@
 //! A good file out of a cut or damaged one.
 //!
-//! Everything that is whole is kept, byte for byte; what is not is left out and told. Lines are taken one by
+//! Everything that is whole is kept, byte for byte; what is not is left out and reported. Lines are taken one by
 //! one, so that damage to one costs one. Frames are followed from one to the next by their sizes; where the
-//! chain breaks, the next place is looked for at which a whole frame stands, one whose blocks end where its
-//! size says and behind which another one follows.
+//! chain breaks, the next place is looked for at which a whole frame is, one whose blocks end where its
+//! size says and after which another one follows.
 
 mod frames;
 mod known;
@@ -53,7 +53,7 @@ pub enum Change {
     EmptyLine,
     /// The target description cannot be used, and was left out.
     TargetXmlLost(String),
-    /// The size of the register blocks was not told, or wrong; it is this, in bytes.
+    /// The size of the register blocks was not given, or wrong; it is this, in bytes.
     RegisterBlockSize(u32),
     /// A tracepoint that frames or other lines name had no definition; one was made up.
     TracepointMadeUp(TracepointNumber),
@@ -61,14 +61,14 @@ pub enum Change {
     Status,
     /// FileBytes that are no whole frame were left out.
     BytesLost {
-        /// Where they stand in the damaged file.
+        /// Where they are in the damaged file.
         offset: u64,
         /// How many.
         length: u64,
     },
     /// The end marker was missing.
     EndMarker,
-    /// The checksum was missing, or that of other bytes: what has changed may be a collected value, which nothing tells. The
+    /// The checksum was missing, or that of other bytes: what has changed may be a collected value, which nothing says. The
     /// new file has a checksum of its own.
     Checksum,
 }
@@ -152,7 +152,7 @@ pub struct Salvage<'a> {
     bytes: &'a [u8],
     description: Description,
     told_frames: Option<u64>,
-    /// How many zeros stand behind the last frame.
+    /// How many zeros are after the last frame.
     end_zeros: u64,
     frames: Vec<Range<usize>>,
     changes: Vec<Change>,
@@ -258,7 +258,7 @@ impl<'a> Salvage<'a> {
     }
 
     /// Writes a good file of it, which takes the place of `path` when all is written. One in which nothing was wrong stays as
-    /// it is to the last byte, but for zeros without end behind its end marker; any other has a checksum from now on.
+    /// it is to the last byte, but for zeros without end after its end marker; any other has a checksum from now on.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -1,4 +1,4 @@
-//! Frames followed from one to the next, and looked for behind damage.
+//! Frames followed from one to the next, and looked for after damage.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -15,7 +15,7 @@ use super::known::Known;
 /// So many frames without blocks in a row are frames, whatever follows them; fewer look like many things.
 const CERTAIN_EMPTY_FRAMES: usize = 16;
 
-/// How many blocks are looked at in the smallest file to find a frame behind damage.
+/// How many blocks are looked at in the smallest file to find a frame after damage.
 const LEAST_PATIENCE: usize = 1 << 20;
 
 /// What is left of the frames.
@@ -23,7 +23,7 @@ pub(super) struct WholeFrames {
     pub(super) shape: FrameShape,
     /// Whole frames, headers included.
     pub(super) kept: Vec<Range<usize>>,
-    /// What stands between them, and is no frame.
+    /// What is between them, and is no frame.
     pub(super) lost: Vec<Range<usize>>,
     pub(super) end_marker: bool,
 }
@@ -68,7 +68,7 @@ pub(super) fn unknown_kind(data: &[u8], shape: FrameShape) -> Option<u8> {
     }
 }
 
-/// What stands at a place.
+/// What is at a place.
 enum Place {
     /// A whole frame that ends there.
     Frame(usize),
@@ -92,7 +92,7 @@ pub(super) struct Search<'a> {
     kinds: &'a HashSet<u8>,
     /// From here on there is nothing but zeros.
     zeros: usize,
-    /// How many blocks may still be looked at for the sake of finding a frame behind damage: where each byte may start a
+    /// How many blocks may still be looked at for the sake of finding a frame after damage: where each byte may start a
     /// frame that reaches to the file's end, that would have no end.
     patience: Cell<usize>,
 }
@@ -177,7 +177,7 @@ impl<'a> Search<'a> {
         self.numbers.is_empty() || self.is_of(&self.numbers, at)
     }
 
-    /// Whether what stands here, behind another frame, is a frame without blocks. What looks like one is also a frame whose
+    /// Whether what is here, after another frame, is a frame without blocks. What looks like one is also a frame whose
     /// size has become zero, but its blocks follow.
     fn is_empty_frame_in_order(&self, at: usize) -> bool {
         let end = at + FRAME_HEADER;
@@ -186,7 +186,7 @@ impl<'a> Search<'a> {
             && (self.is_of(&self.known.bare, at) || !self.blocks_lead_on(end))
     }
 
-    /// Whether blocks stand here, and another frame or the end behind them.
+    /// Whether blocks are here, and another frame or the end after them.
     fn blocks_lead_on(&self, at: usize) -> bool {
         if !self.blocks_may_start(at) {
             return false;
@@ -223,8 +223,8 @@ impl<'a> Search<'a> {
         numbers.contains(&i32::from(number))
     }
 
-    /// Whether another frame, the end marker or the end of the file stands here. Frames without blocks look
-    /// like many things: behind them, one with blocks or the end must come, or so many more that it is no chance.
+    /// Whether another frame, the end marker or the end of the file is here. Frames without blocks look
+    /// like many things: after them, one with blocks or the end must come, or so many more that it is no chance.
     fn goes_on(&self, mut at: usize) -> bool {
         for _ in 0..CERTAIN_EMPTY_FRAMES {
             if at == self.bytes.len() || self.is_end(at) {
@@ -262,7 +262,7 @@ impl<'a> Search<'a> {
 
     /// The end of the frame that starts here, when it is whole: its tracepoint is known, or the description
     /// knows none; its blocks end where its size says, or there is one of a stub's own kind among them and another
-    /// frame stands where its size says.
+    /// frame is where its size says.
     fn whole_frame(&self, at: usize) -> Option<usize> {
         let end = self.end_by_size(at).filter(|_| self.may_be_of(at))?;
         let data = self.bytes.get(at + FRAME_HEADER..end)?;
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
         whole.then_some(end)
     }
 
-    /// What stands here.
+    /// What is here.
     fn place(&self, at: usize) -> Place {
         let Some(end) = self.whole_frame(at) else {
             return Place::Broken;
@@ -296,7 +296,7 @@ impl<'a> Search<'a> {
         Place::Frame(end)
     }
 
-    /// The next place after a broken frame at which one stands.
+    /// The next place after a broken frame at which one is.
     fn resume(&self, at: usize) -> usize {
         // Where only the contents are damaged, the size still leads on: to another frame, or to the end, where many sizes
         // lead when it ends with zeros, or where frames without blocks stand close together.
@@ -309,7 +309,7 @@ impl<'a> Search<'a> {
         }
         let mut places = (at + 1..self.bytes.len()).take_while(|_| self.patience.get() > 0);
         let found = places.find(|place| self.may_resume(*place) || self.is_marker_alone(*place));
-        // Frames without blocks, one behind the other, look like such of another tracepoint a byte before.
+        // Frames without blocks, one after the other, look like such of another tracepoint a byte before.
         let known = found.and_then(|found| {
             let mut near = found..found + FRAME_HEADER;
             near.find(|place| self.is_of(&self.known.numbers, *place) && self.may_resume(*place))
@@ -317,7 +317,7 @@ impl<'a> Search<'a> {
         known.or(found).or(by_size).unwrap_or(self.bytes.len())
     }
 
-    /// Whether a whole frame stands here, and another behind it.
+    /// Whether a whole frame is here, and another after it.
     fn may_resume(&self, at: usize) -> bool {
         let first = at + FRAME_HEADER;
         let is_empty = || match self.numbers.is_empty() {

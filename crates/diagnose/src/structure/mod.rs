@@ -17,7 +17,7 @@ use tracewire_tracefile::{
     Block, CollectedMemory, Ending, Frame, MAX_TRACEPOINT_NUMBER, TraceFile,
 };
 
-/// How many zero bytes may stand behind the end marker; GDB writes 2, its test suite 4.
+/// How many zero bytes may be after the end marker; GDB writes 2, its test suite 4.
 pub(crate) const MOST_ZEROS: u64 = 8;
 
 /// How many blocks may be gone over for what actions ask for, in a file of few frames, and how many more for each byte of

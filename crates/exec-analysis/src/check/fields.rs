@@ -153,7 +153,7 @@ impl Fields {
         }
         let (first, latest) = self.units.get_or_insert((now, now));
         let before = std::mem::replace(latest, now);
-        // Of lines that stay with another unit the first is told.
+        // Of lines that stay with another unit the first is given.
         if now != *first && now != before {
             let before = *first;
             findings.add(here, Fault::Field(Field::Unit { before, now }));
@@ -193,7 +193,7 @@ impl Fields {
         {
             add(Field::Set(set));
         }
-        // Where the state is one of the two, the mode is what stands before it.
+        // Where the state is one of the two, the mode is what is before it.
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut parts = instruction.mode.splitn(2, |byte| *byte == b'_');
         let (mode, security) = (parts.next().unwrap_or_default(), parts.next());

@@ -14,7 +14,7 @@ const SEEN: u64 = 8;
 /// One in so many may be without, at most.
 const RARE: u64 = 500;
 
-/// How many kinds of instructions are told apart at most.
+/// How many kinds of instructions are distinguished at most.
 const KINDS: usize = 1 << 16;
 
 /// What is known of one kind of instruction, for one kind of line.
@@ -246,7 +246,7 @@ impl Missing {
         while let Some(oldest) = self.waiting.pop_front() {
             self.settle(oldest);
         }
-        // Where nothing is written that does not change, a line that is not there tells nothing.
+        // Where nothing is written that does not change, a line that is not there gives nothing.
         let all_written = self.unchanged.saturating_mul(1000) > self.writes;
         for (key, kind) in &self.kinds {
             let habit = &self.habits[*kind];

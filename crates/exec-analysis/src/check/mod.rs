@@ -1,10 +1,10 @@
 //! What is wrong with a trace: where its lines contradict each other, or what the machine could do.
 //!
-//! Eight kinds of faults are told ([`Fault`]). What could be one but need not be, is looked at again when more of the
+//! Eight kinds of faults are given ([`Fault`]). What could be one but need not be, is looked at again when more of the
 //! trace is known:
-//! - An interrupt looks like a jump without a branch. It is told apart by the return from it, which comes back to
+//! - An interrupt looks like a jump without a branch. It is distinguished by the return from it, which comes back to
 //!   where it struck, or by another interrupt that went to the same place.
-//! - Some tracers write a register's line only when its value changes. Then no missing line of a register is told.
+//! - Some tracers write a register's line only when its value changes. Then no missing line of a register is given.
 //! - A line is missing where an instruction has none that did nearly always have one.
 //! - Numbers of instructions are looked at only in traces where nearly all of them count up.
 
@@ -51,13 +51,13 @@ pub enum Fault {
         /// This one's.
         now: Time,
     },
-    /// An instruction stands where the one before it could not go.
+    /// An instruction is where the one before it could not go.
     Jump {
         /// The address of the one before.
         from: Address,
         /// Where it could go: the next instruction or the branch's target.
         expected: Address,
-        /// Where this one stands.
+        /// Where this one is.
         to: Address,
     },
     /// The number of an instruction does not follow the one before.
@@ -179,7 +179,7 @@ pub struct Report {
     pub instructions: u64,
 }
 
-/// Where a record stands.
+/// Where a record is.
 #[derive(Clone, Copy)]
 struct Here {
     line: u64,

@@ -1,4 +1,4 @@
-//! One instruction behind the other: times, numbers, program counters.
+//! One instruction after the other: times, numbers, program counters.
 
 use std::collections::HashSet;
 
@@ -51,7 +51,7 @@ pub(super) struct Sequence {
     numbered: u64,
     misnumbered: u64,
     gaps: Vec<(Here, u64, u64)>,
-    /// Where interrupts went that were told apart by their return.
+    /// Where interrupts went that were distinguished by their return.
     entries: HashSet<u64>,
     latest_time: Option<Time>,
 }
@@ -82,7 +82,7 @@ impl Sequence {
         &mut self.cpus[at]
     }
 
-    /// The lines behind an exception may come from anywhere.
+    /// The lines after an exception may come from anywhere.
     pub(super) fn exception(&mut self, number: Option<CpuNumber>) {
         for cpu in &mut self.cpus {
             if number.is_none() || cpu.number.is_none() || cpu.number == number {
@@ -92,7 +92,7 @@ impl Sequence {
         }
     }
 
-    /// Whether the instruction stands where an exception or an interrupt may have gone.
+    /// Whether the instruction is where an exception or an interrupt may have gone.
     pub(super) fn instruction(
         &mut self,
         here: Here,
@@ -218,7 +218,7 @@ impl Cpu {
     /// An instruction that goes anywhere went to `at`: if an interrupt struck there, it was one. Gives where it had
     /// gone.
     fn came_back(&mut self, at: u64) -> Option<u64> {
-        // A fault comes back to the instruction that it struck, or behind it.
+        // A fault comes back to the instruction that it struck, or after it.
         let place = self
             .suspects
             .iter()

@@ -199,7 +199,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Drops what stands before the first instruction at an address; everything where there is none.
+    /// Drops what is before the first instruction at an address; everything where there is none.
     pub(super) fn skip_to(&mut self, address: Address) -> Result<(), ReadError> {
         loop {
             self.fill(1)?;

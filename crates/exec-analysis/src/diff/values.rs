@@ -19,7 +19,7 @@ struct Row {
     /// The values that wait for the other trace; only one of the two has any. Gone when nothing waits: there are as
     /// many rows as bytes that were written.
     waiting: Option<Box<[VecDeque<Waiting>; 2]>>,
-    /// What each trace wrote last that was told or found in the other.
+    /// What each trace wrote last that was given or found in the other.
     latest: [Option<Written>; 2],
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Block {
     locals: Vec<u32>,
     /// How many groups each of them has.
     counts: Vec<u32>,
-    /// Rows of templates that stand one behind the other: the first, and how many.
+    /// Rows of templates that stand one after the other: the first, and how many.
     runs: Vec<(u16, u16)>,
     times: Steps,
     ids: Steps,
@@ -73,9 +73,9 @@ pub(crate) struct GroupPlace {
     pub(crate) index: u32,
     /// Its template, by the block's numbers.
     pub(crate) local: u16,
-    /// How many groups of the template stand before it in the block.
+    /// How many groups of the template are before it in the block.
     pub(crate) occurrence: u32,
-    /// How many instructions of the block stand before it.
+    /// How many instructions of the block are before it.
     pub(crate) before: u32,
 }
 
@@ -247,7 +247,7 @@ impl Block {
         (0..self.locals.len() as u16).map(|local| (local, self.template(local)))
     }
 
-    /// The groups of some templates, of those that stand before the group `end`, in a block whose groups all have an
+    /// The groups of some templates, of those that are before the group `end`, in a block whose groups all have an
     /// instruction. Passes quickly over what is not meant.
     pub(crate) fn groups_of(&self, is_meant: &[bool], end: u32, mut each: impl FnMut(GroupPlace)) {
         // How many templates before each are meant.

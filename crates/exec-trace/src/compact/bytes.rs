@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Bytes behind their length.
+    /// Bytes after their length.
     pub(crate) fn slice(&mut self) -> Result<&'a [u8], Damaged> {
         let length = self.small()?;
         self.take(length)
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends bytes behind their length.
+/// Appends bytes after their length.
 pub(crate) fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

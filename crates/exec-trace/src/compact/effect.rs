@@ -1,4 +1,4 @@
-//! What an instruction did, as a template tells it: which register or memory, and where its numbers are.
+//! What an instruction did, as a template gives it: which register or memory, and where its numbers are.
 
 use super::bytes::{Damaged, Reader, put, put_signed};
 use super::template::{Class, MOST_IN_GROUP, scale};

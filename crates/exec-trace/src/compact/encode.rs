@@ -46,7 +46,7 @@ pub(crate) struct EncodedBlock {
     pub(crate) unparsed: u32,
     /// The least and the greatest time of its instructions and of what they did.
     pub(crate) times: Option<(u64, u64)>,
-    /// Whether effects stand elsewhere than around their instructions, or not in order.
+    /// Whether effects are elsewhere than around their instructions, or not in order.
     pub(crate) is_unordered: bool,
     pub(crate) frames: [Vec<u8>; 4],
     /// In the order in which they happened; no write that a later one makes vain.
@@ -170,12 +170,12 @@ impl SegmentEncoder {
         self.out
     }
 
-    /// Where the log can be cut best, at or before [`BLOCK`] groups: where nothing behind belongs to an instruction
-    /// before, and nothing before to one behind.
+    /// Where the log can be cut best, at or before [`BLOCK`] groups: where nothing after belongs to an instruction
+    /// before, and nothing before to one after.
     fn cut(&self) -> usize {
         let most = self.log.len().min(BLOCK);
         let least = most.saturating_sub(BLOCK / 4).max(1);
-        // How many instructions stand before each group from `least` on.
+        // How many instructions are before each group from `least` on.
         let mut before: u64 = 0;
         let mut latest = 0;
         for logged in &self.log[..least] {
@@ -393,7 +393,7 @@ impl SegmentEncoder {
         if block.is_unordered {
             writes.sort_by_key(|(slot, _, _)| *slot);
         }
-        // From the last write on back, for each register down to one that tells all.
+        // From the last write on back, for each register down to one that gives all.
         let mut settled: Map<u64, bool> = Map::default();
         for (_, at, place) in writes.into_iter().rev() {
             let logged = &self.log[at as usize];

@@ -27,7 +27,7 @@ pub(crate) struct Group {
     pub(crate) lines: u32,
     pub(crate) apart: u32,
     pub(crate) unparsed: u32,
-    /// The texts of the lines kept apart, each behind its length.
+    /// The texts of the lines kept apart, each after its length.
     pub(crate) apart_text: Vec<u8>,
     pub(crate) variables: Vec<Variable>,
     pub(crate) values: Vec<u64>,

@@ -16,7 +16,7 @@ const LONG: u64 = 1 << 12;
 const MOST_LINES: u32 = 64;
 const MOST_TEXT: usize = 1 << 16;
 
-/// What stands in the place of some bytes of the line.
+/// What is in the place of some bytes of the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token {
     pub(super) start: usize,
@@ -58,7 +58,7 @@ pub(crate) struct Grouping<'t, G> {
     pub(super) cpus: [u32; WINDOW],
     pub(super) last_time: Time,
     pub(super) first_cpu: u32,
-    /// Whether hex letters are upper-case, told by the latest that was seen.
+    /// Whether hex letters are upper-case, known from the latest that was seen.
     pub(super) is_upper: bool,
     pub(super) digit_rows: Vec<DigitRow>,
     /// How the digits of data are written, where that is known better than from the types of the lines.
@@ -414,7 +414,7 @@ impl<G: Groups> Sink for Grouping<'_, G> {
                     Letters::Both => 0,
                 };
                 if mark != 0 {
-                    // The data stand behind it, in Nios II's lines anywhere.
+                    // The data are after it, in Nios II's lines anywhere.
                     if !is_short {
                         line.at = range.end;
                     }

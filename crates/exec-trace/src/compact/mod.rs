@@ -21,7 +21,7 @@ pub(crate) mod value;
 
 /// How many groups a block has at most.
 pub(crate) const BLOCK: usize = 4096;
-/// How many groups are known behind a place where a block ends.
+/// How many groups are known after a place where a block ends.
 pub(crate) const AHEAD: usize = 72;
 
 pub use value::RegisterValue;

@@ -50,7 +50,7 @@ impl ValueTemplate {
     }
 }
 
-/// Whether the least significant byte of a number stands at the lowest address.
+/// Whether the least significant byte of a number is at the lowest address.
 const fn is_little(order: DataOrder, target: ByteOrder) -> bool {
     match order {
         DataOrder::Number => matches!(target, ByteOrder::Little),
@@ -59,7 +59,7 @@ const fn is_little(order: DataOrder, target: ByteOrder) -> bool {
     }
 }
 
-/// The bytes of an access as they stand in memory.
+/// The bytes of an access as they are in memory.
 pub(crate) fn memory_bytes(
     value: &ValueTemplate,
     size: u32,
@@ -78,7 +78,7 @@ pub(crate) fn memory_bytes(
     bytes
 }
 
-/// The number that the bytes of an access make as they stand in memory, the lowest address in the lowest bits; for
+/// The number that the bytes of an access make as they are in memory, the lowest address in the lowest bits; for
 /// accesses of at most 8 bytes, all known.
 #[inline]
 pub(crate) fn memory_word(

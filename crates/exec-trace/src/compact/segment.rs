@@ -16,7 +16,7 @@ pub(crate) struct Segment {
     pub(crate) templates: Vec<Template>,
     /// The trace's number of each register of the segment.
     registers: Vec<u32>,
-    /// Where each template's skeleton ends, all of them one behind the other.
+    /// Where each template's skeleton ends, all of them one after the other.
     ends: Vec<u32>,
     skeletons: OnceLock<Vec<u8>>,
 }
@@ -88,7 +88,7 @@ pub(crate) struct GroupNumbers<'a, 'b> {
     pub(crate) id: u64,
     /// The value of a variable, by its place.
     pub(crate) variable: &'a dyn Fn(u16) -> Option<(u64, u8)>,
-    /// The lines kept apart, each behind its length.
+    /// The lines kept apart, each after its length.
     pub(crate) apart: &'a mut Reader<'b>,
 }
 

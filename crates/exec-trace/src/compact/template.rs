@@ -31,7 +31,7 @@ pub(crate) mod mark {
     /// A line that is kept apart because of its bytes.
     pub(crate) const ODD: u8 = 0x0e;
 
-    /// Whether text with this byte cannot stand in a skeleton.
+    /// Whether text with this byte cannot be in a skeleton.
     pub(crate) const fn is_mark(byte: u8) -> bool {
         byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')
     }
@@ -68,7 +68,7 @@ pub(crate) struct TemplateInstruction {
     pub(crate) cpu: u32,
     pub(crate) address: u64,
     pub(crate) taken: bool,
-    /// Where its line stands in the group, from 0.
+    /// Where its line is in the group, from 0.
     pub(crate) line: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Where the numbers of a record stand in its line.
+//! Where the numbers of a record are in its line.
 //!
 //! Readers tell what a line says, not where. A number that is not found again stays part of the text, which costs
 //! room and is never wrong: text is put together again from the very places that were found.
@@ -164,7 +164,7 @@ pub(crate) fn is_short(text: &[u8]) -> bool {
 /// A row of digits of a value: where they stand, and whether they are known.
 pub(crate) type DigitRow = (Range<usize>, bool);
 
-/// Finds the digits of a value near the end of a line, separators between them left out. They are told from the
+/// Finds the digits of a value near the end of a line, separators between them left out. They are given from the
 /// most significant on.
 pub(crate) fn value(line: &[u8], from: usize, value: &Value<'_>, rows: &mut Vec<DigitRow>) -> bool {
     rows.clear();

@@ -96,7 +96,7 @@ impl BlockAt {
     /// The groups in which effects of a slot may be, in a block whose effects are in order.
     #[inline]
     fn groups_of_slot(&self, slot: u32) -> Range<usize> {
-        // From behind the group of the instruction before to that of the instruction behind.
+        // From after the group of the instruction before to that of the instruction after.
         let behind = |instruction: u32| {
             self.group_of(instruction)
                 .map_or(self.places().len(), |place| place.index as usize)
@@ -105,7 +105,7 @@ impl BlockAt {
             None => 0,
             Some(before) => behind(before) + 1,
         };
-        // Lines before the next instruction's own may stand in its group. A damaged table may ask for slots that are not
+        // Lines before the next instruction's own may be in its group. A damaged table may ask for slots that are not
         // there.
         let count = self.places().len();
         let start = start.min(count);
@@ -174,7 +174,7 @@ impl BlockAt {
             }
         };
         if self.is_full() {
-            // Lines of the instruction before may stand in the group of the next.
+            // Lines of the instruction before may be in the group of the next.
             return self.block.groups_of(is_meant, slot + 1, group);
         }
         for place in self

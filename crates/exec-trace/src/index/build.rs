@@ -37,7 +37,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) level: i32,
     /// Told, once the text is read, why it ends before its end.
     pub(crate) cut: &'a (dyn Fn() -> Option<String> + Sync),
-    /// Is told how many bytes of text are done.
+    /// Receives how many bytes of text are done.
     pub(crate) progress: &'a (dyn Fn(u64) + Sync),
 }
 

@@ -16,7 +16,7 @@ const PIECE: usize = 1 << 16;
 /// The bytes of a file.
 pub(crate) enum Bytes {
     /// Looked at here and there: the kernel's reading ahead would make the first look at a place many times
-    /// slower, so that it is told what is wanted, piece by piece.
+    /// slower, so that it is given what is wanted, piece by piece.
     Map {
         map: MappedFile,
         /// A bit for each piece that was asked for.

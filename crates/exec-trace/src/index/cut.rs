@@ -14,7 +14,7 @@ const CONTEXT: usize = 256 << 10;
 /// How much is read first: many a trace is short, and no room is made for what does not come.
 const FIRST: usize = 64 << 10;
 
-/// A piece of the trace for a segment, with text before and behind it.
+/// A piece of the trace for a segment, with text before and after it.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) text: Vec<u8>,
@@ -124,12 +124,12 @@ impl<R: Read> Cutter<R> {
     }
 }
 
-/// What stands in a window.
+/// What is in a window.
 #[derive(Default)]
 struct Window {
     /// Instructions in the window before this line.
     count: i64,
-    /// Where each instruction stands, and the latest slot of anything before it.
+    /// Where each instruction is, and the latest slot of anything before it.
     instructions: Vec<(usize, i64)>,
     latest: i64,
     /// The instructions before each effect, and its slot.
@@ -163,7 +163,7 @@ impl Sink for Window {
     }
 }
 
-/// A good place to cut, at `from` or behind it.
+/// A good place to cut, at `from` or after it.
 fn boundary(format: Format, text: &[u8], from: usize) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     let Some(line) = memchr::memchr(b'\n', rest) else {
@@ -174,7 +174,7 @@ fn boundary(format: Format, text: &[u8], from: usize) -> usize {
     let piece = format.piece_at(text, start, end);
     let mut window = Window::default();
     read(format, text, &piece, &mut window);
-    // A cut is good where everything behind belongs to instructions behind, and everything before to those before. Of the
+    // A cut is good where everything after belongs to instructions after, and everything before to those before. Of the
     // first instruction that is not known: lines before the window may be its own.
     let mut earliest = i64::MAX;
     let mut slots = window.slots.iter().rev().peekable();

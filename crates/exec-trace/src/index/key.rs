@@ -1,4 +1,4 @@
-//! What tells whether an index belongs to a trace as it is now.
+//! What says whether an index belongs to a trace as it is now.
 
 use std::fs::Metadata;
 use std::io;

@@ -11,7 +11,7 @@ use crate::compact::bytes::put;
 /// How much of the pages is handed on at once.
 const PIECE: usize = 1 << 20;
 
-/// How many contradictions are told one by one.
+/// How many contradictions are given one by one.
 const MOST_CONTRADICTIONS: usize = 1 << 20;
 
 /// A read that differs from what was known.

@@ -1,6 +1,6 @@
 //! The index: where in the compact form things are, and memory at any instant.
 //!
-//! The records themselves are [`crate::compact`]'s, where the form of the file is described as a whole. What stands
+//! The records themselves are [`crate::compact`]'s, where the form of the file is described as a whole. What is
 //! here makes it ([`mod@build`]), finds its way in it ([`store`]), and has what it needs for memory: accesses in the
 //! order of addresses.
 //!
@@ -11,10 +11,10 @@
 //! ([`merge`]) into *pages* of 128 accesses ([`page`]), and a table has the first granule and slot of each. A page
 //! begins with what was known of its first granule before, so that one page answers what a granule held at an
 //! instant, however often it was accessed: a search in the table, and at most 128 entries. The merge follows each
-//! granule's value, which makes an access that tells nothing new (a read of what was known) two or three bytes,
+//! granule's value, which makes an access that gives nothing new (a read of what was known) two or three bytes,
 //! and finds the reads that contradict.
 //!
-//! What a byte held before all accesses is what the first of them read, if it did: that stands in the granule's
+//! What a byte held before all accesses is what the first of them read, if it did: that is in the granule's
 //! first page, or in a table for granules whose accesses are in several.
 //!
 //! # Which index is right

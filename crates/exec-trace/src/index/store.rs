@@ -214,7 +214,7 @@ impl Store {
         Ok(numbers)
     }
 
-    /// How many rows at the front of a table fulfil a condition, given that these all stand at the front.
+    /// How many rows at the front of a table fulfil a condition, given that these all are at the front.
     pub(crate) fn partition(
         &self,
         table: Table,

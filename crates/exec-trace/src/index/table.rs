@@ -65,7 +65,7 @@ impl TableAt {
     fn check(&self, file: &Bytes, piece: usize) -> Result<(), Damaged> {
         let sum = self.sums.get(piece).ok_or(Damaged)?;
         let start = self.start + piece * CHECKED;
-        // The last piece may be shorter: what is behind it belongs to no table.
+        // The last piece may be shorter: what is after it belongs to no table.
         let end = (start + CHECKED).min(self.start + self.length);
         let bytes = file.part(start, end.saturating_sub(start))?;
         if has_sum(bytes, *sum) {

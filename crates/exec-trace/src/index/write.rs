@@ -13,7 +13,7 @@ use crate::record::{DataOrder, Time};
 pub(crate) const MAGIC: [u8; 8] = *b"\x89TWX\r\n\x1a\n";
 /// Changed whenever the form of the file, or what is read out of a trace, is.
 pub(crate) const VERSION: u32 = 8;
-/// What stands at the very end: where the description starts, how long it is, its checksum, version, length of
+/// What is at the very end: where the description starts, how long it is, its checksum, version, length of
 /// the file, magic.
 pub(crate) const TRAILER: usize = 8 + 8 + 4 + 4 + 8 + 8;
 /// How much of a table has a checksum of its own.

@@ -42,7 +42,7 @@ impl<R: Read> Read for UpToDamage<'_, R> {
     }
 }
 
-/// The text of a trace that may be compressed, told by its first bytes; whether it is not.
+/// The text of a trace that may be compressed, known from its first bytes; whether it is not.
 pub(super) fn decompressed<'a>(
     mut input: impl Read + Send + 'a,
     cut: &'a Cut,

@@ -67,7 +67,7 @@ pub struct Accessed {
     pub size: u32,
     /// When: the time of its line, which may differ from the instruction's.
     pub time: Time,
-    /// The bytes as they stand in memory, `None` for one that is not known.
+    /// The bytes as they are in memory, `None` for one that is not known.
     pub data: Vec<Option<u8>>,
     /// The number as the trace writes it, `?` for unknown digits.
     pub number: RegisterValue,
@@ -83,11 +83,11 @@ pub enum StartEffect {
 }
 
 impl Recording {
-    /// An instruction and what it did; none behind the end.
+    /// An instruction and what it did; none after the end.
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn instruction(&self, number: InstructionNumber) -> Result<Option<Executed>, ReadError> {
         if number.0 >= self.len() {
             return Ok(None);
@@ -115,7 +115,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn instructions(
         &self,
         range: Range<u64>,
@@ -136,7 +136,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn executed(&self, step: &Step<'_>) -> Result<Executed, ReadError> {
         let (at, place) = (&step.block.at, step.place);
         let code = code(&step.block.store, at, place, self.format)
@@ -170,7 +170,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn for_each_at_start(
         &self,
         visit: &mut dyn FnMut(StartEffect) -> ControlFlow<()>,

@@ -143,7 +143,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn find_first(
         &self,
         search: &Search,
@@ -173,7 +173,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn find_last(
         &self,
         search: &Search,
@@ -203,7 +203,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn find_all(
         &self,
         search: &Search,
@@ -220,7 +220,7 @@ impl Recording {
         };
         if !search.is_of_memory() {
             let blocks: Vec<usize> = self.blocks_of(&range)?.collect();
-            // In pieces, so that whoever wants few does not wait for all.
+            // In pieces, so that a caller who wants few does not wait for all.
             for piece in blocks.chunks(512) {
                 let found = piece
                     .par_iter()
@@ -266,7 +266,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn at_time(
         &self,
         ticks: u64,
@@ -308,7 +308,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn addresses(&self) -> Result<BTreeSet<Address>, ReadError> {
         self.ask(|store| {
             let mut addresses = BTreeSet::new();

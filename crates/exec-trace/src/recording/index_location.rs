@@ -1,4 +1,4 @@
-//! Where an index stands, and how its file comes there.
+//! Where an index is, and how its file comes there.
 
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};

@@ -26,7 +26,7 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// Makes the index anew.
+    /// Makes the index again.
     pub(super) fn rebuild(&self, path: &Path) -> Result<Store, OpenError> {
         self.make(path, None)
     }

@@ -147,7 +147,7 @@ impl ReportedWrites {
 pub struct Contradiction {
     /// The instruction that read; none for an access before the first instruction.
     pub instruction: Option<InstructionNumber>,
-    /// The first byte. An access over several rows of 8 bytes is told row by row.
+    /// The first byte. An access over several rows of 8 bytes is given row by row.
     pub address: Address,
     /// What was known of the bytes.
     pub known: Vec<Option<u8>>,
@@ -170,7 +170,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn memory_at(
         &self,
         before: InstructionNumber,
@@ -219,7 +219,7 @@ impl Recording {
         })
     }
 
-    /// What the image says of a granule before an instruction: of bytes that the program may write nothing behind the
+    /// What the image says of a granule before an instruction: of bytes that the program may write nothing after the
     /// start, where writes to them are not all reported.
     fn image_at(&self, before: u64, granule: u64) -> [Option<u8>; 8] {
         let holds_on = before == 0 || self.reported == ReportedWrites::All;
@@ -264,7 +264,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn contradictions(&self) -> Result<Contradictions, ReadError> {
         self.ask(|store| {
             let raw = store.contradictions()?;
@@ -299,7 +299,7 @@ pub(super) fn known_bytes(state: &PageState) -> [Option<u8>; 8] {
     })
 }
 
-/// The last page that begins at or before an entry; none where all begin behind it.
+/// The last page that begins at or before an entry; none where all begin after it.
 pub(super) fn page_before(
     store: &Store,
     granule: u64,

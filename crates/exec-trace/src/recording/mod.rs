@@ -28,7 +28,7 @@
 //! let recording = Recording::open(&path, &options)?;
 //! assert_eq!(recording.summary().instructions, 3);
 //!
-//! // Registers and memory before the last instruction. What no line tells is not known.
+//! // Registers and memory before the last instruction. What no line gives is not known.
 //! let last = InstructionNumber(2);
 //! let r8 = recording.register("r8").expect("it is written");
 //! let r9 = recording.register("r9").expect("it is written");
@@ -130,7 +130,7 @@ pub struct Summary {
     pub lines: u64,
     /// Lines that could not be read.
     pub unparsed_lines: u64,
-    /// Why the text ends before its end: what is wrong with the compressed data behind it.
+    /// Why the text ends before its end: what is wrong with the compressed data after it.
     pub cut: Option<String>,
     /// Bytes of text.
     pub text_size: u64,
@@ -143,7 +143,7 @@ pub struct Summary {
 /// Why a recording could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The compact form is damaged, and there is no text to make it anew.
+    /// The compact form is damaged, and there is no text to make it again.
     #[error("`{}` is damaged: convert the trace again", path.display())]
     Damaged {
         /// The file.
@@ -163,7 +163,7 @@ pub enum ReadError {
 pub struct Recording {
     path: PathBuf,
     store: RwLock<Arc<Store>>,
-    /// How the index is made anew; none for a compact form, which has no text.
+    /// How the index is made again; none for a compact form, which has no text.
     again: Option<make::Again>,
     format: Format,
     architecture: Option<Architecture>,
@@ -190,7 +190,7 @@ impl Recording {
     /// Opens a trace, and makes its index where there is no good one.
     ///
     /// The index is a file beside the trace, `NAME.twx`; where that cannot be written it is in the cache folder of
-    /// the options, else in a temporary file, else in memory. It is made anew when the trace changed, when another
+    /// the options, else in a temporary file, else in memory. It is made again when the trace changed, when another
     /// version made it, and when it is cut or damaged.
     ///
     /// `-` is the standard input.
@@ -244,19 +244,19 @@ impl Recording {
         self.format
     }
 
-    /// The machine: the one that was told, else the one that the trace looks like.
+    /// The machine: the one that was given, else the one that the trace looks like.
     #[must_use]
     pub const fn architecture(&self) -> Option<Architecture> {
         self.architecture
     }
 
-    /// In which order the bytes of a number stand in memory.
+    /// In which order the bytes of a number are in memory.
     #[must_use]
     pub const fn byte_order(&self) -> ByteOrder {
         self.order
     }
 
-    /// How the data of accesses are written that may be a number or bytes: as was said, else as the content tells; none where
+    /// How the data of accesses are written that may be a number or bytes: as was said, else as the content says; none where
     /// the types of the lines decide.
     #[must_use]
     pub const fn data_order(&self) -> Option<DataOrder> {
@@ -319,7 +319,7 @@ impl Recording {
         Arc::clone(&self.store.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Asks the file. One that turns out to be damaged is made anew, once.
+    /// Asks the file. One that turns out to be damaged is made again, once.
     fn ask<T>(&self, question: impl Fn(&Store) -> Result<T, Damaged>) -> Result<T, ReadError> {
         let store = self.store();
         match question(&store) {
@@ -333,7 +333,7 @@ impl Recording {
         }
     }
 
-    /// Makes the index anew, unless someone did so already.
+    /// Makes the index again, unless someone did so already.
     fn rebuild(&self, damaged: &Arc<Store>) -> Result<Arc<Store>, ReadError> {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&store, damaged) {

@@ -27,7 +27,7 @@ pub struct OpenOptions<'a> {
     pub image: Image,
     /// A folder for indexes that cannot stand beside their traces, and for those of pipes.
     pub cache: Option<PathBuf>,
-    /// Is told how far the making of an index is.
+    /// Receives how far the making of an index is.
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
 }
 

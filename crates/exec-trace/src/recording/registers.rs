@@ -10,12 +10,12 @@ use crate::index::{BlockAt, Store};
 use crate::record::{CpuNumber, InstructionNumber};
 
 impl Recording {
-    /// What a register of a cpu holds before an instruction executes; the number behind the last one is the end.
-    /// Unknown where the trace has not told it yet.
+    /// What a register of a cpu holds before an instruction executes; the number after the last one is the end.
+    /// Unknown where the trace has not given it yet.
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn register_at(
         &self,
         cpu: CpuNumber,
@@ -30,7 +30,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn registers_at(
         &self,
         cpu: CpuNumber,

@@ -12,7 +12,7 @@ use crate::compact::part::{GRANULE, Part, parts};
 use crate::index::{Entry, PageState};
 use crate::record::{AccessKind, CpuNumber, InstructionNumber};
 
-/// How many granules are remembered before the state is taken from the recording anew.
+/// How many granules are remembered before the state is taken from the recording again.
 const MOST: usize = 1 << 20;
 
 /// Registers and memory before an instruction, and the way to the next.
@@ -37,7 +37,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn replay(&self, from: InstructionNumber) -> Result<Replay<'_>, ReadError> {
         let from = from.0.min(self.len());
         let mut replay = Replay {
@@ -83,7 +83,7 @@ fn registers_of(
 }
 
 impl<'a> Replay<'a> {
-    /// The instruction that is about to execute; the number behind the last one at the end.
+    /// The instruction that is about to execute; the number after the last one at the end.
     #[must_use]
     pub const fn number(&self) -> InstructionNumber {
         InstructionNumber(self.next)
@@ -105,7 +105,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn advance(&mut self) -> Result<bool, ReadError> {
         let Some(block) = &self.block else {
             return Ok(false);
@@ -152,13 +152,13 @@ impl<'a> Replay<'a> {
     }
 
     /// Executes instructions until the next to execute is one that is meant, of those before `end`. The instruction
-    /// that is about to execute now counts. False where none came: then it stands at `end`, or at the end.
+    /// that is about to execute now counts. False where none came: then it is at `end`, or at the end.
     ///
     /// `is_meant` is not asked each time: its answer is to depend on [`Step::code_id`] only.
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn run_to(
         &mut self,
         end: InstructionNumber,
@@ -203,7 +203,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn memory(&mut self, address: Address, bytes: &mut [Option<u8>]) -> Result<(), ReadError> {
         let mut at = 0;
         while at < bytes.len() {

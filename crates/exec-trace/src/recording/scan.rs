@@ -157,7 +157,7 @@ impl AccessEffect<'_> {
         }
     }
 
-    /// The bytes as they stand in memory, `None` for one that is not known.
+    /// The bytes as they are in memory, `None` for one that is not known.
     #[must_use]
     pub fn bytes(&self) -> Vec<Option<u8>> {
         memory_bytes(
@@ -342,7 +342,7 @@ impl<'a> Step<'a> {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn code(&self) -> Result<Code, ReadError> {
         let (at, format) = (&self.block.at, self.recording.format);
         code(&self.block.store, at, self.place, format)
@@ -460,7 +460,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn for_each_instruction(
         &self,
         range: Range<u64>,
@@ -480,7 +480,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn scan<T: Send>(
         &self,
         range: Range<u64>,
@@ -505,7 +505,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn rows_of(&self, range: &Range<u64>, most: usize) -> Result<Vec<Range<u64>>, ReadError> {
         let blocks = self.blocks_of(range)?;
         let end = range.end.min(self.len());

@@ -198,7 +198,7 @@ fn small() -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
-    /// With checksums that are let through, anything may stand behind them: answers or errors, nothing else.
+    /// With checksums that are let through, anything may be after them: answers or errors, nothing else.
     #[test]
     fn what_checksums_would_find_is_stood_too(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
@@ -206,7 +206,7 @@ proptest! {
         static GOOD: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(small);
         let mut bytes = GOOD.clone();
         for (at, value) in changes {
-            // The magic is what tells the file.
+            // The magic identifies the file.
             let at = 8 + at.index(bytes.len() - 8);
             bytes[at] = value;
         }

@@ -114,7 +114,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn unparsed_lines(
         &self,
         visit: &mut dyn FnMut(&UnparsedLine, &[u8]) -> ControlFlow<()>,

@@ -1,4 +1,4 @@
-//! Which format a text is of, told from its lines.
+//! Which format a text is of, known from its lines.
 
 use super::nios2::Nios2;
 use super::qemu4v::Qemu4v;

@@ -1,6 +1,6 @@
 //! The readers of the text forms, and the writer of QEMU4V.
 //!
-//! [`read`] goes through a piece of text and tells a [`Sink`] of each record. Text of any size is cut into
+//! [`read`] goes through a piece of text and gives a [`Sink`] of each record. Text of any size is cut into
 //! [`Piece`]s that are read independently, in parallel, and give the same records as one reading from start to
 //! end ([`Format::pieces`]).
 //!
@@ -35,7 +35,7 @@
 //! Lines of memory and registers belong to an instruction:
 //! 1. the latest instruction before the line, if it has the line's time;
 //! 2. else the latest of the [`WINDOW`] instructions before the line that has the line's time;
-//! 3. else the next instruction, if it has the line's time and stands within [`AHEAD`] lines;
+//! 3. else the next instruction, if it has the line's time and is within [`AHEAD`] lines;
 //! 4. else the latest instruction before the line; before every instruction, the state at the start.
 //!
 //! Where a line names its cpu, as Tarmac's do, only instructions of that cpu are meant, unless the window has none.
@@ -103,7 +103,7 @@ impl Format {
         }
     }
 
-    /// The format of a text, told from its first lines; none where no line is of any format.
+    /// The format of a text, known from its first lines; none where no line is of any format.
     #[must_use]
     pub fn detect(text: &[u8]) -> Option<Self> {
         detect::detect(text)
@@ -140,7 +140,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// What is told of each record. One line may have several records, such as a Nios II line: an instruction first,
+/// What is reported of each record. One line may have several records, such as a Nios II line: an instruction first,
 /// then what it did.
 pub trait Sink {
     /// An instruction.
@@ -158,7 +158,7 @@ pub trait Sink {
         let _ = (line, owner, write);
     }
 
-    /// Something else, behind the latest instruction.
+    /// Something else, after the latest instruction.
     fn event(&mut self, line: Line, event: &Event<'_>) {
         let _ = (line, event);
     }
@@ -169,7 +169,7 @@ pub trait Sink {
     }
 }
 
-/// Reads a piece of a text and tells the sink of every record, in the order of the lines. Gives the number of
+/// Reads a piece of a text and gives the sink of every record, in the order of the lines. Gives the number of
 /// lines in the piece; lines are numbered from the piece's first ([`Piece::first_line`]).
 ///
 /// Blank lines are passed over.

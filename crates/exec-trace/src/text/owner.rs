@@ -6,7 +6,7 @@ use crate::record::{CpuNumber, Owner, Record, Time};
 /// How many instructions before a line are looked at for one of its time.
 pub const WINDOW: usize = 64;
 
-/// How many lines behind a line are looked at for an instruction of its time.
+/// How many lines after a line are looked at for an instruction of its time.
 pub const AHEAD: usize = 64;
 
 type Key = (Time, Option<CpuNumber>);
@@ -95,7 +95,7 @@ impl Owners {
     }
 }
 
-/// Whether an instruction of one cpu can be that of a line of another: not where both are told and differ.
+/// Whether an instruction of one cpu can be that of a line of another: not where both are given and differ.
 fn fits(instruction: Option<CpuNumber>, line: Option<CpuNumber>) -> bool {
     match (instruction, line) {
         (Some(instruction), Some(line)) => instruction == line,
@@ -103,7 +103,7 @@ fn fits(instruction: Option<CpuNumber>, line: Option<CpuNumber>) -> bool {
     }
 }
 
-/// The next instruction behind the line at `start`, within [`AHEAD`] lines.
+/// The next instruction after the line at `start`, within [`AHEAD`] lines.
 #[cold]
 pub(super) fn next_instruction<D: Dialect>(
     dialect: &D,

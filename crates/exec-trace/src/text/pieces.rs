@@ -1,7 +1,7 @@
 //! Text cut into pieces that are read independently.
 //!
 //! What a line means depends on the lines before it: its time may be that of the line before, and the instruction
-//! it belongs to stands above. A piece therefore begins with an instruction and carries what the lines before it
+//! it belongs to is above. A piece therefore begins with an instruction and carries what the lines before it
 //! say, found by reading a few of them.
 
 use memchr::{memchr, memrchr};
@@ -61,7 +61,7 @@ impl Piece {
         self.start
     }
 
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     #[must_use]
     pub const fn end(&self) -> usize {
         self.end
@@ -97,7 +97,7 @@ pub(super) fn at<D: Dialect>(dialect: &D, text: &[u8], start: usize, end: usize)
     Piece::new(start, end.min(text.len()), state)
 }
 
-/// The start of the first line at or behind `from` that is an instruction with a time of its own, or the end.
+/// The start of the first line at or after `from` that is an instruction with a time of its own, or the end.
 fn boundary<D: Dialect>(dialect: &D, text: &[u8], from: usize) -> usize {
     let Some(rest) = text.get(from..) else {
         return text.len();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tracewire_mapped_file::MappedFile;
 use tracewire_tracefile::private;
 
-/// How a file is compressed, told by its first bytes.
+/// How a file is compressed, known from its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Compression {
     /// Not at all.
@@ -77,7 +77,7 @@ enum Bytes {
 impl TraceText {
     /// Opens a file; `-` is standard input.
     ///
-    /// Compressed data that are damaged or cut give the text before the damage; [`Self::cut`] tells.
+    /// Compressed data that are damaged or cut give the text before the damage; [`Self::cut`] says.
     ///
     /// # Errors
     /// When the file cannot be read, or what it gives cannot be kept.
@@ -206,7 +206,7 @@ pub fn beginning(path: &Path, length: usize) -> io::Result<Vec<u8>> {
     let compression = Compression::detect(reader.fill_buf()?);
     let mut text = Vec::new();
     let limit = length as u64;
-    // What is wrong further on is for whoever reads it all.
+    // What is wrong further on is reported when all of it is read.
     let _ = match compression {
         Compression::None => return reader.take(limit).read_to_end(&mut text).map(|_| text),
         Compression::Gzip => flate2::bufread::MultiGzDecoder::new(reader)

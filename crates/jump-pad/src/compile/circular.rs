@@ -1,6 +1,6 @@
 //! Room in a ring that gives up its oldest frames, and waits for nobody.
 //!
-//! A hit *claims* its record by moving the head, and with the same exchange of 16 bytes says where it stands itself: the
+//! A hit *claims* its record by moving the head, and with the same exchange of 16 bytes says where it is itself: the
 //! place of its *token* on the stack of its thread, a word that names the record from before the claim until the record
 //! is finished. Whoever claims the next record first looks whether that one has begun; if not, its claim goes into the
 //! ring's table of unfinished records. So each record can be found with its end and its owner, whenever its thread
@@ -9,7 +9,7 @@
 //! Room is made in two steps. The tail is moved over the oldest record: it is given up and counted, whether it is whole or
 //! not. Then its room becomes free, if its owner cannot write to it any more: it is whole, or the token is not in its
 //! place, so that the hit is over and another has used its part of the stack (a signal handler has left it by
-//! `longjmp`). While the token is there, the record goes into the table and the head is moved behind its room: the ring is
+//! `longjmp`). While the token is there, the record goes into the table and the head is moved after its room: the ring is
 //! smaller by that much until the owner comes back. What is between is a gap, which nobody writes to; readers and writers
 //! go on at the next position that says it is a record's.
 //!
@@ -188,7 +188,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// What stands in the way of a claim: the newest record, whose end and claim are in `rax` and `rdx`, is not whole; `r11` is
+    /// What is in the way of a claim: the newest record, whose end and claim are in `rax` and `rdx`, is not whole; `r11` is
     /// what it would say if it were.
     fn note_newest(&mut self, again: Label, known: Label, lost: Label) -> Made {
         let (noted, none) = (self.label(), self.label());
@@ -378,7 +378,7 @@ impl<'o> Code<'o> {
     }
 
     /// Frees the room at `r8`, before the tail, in `r9`: of a record, or up to one that has an owner; where that is one, moves
-    /// the head behind it.
+    /// the head after it.
     fn free_oldest(&mut self, ways: Ways) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
@@ -566,7 +566,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Compares what stands at a position with the state of a whole record; `rdi` is its place in the ring then.
+    /// Compares what is at a position with the state of a whole record; `rdi` is its place in the ring then.
     fn whole_at(&mut self, position: AsmRegister64) -> Made {
         self.place_in_ring(rdi, position)?;
         self.asm.mov(rcx, self.layout().salt)?;
@@ -576,7 +576,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// As [`whole_at`](Self::whole_at), behind it, with the state of a record that has begun.
+    /// As [`whole_at`](Self::whole_at), after it, with the state of a record that has begun.
     fn begun_at(&mut self, position: AsmRegister64) -> Made {
         self.whole_at(position)?;
         self.asm.not(rcx)?;

@@ -1,4 +1,4 @@
-//! The code that is being made: an assembler, the pad's room on the stack, where it may fault, what stands out of line.
+//! The code that is being made: an assembler, the pad's room on the stack, where it may fault, what is out of line.
 
 use std::collections::BTreeMap;
 
@@ -72,10 +72,10 @@ pub(super) enum Slot {
     Ring,
     /// Says that the record is this hit's, as long as it is not finished.
     Token,
-    /// Its tracepoint's block: the place behind the token, for slots stand in this order.
+    /// Its tracepoint's block: the place after the token, for slots are in this order.
     TokenTracepoint,
     Position,
-    /// The head behind the reservation.
+    /// The head after the reservation.
     Reserved,
     /// What the head says of the newest record, where frames are overwritten.
     Claim,
@@ -239,7 +239,7 @@ impl<'o> Code<'o> {
         self.faults.push((next, resume, kind));
     }
 
-    /// Code that is seldom run, to stand behind all else.
+    /// Code that is seldom run, to be after all else.
     pub(super) fn later(&mut self, code: impl FnOnce(&mut Code<'o>) -> Made + 'o) {
         self.later.push((self.mode, Box::new(code)));
     }

@@ -21,7 +21,7 @@ pub(super) enum Purpose<'f> {
         no: Label,
         failed: Label,
     },
-    /// An action, which goes on behind itself.
+    /// An action, which goes on after itself.
     Action(&'f mut Frame),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Expression<'e, 'f> {
     loops: bool,
     /// The instructions since steps were counted last.
     pending: Vec<usize>,
-    /// Behind the expression, for an action.
+    /// After the expression, for an action.
     exit: Label,
 }
 
@@ -327,7 +327,7 @@ pub(super) fn variable(code: &Code<'_>, number: u64) -> Made<PadVariable> {
 }
 
 impl Code<'_> {
-    /// Notes an error of an action whose detail is in `rax`, unless there is one already, and goes on behind the action.
+    /// Notes an error of an action whose detail is in `rax`, unless there is one already, and goes on after the action.
     pub(super) fn action_error(&mut self, site: u32, at: u32, exit: Label) -> Made {
         let later = self.label();
         let (error, detail) = (self.slot(Slot::Error), self.slot(Slot::ErrorDetail));

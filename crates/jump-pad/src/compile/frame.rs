@@ -35,7 +35,7 @@ pub(super) struct Frame {
     pub(super) give_up: Label,
     /// Where to go when there is no frame.
     pub(super) next: Label,
-    /// Behind the expression that is being made.
+    /// After the expression that is being made.
     pub(super) exit: Option<Label>,
     /// How much it may hold, as far as it has been made.
     pub(super) bound: Bound,
@@ -50,7 +50,7 @@ pub(super) struct Needs {
 }
 
 impl<'o> Code<'o> {
-    /// Moves `OUT` behind what was written.
+    /// Moves `OUT` after what was written.
     pub(super) fn flush(&mut self, frame: &mut Frame) -> Made {
         if frame.at > 0 {
             self.asm.add(OUT, frame.at as i32)?;
@@ -69,7 +69,7 @@ impl<'o> Code<'o> {
             self.asm.mov(eax, 0x7b)?;
             self.asm.lsl(eax, eax)?;
         }
-        // The node stands above.
+        // The node is above.
         self.asm.and(eax, 0xfff)?;
         Ok(())
     }
@@ -103,7 +103,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Reserves behind the last record, in a ring whose reader makes room.
+    /// Reserves after the last record, in a ring whose reader makes room.
     fn append(&mut self, frame: &Frame) -> Made {
         let ring_bytes = self.layout().sizes.ring_bytes as i32;
         let mask = self.layout().ring_mask() as i32;
@@ -301,7 +301,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Has the record say where the time stands in its frame, whose block is at `OUT + at`: of several the last one counts.
+    /// Has the record say where the time is in its frame, whose block is at `OUT + at`: of several the last one counts.
     pub(super) fn note_stamp(&mut self, at: u32) -> Made {
         self.uses(&[rax, rcx]);
         let start = self.slot(Slot::Record);
@@ -365,7 +365,7 @@ impl<'o> Code<'o> {
         self.place(lapped)?;
         self.asm.mov(rax, reserved)?;
         self.asm.mov(rsi, ring)?;
-        // Nobody may have reserved behind this record.
+        // Nobody may have reserved after this record.
         self.asm.lock().cmpxchg(qword_ptr(rsi + ring::HEAD), rcx)?;
         self.asm.mov(eax, frame.reserved)?;
         self.asm.cmovne(edx, eax)?;

@@ -311,7 +311,7 @@ impl<'o> Code<'o> {
         })
     }
 
-    /// Where `$trace_timestamp` stands in the frame; 0 if it does not.
+    /// Where `$trace_timestamp` is in the frame; 0 if it is not there.
     fn stamp_offset(&self, planned: &Planned) -> u32 {
         let registers = planned.registers.bytes(self.options);
         self.options

@@ -317,7 +317,7 @@ impl<'o> Code<'o> {
         Ok(())
     }
 
-    /// Copies `rdx` bytes behind a block's header, up to a NUL. Falls through at the limit.
+    /// Copies `rdx` bytes after a block's header, up to a NUL. Falls through at the limit.
     fn scan(&mut self, address: AsmRegister64, end: Label, unreadable: Label) -> Made {
         let again = self.label();
         self.place(again)?;
@@ -420,7 +420,7 @@ impl<'o> Code<'o> {
         self.place(known)
     }
 
-    /// Gives the frame up if `rax` lies behind the room that was reserved.
+    /// Gives the frame up if `rax` is beyond the room that was reserved.
     pub(super) fn check_room(&mut self, frame: &Frame) -> Made {
         let record = self.slot(Slot::Record);
         self.asm.mov(rcx, record)?;

@@ -160,7 +160,7 @@ impl Expression<'_, '_> {
                 } else {
                     code.asm.shr(to, cl)?;
                 }
-                // Nothing is left from 64 bits on, where the machine begins anew.
+                // Nothing is left from 64 bits on, where the machine begins again.
                 code.asm.cmp(rcx, 64)?;
                 code.asm.sbb(rax, rax)?;
                 code.asm.and(to, rax)?;

@@ -202,7 +202,7 @@ impl Planned {
         Ok(())
     }
 
-    /// What stands in every frame.
+    /// What is in every frame.
     fn fixed_bytes(&self, options: &PadOptions<'_>) -> u32 {
         let stamp = options.stamp.map_or(0, |_| 3 * VARIABLE);
         FRAME_HEADER + self.registers.bytes(options) + stamp

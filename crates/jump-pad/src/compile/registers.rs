@@ -193,7 +193,7 @@ impl Code<'_> {
         Ok(())
     }
 
-    /// Writes registers of the register block one behind the other, from `OUT + start` on.
+    /// Writes registers of the register block one after the other, from `OUT + start` on.
     pub(super) fn registers(
         &mut self,
         start: u32,

@@ -87,13 +87,13 @@ impl Block {
         self.instructions.iter().any(Displaced::is_call)
     }
 
-    /// Whether code goes on behind each of them, and nowhere else.
+    /// Whether code goes on after each of them, and nowhere else.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.instructions.iter().all(Displaced::is_plain)
     }
 
-    /// Makes the copy that runs at `at`, and jumps back behind the last instruction.
+    /// Makes the copy that runs at `at`, and jumps back after the last instruction.
     ///
     /// # Errors
     /// When something is out of reach from there.

@@ -7,7 +7,7 @@ use super::instruction::Displaced;
 /// The room of the copy of one instruction with the jump back, in bytes; none needs more.
 pub const SLOT_SIZE: usize = 32;
 
-/// Where a thread stands within the copy of an instruction, said in terms of the program.
+/// Where a thread is within the copy of an instruction, said in terms of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// The instruction has not been executed.
@@ -50,7 +50,7 @@ impl Copy {
         Some(copying.finish())
     }
 
-    /// Where a thread stands whose `rip` is `offset` bytes into the copy.
+    /// Where a thread is whose `rip` is `offset` bytes into the copy.
     #[must_use]
     pub fn place(&self, offset: u64) -> Spot {
         let next = self

@@ -11,7 +11,7 @@ pub struct Displaced {
     /// What it is.
     pub kind: Kind,
     /// It may wait in the kernel or repeat itself, so it must not be stepped to its end, but can be started
-    /// anew: a system call, a repeated string instruction.
+    /// again: a system call, a repeated string instruction.
     pub restartable: bool,
     /// It stores the flags where the program sees them, the trap flag included.
     pub pushes_flags: bool,
@@ -109,7 +109,7 @@ impl Displaced {
         )
     }
 
-    /// Whether code goes on behind the instruction, and nowhere else.
+    /// Whether code goes on after the instruction, and nowhere else.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.kind == Kind::Relocatable && self.instruction.flow_control() == FlowControl::Next

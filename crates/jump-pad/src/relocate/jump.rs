@@ -32,7 +32,7 @@ pub struct Jump {
     address: u64,
     way: Way,
     block: Block,
-    /// How many prefixes stand before the opcode.
+    /// How many prefixes are before the opcode.
     prefixes: usize,
     /// How many of its bytes are written.
     written: usize,
@@ -61,7 +61,7 @@ impl Jump {
     }
 
     /// A jump over a shorter instruction alone, with so many prefixes before its opcode. `present` are the bytes that
-    /// stand in memory now, jumps and breakpoints of ours among them: those behind the instruction, and those on the next
+    /// are in memory now, jumps and breakpoints of ours among them: those after the instruction, and those on the next
     /// page, must stay as long as this jump does.
     ///
     /// # Errors

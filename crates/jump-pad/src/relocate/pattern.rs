@@ -77,7 +77,7 @@ impl Pattern {
         while target < end {
             let distance = i32::try_from(target.wrapping_sub(self.from).cast_signed()).ok()?;
             let bytes = distance.to_le_bytes();
-            // The highest byte that does not fit is the one to count up; all below it begin anew.
+            // The highest byte that does not fit is the one to count up; all below it begin again.
             let wrong = (0..4_u32).rev().find(|index| !self.fits(*index, &bytes));
             let Some(wrong) = wrong else {
                 return Some(target);

@@ -19,7 +19,7 @@ packets! {
             kind: BreakpointKind,
             /// Where.
             address: Address,
-            /// The length of the breakpoint instruction as the architecture tells it, or of the memory watched.
+            /// The length of the breakpoint instruction as the architecture gives it, or of the memory watched.
             length: u64,
             /// Conditions and commands, which the target evaluates.
             options: BreakpointOptions,
@@ -121,7 +121,7 @@ fn scan_expressions(scanner: &mut Scanner<'_>) -> Result<Vec<Vec<u8>>, Expected>
     Ok(expressions)
 }
 
-/// `length,bytes`, where the bytes are told apart from what follows by the length alone.
+/// `length,bytes`, where the bytes are distinguished from what follows by the length alone.
 fn scan_expression(scanner: &mut Scanner<'_>) -> Result<Vec<u8>, Expected> {
     let start = *scanner;
     let length = scanner.hex()?;

@@ -19,7 +19,7 @@ packets! {
     }
 }
 
-/// What is told of a feature.
+/// What is reported of a feature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FeatureValue {
     /// `name+`.
@@ -37,7 +37,7 @@ pub enum FeatureValue {
 pub struct Feature {
     /// Its name.
     pub name: String,
-    /// What is told of it.
+    /// What is reported of it.
     pub value: FeatureValue,
 }
 
@@ -52,7 +52,7 @@ impl FeatureList {
         self.get(name) == Some(&FeatureValue::Yes)
     }
 
-    /// What is told of the feature.
+    /// What is reported of the feature.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&FeatureValue> {
         self.0

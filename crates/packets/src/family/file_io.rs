@@ -29,7 +29,7 @@ pub struct FileIoAnswer {
     pub result: SignedHex,
     /// The protocol's error number.
     pub error: Option<u32>,
-    /// Whether the user pressed Ctrl-C; the program is to stop then. GDB tells it after an error number, 0 perhaps.
+    /// Whether the user pressed Ctrl-C; the program is to stop then. GDB sends it after an error number, 0 perhaps.
     pub interrupted: bool,
     /// Data, for calls that have some.
     pub attachment: Option<Vec<u8>>,
@@ -157,7 +157,7 @@ mod samples {
             )
                 .prop_map(|(result, error, interrupted, attachment)| Self {
                     result: SignedHex(result),
-                    // Ctrl-C cannot be told without an error number.
+                    // Ctrl-C cannot be sent without an error number.
                     error: error.or(interrupted.then_some(0)),
                     interrupted,
                     attachment,

@@ -102,7 +102,7 @@ packets! {
             data: Binary,
         } = ["vFlashWrite:" address ":" data] => { format!("write {} bytes of flash memory at {address}", data.0.len()) }
 
-        /// `vFlashDone`: all flash writes are told.
+        /// `vFlashDone`: all flash writes are sent.
         FlashDone = ["vFlashDone"] => "finish writing flash memory"
     }
 }

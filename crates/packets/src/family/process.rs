@@ -10,7 +10,7 @@ use crate::scan::Scanner;
 packets! {
     /// Requests about processes.
     pub enum ProcessRequest {
-        /// `?`: why the program stands; in non-stop mode the first of the stops, and `vStopped` asks for the others.
+        /// `?`: why the program stopped; in non-stop mode the first of the stops, and `vStopped` asks for the others.
         WhyStopped = ["?"] => "ask why the program stopped"
 
         /// `vStopped`: the next stop, after a `%Stop` notification; `OK` when there is none.

@@ -14,13 +14,13 @@ use tracewire_model::hex;
 /// A stop reply; also the body of a `%Stop` notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StopReply {
-    /// `S`: a signal, and nothing else is told.
+    /// `S`: a signal, and nothing else is given.
     Signal(Signal),
     /// `T`: a signal, and pairs that tell more, in the order in which they came.
     Stopped {
         /// The signal; SIGTRAP for breakpoints and the like, 0 when a thread was asked to stop (`vCont;t`).
         signal: Signal,
-        /// What else is told.
+        /// What else is given.
         fields: Vec<StopField>,
     },
     /// `W`: the process has exited.

@@ -184,7 +184,7 @@ impl Decoder {
         self.sum = 0;
     }
 
-    /// How many bytes stand before the next one that means something.
+    /// How many bytes are before the next one that means something.
     fn plain_length(&self, input: &[u8]) -> usize {
         let found = match self.side {
             Side::Client => memchr::memchr3(b'#', b'$', b'*', input),

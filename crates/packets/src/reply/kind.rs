@@ -9,7 +9,7 @@ macro_rules! reply_kinds {
         }
 
         impl ReplyKind {
-            /// The name a malformed reply is told by.
+            /// The name a malformed reply is given by.
             pub(super) const fn name(self) -> &'static str {
                 match self {
                     $( Self::$kind => $name, )*

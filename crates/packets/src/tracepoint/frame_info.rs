@@ -1,10 +1,10 @@
-//! What a trace frame holds, as the object `traceframe-info` tells it in XML.
+//! What a trace frame holds, as the object `traceframe-info` gives it in XML.
 
 use std::fmt::Write;
 
 use tracewire_model::{Address, VariableNumber};
 
-/// What a trace frame holds, in the order of its blocks. Registers are not told; GDB reads them with `g`.
+/// What a trace frame holds, in the order of its blocks. Registers are not given; GDB reads them with `g`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FrameInfo(pub Vec<FramePart>);
 

@@ -108,7 +108,7 @@ packets! {
 
         /// `QTNotes`: the user's name and notes.
         Notes {
-            /// What is told; what is not told stays.
+            /// What is given; what is not given stays.
             notes: Notes,
         } = ["QTNotes:" notes] => { notes.explain() }
 
@@ -124,7 +124,7 @@ packets! {
             frame: FrameSelection,
         } = ["QTFrame:" frame] => { frame.explain() }
 
-        /// `qTStatus`: how the run stands.
+        /// `qTStatus`: the state of the run.
         Status = ["qTStatus"] => "ask for the status of the trace run"
 
         /// `qTP`: how often a tracepoint was hit.

@@ -1,4 +1,4 @@
-//! Rows of frames put one behind the other, and what is told of them all.
+//! Rows of frames put one after the other, and what is reported of them all.
 
 use tracewire_experiment::Missing;
 use tracewire_model::{
@@ -7,7 +7,7 @@ use tracewire_model::{
 
 use super::{CollectError, Collected, FrameRegisters, FrameSink, Row, Run, asked, lock};
 
-/// Rows, put one behind the other, up to the first that an error ended.
+/// Rows, put one after the other, up to the first that an error ended.
 pub(super) struct Kept<'r> {
     run: &'r Run<'r>,
     sink: &'r mut dyn FrameSink,

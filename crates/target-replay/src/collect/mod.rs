@@ -1,7 +1,7 @@
 //! An experiment over a whole recording, on all processors of this machine.
 //!
 //! Rows of instructions are gone over side by side, each with an experiment of its own, and their frames go where they are
-//! wanted one row behind the other, while later rows are still on their way. That gives the frames of one run from the start to the end as long as no hit depends on another: an
+//! wanted one row after the other, while later rows are still on their way. That gives the frames of one run from the start to the end as long as no hit depends on another: an
 //! experiment that sets variables, counts passes or steps is run in one row.
 
 mod kept;
@@ -44,7 +44,7 @@ pub struct Request {
 
 /// Where frames go.
 pub trait FrameSink: Send {
-    /// Takes whole frames, as they stand in a trace file, which follow those before.
+    /// Takes whole frames, as they are in a trace file, which follow those before.
     ///
     /// # Errors
     /// When they cannot be kept.
@@ -53,7 +53,7 @@ pub trait FrameSink: Send {
     /// Forgets all frames.
     ///
     /// # Errors
-    /// When it cannot begin anew.
+    /// When it cannot begin again.
     fn clear(&mut self) -> Result<(), WriteError>;
 }
 
@@ -73,12 +73,12 @@ pub struct Collected {
 /// The smallest set of registers that has all that is collected.
 #[derive(Clone, Debug)]
 pub struct FrameRegisters {
-    /// Which register stands where.
+    /// Which register is where.
     pub layout: RegisterLayout,
     /// The target description.
     pub target_xml: String,
-    /// How many bytes of it a register block has: it ends behind the last register that the recording ever tells. To GDB
-    /// those behind are unavailable.
+    /// How many bytes of it a register block has: it ends after the last register that the recording ever gives. To GDB
+    /// those after are unavailable.
     pub size: u32,
 }
 
@@ -325,7 +325,7 @@ impl Run<'_> {
         // Rows that are done before those before them are.
         let early: Mutex<BTreeMap<usize, Result<Row, CollectError>>> = Mutex::default();
         let kept = Mutex::new((0, Ok(Kept::new(self, sink))));
-        // Who finds another at it leaves its row to that one, or to whoever comes last.
+        // A worker that finds another one at it leaves its row to that one, or to the last one.
         let keep = |(next, kept): &mut (usize, Result<Kept<'_>, CollectError>)| {
             while let Some(row) = lock(&early).remove(next) {
                 *next += 1;

@@ -9,7 +9,7 @@ use tracewire_model::{Action, Address, Tracepoint, TracepointNumber};
 pub struct Locations {
     /// By address, rising.
     by_address: Vec<(Address, usize)>,
-    /// The place of the one that the description tells first.
+    /// The place of the one that the description gives first.
     first: usize,
     steps: bool,
     /// Whether a frame without registers is of a step, where hits collect some and steps none, or the other way round.
@@ -46,7 +46,7 @@ impl Locations {
         self.steps
     }
 
-    /// Whether a frame without registers is of a step; none where that cannot be told.
+    /// Whether a frame without registers is of a step; none where that cannot be known.
     pub(crate) const fn is_step_without_registers(&self) -> Option<bool> {
         self.is_step_without_registers
     }
@@ -68,7 +68,7 @@ impl Locations {
         self.by_address.get(found.ok()?).map(|(_, place)| *place)
     }
 
-    /// The place of the location that the description tells first.
+    /// The place of the location that the description gives first.
     #[must_use]
     pub const fn first(&self) -> usize {
         self.first

@@ -65,13 +65,13 @@ impl TraceFile {
         self.shape.order
     }
 
-    /// The size of every register block in bytes, decimal or hexadecimal settled; none when nothing tells.
+    /// The size of every register block in bytes, decimal or hexadecimal settled; none when nothing says.
     #[must_use]
     pub const fn register_block_size(&self) -> Option<u32> {
         self.shape.register_block
     }
 
-    /// Which register stands where in a register block: as the target description tells, or, where that only names a
+    /// Which register is where in a register block: as the target description says, or, where that only names a
     /// machine, as the standard register set of this size has them. None without a (good) target description.
     #[must_use]
     pub const fn layout(&self) -> Option<&RegisterLayout> {
@@ -164,8 +164,8 @@ impl TraceFile {
         Some(Frame::new(self, number, tracepoint, offset, bytes))
     }
 
-    /// A frame that stands elsewhere, and means what it would mean in this file; none where the bytes are not one whole
-    /// frame. It has the number that is given, and stands where that says.
+    /// A frame that is elsewhere, and means what it would mean in this file; none where the bytes are not one whole
+    /// frame. It has the number that is given, and is where that says.
     #[must_use]
     pub fn frame_elsewhere<'a>(
         &'a self,
@@ -208,14 +208,14 @@ impl TraceFile {
         self.ending
     }
 
-    /// The checksum that the file tells behind its end marker; none in files of others, and in those that a crash
+    /// The checksum that the file gives after its end marker; none in files of others, and in those that a crash
     /// left.
     #[must_use]
     pub fn checksum(&self) -> Option<Checksum> {
         Checksum::split(&self.bytes).map(|(_, told)| told)
     }
 
-    /// The checksum that the file should tell: of all bytes before the one it tells. Reads the whole file.
+    /// The checksum that the file should have: of all bytes before it. Reads the whole file.
     #[must_use]
     pub fn found_checksum(&self) -> Checksum {
         let before = Checksum::split(&self.bytes).map_or(&self.bytes[..], |(before, _)| before);

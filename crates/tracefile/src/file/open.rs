@@ -43,7 +43,7 @@ pub enum OpenError {
         "a trace file of version `{found}`, which is not known: only version 0 of the format is (`7f TRACE0` at the start)"
     )]
     Version {
-        /// What stands in place of the version, as far as it was read.
+        /// What is in place of the version, as far as it was read.
         found: String,
     },
     /// No empty line ends the description where one must.
@@ -133,7 +133,7 @@ impl TraceFile {
     /// A file that is being written by a [`crate::Spool`] can be opened; the frames finished by then are seen.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no trace file. Damage behind the header is no error: see
+    /// When the file cannot be read, or is no trace file. Damage after the header is no error: see
     /// [`Self::ending`] and [`Description::problems`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
@@ -180,7 +180,7 @@ impl TraceFile {
         Self::from_bytes(bytes)
     }
 
-    /// What a description says of frames that stand elsewhere ([`Self::frame_elsewhere`]): a file without frames. What
+    /// What a description says of frames that are elsewhere ([`Self::frame_elsewhere`]): a file without frames. What
     /// settles the byte order of others are often their frames.
     ///
     /// # Errors

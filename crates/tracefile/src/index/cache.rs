@@ -17,7 +17,7 @@ use crate::private;
 use crate::write::create_beside;
 use tracewire_model::{ByteOrder, FrameNumber, TracepointNumber};
 
-/// Smaller files are read anew in the time that looking for an index takes.
+/// Smaller files are read again in the time that looking for an index takes.
 const SMALLEST: u64 = 16 << 20;
 
 /// How much all the indexes in the folder may take before the oldest are removed.
@@ -40,7 +40,7 @@ pub struct IndexCache {
     folder: PathBuf,
 }
 
-/// What tells whether an index belongs to a file as it is now.
+/// What says whether an index belongs to a file as it is now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     name: String,

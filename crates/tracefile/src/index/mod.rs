@@ -16,14 +16,14 @@ pub(crate) use cache::{CachedIndex, Key, Unindexed};
 pub enum Ending {
     /// With the end marker: a tracepoint number of 0. GDB writes 4 zero bytes.
     Marker {
-        /// Where the marker stands.
+        /// Where the marker is.
         offset: u64,
-        /// How many bytes stand behind its first two, without the checksum line of our own.
+        /// How many bytes are after its first two, without the checksum line of our own.
         trailing: u64,
         /// Whether all of them are zero.
         zero: bool,
     },
-    /// Without an end marker, right behind the last frame. GDB cannot look for a frame that is not there.
+    /// Without an end marker, right after the last frame. GDB cannot look for a frame that is not there.
     Missing {
         /// Where the marker should stand, which is the size of the file.
         offset: u64,

@@ -135,7 +135,7 @@ fn status_text(status: &StatusInfo) -> String {
     text
 }
 
-/// How a run stands, in words.
+/// The state of a run, in words.
 #[must_use]
 pub fn stop_words(status: &StatusInfo) -> String {
     if status.running {

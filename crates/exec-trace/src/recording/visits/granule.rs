@@ -20,7 +20,7 @@ pub(super) struct Granule {
 }
 
 impl Granule {
-    /// What it holds before an instruction, and on to the end of the page that tells it.
+    /// What it holds before an instruction, and on to the end of the page that gives it.
     pub(super) fn read(store: &Store, now: u64, granule: u64) -> Result<Self, Damaged> {
         let mut known = Self {
             before: PageState::default(),
@@ -59,7 +59,7 @@ impl Granule {
                 number + 1
             }
         };
-        // The page behind goes on with it, or with another.
+        // The page after goes on with it, or with another.
         if after < store.page_count() && store.number(Table::Pages, after, 0)? == granule {
             known.until = store.number(Table::Pages, after, 1)?;
         }

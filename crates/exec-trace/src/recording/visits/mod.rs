@@ -104,7 +104,7 @@ impl<'a> Visits<'a> {
     pub fn look_for(&mut self, meant: impl Fn(Address, CpuNumber) -> bool + 'a) {
         self.meant = Box::new(meant);
         self.templates = None;
-        // Of the block that is open the rest is looked at anew.
+        // Of the block that is open the rest is looked at again.
         if let Some(block) = &mut self.block {
             let templates = block.open.at.block.templates();
             let is_meant: Vec<bool> = templates
@@ -118,7 +118,7 @@ impl<'a> Visits<'a> {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn advance(&mut self, end: InstructionNumber) -> Result<bool, ReadError> {
         let end = end.0.min(self.recording.len());
         while self.next < end {
@@ -229,7 +229,7 @@ impl<'a> Visits<'a> {
         Ok(Some(visited))
     }
 
-    /// The instruction that is stood at; none before the first and behind the last.
+    /// The instruction at which it is; none before the first and after the last.
     #[must_use]
     pub fn step(&self) -> Option<Step<'_>> {
         let block = self.block.as_ref()?;
@@ -256,7 +256,7 @@ impl<'a> Visits<'a> {
     ///
     /// # Errors
     ///
-    /// When the file is damaged and cannot be made anew.
+    /// When the file is damaged and cannot be made again.
     pub fn memory(&mut self, address: Address, bytes: &mut [Option<u8>]) -> Result<(), ReadError> {
         let now = self.next.saturating_sub(1);
         let mut at = 0;

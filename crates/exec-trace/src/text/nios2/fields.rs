@@ -4,7 +4,7 @@ use crate::text::LineError;
 use crate::text::cursor::{Cursor, is_blank};
 use crate::value::{Notation, Value};
 
-/// Where each field stands, from 0.
+/// Where each field is, from 0.
 pub(super) struct Place {
     pub(super) reset: usize,
     pub(super) program_counter: usize,
@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
         self.value(place).known()
     }
 
-    /// Where the exception field stands, if the line has one.
+    /// Where the exception field is, if the line has one.
     pub(super) fn exception(&self) -> Option<usize> {
         (self.exception < self.count).then_some(self.exception)
     }

@@ -60,7 +60,7 @@ impl Nios2 {
     };
 }
 
-/// The version that a file's head tells, 2 or 3.
+/// The version that a file's head says, 2 or 3.
 pub(super) fn version(line: &[u8]) -> Option<u8> {
     match line.trim_ascii() {
         b"version 2" => Some(2),
@@ -168,7 +168,7 @@ impl Nios2 {
                 emit(state, &register(state, name, fields.value(place)));
             }
         }
-        // Behind the instruction that was interrupted: what comes next may be anywhere.
+        // After the instruction that was interrupted: what comes next may be anywhere.
         let mut places = interrupted.into_iter().flatten();
         if places.any(|place| fields.number(place).is_some_and(|number| number != 0)) {
             emit(
@@ -266,7 +266,7 @@ fn low(value: Value<'_>, size: u32) -> Value<'_> {
     }
 }
 
-/// The bytes of a store: a narrow one stands in the lane of its address.
+/// The bytes of a store: a narrow one is in the lane of its address.
 fn lane(value: Value<'_>, address: u64, size: u32) -> Value<'_> {
     match value.known() {
         Some(known) => {

@@ -77,7 +77,7 @@ fn instruction<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Instruction<'a
     cursor.blank("the opcode in hex")?;
     let opcode = opcode(cursor)?;
     cursor.blank("the instruction set: A, T or X")?;
-    // Set, mode and security, then the colon. The set is the only one of them that can stand before another.
+    // Set, mode and security, then the colon. The set is the only one of them that can be before another.
     let start = cursor.position();
     let set = InstructionSet::of_name(cursor.word());
     if set.is_none() {
@@ -136,7 +136,7 @@ pub(in crate::text) fn opcode(cursor: &mut Cursor<'_>) -> Result<Opcode, LineErr
     })
 }
 
-/// Parts a mode from the security state behind it.
+/// Parts a mode from the security state after it.
 #[inline]
 pub(in crate::text) fn mode(word: &[u8]) -> (&[u8], Option<Security>) {
     match word {

@@ -12,7 +12,7 @@ const BYTES: usize = 16;
 /// A part of the bytes that was touched.
 #[derive(Clone, Copy)]
 struct Run<'a> {
-    /// How many bytes stand before it, which have higher addresses.
+    /// How many bytes are before it, which have higher addresses.
     before: u32,
     size: u32,
     data: Value<'a>,
@@ -47,7 +47,7 @@ impl<'a> Diagram<'a> {
             runs: [None; BYTES / 2],
         };
         let mut runs = diagram.runs.iter_mut();
-        // The run that goes on: where its text starts, and how many bytes stand before it.
+        // The run that goes on: where its text starts, and how many bytes are before it.
         let mut open: Option<(usize, usize)> = None;
         let mut last_end = 0;
         let mut count = 0;
@@ -121,7 +121,7 @@ impl<'a> Diagram<'a> {
     }
 }
 
-/// Reads a line that goes on with the diagram of the line before, and says whether it does: its address stands below
+/// Reads a line that goes on with the diagram of the line before, and says whether it does: its address is below
 /// the one above.
 pub(super) fn goes_on<'a>(
     line: &'a [u8],

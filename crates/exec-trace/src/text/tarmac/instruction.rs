@@ -7,7 +7,7 @@ use crate::text::cursor::{Cursor, Digits};
 use crate::text::qemu4v::{mode, opcode};
 use tracewire_arch::{InstructionSet, Opcode};
 
-/// What stands before the instruction set.
+/// What is before the instruction set.
 struct Place {
     id: Option<u64>,
     address: Digits,
@@ -19,7 +19,7 @@ struct Place {
     is_bare: bool,
 }
 
-/// Reads what follows the type of the record. None for an exception that is told in an instruction's place.
+/// Reads what follows the type of the record. None for an exception that is given in an instruction's place.
 pub(super) fn read<'a>(
     cursor: &mut Cursor<'a>,
     word: &[u8],
@@ -81,7 +81,7 @@ pub(super) fn read<'a>(
     })))
 }
 
-/// An instruction of a Cortex-M0: behind the code, which tells the set, there is nothing but the disassembly.
+/// An instruction of a Cortex-M0: after the code, which gives the set, there is nothing but the disassembly.
 fn thumb_alone<'a>(
     mut cursor: Cursor<'a>,
     place: &Place,
@@ -113,7 +113,7 @@ fn thumb_alone<'a>(
     })
 }
 
-/// The mode, and the colon behind it.
+/// The mode, and the colon after it.
 fn mode_before_colon<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let mut ahead = *cursor;
     ahead.blanks();

@@ -138,7 +138,7 @@ fn pass_brackets(cursor: &mut Cursor<'_>) -> bool {
     }
 }
 
-/// Whether a word in capitals stands in the place of an address: what is transferred is not in memory.
+/// Whether a word in capitals is in the place of an address: what is transferred is not in memory.
 fn is_transfer(mut cursor: Cursor<'_>) -> bool {
     let word = cursor.word();
     !word.is_empty()

@@ -14,7 +14,7 @@
 //!
 //! - A line without a time has that of the line before. The scale may be glued to the number.
 //! - An index with a letter, or a zero in front, is hex (simulators of Cortex-M); else it is decimal (Fast Models).
-//! - A set of `T16` or `T32` behind an index with a colon has no mode (simulators of Cortex-M4), and where the colon
+//! - A set of `T16` or `T32` after an index with a colon has no mode (simulators of Cortex-M4), and where the colon
 //!   follows the set there is none (of Cortex-R5). An address and a code alone are those of a Cortex-M0, which has no other
 //!   set than Thumb.
 //! - An opcode of hyphens says that the fetch failed (processors with error correction): nothing was executed.
@@ -26,7 +26,7 @@
 //!   the registers that are loaded and stored say otherwise of the trace ([`DataOrderEvidence`](crate::DataOrderEvidence)).
 //! - Where the record's time and number stand between the type and the address of an access (`MNW4____ (50:a8) …`), they
 //!   are passed over.
-//! - `x` stands for an unknown digit (models that know of undefined bits), unless it stands between words of at
+//! - `x` stands for an unknown digit (models that know of undefined bits), unless it is between words of at
 //!   least 8 digits, which it separates.
 //! - Words that follow a register's value are notes (flags spelled out), unless they are digits just like the
 //!   value's.
@@ -45,7 +45,7 @@ use crate::value::Notation;
 #[derive(Clone, Copy)]
 pub(super) struct Tarmac;
 
-/// When and on which cpu: what stands at the start of a line.
+/// When and on which cpu: what is at the start of a line.
 #[derive(Clone, Copy)]
 struct Head {
     time: Time,
@@ -219,8 +219,8 @@ fn cpu(cursor: &mut Cursor<'_>) -> Option<CpuNumber> {
     Some(CpuNumber(number))
 }
 
-/// Skips a second address behind a colon, with its security state and, for Thumb instructions that cross a page, the
-/// address of the second half behind a comma.
+/// Skips a second address after a colon, with its security state and, for Thumb instructions that cross a page, the
+/// address of the second half after a comma.
 fn physical_address(cursor: &mut Cursor<'_>) -> Result<(), LineError> {
     const EXPECTED: &str = "a physical address in hex, perhaps with _S or _NS after it";
     security_suffix(cursor);

@@ -73,7 +73,7 @@ const fn is_value(byte: u8) -> bool {
     byte.is_ascii_hexdigit() || matches!(byte, b'_' | b'-' | b':' | b'x' | b'X')
 }
 
-/// The value: a word of digits, and the words behind it that are just like it.
+/// The value: a word of digits, and the words after it that are just like it.
 fn value<'a>(cursor: &mut Cursor<'a>, part: Option<BitRange>) -> Result<Value<'a>, LineError> {
     let start = cursor.position();
     let text = cursor.rest();
