@@ -262,7 +262,7 @@ pub struct InfoArguments {
 
 const SHOW_HELP: &str = "\
 Names, source lines and values come from the program and its libraries, which the trace file names; a file that was \
-built anew since is not used. --elf gives the program where the trace file does not, or where it has moved.
+built again since is not used. --elf gives the program where the trace file does not, or where it has moved.
 
 Examples:
   tracewire show run.tf

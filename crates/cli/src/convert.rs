@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::{open, output};
 
 pub const HELP: &str = "\
-The format of IN is told from its content: a trace file or JSON lines. That of OUT from its name, or --to:
+The format of IN is detected from its content: a trace file or JSON lines. That of OUT from its name, or --to:
   tf      .tf .tfile .trace .gdbtrace               GDB's trace file
   jsonl   .jsonl .ndjson .json                      JSON lines: all that is in the file; back again it is the same file
   csv     .csv                                      a table: --column
@@ -109,7 +109,7 @@ fn parse_split(text: &str) -> Result<SplitBy, String> {
 pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
     let (out, sources) = match arguments.files.split_last() {
         Some((out, sources @ [_, ..])) => (out, sources),
-        // The files may stand on both sides of an option, and clap counts those of each side.
+        // The files may be on both sides of an option, and clap counts those of each side.
         _ => Arguments::command()
             .find_subcommand_mut("convert")
             .context("there is such a command")?
@@ -220,7 +220,7 @@ fn open_source(path: &Path, arguments: &ConvertArguments) -> anyhow::Result<Trac
     }
 }
 
-/// The file, of the machine that the user said or that can be told.
+/// The file, of the machine that the user said or that can be known.
 fn settled(
     mut file: TraceFile,
     path: &Path,

@@ -19,7 +19,7 @@ use tracewire_recorder::out_of_memory;
 const LAST_CHANCE: Duration = Duration::from_secs(5);
 
 pub const HELP: &str = "\
-The program stands before its first instruction, at the same addresses each time, until a debugger connects. Without \
+The program is stopped before its first instruction, at the same addresses each time, until a debugger connects. Without \
 a host this machine alone can connect, but any user of it, and every client can do what you can. The path of a Unix \
 socket lets nobody in but you and root; unix: alone chooses one. --auth lets those in on TCP who know the word in a file: \
 they connect with `target extended-remote`, and give it with `monitor auth`. When a debugger goes away without a word, a stopped program stays stopped and a running \
@@ -109,7 +109,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
             .with_context(|| format!("{} cannot be written", path.display()))?,
         None => SessionLog::none(),
     };
-    // It used to stand here.
+    // It used to be here.
     if arguments
         .program
         .first()

@@ -81,7 +81,7 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
         Kind::Execution(source) => return execution::look::info(source, arguments),
         Kind::TraceFile(path) => path,
     };
-    // What is no trace file, or is not there, is told first.
+    // What is no trace file, or is not there, is reported first.
     let file = arguments.machine.trace_file(&path, &[])?;
     refuse(&[("--elf", !arguments.elf.is_empty())])?;
     let mut info = Info::of(&file);
@@ -305,7 +305,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// Says so where nothing is found because no frame tells what is looked for: a time, a thread or a cpu that was not
+/// Says so where nothing is found because no frame says what is looked for: a time, a thread or a cpu that was not
 /// collected; a condition that is `unknown` of all frames looked at, because a name is misspelt or not collected.
 fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&ExpressionError>) {
     for search in &criteria.searches {
@@ -316,7 +316,7 @@ fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&Ex
             _ => continue,
         };
         if !viewer.file().frames().any(|frame| tells(&frame)) {
-            anstream::eprintln!("tracewire: no frame tells its ${variable}: it was not collected");
+            anstream::eprintln!("tracewire: no frame has its ${variable}: it was not collected");
         }
     }
     if let Some(reason) = unknown {

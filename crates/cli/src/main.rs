@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // What is wrong is told with words of the file that it is wrong with.
+            // What is wrong is reported with words of the file that it is wrong with.
             let shown = words::printable_lines(&format!("{error:#}"));
             anstream::eprintln!("tracewire: {shown}");
             ExitCode::from(2)
@@ -94,7 +94,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
     }
 }
 
-/// Whether whoever read our output has heard enough.
+/// Whether the reader of our output has closed it.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause

@@ -1,4 +1,4 @@
-//! Opening a trace file and the program behind it.
+//! Opening a trace file and the program after it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

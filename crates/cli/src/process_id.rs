@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// How many processes of a name are told.
+/// How many processes of a name are given.
 const TOLD: usize = 5;
 
 /// Reads a process id.

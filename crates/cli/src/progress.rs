@@ -29,7 +29,7 @@ struct Running {
     thread: JoinHandle<()>,
 }
 
-/// What stands on the terminal.
+/// What is on the terminal.
 #[derive(Debug, Default)]
 pub struct Line {
     is_there: bool,

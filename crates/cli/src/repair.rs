@@ -25,7 +25,7 @@ Examples:
   tracewire repair cut.tf -o good.tf
   tracewire repair cut.tf --in-place";
 
-/// How many changes are told one by one.
+/// How many changes are listed one by one.
 const TOLD: usize = 1000;
 
 #[derive(Args, Debug)]
@@ -113,7 +113,7 @@ fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
     for (index, change) in changes.iter().enumerate() {
         let mut place = String::new();
         if let Change::BytesLost { offset, .. } = change {
-            // Frames are parts of `bytes`, so that where they start is told by the difference.
+            // Frames are parts of `bytes`, so that the difference says where they start.
             let at = |frame: &&[u8]| (frame.as_ptr().addr() - bytes.as_ptr().addr()) as u64;
             while frames.next_if(|frame| at(frame) < *offset).is_some() {
                 before += 1;

@@ -13,8 +13,8 @@ use crate::open;
 use crate::progress::Progress;
 
 pub const HELP: &str = "\
-Nothing in GDB's format tells a damaged value from the one that was collected. What Tracewire writes ends with a checksum, \
-with which `check` names every change; a file of GDB's, or of a stub's, gets one here: a line behind the end marker, where \
+GDB's format has nothing that shows a damaged value. What Tracewire writes ends with a checksum, \
+with which `check` names every change; a file of GDB's, or of a stub's, gets one here: a line after the end marker, where \
 no reader looks. No other byte of the file is changed.
 
 Exit status 0 when every FILE has a checksum now, or had the right one before; 1 when one has errors, and then it is left as \

@@ -22,7 +22,7 @@ Nothing can be changed.
 A trace file: tstatus, tfind, tdump, print, info tracepoints.
 
 An execution trace runs both ways: break, watch, rwatch, stepi, continue, reverse-stepi, reverse-continue, \
-reverse-finish; `monitor help` tells how to go elsewhere in time. `trace`, `tstart` and `continue` make a trace run over \
+reverse-finish; `monitor help` says how to go elsewhere in time. `trace`, `tstart` and `continue` make a trace run over \
 it, `tfind` looks at what it collected.
 
 Without a HOST only this machine can connect, but any user of it; a HOST of * lets anyone. The path of a Unix socket lets \

@@ -122,7 +122,7 @@ impl Buffer {
         }
     }
 
-    /// Leaves no file behind: the run has not begun.
+    /// Leaves no file: the run has not begun.
     pub fn discard(self) {
         if let Store::File(store) = self.store {
             let spool = store.into_spool();

@@ -157,7 +157,7 @@ impl Modules {
     }
 }
 
-/// What tells a file from all others.
+/// What distinguishes a file from all others.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))

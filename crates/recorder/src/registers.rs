@@ -28,7 +28,7 @@ impl Room {
     }
 }
 
-/// The smallest set of registers that has all that is collected, and all that expressions read, so that the file tells what
+/// The smallest set of registers that has all that is collected, and all that expressions read, so that the file says what
 /// their numbers stand for. What a tracepoint collects that waits is not
 /// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
 pub fn choose(definitions: &[TracepointDefinition], waiting: bool, machine: Architecture) -> Room {

@@ -126,7 +126,7 @@ pub enum Problem {
     /// `/x` and the like.
     #[error("only `/s`, with an optional length and a blank after it, can be a format")]
     CollectFormat,
-    /// `/s` behind a comma.
+    /// `/s` after a comma.
     #[error(
         "`/s` is before the whole list and holds for all of it; give the other values a `collect` of their own"
     )]

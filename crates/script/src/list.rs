@@ -1,4 +1,4 @@
-//! The list of a one-line specification: what stands after its colon.
+//! The list of a one-line specification: what is after its colon.
 
 use crate::actions::{collect_items, format, items};
 use crate::error::{Problem, ScriptError};

@@ -1,4 +1,4 @@
-//! Where a word of a script stands, so that an error can point at it.
+//! Where a word of a script is, so that an error can point at it.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ struct Line {
     text: String,
 }
 
-/// A piece of one line of a script, which knows where it stands.
+/// A piece of one line of a script, which knows where it is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Located {
     line: Arc<Line>,
@@ -39,13 +39,13 @@ impl Located {
         self.line.text.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// The file they stand in, as it was named; `-t` for a one-line specification.
+    /// The file they are in, as it was named; `-t` for a one-line specification.
     #[must_use]
     pub fn file(&self) -> &str {
         &self.line.file
     }
 
-    /// The line they stand in, from 1.
+    /// The line they are in, from 1.
     #[must_use]
     pub fn line_number(&self) -> usize {
         self.line.number
@@ -112,7 +112,7 @@ impl Located {
         let number = self.line.number.to_string();
         let margin = " ".repeat(number.len());
         let before = self.line.text.get(..self.range.start).unwrap_or_default();
-        // A tab stays a tab, so that the underline stands below the words whatever a tab's width is.
+        // A tab stays a tab, so that the underline is below the words whatever a tab's width is.
         let indent: String = before
             .chars()
             .map(|c| if c == '\t' { '\t' } else { ' ' })

@@ -1,6 +1,6 @@
-//! Finding what stands outside quotes and brackets: commas, the keyword `if`, the colon of a `-t` argument.
+//! Finding what is outside quotes and brackets: commas, the keyword `if`, the colon of a `-t` argument.
 
-/// Walks over `text` and gives the byte offset and the character of everything that stands outside quotes,
+/// Walks over `text` and gives the byte offset and the character of everything that is outside quotes,
 /// parentheses, brackets and braces. What opens or closes a bracket is not given.
 ///
 /// `'` opens a quotation only where one can start (a character, GDB's quoted names): in C++'s digit separators it is
@@ -53,7 +53,7 @@ pub(crate) fn commas(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Where a word starts that stands by itself, outside quotes and brackets; `(` may follow it at once.
+/// Where a word starts that is by itself, outside quotes and brackets; `(` may follow it at once.
 pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
     let mut previous_blank = true;
     for (at, character) in outside(text) {
@@ -71,8 +71,8 @@ pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
     None
 }
 
-/// Where the colon stands that parts a `-t` argument: one that a blank or the end follows, and that belongs to
-/// no `?`. The colons of `a::b` and `file.c:12` have no blank behind them.
+/// Where the colon is that parts a `-t` argument: one that a blank or the end follows, and that belongs to
+/// no `?`. The colons of `a::b` and `file.c:12` have no blank after them.
 pub(crate) fn separating_colon(text: &str) -> Option<usize> {
     let mut questions = 0_usize;
     for (at, character) in outside(text) {

@@ -17,7 +17,7 @@ use crate::Answer;
 use crate::check::CheckArguments;
 use crate::look::output;
 
-/// The text of a trace; that of a compact form is made anew.
+/// The text of a trace; that of a compact form is made again.
 fn text(source: &Source) -> anyhow::Result<TraceText> {
     let shown = source.shown().display();
     let text = TraceText::open(source.path()).with_context(|| format!("{shown}"))?;

@@ -26,7 +26,7 @@ The script is GDB's own, as for `tracewire record`: what `save tracepoints` writ
 is as there, too: LIST has expressions, /s before one collects a string. The file opens in GDB (`target tfile OUT.tf`) and with `tracewire show`.
 
 What the recording does not know is missing from the frames. Of registers the frames say which are not known, and \
-`tracewire show` leaves them out; to GDB they are 0, unless the recording never tells them. They are named when the run is over.
+`tracewire show` leaves them out; to GDB they are 0, unless the recording never has them. They are named when the run is over.
 
 The exit status is 0 when a frame was collected, 1 when none was, and 2 when the script or the input cannot be used.
 
@@ -143,7 +143,7 @@ impl Resolved {
     }
 }
 
-/// The programs, for whoever reads the file.
+/// The programs, for readers of the file.
 fn modules(symbols: &Symbols) -> Vec<Module> {
     let modules = symbols.modules().into_iter().map(|module| {
         let ends = module
@@ -180,7 +180,7 @@ struct CollectedFile<'a> {
 }
 
 impl CollectedFile<'_> {
-    /// What stands before the frames; without knowing yet how it went, as much as there can be.
+    /// What is before the frames; without knowing yet how it went, as much as there can be.
     fn description(&self, collected: Option<&Collected>) -> Result<Description, WriteError> {
         let mut status = collected.map_or_else(StatusFields::default, |all| all.status.clone());
         status.notes.clone_from(&self.script.settings.notes);

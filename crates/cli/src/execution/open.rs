@@ -1,4 +1,4 @@
-//! Which kind of trace a file is, and opening an execution trace with the program behind it.
+//! Which kind of trace a file is, and opening an execution trace with the program after it.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ use tracewire_model::Address;
 
 use crate::progress::Progress;
 
-/// The longest part of a program that is zero and stands in no file, such as `.bss`, that is taken for memory.
+/// The longest part of a program that is zero and is in no file, such as `.bss`, that is taken for memory.
 const MOST_ZEROS: u64 = 64 << 20;
 
 /// How much of a file is looked at to tell its kind.
@@ -125,7 +125,7 @@ fn unusable(path: &Path) -> anyhow::Result<Option<&'static str>> {
 }
 
 fn is_execution(path: &Path) -> bool {
-    // What cannot be read is left to whoever says so best.
+    // The caller reports what cannot be read.
     let Ok(bytes) = beginning(path, LOOKED_AT) else {
         return false;
     };
@@ -166,7 +166,7 @@ impl Source {
         &self.shown
     }
 
-    /// Opens it, with the machine that was named, else that of the program, else the one that the content tells.
+    /// Opens it, with the machine that was named, else that of the program, else the one that the content says.
     pub fn open(self, elf: &[PathBuf], machine: crate::open::Machine) -> anyhow::Result<Opened> {
         let symbols = symbols(elf)?;
         let architecture = machine.architecture.or_else(|| elf_architecture(elf));
@@ -194,7 +194,7 @@ impl Source {
         let recording = Recording::open(&self.path, &options);
         drop(progress);
         let recording = recording.with_context(|| self.shown.display().to_string())?;
-        // Without a program nothing is known of memory but what the trace tells.
+        // Without a program nothing is known of memory but what the trace says.
         if let Some(note) = missing_writes(
             recording.reported_writes(),
             recording.summary().memory_accesses,

@@ -103,7 +103,7 @@ impl State for Nothing {
     }
 }
 
-/// Where a variable stands, or a part of it, and how many bytes it has.
+/// Where a variable is, or a part of it, and how many bytes it has.
 fn variable(symbols: &Symbols, text: &str) -> anyhow::Result<(u64, u64)> {
     let value = match evaluate(symbols, &Nothing, text) {
         Ok(value) => value,

@@ -77,7 +77,7 @@ pub fn read_script(files: &[PathBuf], tracepoints: &[String]) -> anyhow::Result<
     Ok(script)
 }
 
-/// A script's error stands in lines of its own, so that the underline is below the words.
+/// A script's error is in lines of its own, so that the underline is below the words.
 fn in_lines(error: ScriptError) -> anyhow::Error {
     anyhow::Error::new(error)
 }

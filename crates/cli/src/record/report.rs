@@ -16,7 +16,7 @@ use tracewire_views::{taken_for_another, words};
 use super::few::{TOLD, once_each, tell};
 use crate::progress::Progress;
 
-/// How many locations of one tracepoint are told one by one.
+/// How many locations of one tracepoint are listed one by one.
 const LOCATIONS_TOLD: usize = 8;
 
 /// How many tracepoints a message names: of those that GDB takes for others, and of those with the most hits.
