@@ -130,6 +130,7 @@ THE LANGUAGE
       actions
         collect $regs, $args, $locals, total
         collect/s j->name
+        backtrace
         teval $hits = $hits + 1
         while-stepping 2
           collect $regs
@@ -151,6 +152,10 @@ collect->x; collect * x) it is a variable of that name. Quote the whole for the 
 marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text; without \
 a list, each is collected.
 
+  $stack in a LIST, and backtrace in a script, collect who called: registers and 8 KiB of the stack, from which show finds 16 \
+call frames and more, and GDB's backtrace too. $stack(N), and backtrace N, collect what N call frames take (512 bytes each, N up to \
+112), and show stops after them.
+
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
 on ^C. Then the program is let go as it was found: a program that is still running runs on. A program that record \
@@ -169,6 +174,7 @@ Examples:
   tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
+  tracewire record -t 'malloc : $stack' -o run.tf -- ./program
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
 
@@ -269,6 +275,7 @@ Examples:
   tracewire show run.tf --frame 3
   tracewire show run.tf --tracepoint 2 --json | jq .values
   tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb
+  tracewire show run.tf --folded | flamegraph.pl > run.svg
   tracewire show cpu.trace --instruction 100..120
   tracewire show cpu.trace --time 5000 --memory 0x80100000,16 --json";
 
@@ -304,6 +311,9 @@ pub struct ShowArguments {
     /// Print the commands with which GDB opens the file, symbols included
     #[arg(long, conflicts_with_all = ["frame", "tracepoint"])]
     pub gdb: bool,
+    /// The stacks that $stack collected, for a flame graph: a line each, with how many frames have it
+    #[arg(long, conflicts_with_all = ["json", "gdb"])]
+    pub folded: bool,
     #[command(flatten)]
     pub machine: crate::open::Machine,
 }

@@ -1,5 +1,6 @@
 //! `info`, `show` and `find`: looking at a trace file.
 
+use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::PathBuf;
 
@@ -8,7 +9,8 @@ use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
 use tracewire_tracefile::{Frame, Search, TraceFile};
 use tracewire_views::{
-    Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, gdb_commands, table, words,
+    Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded, gdb_commands,
+    table, words,
 };
 
 use crate::Answer;
@@ -143,6 +145,18 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     } else {
         Progress::over_frames(&arguments.file, &file)
     };
+    if arguments.folded {
+        shown = write_folded(&mut output, &file, program, &arguments.elf, chosen)?;
+        output.flush()?;
+        drop(progress);
+        if shown == 0 {
+            anstream::eprintln!(
+                "tracewire: no frame has a stack: collect it with $stack in a list, or backtrace in a script"
+            );
+            return Ok(Answer::No);
+        }
+        return Ok(Answer::Yes);
+    }
     if arguments.json {
         let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
             let mut text = Vec::with_capacity(numbers.len() << 10);
@@ -176,6 +190,42 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         });
     }
     Ok(Answer::Yes)
+}
+
+/// Writes the stacks of frames, each once and how many frames have it, and gives how many stacks there were.
+fn write_folded<'a>(
+    output: &mut impl Write,
+    file: &'a TraceFile,
+    program: Program,
+    elf: &[PathBuf],
+    frames: impl Iterator<Item = Frame<'a>>,
+) -> anyhow::Result<u64> {
+    let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
+        let frames = numbers
+            .iter()
+            .filter_map(|number| viewer.file().frame(*number));
+        let stacks = frames.filter_map(|frame| viewer.stack(frame));
+        let lines = stacks.map(|stack| folded(&stack) + "\n");
+        Ok(lines.collect::<String>().into_bytes())
+    };
+    let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+    in_order::render(file, program, elf, frames, &render, |text| {
+        for line in text
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            match counts.get_mut(line) {
+                Some(count) => *count += 1,
+                None => drop(counts.insert(line.to_vec(), 1)),
+            }
+        }
+        Ok(())
+    })?;
+    for (line, count) in &counts {
+        output.write_all(line)?;
+        writeln!(output, " {count}")?;
+    }
+    Ok(counts.len() as u64)
 }
 
 /// Writes frames as tables, and gives how many there were.

@@ -373,6 +373,11 @@ fn slow_service() {
 }
 
 #[test]
+fn stacks() {
+    check("docs/guide/stacks.md");
+}
+
+#[test]
 fn crash() {
     check("docs/guide/crash.md");
 }

@@ -2,14 +2,15 @@
 
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_arch::{Architecture, Machine};
-use tracewire_model::{Action, RegisterMask, VariableNumber};
+use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
 
-use crate::collect::Collection;
+use crate::collect::{Collected, Collection};
 use crate::emit::Emitter;
 use crate::location::Locator;
 use crate::lower::Lower;
 use crate::register_names::program_counter;
 use crate::resolve::{Resolver, Result, StateVariables, resolve};
+use crate::stack::StackItem;
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{Scope, Symbols, VariableLocation};
 
@@ -160,6 +161,8 @@ pub struct ActionList<'a> {
     memory: Vec<(u64, u64)>,
     programs: Vec<Vec<u8>>,
     static_data: bool,
+    /// Where the main thread's stack ends.
+    stack_top: Option<Address>,
 }
 
 /// What a `$name` stands for that is no value.
@@ -211,7 +214,15 @@ impl<'a> ActionList<'a> {
             memory: Vec::new(),
             programs: Vec::new(),
             static_data: false,
+            stack_top: None,
         }
+    }
+
+    /// Where the main thread's stack ends, over which `$stack` does not read.
+    #[must_use]
+    pub const fn with_stack_top(mut self, top: Option<Address>) -> Self {
+        self.stack_top = top;
+        self
     }
 
     /// What `$regs` stands for.
@@ -222,8 +233,8 @@ impl<'a> ActionList<'a> {
     }
 
     /// Adds one item of a `collect` line (what stands between two commas at the top level; see
-    /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$_ret`, `$_sdata`, `$register`, a trace
-    /// state variable, or any expression. What it gives back was left out and why.
+    /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$_ret`, `$_sdata`, `$stack`, `$register`, a
+    /// trace state variable, or any expression. What it gives back was left out and why.
     ///
     /// A later [`evaluate`](crate::evaluate) of the item at what was collected finds all it needs: the pointers on
     /// the way to a value are collected too, and the registers that lead to it.
@@ -265,6 +276,12 @@ impl<'a> ActionList<'a> {
             }
             None => {}
         }
+        if let Some(stack) = StackItem::parse(item)
+            && self.variables.number("stack").is_none()
+        {
+            self.merge(self.stack(item, stack)?);
+            return Ok(Vec::new());
+        }
         let numbered = Numbered(self.variables);
         let node = resolve(self.symbols, self.scope, item, &numbered)?;
         let mut collection = Collection::new(self.lower(item), string);
@@ -272,6 +289,27 @@ impl<'a> ActionList<'a> {
         let collection = collection.finish()?;
         self.merge(collection);
         Ok(Vec::new())
+    }
+
+    fn stack(
+        &self,
+        item: &str,
+        stack: std::result::Result<StackItem, String>,
+    ) -> Result<Collected> {
+        let stack = stack.map_err(|message| {
+            let span = crate::Span {
+                start: 0,
+                end: item.len(),
+            };
+            ExpressionError::new(ExpressionErrorKind::Unsupported(message), item, span)
+        })?;
+        let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
+        let program = stack.program(architecture, self.stack_top);
+        Ok(Collected {
+            registers: StackItem::registers(architecture),
+            program: Some(finish(program, item)?),
+            ..Collected::default()
+        })
     }
 
     fn lower<'b>(&self, text: &'b str) -> Lower<'b>
@@ -327,7 +365,7 @@ impl<'a> ActionList<'a> {
         warnings
     }
 
-    fn merge(&mut self, collected: crate::collect::Collected) {
+    fn merge(&mut self, collected: Collected) {
         collected
             .registers
             .iter()

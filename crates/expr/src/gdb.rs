@@ -26,6 +26,9 @@ pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -
         && rest.chars().all(name)
         && !rest.starts_with("_probe_arg")
     {
+        if rest == "stack" {
+            return false;
+        }
         let variables = ["arg", "loc"].iter().any(|group| {
             rest.get(..group.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(group))

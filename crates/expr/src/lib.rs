@@ -14,6 +14,8 @@
 //! Both ways read a variable's location through the same computations, so what is collected is what is read afterwards. The tests
 //! evaluate hundreds of expressions from a core file, and again from only the bytes that their own actions collect.
 //!
+//! `$stack` ([`StackItem`]) collects the registers and a piece of the stack. An [`Unwinder`] finds the callers in them.
+//!
 //! At a USDT probe, `$_probe_argc` and `$_probe_arg0` to `$_probe_arg11` have the values that GDB gives them.
 //!
 //! # Limits
@@ -50,6 +52,7 @@ mod register_types;
 mod resolve;
 mod scalar;
 mod soft_float;
+mod stack;
 mod syntax;
 mod token;
 mod type_lookup;
@@ -64,9 +67,10 @@ pub use error::{ExpressionError, ExpressionErrorKind};
 pub use gdb::{gdb_can_collect, gdb_can_read};
 pub use items::split_items;
 pub use marker_argument::{MarkerArgument, marker_arguments};
+pub use stack::StackItem;
 pub use value::{
-    NamedValue, Place, PreparedExpression, PreparedItem, PrintOptions, State, Value, evaluate,
-    expand, print_float, type_name,
+    Backtrace, BacktraceEnd, CallFrame, NamedValue, Place, PreparedExpression, PreparedItem,
+    PrintOptions, State, Unwinder, Value, evaluate, expand, print_float, type_name,
 };
 
 pub(crate) use error::Span;

@@ -42,10 +42,11 @@ impl Prepared {
         }
         let loaded = process.modules()?;
         let script = request.script.clone();
+        let stack_top = process.stack_top();
         let look = move || {
             let mut modules = Modules::default();
             let warnings = modules.update(&loaded, 0).warnings;
-            let mut resolver = Resolver::new(script);
+            let mut resolver = Resolver::new(script).with_stack_top(stack_top);
             let resolution = resolver.resolve(modules.symbols());
             (modules, warnings, resolver, resolution)
         };

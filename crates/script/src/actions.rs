@@ -89,6 +89,7 @@ impl Line {
             command::action(name.text()).map_err(|problem| ScriptError::new(&name, problem))?;
         match command {
             Command::Collect => Ok(Self::Action(collect(line, &rest)?)),
+            Command::Backtrace => Ok(Self::Action(backtrace(line, &rest)?)),
             Command::Evaluate => Ok(Self::Action(ScriptAction {
                 line: line.clone(),
                 kind: ScriptActionKind::Evaluate {
@@ -123,6 +124,20 @@ pub(crate) fn collect(line: &Located, rest: &Located) -> Result<ScriptAction, Sc
             items,
         },
     })
+}
+
+/// `backtrace` or `backtrace N`: a `collect` of `$stack`, which a trace file then has in its place.
+fn backtrace(line: &Located, count: &Located) -> Result<ScriptAction, ScriptError> {
+    let item = if count.is_empty() {
+        "$stack".to_owned()
+    } else if integer(count.text()).is_some() {
+        format!("$stack({})", count.text())
+    } else {
+        let problem = Problem::NotANumber("a count of call frames");
+        return Err(ScriptError::new(count, problem));
+    };
+    let item = Located::line(&Arc::from(line.file()), line.line_number(), item);
+    Ok(collect_items(None, vec![item]))
 }
 
 /// A `collect` of these items, with the line that a script would have for it.

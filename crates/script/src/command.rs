@@ -11,6 +11,7 @@ pub(crate) enum Command {
     Actions,
     Commands,
     Collect,
+    Backtrace,
     Evaluate,
     WhileStepping,
     End,
@@ -119,6 +120,8 @@ const COMMANDS: &[(&str, Command)] = &[
 /// The commands between `actions` and `end`.
 const ACTIONS: &[(&str, Command)] = &[
     ("collect", C::Collect),
+    ("backtrace", C::Backtrace),
+    ("bt", C::Backtrace),
     ("teval", C::Evaluate),
     ("while-stepping", C::WhileStepping),
     ("stepping", C::WhileStepping),

@@ -181,7 +181,11 @@ impl Script {
             }
             // GDB itself ignores the ignore count of a tracepoint.
             Command::Session | Command::Ignore => self.ignore(line),
-            Command::Collect | Command::Evaluate | Command::WhileStepping | Command::End => {
+            Command::Collect
+            | Command::Backtrace
+            | Command::Evaluate
+            | Command::WhileStepping
+            | Command::End => {
                 return Err(ScriptError::new(
                     &name,
                     Problem::Missing("`actions` before this line"),

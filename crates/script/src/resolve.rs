@@ -31,6 +31,7 @@ pub struct Resolver {
     given: HashSet<(TracepointNumber, Address)>,
     /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
     left_out: HashSet<(TracepointNumber, Address)>,
+    stack_top: Option<Address>,
 }
 
 /// What one look at the symbols gave.
@@ -140,7 +141,15 @@ impl Resolver {
             variables,
             given: HashSet::new(),
             left_out: HashSet::new(),
+            stack_top: None,
         }
+    }
+
+    /// Where the stack of the program's main thread ends: `$stack` does not read over it.
+    #[must_use]
+    pub const fn with_stack_top(mut self, top: Option<Address>) -> Self {
+        self.stack_top = top;
+        self
     }
 
     /// The script.
@@ -206,6 +215,7 @@ impl Resolver {
                     function: location.function.clone(),
                     marker: location.marker.as_deref(),
                     everywhere: &everywhere,
+                    stack_top: self.stack_top,
                     warnings: Vec::new(),
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
@@ -275,6 +285,7 @@ struct Compiler<'a> {
     marker: Option<&'a Marker>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
+    stack_top: Option<Address>,
     warnings: Vec<ResolveWarning>,
 }
 
@@ -416,7 +427,8 @@ impl Compiler<'_> {
     fn actions(&mut self, lines: &[&ScriptAction]) -> Result<Vec<Action>, ScriptError> {
         let variables = self.variables;
         let numbers = |name: &str| number(variables, name);
-        let mut list = ActionList::new(self.symbols, self.scope, &numbers);
+        let list = ActionList::new(self.symbols, self.scope, &numbers);
+        let mut list = list.with_stack_top(self.stack_top);
         for line in lines {
             match &line.kind {
                 ScriptActionKind::Collect {

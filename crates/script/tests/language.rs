@@ -286,3 +286,14 @@ fn hostile_text_is_an_error_or_nothing_but_never_a_panic() {
         let _ = Script::new().read_specification(text);
     }
 }
+
+#[test]
+fn backtrace_collects_the_stack() {
+    let script = read("trace f\nactions\n  collect a\n  backtrace\n  bt 32\nend\n");
+    let lines = script.tracepoints[0].command_lines();
+    assert_eq!(lines, ["collect a", "collect $stack", "collect $stack(32)"]);
+    let error = wrong("trace f\nactions\n  backtrace full\nend\n");
+    assert!(error.contains("a count of call frames"), "{error}");
+    let error = wrong("trace f\nbacktrace\nactions\n");
+    assert!(error.contains("`end` is missing"), "{error}");
+}

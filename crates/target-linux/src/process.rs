@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracewire_arch::{Architecture, X86Registers};
 use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
-use tracewire_model::ThreadId;
+use tracewire_model::{Address, ThreadId};
 
 use crate::address_space::WhileStopped;
 use crate::affinity::Follower;
@@ -285,6 +285,15 @@ impl Process {
     #[must_use]
     pub fn id(&self) -> ThreadId {
         thread_id(self.id)
+    }
+
+    /// Where the main thread's stack ends; none where the kernel does not show it.
+    #[must_use]
+    pub fn stack_top(&self) -> Option<Address> {
+        let mappings = maps::mappings(self.any_thread()).ok()?;
+        let mut stacks = mappings.iter();
+        let stack = stacks.find(|mapping| mapping.path.as_os_str() == "[stack]")?;
+        Some(Address(stack.end))
     }
 
     /// The threads that are alive, a vfork child's among them.

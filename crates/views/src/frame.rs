@@ -8,9 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use tracewire_arch::Machine;
 use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
-    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, State, type_name,
+    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State, Unwinder,
+    type_name,
 };
 use tracewire_model::{Address, TracepointKind, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, TraceFile};
@@ -20,6 +22,7 @@ use crate::hexadecimal::Hexadecimal;
 use crate::place_cache::{CachedPlace, PlaceCache};
 use crate::program::Program;
 use crate::register::{is_short, is_telling, print};
+use crate::stack::{StackEntry, stack_item};
 use crate::state::FrameState;
 
 /// One frame. A field that the frame does not tell is left out.
@@ -81,6 +84,12 @@ pub struct FrameView {
     /// Every collected expression. Only where the program's symbols are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<ValueView>,
+    /// The functions on the stack, the innermost first, where the frame has `$stack`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<StackEntry>,
+    /// Why there are no more: `outermost`, `limit`, `unavailable` or `no-information`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stack_end: Option<&'static str>,
 }
 
 /// A piece of memory.
@@ -90,6 +99,9 @@ pub struct MemoryView {
     pub address: String,
     /// Its bytes, in the order of their addresses.
     pub bytes: Bytes,
+    /// Whether it is the piece of the stack that `$stack` collects.
+    #[serde(skip)]
+    pub is_stack: bool,
 }
 
 /// An expression that was collected.
@@ -178,7 +190,8 @@ pub struct Viewer<'a> {
     register_names: Vec<Arc<str>>,
     /// What each register with a telling type was last shown as, and for which bytes: most have the same in frame after frame.
     register_texts: RefCell<Vec<KnownText>>,
-    places: PlaceCache<'a>,
+    pub(crate) places: PlaceCache<'a>,
+    pub(crate) unwinders: RefCell<HashMap<*const Symbols, Rc<Unwinder<'a>>>>,
 }
 
 impl<'a> Viewer<'a> {
@@ -203,6 +216,7 @@ impl<'a> Viewer<'a> {
             tracepoints: Tracepoints::of(file),
             variable_names,
             places: PlaceCache::default(),
+            unwinders: RefCell::default(),
         }
     }
 
@@ -218,6 +232,8 @@ impl<'a> Viewer<'a> {
         let here =
             FrameState::new(self.file, frame).map(|state| self.cached_place(frame, state.pc()));
         let place = here.as_ref().and_then(|here| here.source());
+        let stack = self.stack(frame);
+        let stack_pointer = stack.as_ref().and_then(|_| self.stack_pointer(frame));
         let mut view = FrameView {
             frame: frame.number().0,
             tracepoint: frame.tracepoint().0,
@@ -238,6 +254,8 @@ impl<'a> Viewer<'a> {
             function: place.and_then(|place| place.function.clone()),
             file: place.and_then(|place| place.file.clone()),
             values: self.values(frame),
+            stack_end: stack.as_ref().map(|stack| stack.end),
+            stack: stack.map(|stack| stack.entries).unwrap_or_default(),
         };
         for block in frame.blocks() {
             match block {
@@ -245,6 +263,7 @@ impl<'a> Viewer<'a> {
                 Block::Memory { address, bytes } => view.memory.push(MemoryView {
                     address: address.to_string(),
                     bytes: Bytes(bytes.to_vec()),
+                    is_stack: stack_pointer == Some(address),
                 }),
                 Block::StaticData(bytes) => {
                     let data = view.static_data.get_or_insert_default();
@@ -432,7 +451,36 @@ impl<'a> Viewer<'a> {
             (Some(collected), None) => (&collected.items.hit[..], &collected.items.step[..]),
         };
         let items = hit.iter().chain(step).map(String::as_str);
-        items.filter(|item| !is_whole_set(item))
+        items.filter(|item| !is_whole_set(item) && !self.is_stack(item))
+    }
+
+    /// Whether an item collects the stack, and no variable of that name.
+    fn is_stack(&self, item: &str) -> bool {
+        let variables = self.file.description().variables();
+        stack_item(item).is_some() && variables.iter().all(|variable| variable.name != "stack")
+    }
+
+    /// What collects the stack at a frame.
+    pub(crate) fn stack_item(&self, frame: Frame<'a>, state: &FrameState<'a>) -> Option<StackItem> {
+        let collected = match self.program.is_empty() {
+            true => None,
+            false => self.tracepoints.at(frame.tracepoint(), state.pc()),
+        }?;
+        let items = match frame.is_step() {
+            Some(true) => &collected.items.step,
+            _ => &collected.items.hit,
+        };
+        let stack = items.iter().find(|item| self.is_stack(item))?;
+        stack_item(stack)
+    }
+
+    /// The stack pointer of a frame.
+    fn stack_pointer(&self, frame: Frame<'a>) -> Option<Address> {
+        let machine = Machine::with_linux(self.symbols(frame).architecture()?);
+        let bytes = frame.register(machine.stack_pointer())?;
+        let layout = self.file.layout()?;
+        let register = layout.by_number(machine.stack_pointer())?;
+        register.number(bytes, self.file.byte_order()).map(Address)
     }
 
     fn value(&self, symbols: &Symbols, named: NamedValue, state: &dyn State) -> ValueView {

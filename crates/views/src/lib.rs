@@ -55,6 +55,7 @@ mod place_cache;
 mod program;
 mod register;
 mod row;
+mod stack;
 mod state;
 pub mod table;
 mod truth;
@@ -71,3 +72,4 @@ pub use info::{
 pub use markers::{ElfInfo, MarkerInfo};
 pub use program::{Program, ProgramError};
 pub use row::FrameRow;
+pub use stack::{Stack, StackEntry, folded};

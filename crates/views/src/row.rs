@@ -10,7 +10,7 @@ use tracewire_tracefile::{Block, Frame};
 use crate::frame::{Viewer, reason};
 use crate::place_cache::CachedPlace;
 use crate::state::FrameState;
-use crate::table::{is_builtin, push_cell, push_warning};
+use crate::table::{cell, end_words, entry_words, is_builtin, push_cell, push_warning};
 use crate::words::{bytes, count};
 
 /// One frame.
@@ -58,6 +58,7 @@ impl<'a> Viewer<'a> {
         }
         let mut lines = String::new();
         self.value_lines(frame, state.as_ref(), here, &mut lines);
+        self.stack_lines(frame, &mut lines);
         if lines.is_empty() {
             self.content_lines(frame, &mut lines);
         }
@@ -120,6 +121,25 @@ impl<'a> Viewer<'a> {
                 lines.push_str(&line);
                 known.push((start, lines.len(), type_id));
             }
+        }
+    }
+
+    /// The callers, where the frame has its stack.
+    fn stack_lines(&self, frame: Frame<'a>, lines: &mut String) {
+        let Some(stack) = self.stack(frame) else {
+            return;
+        };
+        for (level, entry) in stack.entries.iter().enumerate().skip(1) {
+            if !lines.is_empty() {
+                lines.push('\n');
+            }
+            let _ = write!(lines, "#{level} {}", entry_words(entry, cell));
+        }
+        if let Some(reason) = end_words(stack.end) {
+            if !lines.is_empty() {
+                lines.push('\n');
+            }
+            push_warning(lines, reason);
         }
     }
 

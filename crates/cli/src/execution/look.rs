@@ -70,6 +70,7 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
         ("--frame", arguments.frame.is_some()),
         ("--tracepoint", arguments.tracepoint.is_some()),
         ("--gdb", arguments.gdb),
+        ("--folded", arguments.folded),
     ])?;
     let opened = source.open(&arguments.elf, arguments.machine)?;
     let recording = &opened.recording;

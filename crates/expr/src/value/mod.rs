@@ -11,6 +11,7 @@ mod print;
 mod source;
 mod state;
 mod type_name;
+mod unwind;
 
 pub use contents::{Place, Value};
 pub use evaluate::evaluate;
@@ -20,3 +21,4 @@ pub use prepare::PreparedExpression;
 pub use print::PrintOptions;
 pub use state::State;
 pub use type_name::type_name;
+pub use unwind::{Backtrace, BacktraceEnd, CallFrame, Unwinder};

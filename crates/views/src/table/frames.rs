@@ -9,7 +9,8 @@ use super::columns::{Column, Context, lines};
 use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, styled};
 use crate::frame::{FrameView, ValueView};
 use crate::row::FrameRow;
-use crate::words::printable;
+use crate::stack::StackEntry;
+use crate::words::{bytes, printable};
 
 /// `show` of many frames: one row a frame and a line a value. `origin` is the time that times count from.
 #[must_use]
@@ -101,6 +102,29 @@ impl SourceWords<'_> {
     }
 }
 
+/// A function on the stack, made safe by `shown`.
+pub(crate) fn entry_words(entry: &StackEntry, shown: fn(&str) -> String) -> String {
+    let source = SourceWords {
+        function: entry.function.as_deref(),
+        file: entry.file.as_deref(),
+        line: entry.line,
+    };
+    let mut words = source.words(shown).unwrap_or_else(|| entry.pc.clone());
+    if entry.inlined {
+        words.push_str(" (inlined)");
+    }
+    words
+}
+
+/// Why a stack ends before its outermost function; none where it does not, or where no more was asked for.
+pub(crate) fn end_words(end: &str) -> Option<&'static str> {
+    match end {
+        "unavailable" => Some("<more of the stack was not collected>"),
+        "no-information" => Some("<no call frame information says who called>"),
+        _ => None,
+    }
+}
+
 /// An expression and its value, made safe for a terminal.
 fn value_line(value: &ValueView) -> String {
     let (expression, told) = (printable(&value.expression), printable(&value.value));
@@ -156,6 +180,16 @@ pub fn write_frame(
         });
         writeln!(out, "  {named}{}", value_line(value))?;
     }
+    if !view.stack.is_empty() {
+        writeln!(out, "{}", styled(STRONG, "stack"))?;
+        for (level, entry) in view.stack.iter().enumerate() {
+            let words = entry_words(entry, printable);
+            writeln!(out, "  #{level:<3}{words} {}", styled(FAINT, &entry.pc))?;
+        }
+        if let Some(reason) = view.stack_end.and_then(end_words) {
+            writeln!(out, "  {}", styled(WARNING, reason))?;
+        }
+    }
     if !view.variables.is_empty() {
         writeln!(out, "{}", styled(STRONG, "variables"))?;
         for (name, value) in &view.variables.0 {
@@ -196,7 +230,18 @@ pub fn write_frame(
         }
     }
     for piece in &view.memory {
-        writeln!(out, "{} {}", styled(STRONG, "memory"), piece.address)?;
+        write!(out, "{} {}", styled(STRONG, "memory"), piece.address)?;
+        if piece.is_stack {
+            // So many lines that what matters is lost among them; `--json` has the bytes.
+            let size = bytes(piece.bytes.0.len() as u64);
+            writeln!(
+                out,
+                " {}",
+                styled(FAINT, format_args!("{size} of the stack"))
+            )?;
+            continue;
+        }
+        writeln!(out)?;
         dump(out, &piece.bytes.0)?;
     }
     if let Some(data) = &view.static_data {

@@ -14,7 +14,7 @@ mod frames;
 mod info;
 
 pub use elf::elf;
-pub(crate) use frames::{SourceWords, is_builtin, text_or_digits};
+pub(crate) use frames::{SourceWords, end_words, entry_words, is_builtin, text_or_digits};
 pub use frames::{frames, write_frame};
 pub use info::{info, stop_words};
 
