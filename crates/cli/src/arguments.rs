@@ -220,6 +220,8 @@ pub struct RecordArguments {
     /// End the run after so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub types: crate::types::TypeArguments,
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
@@ -314,6 +316,11 @@ pub struct ShowArguments {
     /// The stacks that $stack collected, for a flame graph: a line each, with how many frames have it
     #[arg(long, conflicts_with_all = ["json", "gdb"])]
     pub folded: bool,
+    /// Show values by their members, as GDB does without pretty-printers
+    #[arg(long, conflicts_with = "types")]
+    pub raw: bool,
+    #[command(flatten)]
+    pub types: crate::types::TypeArguments,
     #[command(flatten)]
     pub machine: crate::open::Machine,
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use anyhow::Context;
@@ -54,6 +55,7 @@ pub fn render<'a>(
         }
         return Ok(shown);
     }
+    let rules = program.type_rules();
     let mut program = Some(program);
     std::thread::scope(|scope| {
         let workers: std::io::Result<Vec<Worker>> = (0..threads)
@@ -62,9 +64,13 @@ pub fn render<'a>(
                 let (done, texts) = sync_channel(AHEAD);
                 // Symbols cannot be asked by two threads at once.
                 let known = program.take();
+                let rules = Arc::clone(&rules);
                 std::thread::Builder::new().spawn_scoped(scope, move || {
                     let program = match known.map_or_else(|| Program::of(file, elf), Ok) {
-                        Ok(program) => program,
+                        Ok(mut program) => {
+                            program.set_type_rules(&rules);
+                            program
+                        }
                         Err(error) => return drop(done.send(Err(error.into()))),
                     };
                     let viewer = Viewer::new(file, &program);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
+use tracewire_debuginfo::TypeRules;
 use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
 use tracewire_tracefile::{Frame, Search, TraceFile};
@@ -134,7 +136,11 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if range.single && range.start >= frames {
         return Err(no_such_frame(range.start, &file));
     }
-    let program = open::program(&file, &arguments.elf)?;
+    let mut program = open::program(&file, &arguments.elf)?;
+    program.set_type_rules(&match arguments.raw {
+        true => Arc::new(TypeRules::none()),
+        false => arguments.types.rules()?,
+    });
     let wanted = arguments.tracepoint;
     let chosen = (range.start..range.end.unwrap_or(frames).min(frames))
         .filter_map(|number| file.frame(FrameNumber(number)))

@@ -20,6 +20,7 @@ mod rescue;
 mod seal;
 mod serve;
 mod shell;
+mod types;
 
 use std::process::ExitCode;
 

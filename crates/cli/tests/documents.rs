@@ -378,6 +378,11 @@ fn stacks() {
 }
 
 #[test]
+fn values() {
+    check("docs/guide/values.md");
+}
+
+#[test]
 fn crash() {
     check("docs/guide/crash.md");
 }

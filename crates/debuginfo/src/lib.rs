@@ -56,6 +56,7 @@ mod module;
 mod resolve;
 mod scope;
 mod symbols;
+mod type_rules;
 mod types;
 mod unwind;
 mod variables;
@@ -71,6 +72,7 @@ pub use location_expression::{
 pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};
+pub use type_rules::{TypeRule, TypeRuleError, TypeRuleErrorKind, TypeRules, WalkKind};
 pub use types::base::canonical_c_name;
 pub use types::{
     BaseEncoding, Enumerator, Language, Member, ReferenceKind, StaticMember, StructureKind, Type,

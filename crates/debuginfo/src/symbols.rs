@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 use tracewire_arch::Architecture;
 use tracewire_model::Address;
@@ -20,6 +21,7 @@ use crate::module::{
 };
 use crate::resolve::frame;
 use crate::scope::{Scope, ScopeVariables};
+use crate::type_rules::TypeRules;
 use crate::types::table::TypeTable;
 use crate::types::{Language, TypeId};
 
@@ -34,6 +36,8 @@ pub struct Symbols {
     pub(crate) selected: HashMap<Address, BTreeSet<Address>>,
     /// For how many functions that are not there names close to theirs were looked for.
     suggestions: Cell<u32>,
+    /// The rules for types that were given; without any the built-in ones.
+    type_rules: Option<Arc<TypeRules>>,
 }
 
 /// For how many functions that are not there close names are suggested. Each search compares all names, and nobody reads
@@ -185,6 +189,20 @@ impl Symbols {
     /// Says which machine a program is of that has no modules: its byte order and registers count in expressions.
     pub const fn set_architecture(&mut self, machine: Architecture) {
         self.machine = Some(machine);
+    }
+
+    /// How values of types with certain names are walked: the built-in rules, unless others were given.
+    #[must_use]
+    pub fn type_rules(&self) -> Arc<TypeRules> {
+        match &self.type_rules {
+            Some(rules) => Arc::clone(rules),
+            None => TypeRules::builtin(),
+        }
+    }
+
+    /// Gives the rules in whose terms values are collected and shown.
+    pub fn set_type_rules(&mut self, rules: Arc<TypeRules>) {
+        self.type_rules = Some(rules);
     }
 
     /// Reads memory that the program cannot write, from the files: text and constants. Either all the bytes or

@@ -4,14 +4,16 @@ use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
 use crate::compile::finish;
-use crate::emit::{Emitter, variable_operand};
+use crate::emit::{Emitter, Tracing, variable_operand};
 use crate::error::{ExpressionErrorKind, Span};
+use crate::follow::{CollectLimits, Cost};
 use crate::int_expr::{Binary, IntExpr, OfFloats, Operation};
 use crate::lower::Lower;
 use crate::node::{Node, NodeKind};
 use crate::object::Object;
 use crate::resolve::{NoVariables, Resolver, Result};
 use crate::scalar::{Scalar, scalar, storage_size, strip};
+use crate::walk::TypeWalks;
 use tracewire_arch::gdb_register;
 use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId};
 
@@ -28,28 +30,74 @@ pub(crate) struct Collected {
 
 /// The collection of one item, under way.
 pub(crate) struct Collection<'a> {
-    lower: Lower<'a>,
+    pub(crate) lower: Lower<'a>,
     /// `collect/s`: the most bytes of a string.
     string: Option<u64>,
-    builder: Builder,
-    collected: Collected,
+    pub(crate) builder: Builder,
+    pub(crate) collected: Collected,
+    pub(crate) walks: &'a TypeWalks<'a>,
+    pub(crate) limits: CollectLimits,
+    /// The most elements of a container that is in another one.
+    pub(crate) inner_elements: u64,
+    /// How many cells are on the stack.
+    pub(crate) depth: usize,
+    /// How often what comes now happens, at most, and what all walks cost.
+    pub(crate) times: u64,
+    pub(crate) cost: Cost,
     /// Whether what comes now is collected only if some condition holds.
     conditional: bool,
 }
 
 impl<'a> Collection<'a> {
-    pub(crate) fn new(lower: Lower<'a>, string: Option<u64>) -> Self {
+    pub(crate) fn new(
+        lower: Lower<'a>,
+        walks: &'a TypeWalks<'a>,
+        string: Option<u64>,
+        limits: CollectLimits,
+    ) -> Self {
         Self {
             lower,
             string,
             builder: Builder::new(),
             collected: Collected::default(),
+            walks,
+            limits,
+            inner_elements: limits.elements,
+            depth: 0,
+            times: 1,
+            cost: Cost::default(),
             conditional: false,
         }
     }
 
+    /// The collection of one item that `collect` describes: with fewer elements of containers in containers, and then of less
+    /// depth, until its walks end well within what a hit is given.
+    pub(crate) fn within_limits(
+        lower: Lower<'a>,
+        walks: &'a TypeWalks<'a>,
+        string: Option<u64>,
+        mut limits: CollectLimits,
+        collect: impl Fn(&mut Self) -> Result<()>,
+    ) -> Result<Collected> {
+        let mut inner_elements = limits.elements;
+        loop {
+            let mut collection = Self::new(lower.clone(), walks, string, limits);
+            collection.inner_elements = inner_elements;
+            collect(&mut collection)?;
+            if collection.cost.is_small() || limits.depth == 0 {
+                return collection.finish();
+            }
+            if inner_elements > 1 {
+                inner_elements /= 2;
+            } else {
+                inner_elements = limits.elements;
+                limits.depth -= 1;
+            }
+        }
+    }
+
     /// `$_ret`: the place of the return address.
-    pub(crate) fn return_address(lower: Lower<'a>) -> Result<Collected> {
+    pub(crate) fn return_address(lower: Lower<'a>, walks: &'a TypeWalks<'a>) -> Result<Collected> {
         let symbols = lower.locator.symbols;
         let span = Span {
             start: 0,
@@ -76,16 +124,18 @@ impl<'a> Collection<'a> {
             ),
             _ => return Err(unknown()),
         };
-        let mut collection = Self::new(lower, None);
+        let mut collection = Self::new(lower, walks, None, CollectLimits::NONE);
         let pointer_size = u64::from(architecture.pointer_size());
         collection.object(&object, pointer_size);
         collection.finish()
     }
 
-    fn emit(&mut self, tracing: bool, emit: impl FnOnce(&mut Emitter<'_>)) {
+    /// Emits code that leaves the stack as it was, and collects what it reads.
+    fn emit(&mut self, emit: impl FnOnce(&mut Emitter<'_>)) {
         let mut emitter = Emitter {
             builder: std::mem::take(&mut self.builder),
-            tracing,
+            tracing: Tracing::Everything,
+            depth: self.depth,
             registers: &mut self.collected.registers,
         };
         emit(&mut emitter);
@@ -139,7 +189,7 @@ impl<'a> Collection<'a> {
             }
             NodeKind::Assign(..) | NodeKind::StringEqual { .. } => {
                 let expr = self.lower.value(node)?;
-                self.emit(true, |emitter| {
+                self.emit(|emitter| {
                     emitter.expr(&expr);
                     emitter.builder.op(Opcode::Pop);
                 });
@@ -169,7 +219,7 @@ impl<'a> Collection<'a> {
         }
         let skip_if = if holds { truth.into_is_zero() } else { truth };
         let end = self.builder.label();
-        self.emit(true, |emitter| {
+        self.emit(|emitter| {
             emitter.expr(&skip_if);
             emitter.builder.if_goto(end);
         });
@@ -216,6 +266,8 @@ impl<'a> Collection<'a> {
             );
             let referent = Node::new(NodeKind::Dereference(pointer.into()), target, node.span);
             self.value(&referent)?;
+        } else {
+            self.follow(&object, node.type_id);
         }
         self.static_members(node.type_id);
         Ok(())
@@ -251,7 +303,7 @@ impl<'a> Collection<'a> {
             _ if size == 0 => {}
             Object::Memory(address) => match address.as_constant() {
                 Some(address) if !self.conditional => self.collected.memory.push((address, size)),
-                _ => self.emit(true, |emitter| {
+                _ => self.emit(|emitter| {
                     emitter.expr(address);
                     emitter
                         .builder
@@ -312,7 +364,7 @@ impl<'a> Collection<'a> {
                     self.inputs(expr);
                 }
             }
-            _ => self.emit(true, |emitter| {
+            _ => self.emit(|emitter| {
                 emitter.expr(expr);
                 emitter.builder.op(Opcode::Pop);
             }),
@@ -347,7 +399,7 @@ impl<'a> Collection<'a> {
             IntExpr::choose(above, most, number),
         );
         let size = IntExpr::binary(Binary::Multiply, clamped, IntExpr::constant(element));
-        self.emit(true, |emitter| {
+        self.emit(|emitter| {
             emitter.expr(&address);
             emitter.expr(&size);
             emitter.builder.op(Opcode::Trace);
@@ -362,7 +414,7 @@ impl<'a> Collection<'a> {
         match self.scalar(node.type_id) {
             Scalar::Pointer { target, .. } if is_character(symbols, target) => {
                 let pointer = self.lower.value(node)?;
-                self.emit(true, |emitter| {
+                self.emit(|emitter| {
                     emitter.expr(&pointer);
                     emitter.builder.constant(limit).op(Opcode::TraceNz);
                 });
@@ -375,6 +427,7 @@ impl<'a> Collection<'a> {
                     language: Language::Rust,
                     variables: &NoVariables,
                     text: self.lower.text,
+                    rule: None,
                 };
                 let span = node.span;
                 let data = resolver.member(node.clone(), "data_ptr", span, span);
@@ -386,7 +439,7 @@ impl<'a> Collection<'a> {
                 let limit = IntExpr::constant(limit as u64);
                 let fits = IntExpr::binary(Binary::LessUnsigned, length.clone(), limit.clone());
                 let size = IntExpr::choose(fits, length, limit);
-                self.emit(true, |emitter| {
+                self.emit(|emitter| {
                     emitter.expr(&data);
                     emitter.expr(&size);
                     emitter.builder.op(Opcode::Trace);

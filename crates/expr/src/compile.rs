@@ -5,12 +5,14 @@ use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
 
 use crate::collect::{Collected, Collection};
-use crate::emit::Emitter;
+use crate::emit::{Emitter, Tracing};
+use crate::follow::CollectLimits;
 use crate::location::Locator;
 use crate::lower::Lower;
 use crate::register_names::program_counter;
 use crate::resolve::{Resolver, Result, StateVariables, resolve};
 use crate::stack::StackItem;
+use crate::walk::TypeWalks;
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{Scope, Symbols, VariableLocation};
 
@@ -41,6 +43,8 @@ pub struct CollectOptions {
     /// `collect/s`: a `char` pointer is followed, and the string there collected up to its NUL, at most so many
     /// bytes; the text of a Rust `&str` likewise. The inner `None` is GDB's default of 200.
     pub string: Option<Option<u64>>,
+    /// How much is collected of what containers, strings and pointers with an owner lead to.
+    pub limits: CollectLimits,
 }
 
 /// Something the user should know of an action that was compiled all the same.
@@ -74,12 +78,14 @@ pub fn compile_condition(
             callers: false,
         },
         text,
+        subjects: None,
     };
     let truth = lower.truth(&node)?;
     let mut registers = RegisterMask::default();
     let mut emitter = Emitter {
         builder: Builder::new(),
-        tracing: false,
+        tracing: Tracing::Nothing,
+        depth: 0,
         registers: &mut registers,
     };
     emitter.expr(&truth);
@@ -112,6 +118,7 @@ fn resolver<'a>(
         language,
         variables,
         text,
+        rule: None,
     }
 }
 
@@ -163,6 +170,7 @@ pub struct ActionList<'a> {
     static_data: bool,
     /// Where the main thread's stack ends.
     stack_top: Option<Address>,
+    walks: TypeWalks<'a>,
 }
 
 /// What a `$name` stands for that is no value.
@@ -215,6 +223,7 @@ impl<'a> ActionList<'a> {
             programs: Vec::new(),
             static_data: false,
             stack_top: None,
+            walks: TypeWalks::new(symbols),
         }
     }
 
@@ -245,6 +254,10 @@ impl<'a> ActionList<'a> {
     pub fn collect(&mut self, item: &str, options: CollectOptions) -> Result<Vec<Warning>> {
         let item = item.trim();
         let string = options.string.map(|limit| limit.unwrap_or(200));
+        let limits = CollectLimits {
+            string: string.unwrap_or(options.limits.string),
+            ..options.limits
+        };
         match group(item) {
             Some(Group::Registers) => {
                 self.all_registers
@@ -258,7 +271,7 @@ impl<'a> ActionList<'a> {
                 return Ok(Vec::new());
             }
             Some(Group::ReturnAddress) => {
-                let collection = Collection::return_address(self.lower(item))?;
+                let collection = Collection::return_address(self.lower(item), &self.walks)?;
                 self.merge(collection);
                 return Ok(Vec::new());
             }
@@ -272,7 +285,7 @@ impl<'a> ActionList<'a> {
                     Group::Arguments => variables.arguments,
                     _ => variables.locals,
                 };
-                return Ok(self.collect_all(variables, string));
+                return Ok(self.collect_all(variables, string, limits));
             }
             None => {}
         }
@@ -284,10 +297,10 @@ impl<'a> ActionList<'a> {
         }
         let numbered = Numbered(self.variables);
         let node = resolve(self.symbols, self.scope, item, &numbered)?;
-        let mut collection = Collection::new(self.lower(item), string);
-        collection.node(&node)?;
-        let collection = collection.finish()?;
-        self.merge(collection);
+        let collect = |collection: &mut Collection<'_>| collection.node(&node);
+        let collected =
+            Collection::within_limits(self.lower(item), &self.walks, string, limits, collect)?;
+        self.merge(collected);
         Ok(Vec::new())
     }
 
@@ -323,6 +336,7 @@ impl<'a> ActionList<'a> {
                 callers: false,
             },
             text,
+            subjects: None,
         }
     }
 
@@ -330,6 +344,7 @@ impl<'a> ActionList<'a> {
         &mut self,
         variables: Vec<tracewire_debuginfo::Variable>,
         string: Option<u64>,
+        limits: CollectLimits,
     ) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for variable in variables {
@@ -348,9 +363,9 @@ impl<'a> ActionList<'a> {
                     end: name.len(),
                 },
             );
-            let mut collection = Collection::new(self.lower(&name), string);
-            let result = collection.node(&node).and_then(|()| collection.finish());
-            match result {
+            let collect = |collection: &mut Collection<'_>| collection.node(&node);
+            let lower = self.lower(&name);
+            match Collection::within_limits(lower, &self.walks, string, limits, collect) {
                 Ok(collected) => self.merge(collected),
                 Err(error) => {
                     let message = match error.kind() {

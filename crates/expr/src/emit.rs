@@ -5,11 +5,23 @@ use tracewire_model::{RegisterMask, VariableNumber};
 
 use crate::int_expr::{Binary, IntExpr, Operation};
 
+/// Which memory that a computation reads is collected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tracing {
+    Nothing,
+    /// And all variables.
+    Everything,
+    /// What is read through a pointer: the bytes of the object that the computation begins with are collected already.
+    Pointees,
+}
+
 /// Turns computations into bytecode.
 pub(crate) struct Emitter<'a> {
     pub(crate) builder: Builder,
-    /// Whether all memory that is read is collected too, and all variables.
-    pub(crate) tracing: bool,
+    /// Which memory and variables that are read are collected too.
+    pub(crate) tracing: Tracing,
+    /// How many cells are on the stack.
+    pub(crate) depth: usize,
     /// The registers that are read.
     pub(crate) registers: &'a mut RegisterMask,
 }
@@ -17,6 +29,12 @@ pub(crate) struct Emitter<'a> {
 impl Emitter<'_> {
     /// Emits code that leaves the number on the stack.
     pub(crate) fn expr(&mut self, expr: &IntExpr) {
+        let depth = self.depth;
+        self.operation(expr);
+        self.depth = depth + 1;
+    }
+
+    fn operation(&mut self, expr: &IntExpr) {
         match expr.operation() {
             Operation::Constant(number) => {
                 self.builder.constant(*number as i64);
@@ -29,16 +47,27 @@ impl Emitter<'_> {
             Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Float(..) => {
                 self.builder.constant(0);
             }
+            Operation::Cell(cell) => {
+                let above = self.depth.saturating_sub(1 + usize::from(*cell));
+                debug_assert!(usize::from(*cell) < self.depth);
+                // The stack has fewer cells than a byte has values.
+                self.builder.pick(u8::try_from(above).unwrap_or(u8::MAX));
+            }
             Operation::Variable(variable) => {
                 let number = variable_operand(*variable);
                 self.builder.getv(number);
-                if self.tracing {
+                if self.tracing == Tracing::Everything {
                     self.builder.tracev(number);
                 }
             }
             Operation::Load(address, size) => {
                 self.expr(address);
-                if self.tracing {
+                let is_traced = match self.tracing {
+                    Tracing::Nothing => false,
+                    Tracing::Everything => true,
+                    Tracing::Pointees => address.loads(),
+                };
+                if is_traced {
                     self.builder.trace_quick(u16::from(*size));
                 }
                 self.builder.load(*size);
@@ -58,13 +87,14 @@ impl Emitter<'_> {
             Operation::Then(first, second) => {
                 self.expr(first);
                 self.builder.op(Opcode::Pop);
+                self.depth -= 1;
                 self.expr(second);
             }
             Operation::SetVariable(variable, number) => {
                 self.expr(number);
                 let variable = variable_operand(*variable);
                 self.builder.setv(variable);
-                if self.tracing {
+                if self.tracing == Tracing::Everything {
                     self.builder.tracev(variable);
                 }
             }
@@ -102,10 +132,13 @@ impl Emitter<'_> {
 
     fn choose(&mut self, condition: &IntExpr, yes: &IntExpr, no: &IntExpr) {
         let (on_yes, end) = (self.builder.label(), self.builder.label());
+        let depth = self.depth;
         self.expr(condition);
         self.builder.if_goto(on_yes);
+        self.depth = depth;
         self.expr(no);
         self.builder.goto(end).place(on_yes);
+        self.depth = depth;
         self.expr(yes);
         self.builder.place(end);
     }
@@ -118,7 +151,7 @@ impl Emitter<'_> {
             if offset > 0 {
                 self.builder.constant(offset).op(Opcode::Add);
             }
-            if self.tracing {
+            if self.tracing != Tracing::Nothing {
                 self.builder.trace_quick(1);
             }
             self.builder.load(1);

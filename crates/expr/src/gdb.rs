@@ -102,6 +102,7 @@ fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
         NodeKind::Float(_)
         | NodeKind::Bytes(_)
         | NodeKind::Repeat(..)
+        | NodeKind::Subject(_)
         | NodeKind::StringEqual { .. } => false,
         NodeKind::Place(_) if rust && is_whole(symbols, node.type_id) => false,
         NodeKind::Place(variable) => is_plain(&variable.location),

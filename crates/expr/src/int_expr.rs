@@ -37,6 +37,8 @@ pub(crate) enum Operation {
     /// Of floating-point numbers. Never in what is compiled.
     Float(OfFloats, FloatExpr),
     Variable(VariableNumber),
+    /// A cell of the stack, counted from its bottom. Only in what is compiled.
+    Cell(u16),
     /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
     Load(IntExpr, u8),
     SignExtend(IntExpr, u8),
@@ -202,6 +204,57 @@ impl IntExpr {
         self.0.state_only
     }
 
+    /// Whether memory is read for it.
+    pub(crate) fn loads(&self) -> bool {
+        match self.operation() {
+            Operation::Load(..) | Operation::BytesEqual(..) => true,
+            Operation::Constant(_)
+            | Operation::Register(_)
+            | Operation::RegisterHigh(_)
+            | Operation::Entry(_)
+            | Operation::Variable(_)
+            | Operation::Cell(_) => false,
+            Operation::SignExtend(inner, _)
+            | Operation::ZeroExtend(inner, _)
+            | Operation::BitNot(inner)
+            | Operation::IsZero(inner)
+            | Operation::SetVariable(_, inner)
+            | Operation::FloatOrder(inner, _) => inner.loads(),
+            Operation::Binary(_, left, right) | Operation::Then(left, right) => {
+                left.loads() || right.loads()
+            }
+            Operation::Choose(condition, yes, no) => condition.loads() || yes.loads() || no.loads(),
+            Operation::Float(what, number) => {
+                let mut loads = false;
+                number.visit(&mut |expr| loads |= expr.loads());
+                if let OfFloats::Less(other) | OfFloats::Equal(other) = what {
+                    other.visit(&mut |expr| loads |= expr.loads());
+                }
+                loads
+            }
+        }
+    }
+
+    /// How far it is from another computation, where that is a constant.
+    pub(crate) fn distance_from(&self, other: &Self) -> Option<u64> {
+        fn parts(expr: &IntExpr) -> (&IntExpr, u64) {
+            if let Operation::Binary(Binary::Add, inner, offset) = expr.operation()
+                && let Some(offset) = offset.as_constant()
+            {
+                return (inner, offset);
+            }
+            (expr, 0)
+        }
+        let ((a, from_a), (b, from_b)) = (parts(self), parts(other));
+        let same = match (a.operation(), b.operation()) {
+            (Operation::Cell(a), Operation::Cell(b)) => a == b,
+            (Operation::Register(a), Operation::Register(b)) => a == b,
+            (Operation::Constant(a), Operation::Constant(b)) => return Some(a.wrapping_sub(*b)),
+            _ => Rc::ptr_eq(&a.0, &b.0),
+        };
+        same.then(|| from_a.wrapping_sub(from_b))
+    }
+
     pub(crate) fn constant(number: u64) -> Self {
         Self::make(Operation::Constant(number), &[])
     }
@@ -230,6 +283,10 @@ impl IntExpr {
 
     pub(crate) fn entry(register: u16) -> Self {
         Self::make(Operation::Entry(register), &[])
+    }
+
+    pub(crate) fn cell(cell: u16) -> Self {
+        Self::make(Operation::Cell(cell), &[])
     }
 
     pub(crate) fn variable(variable: VariableNumber) -> Self {
@@ -442,7 +499,7 @@ impl IntExpr {
                     }
                 }
             }
-            Operation::Variable(_) => 0,
+            Operation::Variable(_) | Operation::Cell(_) => 0,
             Operation::Load(address, size) => source.load(address.work_out(source)?, *size)?,
             Operation::SignExtend(inner, bits) => sign_extend(inner.work_out(source)?, *bits),
             Operation::ZeroExtend(inner, bits) => zero_extend(inner.work_out(source)?, *bits),

@@ -33,6 +33,7 @@ mod emit;
 mod error;
 mod float_compare;
 mod float_expr;
+mod follow;
 mod gdb;
 mod int_expr;
 mod items;
@@ -58,12 +59,14 @@ mod token;
 mod type_lookup;
 mod type_name;
 mod value;
+mod walk;
 
 pub use compile::{
     ActionList, CollectOptions, Variables, Warning, compile_collect, compile_condition,
     compile_teval,
 };
 pub use error::{ExpressionError, ExpressionErrorKind};
+pub use follow::CollectLimits;
 pub use gdb::{gdb_can_collect, gdb_can_read};
 pub use items::split_items;
 pub use marker_argument::{MarkerArgument, marker_arguments};
@@ -72,5 +75,6 @@ pub use value::{
     Backtrace, BacktraceEnd, CallFrame, NamedValue, Place, PreparedExpression, PreparedItem,
     PrintOptions, State, Unwinder, Value, evaluate, expand, print_float, type_name,
 };
+pub use walk::TypeWalks;
 
 pub(crate) use error::Span;

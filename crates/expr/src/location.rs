@@ -22,6 +22,7 @@ const DEEPEST: u32 = 8;
 const MOST_OPERATIONS: u32 = 10_000;
 
 /// Works out locations at one pc.
+#[derive(Clone, Copy)]
 pub(crate) struct Locator<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) pc: Address,

@@ -5,7 +5,7 @@ use tracewire_arch::Architecture;
 use crate::error::{ExpressionError, ExpressionErrorKind};
 use crate::int_expr::{Binary, IntExpr};
 use crate::location::Locator;
-use crate::node::{Node, NodeKind};
+use crate::node::{Node, NodeKind, Subject};
 use crate::object::{Object, object_number, offset_by};
 use crate::register_names::{is_low_vector, is_wide};
 use crate::resolve::Result;
@@ -14,9 +14,40 @@ use crate::syntax::BinaryOperator;
 use tracewire_debuginfo::{Symbols, TypeId};
 
 /// Turns nodes into computations at one pc.
+#[derive(Clone)]
 pub(crate) struct Lower<'a> {
     pub(crate) locator: Locator<'a>,
     pub(crate) text: &'a str,
+    /// For the expressions of a type rule: what they are about.
+    pub(crate) subjects: Option<Subjects>,
+}
+
+/// What the expressions of a type rule are about.
+#[derive(Clone, Debug)]
+pub(crate) struct Subjects {
+    pub(crate) object: Object,
+    pub(crate) node: Option<IntExpr>,
+    pub(crate) index: Option<IntExpr>,
+}
+
+impl Subjects {
+    pub(crate) const fn of(object: Object) -> Self {
+        Self {
+            object,
+            node: None,
+            index: None,
+        }
+    }
+
+    fn get(&self, subject: Subject) -> Object {
+        let number = match subject {
+            Subject::Object => return self.object.clone(),
+            Subject::Node => &self.node,
+            Subject::Index => &self.index,
+        };
+        let number = number.clone().map(Object::Value);
+        number.unwrap_or(Object::OptimizedOut)
+    }
 }
 
 impl<'a> Lower<'a> {
@@ -67,6 +98,12 @@ impl<'a> Lower<'a> {
             },
             NodeKind::Register(register, offset) => Ok(Object::Register(*register, *offset)),
             NodeKind::Function(entry) => Ok(Object::Memory(IntExpr::constant(*entry))),
+            NodeKind::Subject(subject) => {
+                let subjects = self.subjects.as_ref();
+                // A rule's expression is lowered while a value is walked, and nothing else has subjects.
+                debug_assert!(subjects.is_some());
+                Ok(subjects.map_or(Object::OptimizedOut, |subjects| subjects.get(*subject)))
+            }
             NodeKind::Bytes(bytes) => Ok(Object::Bytes(bytes.clone())),
             NodeKind::Repeat(first, _) => self.object(first),
             NodeKind::Field { of, offset, .. } => Ok(offset_by(self.object(of)?, *offset)),
@@ -143,6 +180,7 @@ impl<'a> Lower<'a> {
             | NodeKind::Register(..)
             | NodeKind::Dereference(_)
             | NodeKind::Field { .. }
+            | NodeKind::Subject(_)
             | NodeKind::Function(_) => self.load(node),
             NodeKind::AddressOf(of) => match self.object(of)? {
                 Object::Memory(address) => Ok(address),

@@ -5,7 +5,7 @@ use tracewire_arch::Architecture;
 use tracewire_model::{Address, RegisterMask};
 
 use crate::compile::finish;
-use crate::emit::Emitter;
+use crate::emit::{Emitter, Tracing};
 use crate::error::{ExpressionErrorKind, Span};
 use crate::location::Locator;
 use crate::lower::Lower;
@@ -53,6 +53,7 @@ fn argument(
         language: Language::C,
         variables: &NoVariables,
         text,
+        rule: None,
     };
     let form = Form::of(text, machine);
     MarkerArgument {
@@ -96,12 +97,14 @@ fn compiled(
             callers: false,
         },
         text: resolver.text,
+        subjects: None,
     };
     let value = lower.value(&node).ok()?;
     let mut registers = RegisterMask::default();
     let mut emitter = Emitter {
         builder: Builder::new(),
-        tracing: false,
+        tracing: Tracing::Nothing,
+        depth: 0,
         registers: &mut registers,
     };
     emitter.expr(&value);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tracewire_arch::Architecture;
 
 use crate::error::{ExpressionErrorKind, Span};
-use crate::node::{Node, NodeKind};
+use crate::node::{Node, NodeKind, Subject};
 use crate::register_names::{NamedRegister, RegisterKind, named_register};
 use crate::resolve::{Resolver, Result};
 use crate::scalar::{Scalar, scalar, strip};
@@ -105,6 +105,11 @@ impl Resolver<'_> {
 
     /// A variable, a function, an enumerator, or a member of `this`.
     pub(crate) fn name(&self, name: &str, span: Span) -> Result<Node> {
+        if let Some(rule) = self.rule {
+            // A rule sees the value and nothing else of the program.
+            let object = Node::new(NodeKind::Subject(Subject::Object), rule.object, span);
+            return self.member(object, name, span, span);
+        }
         if self.language == Language::Rust && matches!(name, "true" | "false")
             || self.language == Language::Cpp && matches!(name, "true" | "false")
         {
@@ -233,6 +238,20 @@ impl Resolver<'_> {
     }
 
     pub(crate) fn dollar(&self, name: &str, span: Span) -> Result<Node> {
+        if let Some(rule) = self.rule {
+            let subject = match name {
+                "this" => Some((Subject::Object, rule.object)),
+                "node" => rule.node.map(|node| (Subject::Node, node)),
+                "index" => {
+                    (rule.has_index).then(|| (Subject::Index, self.builtin("unsigned long")))
+                }
+                _ => None,
+            };
+            let Some((subject, type_id)) = subject else {
+                return self.error(ExpressionErrorKind::NoVariable(name.to_owned()), span);
+            };
+            return Ok(Node::new(NodeKind::Subject(subject), type_id, span));
+        }
         let architecture = self.symbols.architecture().unwrap_or(Architecture::X86_64);
         if let Some(register) = named_register(architecture, name) {
             let type_id = self.register_type(register);

@@ -30,6 +30,8 @@ pub(crate) enum NodeKind {
     Place(Rc<Variable>),
     /// A function, at its entry.
     Function(u64),
+    /// What a type rule's expression is about.
+    Subject(Subject),
     /// What a pointer points to.
     Dereference(Box<Node>),
     /// A part of an object, at a fixed place in it.
@@ -76,6 +78,17 @@ pub(crate) enum NodeKind {
     },
 }
 
+/// What the expressions of a type rule are about; known when a value is walked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Subject {
+    /// The value that is walked.
+    Object,
+    /// The node of a list or a tree that the walk has come to: a pointer.
+    Node,
+    /// The number of an element in the node.
+    Index,
+}
+
 impl Node {
     pub(crate) fn new(kind: NodeKind, type_id: TypeId, span: Span) -> Self {
         Self {
@@ -96,6 +109,7 @@ impl Node {
                 | NodeKind::Field { .. }
                 | NodeKind::Bytes(_)
                 | NodeKind::Repeat(..)
+                | NodeKind::Subject(Subject::Object)
         )
     }
 
@@ -108,7 +122,8 @@ impl Node {
             | NodeKind::Register(..)
             | NodeKind::Variable(..)
             | NodeKind::Place(_)
-            | NodeKind::Function(_) => Vec::new(),
+            | NodeKind::Function(_)
+            | NodeKind::Subject(_) => Vec::new(),
             NodeKind::Dereference(a)
             | NodeKind::Field { of: a, .. }
             | NodeKind::AddressOf(a)

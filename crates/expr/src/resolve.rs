@@ -35,6 +35,29 @@ pub(crate) struct Resolver<'a> {
     pub(crate) language: Language,
     pub(crate) variables: &'a dyn StateVariables,
     pub(crate) text: &'a str,
+    /// For an expression of a type rule: what its names are about.
+    pub(crate) rule: Option<RuleNames<'a>>,
+}
+
+/// What the names in a type rule's expression are about.
+#[derive(Clone, Copy)]
+pub(crate) struct RuleNames<'a> {
+    /// The type of the value.
+    pub(crate) object: TypeId,
+    /// `T0`, `T1`, …
+    pub(crate) arguments: &'a [TypeId],
+    /// The type of `$node`, once it is known.
+    pub(crate) node: Option<TypeId>,
+    /// Whether there is `$index`.
+    pub(crate) has_index: bool,
+}
+
+impl RuleNames<'_> {
+    /// A type among the template arguments, by its name in a rule.
+    pub(crate) fn argument(&self, name: &str) -> Option<TypeId> {
+        let number: usize = name.strip_prefix('T')?.parse().ok()?;
+        self.arguments.get(number).copied()
+    }
 }
 
 /// Reads and resolves `text`.
@@ -51,6 +74,7 @@ pub(crate) fn resolve(
         language,
         variables,
         text,
+        rule: None,
     };
     let expression = parse(text, language, &resolver)?;
     resolver.expression(&expression)
@@ -58,6 +82,9 @@ pub(crate) fn resolve(
 
 impl Names for Resolver<'_> {
     fn is_type(&self, name: &str) -> bool {
+        if let Some(rule) = &self.rule {
+            return rule.argument(name).is_some();
+        }
         // A function of the same name is a constructor, and an enumerator one of another scope.
         let shadowed =
             (self.symbols.lookup_variable(Some(self.scope), name)).is_some_and(|variable| {
@@ -68,6 +95,9 @@ impl Names for Resolver<'_> {
     }
 
     fn is_known(&self, name: &str) -> bool {
+        if self.rule.is_some() {
+            return false;
+        }
         self.symbols
             .lookup_variable(Some(self.scope), name)
             .is_some()

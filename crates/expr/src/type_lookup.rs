@@ -6,6 +6,13 @@ use crate::syntax::TypeSyntax;
 use tracewire_debuginfo::{ReferenceKind, Type, TypeId};
 
 impl Resolver<'_> {
+    fn named_type(&self, name: &str) -> Option<TypeId> {
+        match &self.rule {
+            Some(rule) => rule.argument(name),
+            None => self.symbols.lookup_type(Some(self.scope), name),
+        }
+    }
+
     /// The type that is written there.
     pub(crate) fn type_syntax(&self, syntax: &TypeSyntax) -> Result<TypeId> {
         let symbols = self.symbols;
@@ -22,7 +29,7 @@ impl Resolver<'_> {
                     None => self.builtin(name),
                 }
             }
-            TypeSyntax::Named { name, span } => match symbols.lookup_type(Some(self.scope), name) {
+            TypeSyntax::Named { name, span } => match self.named_type(name) {
                 Some(found) => found,
                 None => {
                     let kind = ExpressionErrorKind::NoType {

@@ -339,7 +339,10 @@ proptest! {
             let noise = Noise::new(seed);
             _ = split_items(&text);
             _ = compile_condition(symbols, noise.pc(), &text, &variables).map_err(|error| error.underlined());
-            let options = CollectOptions { string: Some(None) };
+            let options = CollectOptions {
+                string: Some(None),
+                ..CollectOptions::default()
+            };
             _ = compile_collect(symbols, noise.pc(), &text, options, &variables);
             for named in expand(symbols, &noise, &text) {
                 if let Ok(value) = named.value {

@@ -43,8 +43,12 @@ impl Prepared {
         let loaded = process.modules()?;
         let script = request.script.clone();
         let stack_top = process.stack_top();
+        let type_rules = request.type_rules.clone();
         let look = move || {
             let mut modules = Modules::default();
+            if let Some(rules) = type_rules {
+                modules.symbols_mut().set_type_rules(rules);
+            }
             let warnings = modules.update(&loaded, 0).warnings;
             let mut resolver = Resolver::new(script).with_stack_top(stack_top);
             let resolution = resolver.resolve(modules.symbols());

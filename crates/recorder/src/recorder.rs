@@ -2,8 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tracewire_debuginfo::TypeRules;
 use tracewire_experiment::Mechanism;
 use tracewire_model::ThreadId;
 use tracewire_script::{Script, ScriptError};
@@ -48,6 +50,7 @@ pub(crate) struct RecordOptions {
     pub mechanism: Mechanism,
     pub pending: bool,
     pub keep_going: bool,
+    pub type_rules: Option<Arc<TypeRules>>,
 }
 
 impl Recorder {
@@ -127,6 +130,12 @@ impl Recorder {
     /// Whether tracepoints that cannot be set are left out, with an event. Otherwise they are an error.
     pub fn keep_going(&mut self, keep_going: bool) -> &mut Self {
         self.options.keep_going = keep_going;
+        self
+    }
+
+    /// The rules that say what values of certain types lead to, which is collected with them. Otherwise the built-in ones.
+    pub fn type_rules(&mut self, rules: Arc<TypeRules>) -> &mut Self {
+        self.options.type_rules = Some(rules);
         self
     }
 

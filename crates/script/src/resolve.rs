@@ -437,6 +437,7 @@ impl Compiler<'_> {
                 } => {
                     let options = CollectOptions {
                         string: string_limit.map(|limit| Some(u64::from(limit))),
+                        ..CollectOptions::default()
                     };
                     for item in items {
                         match list.collect(item.text(), options) {

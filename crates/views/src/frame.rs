@@ -12,7 +12,7 @@ use tracewire_arch::Machine;
 use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
     ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State, Unwinder,
-    type_name,
+    Value, type_name,
 };
 use tracewire_model::{Address, TracepointKind, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, TraceFile};
@@ -112,7 +112,7 @@ pub struct ValueView {
     /// Its type, as GDB's `whatis` shows it.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub type_name: Option<String>,
-    /// Its value as GDB's `print` shows it; in angle brackets why there is none.
+    /// Its value as its language writes it; in angle brackets why there is none.
     pub value: String,
     /// Why there is no value, where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,7 +183,7 @@ type KnownText = (Box<[u8]>, Option<Text>);
 pub struct Viewer<'a> {
     file: &'a TraceFile,
     program: &'a Program,
-    pub(crate) options: PrintOptions,
+    options: PrintOptions,
     tracepoints: Tracepoints<'a>,
     variable_names: HashMap<VariableNumber, Arc<str>>,
     /// The registers' names, in the order of the layout.
@@ -218,6 +218,11 @@ impl<'a> Viewer<'a> {
             places: PlaceCache::default(),
             unwinders: RefCell::default(),
         }
+    }
+
+    /// A value, as it is shown.
+    pub(crate) fn text(&self, value: &Value, here: &CachedPlace<'a>, state: &dyn State) -> String {
+        value.display(here.walks(), state, &self.options)
     }
 
     /// The file.
@@ -419,12 +424,11 @@ impl<'a> Viewer<'a> {
         let Some(state) = FrameState::new(self.file, frame) else {
             return Vec::new();
         };
-        let symbols = self.symbols(frame);
         let here = self.cached_place(frame, state.pc());
         let mut values: Vec<ValueView> = Vec::new();
         for item in self.items(frame, &state) {
             for named in here.item(item).expand(&state) {
-                let value = self.value(symbols, named, &state);
+                let value = self.value(&here, named, &state);
                 if !values.contains(&value) {
                     values.push(value);
                 }
@@ -483,12 +487,12 @@ impl<'a> Viewer<'a> {
         register.number(bytes, self.file.byte_order()).map(Address)
     }
 
-    fn value(&self, symbols: &Symbols, named: NamedValue, state: &dyn State) -> ValueView {
+    fn value(&self, here: &CachedPlace<'a>, named: NamedValue, state: &dyn State) -> ValueView {
         match named.value {
             Ok(value) => ValueView {
                 expression: named.name,
-                type_name: Some(type_name(symbols, value.type_id())),
-                value: value.print(symbols, state, &self.options),
+                type_name: Some(type_name(here.symbols(), value.type_id())),
+                value: self.text(&value, here, state),
                 error: None,
             },
             Err(error) => ValueView {

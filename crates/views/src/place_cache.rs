@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
-use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem};
+use tracewire_expr::{ExpressionError, PreparedExpression, PreparedItem, TypeWalks};
 
 use crate::table::{SourceWords, cell};
 
@@ -22,6 +22,7 @@ pub(crate) struct CachedPlace<'a> {
     words: OnceCell<Option<Box<str>>>,
     items: RefCell<HashMap<Box<str>, Rc<PreparedItem<'a>>>>,
     expressions: RefCell<HashMap<Box<str>, Rc<Expression<'a>>>>,
+    walks: OnceCell<TypeWalks<'a>>,
 }
 
 /// An expression as it is understood there, or why it is not.
@@ -45,6 +46,7 @@ impl<'a> PlaceCache<'a> {
                 words: OnceCell::new(),
                 items: RefCell::default(),
                 expressions: RefCell::default(),
+                walks: OnceCell::new(),
             })
         });
         here.clone()
@@ -52,6 +54,11 @@ impl<'a> PlaceCache<'a> {
 }
 
 impl<'a> CachedPlace<'a> {
+    /// The program.
+    pub(crate) const fn symbols(&self) -> &'a Symbols {
+        self.symbols
+    }
+
     /// The source place.
     pub(crate) fn source(&self) -> Option<&SourcePlace> {
         let source = self.source.get_or_init(|| self.symbols.place(self.scope));
@@ -70,6 +77,11 @@ impl<'a> CachedPlace<'a> {
             words.words(cell).map(Into::into)
         });
         words.as_deref()
+    }
+
+    /// The rules for the types of the values there.
+    pub(crate) fn walks(&self) -> &TypeWalks<'a> {
+        self.walks.get_or_init(|| TypeWalks::new(self.symbols))
     }
 
     /// An item of a `collect`.

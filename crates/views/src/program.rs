@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use tracewire_debuginfo::{LocationError, ModuleFile, Symbols};
+use tracewire_debuginfo::{LocationError, ModuleFile, Symbols, TypeRules};
 use tracewire_model::{Address, hex};
 use tracewire_tracefile::{Module, TraceFile};
 
@@ -169,6 +170,19 @@ impl Program {
             self.epochs.push(Epoch { from, symbols });
         }
         Ok(())
+    }
+
+    /// Gives the rules by which values are shown; with none they are shown by their members.
+    pub fn set_type_rules(&mut self, rules: &Arc<TypeRules>) {
+        for epoch in &mut self.epochs {
+            epoch.symbols.set_type_rules(Arc::clone(rules));
+        }
+    }
+
+    /// The rules by which values are shown.
+    #[must_use]
+    pub fn type_rules(&self) -> Arc<TypeRules> {
+        self.symbols(None).type_rules()
     }
 
     fn note(&mut self, error: impl std::fmt::Display) {

@@ -96,7 +96,7 @@ impl<'a> Viewer<'a> {
                 line.push_str(" = ");
                 let type_id = match &named.value {
                     Ok(value) => {
-                        push_cell(&mut line, &value.print(symbols, state, &self.options));
+                        push_cell(&mut line, &self.text(value, here, state));
                         Some(value.type_id())
                     }
                     Err(error) => {

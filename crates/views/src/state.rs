@@ -2,7 +2,7 @@
 
 use tracewire_expr::State;
 use tracewire_model::{Address, RegisterNumber};
-use tracewire_tracefile::{Frame, TraceFile};
+use tracewire_tracefile::{Block, Frame, TraceFile};
 
 /// What a frame saved, as [`tracewire_expr::evaluate`] asks for it.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +58,24 @@ impl State for FrameState<'_> {
                 *known = true;
             }
         }
+    }
+
+    fn memory_differs(&self, address: Address, length: usize) -> bool {
+        // What the first block with a byte says, against what each block says.
+        let mut first = vec![None; length];
+        self.frame.read_memory(address, &mut first);
+        let mut blocks = self.frame.blocks().filter_map(|block| match block {
+            Block::Memory { address, bytes } => Some((address, bytes)),
+            _ => None,
+        });
+        blocks.any(|(start, bytes)| {
+            let known = first.iter().enumerate();
+            known.into_iter().any(|(offset, known)| {
+                let at = address.0.wrapping_add(offset as u64);
+                let index = usize::try_from(at.wrapping_sub(start.0)).unwrap_or(usize::MAX);
+                matches!((bytes.get(index), known), (Some(byte), Some(known)) if byte != known)
+            })
+        })
     }
 
     /// A trace state variable; a register where no variable has its name, of machines whose registers expressions

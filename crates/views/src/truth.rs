@@ -22,7 +22,7 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Evaluates an expression on a frame and shows its value as GDB's `print` does; none where the frame does not tell it.
+    /// Evaluates an expression on a frame and shows its value as its language writes it; none where the frame does not tell it.
     ///
     /// # Errors
     /// When the frame lacks a value it needs, or it is no expression there.
@@ -35,7 +35,8 @@ impl<'a> Viewer<'a> {
             return Ok(None);
         };
         let value = self.evaluate(frame, &state, expression)?;
-        let printed = value.print(self.symbols(frame), &state, &self.options);
+        let here = self.cached_place(frame, state.pc());
+        let printed = self.text(&value, &here, &state);
         Ok((printed != "<unavailable>").then_some(printed))
     }
 

@@ -35,7 +35,8 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         .duration(arguments.duration)
         .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
         .pending(arguments.pending)
-        .keep_going(arguments.keep_going);
+        .keep_going(arguments.keep_going)
+        .type_rules(arguments.types.rules()?);
     let request = Request {
         recorder,
         output: arguments.output,

@@ -88,7 +88,10 @@ impl Recorded {
         let json = |line: &String| serde_json::from_str(line).expect("a line of JSON");
         Self {
             info: json(&lines(&["info", "--json"])[0]),
-            frames: lines(&["show", "--json"]).iter().map(json).collect(),
+            frames: lines(&["show", "--raw", "--json"])
+                .iter()
+                .map(json)
+                .collect(),
             gdb_commands: lines(&["show", "--gdb"]),
             file,
             folder,

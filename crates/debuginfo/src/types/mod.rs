@@ -6,6 +6,7 @@ pub(crate) mod base;
 pub(crate) mod read;
 mod structure;
 pub(crate) mod table;
+mod template;
 
 /// A type in a [`crate::Symbols`]; follow it with [`crate::Symbols::type_of`]. Two ids that differ may still
 /// name the same type, read from two units.

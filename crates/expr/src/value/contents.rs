@@ -6,6 +6,7 @@ use super::print::{PrintOptions, Printer};
 use super::state::State;
 use super::type_name::{language_type_name, type_name_in};
 use crate::scalar::{Scalar, scalar};
+use crate::walk::TypeWalks;
 use tracewire_debuginfo::{Language, Symbols, TypeId};
 
 /// Whether a byte of a value is known.
@@ -145,6 +146,23 @@ impl Value {
     #[must_use]
     pub fn print(&self, symbols: &Symbols, state: &dyn State, options: &PrintOptions) -> String {
         Printer::new(symbols, state, *options, self.language).print(self)
+    }
+
+    /// The value as its language writes it: strings, containers and pointers with an owner by the rules for their types
+    /// ([`TypeWalks`]), Rust's values as `{:?}`, and the others as [`print`](Self::print) writes them. Without rules all are
+    /// written so.
+    #[must_use]
+    pub fn display(
+        &self,
+        walks: &TypeWalks<'_>,
+        state: &dyn State,
+        options: &PrintOptions,
+    ) -> String {
+        let printer = Printer::new(walks.symbols(), state, *options, self.language);
+        if walks.is_empty() {
+            return printer.print(self);
+        }
+        printer.with_walks(walks).print(self)
     }
 
     /// The value as GDB's `info locals` and `info args` show it: as [`print`](Self::print), without the type in

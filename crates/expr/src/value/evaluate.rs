@@ -9,7 +9,7 @@ use super::float;
 use super::prepare::{Objects, PreparedExpression};
 use super::state::{State, read_memory};
 use crate::location::{Locator, Unlocatable};
-use crate::node::{Node, NodeKind};
+use crate::node::{Node, NodeKind, Subject};
 use crate::object::{Object, offset_by};
 use crate::scalar::{Scalar, builtin, scalar, storage_size, wrap};
 use crate::{ExpressionError, ExpressionErrorKind};
@@ -42,6 +42,26 @@ pub(crate) struct Evaluator<'a> {
     pub(super) locator: Locator<'a>,
     /// What has been worked out of the variables' places before.
     pub(super) objects: Option<&'a Objects>,
+    /// For the expressions of a type rule: what they are about.
+    pub(super) subjects: Option<RuleSubjects>,
+}
+
+/// What the expressions of a type rule are about.
+#[derive(Clone)]
+pub(super) struct RuleSubjects {
+    pub(super) object: Value,
+    pub(super) node: Option<u64>,
+    pub(super) index: Option<u64>,
+}
+
+impl RuleSubjects {
+    pub(super) const fn of(object: Value) -> Self {
+        Self {
+            object,
+            node: None,
+            index: None,
+        }
+    }
 }
 
 /// What a node designates.
@@ -64,6 +84,7 @@ impl<'a> Evaluator<'a> {
                 callers: true,
             },
             objects: None,
+            subjects: None,
         }
     }
 
@@ -124,6 +145,7 @@ impl<'a> Evaluator<'a> {
             | NodeKind::Dereference(_)
             | NodeKind::Function(_)
             | NodeKind::Bytes(_)
+            | NodeKind::Subject(_)
             | NodeKind::Field { bits: None, .. } => match self.designated(node)? {
                 Designated::Memory(address) => self.fetch(address, node.type_id, self.size(node)?),
                 Designated::Value(value) => Ok(value),
@@ -240,6 +262,7 @@ impl<'a> Evaluator<'a> {
                 self.read(&Object::Register(*register, *offset), node)
             }
             NodeKind::Function(entry) => Ok(Designated::Memory(*entry)),
+            NodeKind::Subject(subject) => self.subject(*subject, node),
             NodeKind::Bytes(bytes) => {
                 Ok(Designated::Value(self.make(node.type_id, bytes.to_vec())))
             }
@@ -267,6 +290,30 @@ impl<'a> Evaluator<'a> {
                 self.designated(chosen)
             }
             _ => Ok(Designated::Value(self.value(node)?)),
+        }
+    }
+
+    /// What a type rule's expression is about.
+    fn subject(&self, subject: Subject, node: &Node) -> Result<Designated> {
+        let Some(subjects) = &self.subjects else {
+            return self.error(ExpressionErrorKind::Unavailable, node);
+        };
+        let number = match subject {
+            Subject::Object => {
+                return Ok(match subjects.object.place {
+                    Place::Memory(address) => Designated::Memory(address.0),
+                    _ => Designated::Value(subjects.object.clone()),
+                });
+            }
+            Subject::Node => subjects.node,
+            Subject::Index => subjects.index,
+        };
+        match number {
+            Some(number) => {
+                let value = self.integer(i128::from(number), node.type_id);
+                Ok(Designated::Value(value))
+            }
+            None => self.error(ExpressionErrorKind::Unavailable, node),
         }
     }
 

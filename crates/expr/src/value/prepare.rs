@@ -84,6 +84,7 @@ impl<'a> PreparedExpression<'a> {
             language: symbols.language_at(Some(scope.pc)),
             variables: &NoVariables,
             text: &name,
+            rule: None,
         };
         let span = Span {
             start: 0,
@@ -130,6 +131,7 @@ impl<'a> PreparedExpression<'a> {
                 callers: true,
             },
             objects: Some(&self.objects),
+            subjects: None,
         }
     }
 

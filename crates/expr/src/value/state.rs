@@ -20,6 +20,12 @@ pub trait State {
     /// A trace state variable by its name, without the `$`; `None` if it was not saved.
     fn variable(&self, name: &str) -> Option<i64>;
 
+    /// Whether memory was saved more than once, with different contents: it was changed while it was saved.
+    fn memory_differs(&self, address: Address, length: usize) -> bool {
+        let _ = (address, length);
+        false
+    }
+
     /// Whether memory that is not known is not there at all (a core file), and not merely not collected (a trace
     /// frame). GDB shows the one as an error, the other as `<unavailable>`.
     fn unknown_memory_is_an_error(&self) -> bool {

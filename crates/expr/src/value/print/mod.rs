@@ -1,14 +1,17 @@
 //! Values as text, the way GDB's `print` writes them.
 
 mod aggregate;
+mod debug;
 mod rust;
 mod scalar;
 mod text;
+mod walked;
 
 use super::contents::{Known, Place, Value};
 use super::state::State;
 use super::type_name::type_name_in;
 use crate::scalar::strip;
+use crate::walk::TypeWalks;
 use tracewire_debuginfo::{Language, Symbols, Type, TypeId};
 
 /// How values are shown: GDB's `set print …`.
@@ -39,6 +42,9 @@ impl Default for PrintOptions {
 /// The longest text of one value, in bytes: a type of nested arrays may be small and its text not.
 const LONGEST: usize = 4 << 20;
 
+/// The most values that are walked for one: rules may say that a value contains itself.
+const MOST_WALKS: u32 = 20_000;
+
 /// The deepest nesting that is shown; [`PrintOptions::depth`] does not count everything.
 const DEEPEST: u32 = 100;
 
@@ -48,6 +54,10 @@ pub(super) struct Printer<'a> {
     state: &'a dyn State,
     options: PrintOptions,
     language: Language,
+    /// The rules for types, where values are written as their language writes them.
+    walks: Option<&'a TypeWalks<'a>>,
+    /// How many more values are walked.
+    walks_left: u32,
     out: String,
     /// The addresses of the static members that are being shown.
     statics: Vec<Place>,
@@ -72,6 +82,14 @@ impl Context {
         }
     }
 
+    /// What a value is shown as.
+    const fn inner(self) -> Self {
+        Self {
+            nesting: self.nesting + 1,
+            ..self
+        }
+    }
+
     const fn element(self) -> Self {
         Self {
             depth: self.depth + 1,
@@ -93,9 +111,17 @@ impl<'a> Printer<'a> {
             state,
             options,
             language,
+            walks: None,
+            walks_left: MOST_WALKS,
             out: String::new(),
             statics: Vec::new(),
         }
+    }
+
+    /// Writes values as their language writes them, by the rules for their types.
+    pub(super) const fn with_walks(mut self, walks: &'a TypeWalks<'a>) -> Self {
+        self.walks = Some(walks);
+        self
     }
 
     fn put(&mut self, text: &str) {
@@ -115,10 +141,9 @@ impl<'a> Printer<'a> {
     pub(super) fn print(mut self, value: &Value) -> String {
         let gone = value.is_unavailable() || value.is_optimized_out() && !value.synthetic;
         let indirect = match &*self.stripped(value.type_id) {
-            Type::Pointer { .. } => {
-                self.language == Language::Rust || !self.is_plain_string(value.type_id)
-            }
-            Type::Reference { .. } => true,
+            Type::Pointer { .. } if self.language == Language::Rust => self.walks.is_none(),
+            Type::Pointer { .. } => !self.is_plain_string(value.type_id),
+            Type::Reference { .. } => self.walks.is_none(),
             _ => false,
         };
         if indirect && !gone {
@@ -206,6 +231,10 @@ impl<'a> Printer<'a> {
             return;
         }
         if let Some(referent) = &value.referent {
+            if self.walks.is_some() {
+                self.value(referent, context.element());
+                return;
+            }
             match referent.place {
                 Place::Memory(address) => self.put(&format!("@{address}")),
                 _ => self.put("<synthetic pointer>"),
@@ -214,6 +243,9 @@ impl<'a> Printer<'a> {
                 self.put(": ");
                 self.value(referent, context.element());
             }
+            return;
+        }
+        if self.walks.is_some() && self.walked(value, context) {
             return;
         }
         let aggregate = matches!(*found, Type::Structure { .. } | Type::Array { .. });
@@ -226,7 +258,9 @@ impl<'a> Printer<'a> {
             self.put("{...}");
             return;
         }
-        if self.language == Language::Rust {
+        if self.language == Language::Rust && self.walks.is_some() {
+            self.debug(value, &found, context);
+        } else if self.language == Language::Rust {
             self.rust(value, &found, context);
         } else {
             self.c(value, &found, context);

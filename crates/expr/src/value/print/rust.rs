@@ -172,27 +172,12 @@ impl Printer<'_> {
             self.put(&format!("{} {{<No data fields>}}", name.unwrap_or("")));
             return;
         }
-        let chosen = match &part.discriminant {
-            None => part.variants.first(),
-            Some(discriminant) => {
-                let (size, signed) = crate::scalar::scalar(self.symbols, discriminant.type_id)
-                    .as_number()
-                    .unwrap_or((8, false));
-                let tag = value.part(discriminant.type_id, discriminant.offset, size);
-                if let Some(why) = Self::missing(&tag) {
-                    self.put(why);
-                    return;
-                }
-                let tag = number(&tag.contents, signed, order(self.symbols)).unwrap_or(0);
-                let cut = |number: i128| crate::scalar::wrap(number, size, false);
-                (part.variants.iter())
-                    .find(|variant| variant.value.is_some_and(|value| cut(value) == cut(tag)))
-                    .or_else(|| part.variants.iter().find(|variant| variant.value.is_none()))
+        let variant = match self.variant_of(value, part) {
+            Ok(variant) => variant,
+            Err(why) => {
+                self.put(why);
+                return;
             }
-        };
-        let Some(variant) = chosen else {
-            self.put("<error reading variable: Could not find active enum variant>");
-            return;
         };
         let found = self.stripped(variant.member.type_id);
         let Type::Structure { name, members, .. } = &*found else {

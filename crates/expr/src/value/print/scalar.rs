@@ -166,11 +166,15 @@ impl Printer<'_> {
     }
 
     fn reference(&mut self, address: u64, target: TypeId, context: Context) {
-        self.put(&format!("@{address:#x}"));
+        if self.walks.is_none() || !context.follow {
+            self.put(&format!("@{address:#x}"));
+        }
         if !context.follow {
             return;
         }
-        self.put(": ");
+        if self.walks.is_none() {
+            self.put(": ");
+        }
         let evaluator = Evaluator::new(self.symbols, self.state, "");
         let size = self
             .symbols

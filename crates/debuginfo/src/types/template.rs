@@ -1,0 +1,77 @@
+//! The template arguments of a type: C++'s, and the parameters of Rust's generic types.
+
+use gimli::constants;
+
+use super::TypeId;
+use super::read::TypeReader;
+use super::table::TypeSource;
+use crate::dwarf::index::NameKind;
+use crate::dwarf::{Die, Entry, flag};
+use crate::symbols::Symbols;
+
+/// How many arguments are looked at.
+const MOST_ARGUMENTS: usize = 256;
+
+impl Symbols {
+    /// The types among a type's template arguments, in order; the arguments of a parameter pack are in its place. Arguments
+    /// that are values are left out.
+    #[must_use]
+    pub fn template_arguments(&self, type_id: TypeId) -> Vec<TypeId> {
+        let stripped = self.strip_id(type_id);
+        let Some(TypeSource::Entry(module, die, _)) = self.types.borrow().source(stripped) else {
+            return Vec::new();
+        };
+        let Some(module) = self.any_module(module) else {
+            return Vec::new();
+        };
+        let debug = module.debug();
+        let Some(entry) = debug.entry(die) else {
+            return Vec::new();
+        };
+        let reader = TypeReader {
+            symbols: self,
+            module,
+            debug,
+            die,
+            entry: &entry,
+        };
+        let mut found = Vec::new();
+        reader.add_template_arguments(die, &mut found, true);
+        if found.is_empty()
+            && flag(&entry, constants::DW_AT_declaration)
+            && let Some(definition) = reader.definition(&[NameKind::Structure])
+            && definition != stripped
+        {
+            return self.template_arguments(definition);
+        }
+        found
+    }
+}
+
+impl TypeReader<'_> {
+    fn add_template_arguments(&self, of: Die, found: &mut Vec<TypeId>, packs: bool) {
+        for child in self.debug.children(of) {
+            if found.len() >= MOST_ARGUMENTS {
+                return;
+            }
+            match child.tag() {
+                constants::DW_TAG_template_type_parameter => {
+                    let type_id = self.symbols.type_id_of(self.module, of.unit, &child);
+                    found.push(type_id);
+                }
+                constants::DW_TAG_GNU_template_parameter_pack if packs => {
+                    let pack = die_of(of, &child);
+                    self.add_template_arguments(pack, found, false);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn die_of(parent: Die, entry: &Entry) -> Die {
+    Die {
+        unit: parent.unit,
+        offset: entry.offset(),
+    }
+}

@@ -1,0 +1,1267 @@
+//! What a value leads to: the memory that its type's rule walks, collected within limits.
+//!
+//! The code of a walk leaves the stack as it found it. Each loop counts down a number that a limit has cut, so a container that
+//! another thread changes, or that is no container yet, ends no later than a good one.
+
+use tracewire_agent_expr::{Label, Opcode};
+
+use crate::collect::Collection;
+use crate::emit::{Emitter, Tracing};
+use crate::int_expr::{Binary, IntExpr, Operation};
+use crate::lower::Subjects;
+use crate::node::Node;
+use crate::object::{Object, offset_by};
+use crate::scalar::strip;
+use crate::walk::{BTree, Extent, Items, Tree, Walk};
+use tracewire_debuginfo::{Type, TypeId, VariantPart};
+
+/// How much is collected of what a value leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CollectLimits {
+    /// The most bytes of a string.
+    pub string: u64,
+    /// The most elements of a container.
+    pub elements: u64,
+    /// How many pointers are followed from a value on.
+    pub depth: u32,
+}
+
+impl Default for CollectLimits {
+    fn default() -> Self {
+        Self {
+            string: 200,
+            elements: 32,
+            depth: 4,
+        }
+    }
+}
+
+impl CollectLimits {
+    /// Nothing but the values themselves.
+    pub const NONE: Self = Self {
+        string: 0,
+        elements: 0,
+        depth: 0,
+    };
+}
+
+/// What the walks of one item may cost at most.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    steps: u64,
+    bytes: u64,
+    pieces: u64,
+}
+
+impl Cost {
+    /// Whether it is well below what an evaluation, a frame and a hit are given.
+    pub(crate) const fn is_small(self) -> bool {
+        self.steps <= 80_000 && self.bytes <= 48 << 10 && self.pieces <= 1500
+    }
+}
+
+/// What a block of memory takes in a frame besides its bytes.
+const BYTES_OF_BLOCK: u64 = 11;
+/// The most bytes that are collected of one container's elements.
+const LARGEST_PIECE: u64 = 16 << 10;
+/// The longest code of one item's walks. A type that leads to many others stops there.
+const LONGEST_CODE: usize = 24_000;
+/// How deep parts are followed that are not behind pointers.
+const DEEPEST_PART: u32 = 32;
+/// The most bytes that one pointer leads to.
+const LARGEST_POINTEE: u64 = 4096;
+/// The most cells that a walk leaves to the next one.
+const MOST_CELLS: usize = 60;
+/// How many buckets of a hash table are looked at for each element.
+const BUCKETS_OF_ELEMENT: u64 = 8;
+/// How many nodes of a tree are stepped over for each element, at most: the depth of a tree of any size.
+const STEPS_OF_TREE: u64 = 4;
+
+impl Collection<'_> {
+    /// Collects what an object of the type leads to. Its own bytes are collected already.
+    pub(crate) fn follow(&mut self, object: &Object, type_id: TypeId) {
+        if !self.walks.leads(type_id, self.limits.depth) {
+            return;
+        }
+        let outside = self.depth;
+        let object = self.with_plain_address(object);
+        self.part(&object, type_id, self.limits.depth, DEEPEST_PART);
+        if self.depth > outside {
+            self.op(Opcode::Pop);
+        }
+        debug_assert_eq!(self.depth, outside);
+    }
+
+    /// The object, with an address that takes no more than a register to compute: another one is left on the stack.
+    fn with_plain_address(&mut self, object: &Object) -> Object {
+        let Object::Memory(address) = object else {
+            return object.clone();
+        };
+        let is_plain = |expr: &IntExpr| {
+            matches!(
+                expr.operation(),
+                Operation::Constant(_) | Operation::Register(_) | Operation::Cell(_)
+            )
+        };
+        let plain = match address.operation() {
+            Operation::Binary(Binary::Add, inner, offset) => {
+                is_plain(inner) && offset.as_constant().is_some()
+            }
+            _ => is_plain(address),
+        };
+        if plain {
+            return object.clone();
+        }
+        let cell = self.push(address);
+        Object::Memory(cell)
+    }
+
+    // The stack.
+
+    fn counted(&mut self, emit: impl FnOnce(&mut Self)) {
+        let before = self.builder.offset();
+        emit(self);
+        // Every instruction has a byte at least.
+        let steps = self.builder.offset().saturating_sub(before) as u64;
+        let steps = steps.saturating_mul(self.times);
+        self.cost.steps = self.cost.steps.saturating_add(steps);
+    }
+
+    fn op(&mut self, opcode: Opcode) {
+        self.counted(|this| {
+            this.builder.op(opcode);
+        });
+        self.depth = (self.depth + opcode.pushes()).saturating_sub(opcode.pops());
+    }
+
+    /// Collects the memory whose address and length are on the stack: so many bytes at most.
+    fn trace(&mut self, most: u64) {
+        self.op(Opcode::Trace);
+        let bytes = most
+            .saturating_add(BYTES_OF_BLOCK)
+            .saturating_mul(self.times);
+        self.cost.bytes = self.cost.bytes.saturating_add(bytes);
+        self.cost.pieces = self.cost.pieces.saturating_add(self.times);
+    }
+
+    fn constant(&mut self, number: u64) {
+        self.counted(|this| {
+            this.builder.constant(number as i64);
+        });
+        self.depth += 1;
+    }
+
+    /// Puts a number on the stack, and gives the cell that it is in.
+    fn push(&mut self, expr: &IntExpr) -> IntExpr {
+        let cell = self.depth;
+        self.counted(|this| {
+            let mut emitter = Emitter {
+                builder: std::mem::take(&mut this.builder),
+                tracing: Tracing::Pointees,
+                depth: cell,
+                registers: &mut this.collected.registers,
+            };
+            emitter.expr(expr);
+            this.builder = emitter.builder;
+        });
+        self.depth = cell + 1;
+        // The stack is not deeper than `MOST_CELLS` and what one walk takes.
+        IntExpr::cell(cell as u16)
+    }
+
+    fn if_goto(&mut self, label: Label) {
+        self.counted(|this| {
+            this.builder.if_goto(label);
+        });
+        self.depth -= 1;
+    }
+
+    fn goto(&mut self, label: Label) {
+        self.counted(|this| {
+            this.builder.goto(label);
+        });
+    }
+
+    /// Cuts the number on the stack, taken without a sign, to a limit.
+    fn clamp(&mut self, limit: u64) {
+        let within = self.builder.label();
+        self.op(Opcode::Dup);
+        self.constant(limit);
+        self.op(Opcode::LessUnsigned);
+        self.if_goto(within);
+        self.op(Opcode::Pop);
+        self.constant(limit);
+        self.builder.place(within);
+    }
+
+    fn multiply(&mut self, factor: u64) {
+        if factor != 1 {
+            self.constant(factor);
+            self.op(Opcode::Mul);
+        }
+    }
+
+    /// Runs `body` as something that happens so many times at most.
+    fn repeated(&mut self, times: u64, body: impl FnOnce(&mut Self)) {
+        let before = self.times;
+        self.times = before.saturating_mul(times.max(1));
+        body(self);
+        self.times = before;
+    }
+
+    /// How many elements of a container are collected, here.
+    fn elements(&self, size: u64) -> u64 {
+        let elements = if self.times > 1 {
+            self.limits.elements.min(self.inner_elements)
+        } else {
+            self.limits.elements
+        };
+        elements.min(LARGEST_PIECE / size.max(1))
+    }
+
+    // Rules' expressions.
+
+    fn value_of(&mut self, subjects: &Subjects, node: &Node) -> Option<IntExpr> {
+        self.lower.subjects = Some(subjects.clone());
+        let value = self.lower.value(node).ok();
+        self.lower.subjects = None;
+        value
+    }
+
+    fn object_of(&mut self, subjects: &Subjects, node: &Node) -> Option<Object> {
+        self.lower.subjects = Some(subjects.clone());
+        let object = self.lower.object(node).ok();
+        self.lower.subjects = None;
+        object
+    }
+
+    // Values.
+
+    /// A part of a value: the value itself, or what is in it.
+    fn part(&mut self, object: &Object, type_id: TypeId, depth: u32, parts: u32) {
+        let Some(parts) = parts.checked_sub(1) else {
+            return;
+        };
+        let is_too_much = self.builder.offset() > LONGEST_CODE || self.depth > MOST_CELLS;
+        if is_too_much || !self.walks.leads(type_id, depth) {
+            return;
+        }
+        if let Some(walk) = self.walks.walk(type_id) {
+            self.walk(object, type_id, &walk, depth, parts);
+            return;
+        }
+        match &*strip(self.lower.symbols(), type_id).1 {
+            Type::Structure {
+                variants: Some(variants),
+                ..
+            } => self.variants(object, variants, depth, parts),
+            Type::Structure { members, .. } => {
+                for member in members {
+                    // The place of a virtual base class is not known.
+                    if member.bits.is_none() && member.offset != u64::MAX {
+                        let inner = offset_by(object.clone(), member.offset);
+                        self.part(&inner, member.type_id, depth, parts);
+                    }
+                }
+            }
+            Type::Array {
+                element,
+                count: Some(count),
+                ..
+            } => self.array(object, *element, *count, depth),
+            _ => {}
+        }
+    }
+
+    /// The elements of an array that is part of a value.
+    fn array(&mut self, object: &Object, element: TypeId, count: u64, depth: u32) {
+        let (Object::Memory(address), Some(size)) = (object, self.lower.symbols().size_of(element))
+        else {
+            return;
+        };
+        let count = count.min(self.elements(size));
+        self.push(address);
+        self.constant(count);
+        self.each(element, size, count, depth);
+        self.op(Opcode::Pop);
+        self.op(Opcode::Pop);
+    }
+
+    /// Follows elements: the address of the first and how many are on the stack.
+    fn each(&mut self, element: TypeId, size: u64, most: u64, depth: u32) {
+        let address = IntExpr::cell((self.depth - 2) as u16);
+        let (next, done) = (self.builder.label(), self.builder.label());
+        self.builder.place(next);
+        self.repeated(most, |this| {
+            this.op(Opcode::Dup);
+            this.op(Opcode::LogNot);
+            this.if_goto(done);
+            this.part(&Object::Memory(address), element, depth, DEEPEST_PART);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Swap);
+            this.constant(size);
+            this.op(Opcode::Add);
+            this.op(Opcode::Swap);
+            this.goto(next);
+        });
+        self.builder.place(done);
+    }
+
+    /// The variant of an enum that holds.
+    fn variants(&mut self, object: &Object, part: &VariantPart, depth: u32, parts: u32) {
+        let inner = |variant: &tracewire_debuginfo::Variant| {
+            (
+                offset_by(object.clone(), variant.member.offset),
+                variant.member.type_id,
+            )
+        };
+        let Some(discriminant) = &part.discriminant else {
+            if let [only] = &part.variants[..] {
+                let (object, type_id) = inner(only);
+                self.part(&object, type_id, depth, parts);
+            }
+            return;
+        };
+        let Some(size @ 1..=8) = self.lower.symbols().size_of(discriminant.type_id) else {
+            return;
+        };
+        let tag = offset_by(object.clone(), discriminant.offset);
+        let Some(tag) = crate::object::object_number(&tag, size) else {
+            return;
+        };
+        if tag.is_state_only() {
+            return;
+        }
+        let tag = self.push(&tag);
+        let cut = |value: i128| crate::scalar::wrap(value, size, false) as u64;
+        let end = self.builder.label();
+        let known: Vec<u64> = part
+            .variants
+            .iter()
+            .filter_map(|variant| variant.value.map(cut))
+            .collect();
+        for variant in &part.variants {
+            let (object, type_id) = inner(variant);
+            if !self.walks.leads(type_id, depth) {
+                continue;
+            }
+            let next = self.builder.label();
+            match variant.value {
+                Some(value) => {
+                    let other =
+                        IntExpr::binary(Binary::Equal, tag.clone(), IntExpr::constant(cut(value)));
+                    self.push(&other.into_is_zero());
+                    self.if_goto(next);
+                }
+                // The one for all other values.
+                None => {
+                    for value in known.iter().take(64) {
+                        let same =
+                            IntExpr::binary(Binary::Equal, tag.clone(), IntExpr::constant(*value));
+                        self.push(&same);
+                        self.if_goto(next);
+                    }
+                }
+            }
+            self.part(&object, type_id, depth, parts);
+            self.goto(end);
+            self.builder.place(next);
+        }
+        self.builder.place(end);
+        self.op(Opcode::Pop);
+    }
+
+    fn walk(&mut self, object: &Object, type_id: TypeId, walk: &Walk, depth: u32, parts: u32) {
+        let size = self.lower.symbols().size_of(type_id).unwrap_or(0);
+        let subjects = Subjects::of(object.clone());
+        // An expression that has no meaning for where this object is leads nowhere; the object itself is collected.
+        let _: Option<()> = match walk {
+            Walk::String {
+                data,
+                extent,
+                width,
+            } => self.bytes(&subjects, size, data, extent, *width),
+            Walk::Sequence {
+                first,
+                extent,
+                element,
+                size: of_element,
+            } => {
+                if *of_element == 0 {
+                    None
+                } else if self.walks.leads(*element, depth - 1) {
+                    let element = (*element, *of_element);
+                    self.sequence(&subjects, size, first, extent, element, depth)
+                } else {
+                    let limit = self.elements(*of_element).saturating_mul(*of_element);
+                    self.bytes_within(&subjects, size, first, extent, *of_element, limit)
+                }
+            }
+            Walk::Ring {
+                first,
+                capacity,
+                start,
+                length,
+                element,
+                size,
+            } => self.ring(
+                &subjects,
+                [first, capacity, start, length],
+                (*element, *size),
+                depth,
+            ),
+            Walk::Blocks {
+                blocks,
+                block_length,
+                start,
+                length,
+                element,
+                size,
+            } => self.blocks(
+                &subjects,
+                [blocks, block_length, start, length],
+                (*element, *size),
+                depth,
+            ),
+            Walk::List {
+                first,
+                next,
+                end,
+                length,
+                items,
+            } => self.list(
+                &subjects,
+                [first, next],
+                [end.as_ref(), length.as_ref()],
+                items,
+                depth,
+            ),
+            Walk::Tree(tree) => self.tree(&subjects, tree, depth),
+            Walk::Table {
+                control,
+                entries,
+                mask,
+                length,
+                size,
+                items,
+            } => self.table(
+                &subjects,
+                [control, entries, mask, length],
+                *size,
+                items,
+                depth,
+            ),
+            Walk::BTree(tree) => self.btree(&subjects, tree, depth),
+            Walk::Optional { present, value } => {
+                self.optional(&subjects, present, value, depth, parts)
+            }
+            Walk::Variant {
+                index,
+                storage,
+                alternatives,
+            } => self.variant(&subjects, index, storage, alternatives, (depth, parts)),
+            Walk::Pointer { pointer, target } => self.pointer(&subjects, pointer, *target, depth),
+            Walk::Newtype(value) => self.inner(&subjects, value, depth, parts),
+            Walk::Duration { .. } => None,
+            Walk::Structure(values, _) => {
+                for (_, value) in values {
+                    self.inner(&subjects, value, depth, parts);
+                }
+                Some(())
+            }
+            Walk::Tuple(values) => {
+                for value in values {
+                    self.inner(&subjects, value, depth, parts);
+                }
+                Some(())
+            }
+        };
+    }
+
+    /// A part that an expression gives.
+    fn inner(&mut self, subjects: &Subjects, node: &Node, depth: u32, parts: u32) -> Option<()> {
+        let object = self.object_of(subjects, node)?;
+        self.part(&object, node.type_id, depth, parts);
+        Some(())
+    }
+
+    /// A string.
+    fn bytes(
+        &mut self,
+        subjects: &Subjects,
+        size: u64,
+        data: &Node,
+        extent: &Extent,
+        width: u64,
+    ) -> Option<()> {
+        let limit = self.limits.string / width * width;
+        self.bytes_within(subjects, size, data, extent, width, limit)
+    }
+
+    /// Elements that lead nowhere: their bytes, so many at most.
+    fn bytes_within(
+        &mut self,
+        subjects: &Subjects,
+        size: u64,
+        data: &Node,
+        extent: &Extent,
+        width: u64,
+        limit: u64,
+    ) -> Option<()> {
+        let start = self.value_of(subjects, data)?;
+        let count = self.extent(subjects, extent)?;
+        if self.is_inside(&subjects.object, size, &start) {
+            return Some(());
+        }
+        let cell = self.push(&start);
+        let collected = self.builder.label();
+        self.unless_inside(&subjects.object, size, &cell, collected);
+        self.op(Opcode::Dup);
+        match &count {
+            Count::Length(length) => {
+                self.push(length);
+                self.clamp(limit / width);
+                self.multiply(width);
+            }
+            Count::End(end) => {
+                self.push(&IntExpr::binary(
+                    Binary::Subtract,
+                    end.clone(),
+                    cell.clone(),
+                ));
+                self.clamp(limit);
+            }
+        }
+        self.trace(limit);
+        self.mark_if_changed(&subjects.object, size, &start, &cell);
+        self.builder.place(collected);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+
+    /// Whether an address is in the object itself, as far as that is plain to see.
+    fn is_inside(&self, object: &Object, size: u64, address: &IntExpr) -> bool {
+        let Object::Memory(start) = object else {
+            return false;
+        };
+        address
+            .distance_from(start)
+            .is_some_and(|distance| distance < size)
+    }
+
+    /// Goes to `label` if the address in a cell is in the object itself, whose bytes are collected: short strings are.
+    fn unless_inside(&mut self, object: &Object, size: u64, cell: &IntExpr, label: Label) {
+        if let Object::Memory(start) = object {
+            let distance = IntExpr::binary(Binary::Subtract, cell.clone(), start.clone());
+            let is_inside =
+                IntExpr::binary(Binary::LessUnsigned, distance, IntExpr::constant(size));
+            self.push(&is_inside);
+            self.if_goto(label);
+        }
+    }
+
+    /// Collects the object once more if a pointer in it is no longer what was followed. A reader finds two contents of one
+    /// object then, and says that it was changed.
+    fn mark_if_changed(&mut self, object: &Object, size: u64, now: &IntExpr, cell: &IntExpr) {
+        let Object::Memory(start) = object else {
+            return;
+        };
+        self.push(start);
+        let same = IntExpr::binary(Binary::Equal, now.clone(), cell.clone());
+        self.push(&same.into_is_zero());
+        // No bytes where it is the same: that costs no block.
+        self.multiply(size);
+        self.trace(0);
+    }
+
+    fn extent(&mut self, subjects: &Subjects, extent: &Extent) -> Option<Count> {
+        Some(match extent {
+            Extent::Length(length) => Count::Length(self.value_of(subjects, length)?),
+            Extent::End(end) => Count::End(self.value_of(subjects, end)?),
+        })
+    }
+
+    /// Elements that lead further.
+    fn sequence(
+        &mut self,
+        subjects: &Subjects,
+        size: u64,
+        first: &Node,
+        extent: &Extent,
+        (element, of_element): (TypeId, u64),
+        depth: u32,
+    ) -> Option<()> {
+        let start = self.value_of(subjects, first)?;
+        let count = self.extent(subjects, extent)?;
+        let most = self.elements(of_element);
+        let cell = self.push(&start);
+        match &count {
+            Count::Length(length) => {
+                self.push(length);
+                self.clamp(most);
+            }
+            Count::End(end) => {
+                self.push(&IntExpr::binary(
+                    Binary::Subtract,
+                    end.clone(),
+                    cell.clone(),
+                ));
+                self.clamp(most.saturating_mul(of_element));
+                self.constant(of_element);
+                self.op(Opcode::DivUnsigned);
+            }
+        }
+        let number = IntExpr::cell((self.depth - 1) as u16);
+        if !self.is_inside(&subjects.object, size, &start) {
+            let collected = self.builder.label();
+            self.unless_inside(&subjects.object, size, &cell, collected);
+            self.push(&cell);
+            self.push(&number);
+            self.multiply(of_element);
+            self.trace(most.saturating_mul(of_element));
+            self.mark_if_changed(&subjects.object, size, &start, &cell);
+            self.builder.place(collected);
+        }
+        self.each(element, of_element, most, depth - 1);
+        self.op(Opcode::Pop);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+
+    /// Elements in a ring.
+    fn ring(
+        &mut self,
+        subjects: &Subjects,
+        [first, capacity, start, length]: [&Node; 4],
+        (element, size): (TypeId, u64),
+        depth: u32,
+    ) -> Option<()> {
+        let first = self.value_of(subjects, first)?;
+        let capacity = self.value_of(subjects, capacity)?;
+        let start = self.value_of(subjects, start)?;
+        let length = self.value_of(subjects, length)?;
+        if size == 0 {
+            return None;
+        }
+        let most = self.elements(size);
+        // How many are left, and the number of the next.
+        self.push(&length);
+        self.clamp(most);
+        let index = self.push(&start);
+        let (next, done) = (self.builder.label(), self.builder.label());
+        self.builder.place(next);
+        self.repeated(most, |this| {
+            let left = IntExpr::cell((this.depth - 2) as u16);
+            this.push(&left.into_is_zero());
+            this.if_goto(done);
+            let offset = IntExpr::binary(Binary::Multiply, index.clone(), IntExpr::constant(size));
+            this.element_at(
+                &IntExpr::binary(Binary::Add, first.clone(), offset),
+                element,
+                size,
+                depth,
+            );
+            // The next one, at the start of the ring again where it ends.
+            let after = index.clone().add(1);
+            let wraps = IntExpr::binary(Binary::LessUnsigned, after.clone(), capacity.clone());
+            this.push(&IntExpr::choose(wraps, after, IntExpr::constant(0)));
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.op(Opcode::Swap);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Swap);
+            this.goto(next);
+        });
+        self.builder.place(done);
+        self.op(Opcode::Pop);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+
+    /// Elements in blocks.
+    fn blocks(
+        &mut self,
+        subjects: &Subjects,
+        [blocks, block_length, start, length]: [&Node; 4],
+        (element, size): (TypeId, u64),
+        depth: u32,
+    ) -> Option<()> {
+        let blocks = self.value_of(subjects, blocks)?;
+        let block_length = self.value_of(subjects, block_length)?;
+        let start = self.value_of(subjects, start)?;
+        let length = self.value_of(subjects, length)?;
+        let word = self.lower.locator.architecture().pointer_size();
+        // A length that is no constant might be zero.
+        if block_length.as_constant().is_none_or(|length| length == 0) {
+            return None;
+        }
+        let most = self.elements(size);
+        self.push(&length);
+        self.clamp(most);
+        let index = self.push(&start);
+        let (next, done) = (self.builder.label(), self.builder.label());
+        self.builder.place(next);
+        self.repeated(most, |this| {
+            let left = IntExpr::cell((this.depth - 2) as u16);
+            this.push(&left.into_is_zero());
+            this.if_goto(done);
+            let number =
+                IntExpr::binary(Binary::DivideUnsigned, index.clone(), block_length.clone());
+            let place = IntExpr::binary(
+                Binary::Add,
+                blocks.clone(),
+                IntExpr::binary(Binary::Multiply, number, IntExpr::constant(word.into())),
+            );
+            let place = this.push(&place);
+            this.builder.trace_quick(u16::from(word));
+            let inside = IntExpr::binary(Binary::RemainderUnsigned, index.clone(), block_length);
+            let offset = IntExpr::binary(Binary::Multiply, inside, IntExpr::constant(size));
+            let address = IntExpr::binary(Binary::Add, IntExpr::load(place, word), offset);
+            this.element_at(&address, element, size, depth);
+            this.op(Opcode::Pop);
+            this.constant(1);
+            this.op(Opcode::Add);
+            this.op(Opcode::Swap);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Swap);
+            this.goto(next);
+        });
+        self.builder.place(done);
+        self.op(Opcode::Pop);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+
+    /// One element by itself.
+    fn element_at(&mut self, address: &IntExpr, element: TypeId, size: u64, depth: u32) {
+        let cell = self.push(address);
+        self.op(Opcode::Dup);
+        self.constant(size);
+        self.trace(size);
+        self.part(&Object::Memory(cell), element, depth - 1, DEEPEST_PART);
+        self.op(Opcode::Pop);
+    }
+
+    /// How many bytes of a node are collected: the node as its type has it, and the items behind it.
+    fn node_size(&mut self, subjects: &Subjects, pointer: TypeId, items: &Items) -> u64 {
+        let symbols = self.lower.symbols();
+        let own = match crate::scalar::scalar(symbols, pointer) {
+            crate::scalar::Scalar::Pointer { target, .. } => symbols.size_of(target),
+            _ => None,
+        };
+        let mut size = own.unwrap_or(0);
+        let Some(node) = subjects.node.clone() else {
+            return size;
+        };
+        for item in items.nodes() {
+            let object = self.object_of(subjects, item);
+            if let Some(Object::Memory(address)) = object
+                && let Some(distance) = address.distance_from(&node)
+                && let Some(length) = self.lower.symbols().size_of(item.type_id)
+            {
+                size = size.max(distance.saturating_add(length));
+            }
+        }
+        size.min(LARGEST_POINTEE)
+    }
+
+    /// Linked nodes.
+    fn list(
+        &mut self,
+        subjects: &Subjects,
+        [first, next]: [&Node; 2],
+        [end, length]: [Option<&Node>; 2],
+        items: &Items,
+        depth: u32,
+    ) -> Option<()> {
+        let start = self.value_of(subjects, first)?;
+        let count = match length {
+            Some(length) => Some(self.value_of(subjects, length)?),
+            None => None,
+        };
+        // How many are left, and the node.
+        let cell = IntExpr::cell((self.depth + 1) as u16);
+        let at_node = Subjects {
+            node: Some(cell.clone()),
+            ..subjects.clone()
+        };
+        let next = self.value_of(&at_node, next)?;
+        let end = match end {
+            Some(end) => Some(self.value_of(&at_node, end)?),
+            None => None,
+        };
+        let size = self.node_size(&at_node, first.type_id, items);
+        let most = self.elements(size);
+        match count {
+            Some(count) => {
+                self.push(&count);
+                self.clamp(most);
+            }
+            None => self.constant(most),
+        }
+        self.push(&start);
+        let (again, done) = (self.builder.label(), self.builder.label());
+        self.builder.place(again);
+        self.repeated(most, |this| {
+            this.push(&cell.clone().into_is_zero());
+            this.if_goto(done);
+            if let Some(end) = end {
+                this.push(&IntExpr::binary(Binary::Equal, cell.clone(), end));
+                this.if_goto(done);
+            }
+            let left = IntExpr::cell((this.depth - 2) as u16);
+            this.push(&left.into_is_zero());
+            this.if_goto(done);
+            this.op(Opcode::Dup);
+            this.constant(size);
+            this.trace(size);
+            for item in items.nodes() {
+                this.inner(&at_node, item, depth - 1, DEEPEST_PART);
+            }
+            this.push(&next);
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.op(Opcode::Swap);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Swap);
+            this.goto(again);
+        });
+        self.builder.place(done);
+        self.op(Opcode::Pop);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+
+    /// A binary tree, in its order. The stack has how many steps are left, how many elements, and the node.
+    fn tree(&mut self, subjects: &Subjects, tree: &Tree, depth: u32) -> Option<()> {
+        let root = self.value_of(subjects, &tree.root)?;
+        let length = self.value_of(subjects, &tree.length)?;
+        let left_over = self.depth;
+        let cell = IntExpr::cell((self.depth + 2) as u16);
+        let at_node = Subjects {
+            node: Some(cell.clone()),
+            ..subjects.clone()
+        };
+        let left = self.value_of(&at_node, &tree.left)?;
+        let right = self.value_of(&at_node, &tree.right)?;
+        let parent = self.value_of(&at_node, &tree.parent)?;
+        // The right child of the parent, which is on the stack above the node then.
+        let above = Subjects {
+            node: Some(IntExpr::cell((self.depth + 3) as u16)),
+            ..subjects.clone()
+        };
+        let right_of_parent = self.value_of(&above, &tree.right)?;
+        let size = self.node_size(&at_node, tree.root.type_id, &tree.items);
+        let most = self.elements(size);
+        let steps = most.saturating_mul(STEPS_OF_TREE).saturating_add(64);
+        self.constant(steps);
+        self.push(&length);
+        self.clamp(most);
+        self.push(&root);
+        let (descend, visit, ascend) = (
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+        );
+        let (no_left, no_right, done) = (
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+        );
+        // An empty tree has no root, or a length of zero.
+        self.push(&cell.clone().into_is_zero());
+        self.if_goto(done);
+        let elements = IntExpr::cell((left_over + 1) as u16);
+        self.push(&elements.clone().into_is_zero());
+        self.if_goto(done);
+        // Down to the left. Each node is collected on the way down.
+        self.builder.place(descend);
+        self.repeated(steps, |this| {
+            this.count_step(done);
+            this.op(Opcode::Dup);
+            this.constant(size);
+            this.trace(size / STEPS_OF_TREE);
+            this.push(&left);
+            this.op(Opcode::Dup);
+            this.op(Opcode::LogNot);
+            this.if_goto(no_left);
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.goto(descend);
+        });
+        self.depth = left_over + 4;
+        self.builder.place(no_left);
+        self.op(Opcode::Pop);
+        self.builder.place(visit);
+        self.repeated(most, |this| {
+            for item in tree.items.nodes() {
+                this.inner(&at_node, item, depth - 1, DEEPEST_PART);
+            }
+            this.op(Opcode::Swap);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Swap);
+            this.push(&elements.into_is_zero());
+            this.if_goto(done);
+            this.push(&right);
+            this.op(Opcode::Dup);
+            this.op(Opcode::LogNot);
+            this.if_goto(no_right);
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.goto(descend);
+        });
+        self.depth = left_over + 4;
+        self.builder.place(no_right);
+        self.op(Opcode::Pop);
+        // Up to the first node that this is left of.
+        self.builder.place(ascend);
+        self.repeated(steps, |this| {
+            this.count_step(done);
+            this.push(&parent);
+            let is_right = IntExpr::binary(Binary::Equal, right_of_parent, cell);
+            this.push(&is_right);
+            // The parent takes the node's place.
+            this.op(Opcode::Swap);
+            this.op(Opcode::Rot);
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.if_goto(ascend);
+            this.goto(visit);
+        });
+        self.builder.place(done);
+        for _ in 0..3 {
+            self.op(Opcode::Pop);
+        }
+        debug_assert_eq!(self.depth, left_over);
+        Some(())
+    }
+
+    /// Counts one step of a tree: ends where none is left.
+    fn count_step(&mut self, done: Label) {
+        // steps elements node → elements node steps
+        self.op(Opcode::Rot);
+        self.op(Opcode::Rot);
+        self.constant(1);
+        self.op(Opcode::Sub);
+        // elements node steps → steps elements node
+        self.op(Opcode::Rot);
+        let steps = IntExpr::cell((self.depth - 3) as u16);
+        self.push(&steps.into_is_zero());
+        self.if_goto(done);
+    }
+
+    /// A hash table. The stack has how many elements are left, how many buckets, and the number of the next.
+    fn table(
+        &mut self,
+        subjects: &Subjects,
+        [control, entries, mask, length]: [&Node; 4],
+        size: u64,
+        items: &Items,
+        depth: u32,
+    ) -> Option<()> {
+        let control = self.value_of(subjects, control)?;
+        let entries = self.value_of(subjects, entries)?;
+        let mask = self.value_of(subjects, mask)?;
+        let length = self.value_of(subjects, length)?;
+        let most = self.elements(size);
+        let most_buckets = most.saturating_mul(BUCKETS_OF_ELEMENT);
+        let base = self.depth;
+        let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
+        let (again, empty, done) = (
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+        );
+        self.push(&length);
+        self.clamp(most);
+        // An empty table has control bytes that are shared.
+        self.push(&mask.add(1));
+        self.clamp(most_buckets);
+        self.constant(0);
+        self.push(&cell(0).into_is_zero());
+        self.if_goto(done);
+        self.push(&control);
+        self.push(&cell(1));
+        self.trace(most_buckets);
+        self.builder.place(again);
+        self.repeated(most_buckets, |this| {
+            this.push(&IntExpr::binary(Binary::Equal, cell(1), cell(2)));
+            this.if_goto(done);
+            let place = IntExpr::binary(Binary::Add, control, cell(2));
+            let byte = IntExpr::load(place, 1);
+            this.push(&IntExpr::binary(Binary::And, byte, IntExpr::constant(0x80)));
+            this.if_goto(empty);
+            let before = IntExpr::binary(Binary::Multiply, cell(2).add(1), IntExpr::constant(size));
+            let bucket = this.push(&IntExpr::binary(Binary::Subtract, entries, before));
+            this.op(Opcode::Dup);
+            this.constant(size);
+            this.trace(size);
+            let at_bucket = Subjects {
+                node: Some(bucket),
+                ..subjects.clone()
+            };
+            for item in items.nodes() {
+                this.inner(&at_bucket, item, depth - 1, DEEPEST_PART);
+            }
+            this.op(Opcode::Pop);
+            // One element less: elements buckets number → buckets number elements → …
+            this.op(Opcode::Rot);
+            this.op(Opcode::Rot);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Rot);
+            this.push(&cell(0).into_is_zero());
+            this.if_goto(done);
+            this.builder.place(empty);
+            this.constant(1);
+            this.op(Opcode::Add);
+            this.goto(again);
+        });
+        self.builder.place(done);
+        for _ in 0..3 {
+            self.op(Opcode::Pop);
+        }
+        Some(())
+    }
+
+    /// A tree whose nodes have several elements, in its order. The stack has how many elements are left, the node, and where in
+    /// it: the height of the node in the high bits, the number of an element in the low four.
+    fn btree(&mut self, subjects: &Subjects, tree: &BTree, depth: u32) -> Option<()> {
+        let root = self.value_of(subjects, &tree.root)?;
+        let height = self.value_of(subjects, &tree.height)?;
+        let length = self.value_of(subjects, &tree.length)?;
+        let most = self.elements(1);
+        let base = self.depth;
+        let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
+        let (node, place) = (cell(1), cell(2));
+        let number = IntExpr::binary(Binary::And, place.clone(), IntExpr::constant(15));
+        let at_node = Subjects {
+            node: Some(node.clone()),
+            index: Some(number.clone()),
+            ..subjects.clone()
+        };
+        let size = self.value_of(&at_node, &tree.size)?;
+        let parent = self.value_of(&at_node, &tree.parent)?;
+        let parent_index = self.value_of(&at_node, &tree.parent_index)?;
+        let edges = self.value_of(&at_node, &tree.edges)?;
+        let word = self.lower.locator.architecture().pointer_size();
+        // The edges follow what all nodes have.
+        let whole = edges.distance_from(&node)?;
+        let all_edges = 16 * u64::from(word);
+        let (descend, leaf, visit, ascend, done) = (
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+        );
+        self.push(&length);
+        self.clamp(most);
+        self.push(&root);
+        self.push(&IntExpr::binary(
+            Binary::ShiftLeft,
+            height,
+            IntExpr::constant(4),
+        ));
+        self.push(&cell(0).into_is_zero());
+        self.if_goto(done);
+        self.push(&node.clone().into_is_zero());
+        self.if_goto(done);
+        // No tree is higher.
+        let is_too_high = IntExpr::binary(
+            Binary::LessUnsigned,
+            IntExpr::constant(0x1ff),
+            place.clone(),
+        );
+        self.push(&is_too_high);
+        self.if_goto(done);
+        self.builder.place(descend);
+        let is_inner = IntExpr::binary(Binary::LessUnsigned, IntExpr::constant(15), place.clone());
+        let times = most.saturating_mul(2);
+        self.repeated(times, |this| {
+            this.push(&is_inner.clone().into_is_zero());
+            this.if_goto(leaf);
+            // An inner node is collected where it is entered first, and not each time that the walk comes back.
+            let first = this.builder.label();
+            let again = this.builder.label();
+            this.push(&number.clone().into_is_zero());
+            this.if_goto(first);
+            this.goto(again);
+            this.builder.place(first);
+            this.push(&node);
+            let size = whole + all_edges - u64::from(word) * 4;
+            this.constant(size);
+            this.trace(size);
+            this.builder.place(again);
+            let offset = IntExpr::binary(
+                Binary::Multiply,
+                number.clone(),
+                IntExpr::constant(word.into()),
+            );
+            let child = IntExpr::load(IntExpr::binary(Binary::Add, edges, offset), word);
+            this.push(&child);
+            let lower = IntExpr::binary(
+                Binary::ShiftRightUnsigned,
+                place.clone(),
+                IntExpr::constant(4),
+            );
+            let lower = IntExpr::binary(
+                Binary::ShiftLeft,
+                lower.add(1_u64.wrapping_neg()),
+                IntExpr::constant(4),
+            );
+            this.push(&lower);
+            this.replace_two();
+            this.goto(descend);
+        });
+        self.builder.place(leaf);
+        self.push(&node);
+        self.constant(whole);
+        self.trace(whole.saturating_mul(most / 4 + 1));
+        self.builder.place(visit);
+        let is_behind = IntExpr::binary(Binary::LessUnsigned, number.clone(), size).into_is_zero();
+        self.push(&is_behind);
+        self.if_goto(ascend);
+        self.repeated(most, |this| {
+            for item in tree.items.nodes() {
+                this.inner(&at_node, item, depth - 1, DEEPEST_PART);
+            }
+            this.constant(1);
+            this.op(Opcode::Add);
+            // elements node place → node place elements → elements node place
+            this.op(Opcode::Rot);
+            this.op(Opcode::Rot);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Rot);
+            this.push(&cell(0).into_is_zero());
+            this.if_goto(done);
+            // What follows an element of an inner node is below it.
+            this.push(&is_inner);
+            this.if_goto(descend);
+            this.goto(visit);
+        });
+        self.depth = base + 3;
+        self.builder.place(ascend);
+        self.repeated(times, |this| {
+            this.push(&parent);
+            this.op(Opcode::Dup);
+            let above = this.builder.label();
+            this.if_goto(above);
+            // The root has no parent: fewer elements than the container says.
+            this.op(Opcode::Pop);
+            this.goto(done);
+            this.depth += 1;
+            this.builder.place(above);
+            let higher = IntExpr::binary(
+                Binary::ShiftRightUnsigned,
+                place.clone(),
+                IntExpr::constant(4),
+            );
+            let higher = IntExpr::binary(Binary::ShiftLeft, higher.add(1), IntExpr::constant(4));
+            let low = IntExpr::binary(Binary::And, parent_index, IntExpr::constant(15));
+            this.push(&IntExpr::binary(Binary::Or, higher, low));
+            this.replace_two();
+            this.push(&is_too_high);
+            this.if_goto(done);
+            this.goto(visit);
+        });
+        self.builder.place(done);
+        for _ in 0..3 {
+            self.op(Opcode::Pop);
+        }
+        debug_assert_eq!(self.depth, base);
+        Some(())
+    }
+
+    /// a b c d → c d
+    fn replace_two(&mut self) {
+        // a b c d → a d b c → a d c b → a d c → c a d → c d a → c d
+        for _ in 0..2 {
+            self.op(Opcode::Rot);
+            self.op(Opcode::Swap);
+            self.op(Opcode::Pop);
+        }
+    }
+
+    fn optional(
+        &mut self,
+        subjects: &Subjects,
+        present: &Node,
+        value: &Node,
+        depth: u32,
+        parts: u32,
+    ) -> Option<()> {
+        let present = self.value_of(subjects, present)?;
+        let object = self.object_of(subjects, value)?;
+        let absent = self.builder.label();
+        self.push(&present.into_is_zero());
+        self.if_goto(absent);
+        self.part(&object, value.type_id, depth, parts);
+        self.builder.place(absent);
+        Some(())
+    }
+
+    fn variant(
+        &mut self,
+        subjects: &Subjects,
+        index: &Node,
+        storage: &Node,
+        alternatives: &[TypeId],
+        (depth, parts): (u32, u32),
+    ) -> Option<()> {
+        let index = self.value_of(subjects, index)?;
+        let object = Object::Memory(self.value_of(subjects, storage)?);
+        for (number, alternative) in (0..).zip(alternatives) {
+            if !self.walks.leads(*alternative, depth) {
+                continue;
+            }
+            let next = self.builder.label();
+            let is_this = IntExpr::binary(Binary::Equal, index.clone(), IntExpr::constant(number));
+            self.push(&is_this.into_is_zero());
+            self.if_goto(next);
+            self.part(&object, *alternative, depth, parts);
+            self.builder.place(next);
+        }
+        Some(())
+    }
+
+    fn pointer(
+        &mut self,
+        subjects: &Subjects,
+        pointer: &Node,
+        target: TypeId,
+        depth: u32,
+    ) -> Option<()> {
+        let pointer = self.value_of(subjects, pointer)?;
+        let size = self.lower.symbols().size_of(target)?.min(LARGEST_POINTEE);
+        if matches!(
+            &*strip(self.lower.symbols(), target).1,
+            Type::Void | Type::Function { .. }
+        ) {
+            return None;
+        }
+        let cell = self.push(&pointer);
+        let null = self.builder.label();
+        self.push(&cell.clone().into_is_zero());
+        self.if_goto(null);
+        self.op(Opcode::Dup);
+        self.constant(size);
+        self.trace(size);
+        self.part(&Object::Memory(cell), target, depth - 1, DEEPEST_PART);
+        self.builder.place(null);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+}
+
+/// How many elements there are, as a computation.
+enum Count {
+    Length(IntExpr),
+    End(IntExpr),
+}

@@ -1,0 +1,641 @@
+//! Values of types that have a rule: strings, containers, pointers with an owner.
+
+use super::{Context, Printer};
+use crate::ExpressionErrorKind;
+use crate::location::Locator;
+use crate::node::Node;
+use crate::scalar::strip;
+use crate::value::contents::{Place, Value};
+use crate::value::evaluate::{Evaluator, LARGEST_VALUE, RuleSubjects};
+use crate::value::state::read_memory;
+use crate::walk::{BTree, Extent, Items, Tree, Walk};
+use tracewire_debuginfo::{Language, Type, TypeId};
+
+/// How many nodes of a tree are stepped over for the elements that are shown.
+const MOST_STEPS: u64 = 4096;
+
+/// Why a value cannot be walked.
+enum Stop {
+    /// Something on the way is not known: the words for it.
+    Missing(&'static str),
+    /// The rule does not fit this value.
+    Unfit,
+}
+
+type Walked<T> = Result<T, Stop>;
+
+const UNAVAILABLE: Stop = Stop::Missing("<unavailable>");
+
+/// Follows what another element is shown in.
+const CHANGED: &str = " <changed while it was collected>";
+
+impl Printer<'_> {
+    /// Writes a value by its type's rule, if it has one that fits.
+    pub(super) fn walked(&mut self, value: &Value, context: Context) -> bool {
+        let Some(walk) = self.walks.and_then(|walks| walks.walk(value.type_id)) else {
+            return false;
+        };
+        let Some(left) = self.walks_left.checked_sub(1) else {
+            self.put("...");
+            return true;
+        };
+        self.walks_left = left;
+        let before = self.out.len();
+        let subjects = RuleSubjects::of(value.clone());
+        match self.walk(&walk, subjects, context) {
+            Ok(()) => true,
+            Err(Stop::Missing(why)) => {
+                self.out.truncate(before);
+                self.put(why);
+                true
+            }
+            Err(Stop::Unfit) => {
+                self.out.truncate(before);
+                false
+            }
+        }
+    }
+
+    fn evaluator(&self, subjects: &RuleSubjects) -> Evaluator<'_> {
+        Evaluator {
+            symbols: self.symbols,
+            state: self.state,
+            text: "",
+            language: self.language,
+            locator: Locator {
+                symbols: self.symbols,
+                pc: self.state.pc(),
+                callers: false,
+            },
+            objects: None,
+            subjects: Some(subjects.clone()),
+        }
+    }
+
+    fn number(&self, subjects: &RuleSubjects, node: &Node) -> Walked<i128> {
+        self.evaluator(subjects).number(node).map_err(stop)
+    }
+
+    fn pointer(&self, subjects: &RuleSubjects, node: &Node) -> Walked<u64> {
+        Ok(self.number(subjects, node)? as u64)
+    }
+
+    fn evaluated(&self, subjects: &RuleSubjects, node: &Node) -> Walked<Value> {
+        self.evaluator(subjects).value(node).map_err(stop)
+    }
+
+    /// A value of a type from memory, unknown bytes and all.
+    fn read(&self, address: u64, type_id: TypeId) -> Walked<Value> {
+        let size = self.symbols.size_of(type_id).ok_or(Stop::Unfit)?;
+        let size = usize::try_from(size).map_err(|_| Stop::Unfit)?;
+        if size > LARGEST_VALUE {
+            return Err(Stop::Unfit);
+        }
+        let nothing = Value::new(type_id, Vec::new(), Place::Nowhere, self.language);
+        let subjects = RuleSubjects::of(nothing);
+        self.evaluator(&subjects)
+            .fetch(address, type_id, size)
+            .map_err(stop)
+    }
+
+    fn walk(&mut self, walk: &Walk, subjects: RuleSubjects, context: Context) -> Walked<()> {
+        match walk {
+            Walk::String {
+                data,
+                extent,
+                width,
+            } => self.string(&subjects, data, extent, *width),
+            Walk::Sequence {
+                first,
+                extent,
+                element,
+                size,
+            } => {
+                let first = self.pointer(&subjects, first)?;
+                let count = self.count(&subjects, extent, first, *size)?;
+                let place = |index: u64| Ok(first.wrapping_add(index.wrapping_mul(*size)));
+                self.sequence(&subjects, count, *element, &place, context)
+            }
+            Walk::Ring {
+                first,
+                capacity,
+                start,
+                length,
+                element,
+                size,
+            } => {
+                let first = self.pointer(&subjects, first)?;
+                let capacity = self.pointer(&subjects, capacity)?;
+                let start = self.pointer(&subjects, start)?;
+                let count = self.length(&subjects, length)?;
+                let place = |index: u64| {
+                    let index = start.wrapping_add(index);
+                    let index = index.checked_sub(capacity).unwrap_or(index);
+                    Ok(first.wrapping_add(index.wrapping_mul(*size)))
+                };
+                self.sequence(&subjects, count, *element, &place, context)
+            }
+            Walk::Blocks {
+                blocks,
+                block_length,
+                start,
+                length,
+                element,
+                size,
+            } => {
+                let blocks = self.pointer(&subjects, blocks)?;
+                let block_length = self.pointer(&subjects, block_length)?.max(1);
+                let start = self.pointer(&subjects, start)?;
+                let count = self.length(&subjects, length)?;
+                let word = self.symbols.pointer_to(*element);
+                let word_size = self.symbols.size_of(word).unwrap_or(8);
+                let blocks = (blocks, word, word_size);
+                let block = |printer: &Self, number: u64| {
+                    let (blocks, word, word_size) = blocks;
+                    let place = blocks.wrapping_add(number.wrapping_mul(word_size));
+                    let pointer = printer.read(place, word)?;
+                    let pointer = pointer.as_integer(printer.symbols).ok_or(UNAVAILABLE)?;
+                    Ok::<u64, Stop>(pointer as u64)
+                };
+                let mut places = Vec::new();
+                for index in 0..count.min(self.options.elements) {
+                    let index = start.wrapping_add(index);
+                    match block(self, index / block_length) {
+                        Ok(block) => places
+                            .push(block.wrapping_add((index % block_length).wrapping_mul(*size))),
+                        Err(_) => break,
+                    }
+                }
+                let place = |index: u64| places.get(index as usize).copied().ok_or(UNAVAILABLE);
+                self.sequence(&subjects, count, *element, &place, context)
+            }
+            Walk::List {
+                first,
+                next,
+                end,
+                length,
+                items,
+            } => {
+                let start = self.pointer(&subjects, first)?;
+                let length = match length {
+                    Some(length) => Some(self.length(&subjects, length)?),
+                    None => None,
+                };
+                let mut node = start;
+                let mut taken = 0;
+                let mut after = subjects.clone();
+                let step = |printer: &Self| {
+                    if length == Some(taken) {
+                        return Ok(None);
+                    }
+                    if taken > 0 {
+                        after.node = Some(node);
+                        node = printer.pointer(&after, next)?;
+                    }
+                    after.node = Some(node);
+                    let is_end = match end {
+                        Some(end) => printer.pointer(&after, end)? == node,
+                        None => false,
+                    };
+                    taken += 1;
+                    Ok(Some((node, 0)).filter(|_| node != 0 && !is_end))
+                };
+                let brackets = brackets(items, false);
+                self.items(&subjects, items, step, length, brackets, context)
+            }
+            Walk::Tree(tree) => self.tree(&subjects, tree, context),
+            Walk::Optional { present, value } => {
+                if self.number(&subjects, present)? == 0 {
+                    self.put("nullopt");
+                    return Ok(());
+                }
+                let value = self.evaluated(&subjects, value)?;
+                self.value(&value, context.element());
+                Ok(())
+            }
+            Walk::Variant {
+                index,
+                storage,
+                alternatives,
+            } => {
+                let index = self.number(&subjects, index)?;
+                let alternative = usize::try_from(index)
+                    .ok()
+                    .and_then(|i| alternatives.get(i));
+                let Some(alternative) = alternative else {
+                    self.put("<valueless>");
+                    return Ok(());
+                };
+                let address = self.pointer(&subjects, storage)?;
+                let value = self.read(address, *alternative)?;
+                self.value(&value, context.element());
+                Ok(())
+            }
+            Walk::Pointer { pointer, target } => {
+                let address = self.pointer(&subjects, pointer)?;
+                self.owned(address, *target, context)
+            }
+            Walk::Newtype(value) => {
+                let value = self.evaluated(&subjects, value)?;
+                self.value(&value, context.inner());
+                Ok(())
+            }
+            Walk::Table {
+                control,
+                entries,
+                mask,
+                length,
+                size,
+                items,
+            } => {
+                let control = self.pointer(&subjects, control)?;
+                let entries = self.pointer(&subjects, entries)?;
+                let buckets = self.length(&subjects, mask)?.saturating_add(1);
+                let length = self.length(&subjects, length)?;
+                let mut bucket = 0;
+                let mut taken = 0;
+                let step = |printer: &Self| {
+                    while taken < length && bucket < buckets {
+                        let place = control.wrapping_add(bucket);
+                        bucket += 1;
+                        let (byte, known) = read_memory(printer.symbols, printer.state, place, 1);
+                        match (&byte[..], &known[..]) {
+                            ([byte], [true]) if byte & 0x80 == 0 => {
+                                taken += 1;
+                                let before = bucket.wrapping_mul(*size);
+                                return Ok(Some((entries.wrapping_sub(before), 0)));
+                            }
+                            (_, [true]) => {}
+                            _ => return Err(UNAVAILABLE),
+                        }
+                    }
+                    Ok(None)
+                };
+                self.items(&subjects, items, step, Some(length), ("{", "}"), context)
+            }
+            Walk::BTree(tree) => self.btree(&subjects, tree, context),
+            Walk::Duration {
+                seconds,
+                nanoseconds,
+            } => {
+                let seconds = self.pointer(&subjects, seconds)?;
+                let nanoseconds = self.pointer(&subjects, nanoseconds)?;
+                let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+                if nanoseconds >= 1_000_000_000 {
+                    return Err(Stop::Unfit);
+                }
+                let duration = std::time::Duration::new(seconds, nanoseconds);
+                self.put(&format!("{duration:?}"));
+                Ok(())
+            }
+            Walk::Structure(parts, has_more) => self.parts(&subjects, parts, *has_more, context),
+            Walk::Tuple(parts) => {
+                self.put("(");
+                for (index, part) in parts.iter().enumerate() {
+                    self.put(if index > 0 { ", " } else { "" });
+                    let value = self.evaluated(&subjects, part)?;
+                    self.value(&value, context.element());
+                }
+                let is_single = parts.len() == 1 && self.language == Language::Rust;
+                self.put(if is_single { ",)" } else { ")" });
+                Ok(())
+            }
+        }
+    }
+
+    /// How many elements there are; an impossible number is that of a value which is not what its type says.
+    fn length(&self, subjects: &RuleSubjects, node: &Node) -> Walked<u64> {
+        u64::try_from(self.number(subjects, node)?).map_err(|_| UNAVAILABLE)
+    }
+
+    fn count(
+        &self,
+        subjects: &RuleSubjects,
+        extent: &Extent,
+        first: u64,
+        size: u64,
+    ) -> Walked<u64> {
+        match extent {
+            Extent::Length(length) => self.length(subjects, length),
+            Extent::End(end) => {
+                let bytes = self.pointer(subjects, end)?.checked_sub(first);
+                Ok(bytes.ok_or(UNAVAILABLE)? / size.max(1))
+            }
+        }
+    }
+
+    /// Whether the object was collected twice, with different contents.
+    fn was_changed(&self, subjects: &RuleSubjects) -> bool {
+        match subjects.object.place {
+            Place::Memory(address) => {
+                let length = subjects.object.contents.len();
+                self.state.memory_differs(address, length)
+            }
+            _ => false,
+        }
+    }
+
+    fn string(
+        &mut self,
+        subjects: &RuleSubjects,
+        data: &Node,
+        extent: &Extent,
+        width: u64,
+    ) -> Walked<()> {
+        let address = self.pointer(subjects, data)?;
+        let length = self.count(subjects, extent, address, width)?;
+        let most = length.min(self.options.elements);
+        let width = width as usize;
+        let (mut bytes, known) =
+            read_memory(self.symbols, self.state, address, most as usize * width);
+        let good = known.iter().position(|known| !known).unwrap_or(known.len());
+        bytes.truncate(good / width * width);
+        if bytes.is_empty() && length > 0 {
+            return Err(UNAVAILABLE);
+        }
+        let is_cut = ((bytes.len() / width) as u64) < length;
+        self.plain_string(&bytes, width, is_cut);
+        if self.was_changed(subjects) {
+            self.put(CHANGED);
+        }
+        Ok(())
+    }
+
+    /// Elements, each at a place of its own.
+    fn sequence(
+        &mut self,
+        subjects: &RuleSubjects,
+        count: u64,
+        element: TypeId,
+        place: &dyn Fn(u64) -> Walked<u64>,
+        context: Context,
+    ) -> Walked<()> {
+        self.put("[");
+        for index in 0..count {
+            let value = match place(index).and_then(|place| self.read(place, element)) {
+                Ok(value) if !is_unknown(&value) && index < self.options.elements => value,
+                Err(Stop::Unfit) => return Err(Stop::Unfit),
+                _ if index == 0 => return Err(UNAVAILABLE),
+                _ => {
+                    self.put("...");
+                    break;
+                }
+            };
+            self.put(if index > 0 { ", " } else { "" });
+            self.value(&value, context.element());
+        }
+        self.put("]");
+        if self.was_changed(subjects) {
+            self.put(CHANGED);
+        }
+        Ok(())
+    }
+
+    /// The items of the nodes that `step` comes to.
+    fn items(
+        &mut self,
+        subjects: &RuleSubjects,
+        items: &Items,
+        mut step: impl FnMut(&Self) -> Walked<Option<(u64, u64)>>,
+        length: Option<u64>,
+        (open, close): (&str, &str),
+        context: Context,
+    ) -> Walked<()> {
+        self.put(open);
+        let mut index = 0;
+        loop {
+            let (node, number) = match step(self) {
+                Ok(Some(item)) => item,
+                // Fewer nodes than the container says it has.
+                Ok(None) if length.is_some_and(|length| index < length) => {
+                    self.put(CHANGED);
+                    break;
+                }
+                Ok(None) => break,
+                Err(Stop::Unfit) => return Err(Stop::Unfit),
+                Err(Stop::Missing(why)) if index == 0 => return Err(Stop::Missing(why)),
+                Err(Stop::Missing(_)) => {
+                    self.put("...");
+                    break;
+                }
+            };
+            let at_node = RuleSubjects {
+                node: Some(node),
+                index: Some(number),
+                ..subjects.clone()
+            };
+            let values: Vec<Value> = items
+                .nodes()
+                .map(|item| self.evaluated(&at_node, item))
+                .collect::<Walked<_>>()?;
+            if values.iter().all(is_unknown) || index >= self.options.elements {
+                if index == 0 {
+                    return Err(UNAVAILABLE);
+                }
+                self.put("...");
+                break;
+            }
+            self.put(if index > 0 { ", " } else { "" });
+            for (part, value) in values.iter().enumerate() {
+                self.put(if part > 0 { ": " } else { "" });
+                self.value(value, context.element());
+            }
+            index += 1;
+        }
+        self.put(close);
+        if self.was_changed(subjects) {
+            self.put(CHANGED);
+        }
+        Ok(())
+    }
+
+    /// A tree's items, in its order.
+    fn tree(&mut self, subjects: &RuleSubjects, tree: &Tree, context: Context) -> Walked<()> {
+        let length = self.length(subjects, &tree.length)?;
+        let root = self.pointer(subjects, &tree.root)?;
+        let mut at = subjects.clone();
+        let mut node = 0;
+        let mut taken = 0;
+        let mut steps = MOST_STEPS;
+        let next = |printer: &Self| {
+            if taken == length {
+                return Ok(None);
+            }
+            let mut follow = |from: u64, node: &Node| {
+                steps = steps.checked_sub(1).ok_or(UNAVAILABLE)?;
+                at.node = Some(from);
+                printer.pointer(&at, node)
+            };
+            let mut down = if taken == 0 {
+                root
+            } else {
+                follow(node, &tree.right)?
+            };
+            taken += 1;
+            if down != 0 {
+                loop {
+                    match follow(down, &tree.left)? {
+                        0 => break,
+                        left => down = left,
+                    }
+                }
+                node = down;
+            } else {
+                loop {
+                    let above = follow(node, &tree.parent)?;
+                    if above == 0 {
+                        return Ok(None);
+                    }
+                    let was_right = follow(above, &tree.right)? == node;
+                    node = above;
+                    if !was_right {
+                        break;
+                    }
+                }
+            }
+            Ok(Some((node, 0)))
+        };
+        let brackets = brackets(&tree.items, self.language == Language::Rust);
+        self.items(subjects, &tree.items, next, Some(length), brackets, context)
+    }
+
+    /// The elements of a tree whose nodes have several.
+    fn btree(&mut self, subjects: &RuleSubjects, tree: &BTree, context: Context) -> Walked<()> {
+        let length = self.length(subjects, &tree.length)?;
+        let word = self.symbols.pointer_to(tree.root.type_id);
+        let word_size = self.symbols.size_of(word).unwrap_or(8);
+        let (mut node, mut height) = match length {
+            0 => (0, 0),
+            _ => (
+                self.pointer(subjects, &tree.root)?,
+                self.length(subjects, &tree.height)?,
+            ),
+        };
+        let mut index = 0;
+        let mut taken = 0;
+        let mut at = subjects.clone();
+        let mut is_new = true;
+        let next = |printer: &Self| {
+            if taken == length {
+                return Ok(None);
+            }
+            for _ in 0..MOST_STEPS {
+                at.node = Some(node);
+                at.index = Some(index);
+                if is_new && height > 0 {
+                    // Down to the leaf before the next element.
+                    let edges = printer.pointer(&at, &tree.edges)?;
+                    let place = edges.wrapping_add(index.wrapping_mul(word_size));
+                    let child = printer.read(place, word)?;
+                    node = child.as_integer(printer.symbols).ok_or(UNAVAILABLE)? as u64;
+                    height -= 1;
+                    index = 0;
+                    continue;
+                }
+                if index < printer.pointer(&at, &tree.size)? {
+                    let found = (node, index);
+                    index += 1;
+                    taken += 1;
+                    is_new = true;
+                    return Ok(Some(found));
+                }
+                let parent = printer.pointer(&at, &tree.parent)?;
+                if parent == 0 {
+                    return Ok(None);
+                }
+                index = printer.pointer(&at, &tree.parent_index)?;
+                node = parent;
+                height += 1;
+                is_new = false;
+            }
+            Err(UNAVAILABLE)
+        };
+        self.items(
+            subjects,
+            &tree.items,
+            next,
+            Some(length),
+            ("{", "}"),
+            context,
+        )
+    }
+
+    /// A pointer with an owner, and what it points to.
+    fn owned(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
+        let is_rust = self.language == Language::Rust;
+        if address == 0 {
+            self.put(if is_rust { "0x0" } else { "nullptr" });
+            return Ok(());
+        }
+        let is_data = !matches!(
+            &*strip(self.symbols, target).1,
+            Type::Void | Type::Function { .. }
+        );
+        if !is_rust || !is_data {
+            self.put(&format!("{address:#x}"));
+            if !is_data {
+                return Ok(());
+            }
+            self.put(" -> ");
+        }
+        match self.read(address, target) {
+            Ok(value) if !is_unknown(&value) => self.value(&value, context.element()),
+            Err(Stop::Unfit) => return Err(Stop::Unfit),
+            Err(Stop::Missing(why)) => self.put(why),
+            Ok(_) => self.put("<unavailable>"),
+        }
+        Ok(())
+    }
+
+    /// The parts that a rule names.
+    fn parts(
+        &mut self,
+        subjects: &RuleSubjects,
+        parts: &[(String, Node)],
+        has_more: bool,
+        context: Context,
+    ) -> Walked<()> {
+        let is_rust = self.language == Language::Rust;
+        if is_rust {
+            let name = self.short_name(subjects.object.type_id);
+            self.put(&format!("{name} "));
+        }
+        self.put(if is_rust { "{ " } else { "{" });
+        for (index, (name, part)) in parts.iter().enumerate() {
+            self.put(if index > 0 { ", " } else { "" });
+            self.put(name);
+            self.put(if is_rust { ": " } else { " = " });
+            let value = self.evaluated(subjects, part)?;
+            self.value(&value, context.member());
+        }
+        if has_more {
+            self.put(if is_rust { ", .." } else { ", ..." });
+        }
+        self.put(if is_rust { " }" } else { "}" });
+        Ok(())
+    }
+}
+
+/// Rust writes sets with the brackets of maps.
+const fn brackets(items: &Items, is_rust_set: bool) -> (&'static str, &'static str) {
+    match items {
+        Items::Element(_) if !is_rust_set => ("[", "]"),
+        _ => ("{", "}"),
+    }
+}
+
+fn is_unknown(value: &Value) -> bool {
+    value.is_unavailable() || value.is_optimized_out() && !value.synthetic
+}
+
+/// What an error of an expression means for the value.
+fn stop(error: crate::ExpressionError) -> Stop {
+    match error.kind() {
+        ExpressionErrorKind::Unavailable => UNAVAILABLE,
+        ExpressionErrorKind::OptimizedOut(_) | ExpressionErrorKind::ValueOptimizedOut => {
+            Stop::Missing("<optimized out>")
+        }
+        ExpressionErrorKind::Memory(_) => Stop::Missing("<unreadable>"),
+        _ => Stop::Unfit,
+    }
+}
