@@ -33,6 +33,12 @@ pub enum Command {
     /// Run a program, or attach to one, with tracepoints in it, and save what they saw
     #[command(after_help = RECORD_HELP, after_long_help = RECORD_LONG_HELP)]
     Record(RecordArguments),
+    /// List what can be traced in a program or a process: functions, lines with their variables, probes
+    #[command(after_help = crate::list::HELP)]
+    List(crate::list::ListArguments),
+    /// Print names for a shell's completion of a command line
+    #[command(hide = true)]
+    Complete(crate::complete::CompleteArguments),
     /// Take out of a program what a killed Tracewire has left there, and save the frames
     #[command(after_help = crate::rescue::HELP)]
     Rescue(crate::rescue::RescueArguments),
@@ -137,7 +143,18 @@ THE LANGUAGE
         end
       end
       passcount 100
-  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER:NAME for a marker (with strace in a script). One that is in no \
+  A location is a function, FILE:LINE, *ADDRESS, or -m PROVIDER:NAME for a marker (with strace in a script):
+      total                          every function of that name, of any class, with its inlined copies
+      Cart::total, Cart::add(int)    one class's, one overload; typedefs as in the source: f(std::string const&)
+      cart.cpp:total, libc:getenv    that of one source file, of one library
+      '<Shape as Area>::area', 'main::{{closure}}', 'void f<int>(int)'
+                                     names as nm -C, perf and Rust's backtraces print them
+      Cart::*, cart.cpp:*, ngx_*     all functions of these names; * stands for any characters
+      /^ngx_http_/, libc:/^str/      all functions in whose name a regular expression is found
+`tracewire list PROGRAM` prints what there is. A pattern with more than 1000 places is asked back on a terminal, and is an error \
+elsewhere; --yes sets them all.
+
+  A location that is in no \
 module of the program, once its libraries are loaded, is an error before the program runs. With --pending, or after `set breakpoint \
 pending on` in a script, it waits for a library that is opened later, or a program that this one becomes. With --keep-going \
 what cannot be set is left out.
@@ -172,6 +189,8 @@ Examples:
   tracewire record -t 'main : $args' -o run.tf -- ls
   tracewire record -x script.gdb -o run.tf -- ./program --its-own argument
   tracewire record -t 'handle if depth < 3 : /s $args, j->name' -o run.tf -p 1234
+  tracewire record -t 'Cart::* : $args' -o run.tf -- ./shop
+  tracewire record -t 'libc:getenv : /s (char*)$rdi' -o run.tf -- ls
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'malloc : $stack' -o run.tf -- ./program
@@ -205,6 +224,9 @@ pub struct RecordArguments {
     /// Leave out tracepoints that cannot be set, with a warning, and record the others
     #[arg(long)]
     pub keep_going: bool,
+    /// Set tracepoints at all places of a pattern, even if it has more than 1000; otherwise this is asked on a terminal
+    #[arg(short, long)]
+    pub yes: bool,
     /// Print a line for each tracepoint and each warning, however many there are
     #[arg(short, long)]
     pub verbose: bool,

@@ -2,12 +2,14 @@
 
 mod arguments;
 mod check;
+mod complete;
 mod convert;
 mod demo;
 mod execution;
 mod frames;
 mod gdbserver;
 mod in_order;
+mod list;
 mod look;
 mod open;
 mod output;
@@ -90,6 +92,8 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Gdbserver(arguments) => gdbserver::gdbserver(arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
         Command::Record(arguments) => record::record(arguments),
+        Command::List(arguments) => list::list(&arguments),
+        Command::Complete(arguments) => complete::complete(&arguments),
         Command::Rescue(arguments) => rescue::rescue(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
     }

@@ -9,10 +9,29 @@ use clap::CommandFactory;
 use crate::Answer;
 use crate::arguments::Arguments;
 
+/// Names of the program for `-t` and `list`, which only it can tell; for all else the script's own function.
+const BASH_NAMES: &str = r#"
+_tracewire_names() {
+    local IFS=$'\n'
+    COMPREPLY=($("$1" complete --line="$COMP_LINE" --point="$COMP_POINT" --word="$2" 2>/dev/null))
+    if [[ $? -eq 0 ]]; then
+        compopt -o nospace +o bashdefault +o default 2>/dev/null
+        return
+    fi
+    COMPREPLY=()
+    IFS=$' \t\n'
+    _tracewire "$@"
+}
+complete -F _tracewire_names -o nosort -o bashdefault -o default tracewire
+"#;
+
 /// Prints a completion script.
 pub fn completions(shell: clap_complete::Shell) -> anyhow::Result<Answer> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "tracewire", &mut script);
+    if shell == clap_complete::Shell::Bash {
+        script.extend_from_slice(BASH_NAMES.as_bytes());
+    }
     std::io::stdout().write_all(&script)?;
     Ok(Answer::Yes)
 }

@@ -54,6 +54,24 @@ pub enum LocationError {
         /// Names that are close to it, best first.
         near: Vec<String>,
     },
+    /// No function is one of a pattern: it may come with a library that is opened later.
+    #[error("no function matches `{pattern}` in {searched}")]
+    NoMatch {
+        /// The pattern.
+        pattern: String,
+        /// Where it was looked for.
+        searched: String,
+    },
+    /// A part of a function that is entered by jumps from within the function alone.
+    #[error(
+        "`{name}` is a part of `{function}`, and no function that is called; trace `{function}`"
+    )]
+    PartOfFunction {
+        /// The name of the part.
+        name: String,
+        /// The name of the function.
+        function: String,
+    },
     /// The function is a GNU indirect function: which code it stands for is settled while the program runs.
     #[error(
         "\"{name}\" is selected from several implementations when a program first needs it (a GNU indirect function)"
@@ -63,7 +81,10 @@ pub enum LocationError {
         name: String,
     },
     /// No module has a source file of that name: it may come with a library that is opened later.
-    #[error("no source file named {name} in {searched}{}", suggestion(near))]
+    #[error(
+        "no source file or module named {name} in {searched}{}",
+        suggestion(near)
+    )]
     NoFile {
         /// The name looked for.
         name: String,
@@ -115,6 +136,7 @@ impl LocationError {
         matches!(
             self,
             Self::NoFunction { .. }
+                | Self::NoMatch { .. }
                 | Self::NoFile { .. }
                 | Self::NoMarker { .. }
                 | Self::IndirectFunction { .. }

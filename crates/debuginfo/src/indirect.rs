@@ -6,7 +6,6 @@ use std::collections::HashSet;
 
 use tracewire_model::Address;
 
-use crate::module::Module;
 use crate::module::indirect::SlotKind;
 use crate::resolve;
 use crate::symbols::Symbols;
@@ -26,15 +25,7 @@ impl Symbols {
     /// The resolvers of the indirect functions that a location names, and of which nothing is known to have been selected.
     #[must_use]
     pub fn unselected(&self, location: &str) -> Vec<Address> {
-        let Some(name) = resolve::function_name(location) else {
-            return Vec::new();
-        };
-        let of_module = |module: &Module| {
-            let functions = module.indirect_functions(&name);
-            let resolvers = functions.iter().map(|symbol| module.biased(symbol.address));
-            resolvers.collect::<Vec<_>>()
-        };
-        let mut resolvers: Vec<Address> = self.loaded().flat_map(of_module).collect();
+        let mut resolvers = resolve::indirect_functions(self, location);
         resolvers.retain(|resolver| !self.selected.contains_key(resolver));
         resolvers.sort_unstable();
         resolvers.dedup();

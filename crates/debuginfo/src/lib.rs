@@ -32,6 +32,10 @@
 //! | `f(int)`, `f<int>`, `f` | one overload, one instance, all of them |
 //! | `FILE:LINE`, `LINE` | every place of that line, or of the next that has code |
 //! | `FILE:FUNCTION` | the functions of the units with that file |
+//! | `MODULE:FUNCTION` | the functions of one module: `libc.so.6:getenv`, `libc:getenv` |
+//! | `<T as Trait>::f`, `main::{{closure}}`, `void f<int>(int)` | a name as `nm -C`, `perf` and Rust's backtraces print it |
+//! | `Cart::*`, `FILE:*`, `MODULE:str*` | all functions whose name, or the end of it from a `::` on, is so; `*` stands for any characters |
+//! | `/^ngx_http_/`, `FILE:/_init$/` | all functions in whose qualified name, without parameters, the regular expression is found |
 //! | `*0x1234`, `*f+4`, `*&f` | that very address |
 //! | `-m NAME`, `-probe-stap PROVIDER:NAME` | a USDT probe |
 //! | `-function`, `-source`, `-line`, `-qualified` | GDB's explicit locations |
@@ -49,6 +53,7 @@ mod error;
 mod frame;
 mod function;
 mod indirect;
+mod listing;
 mod location;
 mod location_expression;
 mod lookup;
@@ -70,6 +75,7 @@ pub use location_expression::{
     VariableLocation,
 };
 pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
+pub use resolve::{is_pattern, names_functions};
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};
 pub use type_rules::{TypeRule, TypeRuleError, TypeRuleErrorKind, TypeRules, WalkKind};

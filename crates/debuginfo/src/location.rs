@@ -23,6 +23,9 @@ pub struct ResolvedLocation {
     pub line: u64,
     /// The module.
     pub module: ModuleId,
+    /// Whether GDB finds the place by the words of the location. It knows no patterns, no modules before a `:`, and not all the
+    /// names that other tools print.
+    pub known_to_gdb: bool,
     /// For the implementation that was selected for an indirect function: that function's name.
     pub selected_for: Option<String>,
     /// For a marker: its arguments and its semaphore.
@@ -79,6 +82,18 @@ fn write_printable(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
             f.write_char(character)
         }
     })
+}
+
+impl Function {
+    /// Its name as `nm -C` prints it: with the parameters of a C++ function, and of a method of Rust with the path of its type. As a
+    /// location it names this function.
+    #[must_use]
+    pub fn readable_name(&self) -> String {
+        let linkage_name = self.linkage_name.as_deref();
+        linkage_name
+            .and_then(crate::module::demangle::demangle)
+            .unwrap_or_else(|| self.name.clone())
+    }
 }
 
 /// A SystemTap marker (`sys/sdt.h`), as the `.note.stapsdt` section gives it.

@@ -20,6 +20,7 @@ use crate::module::{
     ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo, code_address,
 };
 use crate::resolve::frame;
+use crate::resolve::matching::NamePattern;
 use crate::scope::{Scope, ScopeVariables};
 use crate::type_rules::TypeRules;
 use crate::types::table::TypeTable;
@@ -238,6 +239,23 @@ impl Symbols {
             module.markers().iter().map(one).collect::<Vec<_>>()
         };
         self.loaded().flat_map(markers).collect()
+    }
+
+    /// The markers of a name: `PROVIDER:NAME` or `NAME`, also as a pattern (`python:*`, `/^gc/`), with or without `-m`.
+    #[must_use]
+    pub fn markers_named(&self, name: &str) -> Vec<Marker> {
+        let name = name.strip_prefix("-m ").map_or(name, str::trim);
+        let pattern = NamePattern::parse(name).and_then(Result::ok);
+        let is_it = |marker: &Marker| {
+            let full = format!("{}:{}", marker.provider, marker.name);
+            match &pattern {
+                Some(pattern) => pattern.matches(&full) || pattern.matches(&marker.name),
+                None => name == full || name == marker.name,
+            }
+        };
+        let mut markers = self.markers();
+        markers.retain(is_it);
+        markers
     }
 
     /// The marker at an address; the first one where there are several.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tracewire_experiment::{DefineError, InstallError, StartError, StoreError};
 use tracewire_model::TracepointNumber;
-use tracewire_script::ScriptError;
+use tracewire_script::{Excessive, ScriptError};
 use tracewire_target_linux::Event;
 use tracewire_tracefile::{LineError, WriteError};
 
@@ -29,6 +29,10 @@ pub enum RecordError {
     /// ([`Recorder::pending`](crate::Recorder::pending)).
     #[error("{}", lines(.0))]
     NotFound(Vec<ScriptError>),
+    /// Patterns have very many places, and nobody has said that they are meant
+    /// ([`Recorder::confirm`](crate::Recorder::confirm)).
+    #[error("{}", lines(.0))]
+    Excessive(Vec<Excessive>),
     /// The process cannot be traced, or tracing it failed.
     #[error(transparent)]
     Target(#[from] tracewire_target_linux::Error),

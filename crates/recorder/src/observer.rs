@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracewire_experiment::{DefineError, InstallError, Served};
 use tracewire_model::{Address, TracepointNumber};
-use tracewire_script::{Pending, Placed, ResolveWarning, ScriptError};
+use tracewire_script::{Excessive, Pending, Placed, ResolveWarning, ScriptError};
 
 use crate::buffer::Counters;
 
@@ -79,6 +79,8 @@ pub enum Warning {
     Symbols(String),
     /// The program has LeakSanitizer, which does not work under any tracer.
     LeakSanitizer,
+    /// A pattern has very many places in what was loaded during the run, and is not set there.
+    Excessive(Excessive),
     /// What the program selects for an indirect function is not seen.
     Resolver {
         /// The indirect function's resolver.
@@ -119,6 +121,11 @@ impl fmt::Display for Warning {
             Self::LeakSanitizer => f.write_str(
                 "the program has LeakSanitizer, which works under no tracer: if the run lasts until the program exits, it exits with \
                  an error of LeakSanitizer; detect_leaks=0 in ASAN_OPTIONS or LSAN_OPTIONS turns it off",
+            ),
+            Self::Excessive(excessive) => write!(
+                f,
+                "tracepoint {}: {excessive} with what has been loaded, and is not set there",
+                excessive.number
             ),
             Self::Symbols(words) | Self::Detach(words) => f.write_str(words),
             Self::Resolver { resolver, reason } => write!(

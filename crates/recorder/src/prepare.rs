@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use tracewire_debuginfo::is_pattern;
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_model::{ByteOrder, StatusFields, TracepointDefinition};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
@@ -14,7 +15,7 @@ use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
 use crate::observer::{Observer, RecordEvent};
 use crate::out_of_memory::Expendable;
-use crate::recorder::RecordOptions;
+use crate::recorder::{Confirm, RecordOptions};
 use crate::registers::Room;
 use crate::stop::StopHandle;
 use crate::{describe, indirect, registers};
@@ -44,6 +45,7 @@ impl Prepared {
         let script = request.script.clone();
         let stack_top = process.stack_top();
         let type_rules = request.type_rules.clone();
+        let confirm = request.confirm.clone();
         let look = move || {
             let mut modules = Modules::default();
             if let Some(rules) = type_rules {
@@ -51,7 +53,7 @@ impl Prepared {
             }
             let warnings = modules.update(&loaded, 0).warnings;
             let mut resolver = Resolver::new(script).with_stack_top(stack_top);
-            let resolution = resolver.resolve(modules.symbols());
+            let resolution = resolve(&mut resolver, &modules, &confirm);
             (modules, warnings, resolver, resolution)
         };
         let (mut modules, mut warnings, mut resolver, mut resolution) = if spawned {
@@ -63,11 +65,16 @@ impl Prepared {
         for warning in warnings.drain(..) {
             observer.event(RecordEvent::Warning(warning));
         }
+        check_places(&resolution, stop)?;
         // One message says what is left out, when all is known.
         if !request.keep_going {
             check(&resolution, request, observer)?;
         }
-        let load = spawned && modules.is_dynamic() && !resolution.pending.is_empty();
+        // How many places a pattern has is known when the libraries are there.
+        let has_pattern = (request.script.tracepoints.iter())
+            .any(|tracepoint| is_pattern(tracepoint.location.text()));
+        let waits = !resolution.pending.is_empty() || has_pattern;
+        let load = spawned && modules.is_dynamic() && waits;
         if load {
             load_libraries(process)?;
         }
@@ -75,12 +82,14 @@ impl Prepared {
         if load || !spawned {
             let loaded = process.modules()?;
             let more;
+            let confirm = request.confirm.clone();
             (modules, warnings, resolver, more) = Expendable::wait(move || {
                 warnings.extend(modules.update(&loaded, 0).warnings);
-                let more = resolver.resolve(modules.symbols());
+                let more = resolve(&mut resolver, &modules, &confirm);
                 (modules, warnings, resolver, more)
             })?;
             resolution.extend(more);
+            check_places(&resolution, stop)?;
         }
         for warning in warnings {
             observer.event(RecordEvent::Warning(warning));
@@ -218,6 +227,27 @@ impl tracewire_experiment::HitHandler for Nobody {
             run_ended: false,
         }
     }
+}
+
+/// Looks the tracepoints up, and asks whether patterns with very many places are meant.
+fn resolve(resolver: &mut Resolver, modules: &Modules, confirm: &Confirm) -> Resolution {
+    let mut resolution = resolver.resolve(modules.symbols());
+    if !resolution.excessive.is_empty() && confirm.ask(&resolution.excessive) {
+        resolver.unlimited();
+        resolution.extend(resolver.resolve(modules.symbols()));
+    }
+    resolution
+}
+
+/// Refuses patterns with very many places.
+fn check_places(resolution: &Resolution, stop: &StopHandle) -> Result<(), RecordError> {
+    if resolution.excessive.is_empty() {
+        return Ok(());
+    }
+    if stop.stopped().is_some() {
+        return Err(RecordError::Stopped);
+    }
+    Err(RecordError::Excessive(resolution.excessive.clone()))
 }
 
 /// Refuses problems of a script, all at once, or reports them.

@@ -1,6 +1,7 @@
 //! What is to be recorded, and the recording of it.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tracewire_debuginfo::TypeRules;
 use tracewire_experiment::Mechanism;
 use tracewire_model::ThreadId;
-use tracewire_script::{Script, ScriptError};
+use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
 
 use crate::buffer::BufferSize;
@@ -51,6 +52,31 @@ pub(crate) struct RecordOptions {
     pub pending: bool,
     pub keep_going: bool,
     pub type_rules: Option<Arc<TypeRules>>,
+    pub confirm: Confirm,
+}
+
+type Question = dyn Fn(&[Excessive]) -> bool + Send + Sync;
+
+/// Whether patterns with very many places are meant.
+#[derive(Clone)]
+pub(crate) struct Confirm(Arc<Question>);
+
+impl Confirm {
+    pub fn ask(&self, excessive: &[Excessive]) -> bool {
+        (self.0)(excessive)
+    }
+}
+
+impl Default for Confirm {
+    fn default() -> Self {
+        Self(Arc::new(|_| false))
+    }
+}
+
+impl fmt::Debug for Confirm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Confirm")
+    }
 }
 
 impl Recorder {
@@ -136,6 +162,17 @@ impl Recorder {
     /// The rules that say what values of certain types lead to, which is collected with them. Otherwise the built-in ones.
     pub fn type_rules(&mut self, rules: Arc<TypeRules>) -> &mut Self {
         self.options.type_rules = Some(rules);
+        self
+    }
+
+    /// What is asked whether patterns are meant that have more than [`MOST_PLACES`](tracewire_script::MOST_PLACES) places, before
+    /// anything is put in. It is called on another thread; a program that was attached to runs meanwhile. Otherwise they are an
+    /// error.
+    pub fn confirm(
+        &mut self,
+        confirm: impl Fn(&[Excessive]) -> bool + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.options.confirm = Confirm(Arc::new(confirm));
         self
     }
 

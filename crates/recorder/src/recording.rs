@@ -225,6 +225,10 @@ impl<'o> Recording<'o> {
             &mut resolution,
             self.observer,
         );
+        for excessive in resolution.excessive.drain(..) {
+            let warning = Warning::Excessive(excessive);
+            self.observer.event(RecordEvent::Warning(warning));
+        }
         if !resolution.problems.is_empty() {
             self.observer
                 .event(RecordEvent::Problems(&resolution.problems));

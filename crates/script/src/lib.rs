@@ -48,5 +48,5 @@ pub use model::{
 };
 pub use parse::{BUILTIN_VARIABLES, Script};
 pub use place::Located;
-pub use resolve::{Pending, Placed, Resolution, ResolveWarning, Resolver};
+pub use resolve::{Excessive, MOST_PLACES, Pending, Placed, Resolution, ResolveWarning, Resolver};
 pub use source::as_written;

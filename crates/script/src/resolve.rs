@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use iced_x86::{Decoder, DecoderOptions};
 use tracewire_arch::Architecture;
-use tracewire_debuginfo::{Language, LocationError, Marker, ResolvedLocation, Scope, Symbols};
+use tracewire_debuginfo::{
+    Language, LocationError, Marker, ResolvedLocation, Scope, Symbols, is_pattern,
+};
 use tracewire_expr::{
     ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, compile_condition,
     gdb_can_collect, gdb_can_read, marker_arguments,
@@ -32,7 +34,12 @@ pub struct Resolver {
     /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
     left_out: HashSet<(TracepointNumber, Address)>,
     stack_top: Option<Address>,
+    /// Whether a pattern may have any number of places.
+    is_unlimited: bool,
 }
+
+/// How many places a pattern of names may have that nobody has said yes to.
+pub const MOST_PLACES: usize = 1000;
 
 /// What one look at the symbols gave.
 #[derive(Debug, Default)]
@@ -43,6 +50,8 @@ pub struct Resolution {
     pub pending: Vec<Pending>,
     /// Tracepoints that can never work as they are written, or not at one of their locations.
     pub problems: Vec<ScriptError>,
+    /// Patterns with more places than [`MOST_PLACES`], which are not set.
+    pub excessive: Vec<Excessive>,
     /// What the user should know all the same.
     pub warnings: Vec<ResolveWarning>,
     /// The resolvers of indirect functions that tracepoints name and of which nothing is known to have been selected: where
@@ -56,6 +65,7 @@ impl Resolution {
         self.placed.extend(later.placed);
         self.problems.extend(later.problems);
         self.warnings.extend(later.warnings);
+        self.excessive = later.excessive;
         self.pending = later.pending;
         self.unselected = later.unselected;
     }
@@ -89,6 +99,24 @@ impl Pending {
     #[must_use]
     pub fn as_error(&self) -> ScriptError {
         ScriptError::new(&self.location, Problem::Location(self.reason.clone()))
+    }
+}
+
+/// A pattern that names very many places.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excessive {
+    /// Which tracepoint.
+    pub number: TracepointNumber,
+    /// The pattern, as written.
+    pub location: Located,
+    /// How many.
+    pub places: usize,
+}
+
+/// `/./ is at 12345 places`.
+impl fmt::Display for Excessive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is at {} places", self.location.text(), self.places)
     }
 }
 
@@ -142,6 +170,7 @@ impl Resolver {
             given: HashSet::new(),
             left_out: HashSet::new(),
             stack_top: None,
+            is_unlimited: false,
         }
     }
 
@@ -150,6 +179,11 @@ impl Resolver {
     pub const fn with_stack_top(mut self, top: Option<Address>) -> Self {
         self.stack_top = top;
         self
+    }
+
+    /// Lets patterns have any number of places.
+    pub const fn unlimited(&mut self) {
+        self.is_unlimited = true;
     }
 
     /// The script.
@@ -201,6 +235,19 @@ impl Resolver {
                     continue;
                 }
             };
+            let is_new = |location: &&ResolvedLocation| {
+                let key = (number, location.address);
+                !self.given.contains(&key) && !self.left_out.contains(&key)
+            };
+            let places = locations.iter().filter(is_new).count();
+            if !self.is_unlimited && places > MOST_PLACES && is_pattern(&text) {
+                resolution.excessive.push(Excessive {
+                    number,
+                    location: tracepoint.location.clone(),
+                    places,
+                });
+                continue;
+            }
             let everywhere: Vec<Scope> = locations.iter().map(ResolvedLocation::scope).collect();
             let mut refused = Vec::new();
             for (index, location) in locations.into_iter().enumerate() {
@@ -213,6 +260,7 @@ impl Resolver {
                     variables: &self.variables,
                     scope: location.scope(),
                     function: location.function.clone(),
+                    known_to_gdb: location.known_to_gdb,
                     marker: location.marker.as_deref(),
                     everywhere: &everywhere,
                     stack_top: self.stack_top,
@@ -282,6 +330,8 @@ struct Compiler<'a> {
     /// Where names are seen from.
     scope: Scope,
     function: Option<String>,
+    /// Whether GDB finds the place by the words of the location.
+    known_to_gdb: bool,
     marker: Option<&'a Marker>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
@@ -399,12 +449,15 @@ impl Compiler<'_> {
         if rust && text.starts_with('*') {
             return format!("*{}", self.scope.pc);
         }
+        if !self.known_to_gdb && !rust {
+            return format!("*{}", self.scope.pc);
+        }
         let is_name = |text: &str| {
             text.split("::")
                 .last()
                 .is_some_and(|word| !word.contains(':'))
         };
-        if is_name(text)
+        if (is_name(text) || !self.known_to_gdb)
             && !text.starts_with(['*', '-'])
             && rust
             && let Some(function) = self.rust_function()
@@ -522,6 +575,7 @@ const fn is_unknown(error: &LocationError) -> bool {
     matches!(
         error,
         LocationError::NoFunction { .. }
+            | LocationError::NoMatch { .. }
             | LocationError::NoFile { .. }
             | LocationError::NoMarker { .. }
     )

@@ -53,10 +53,37 @@ pub(crate) fn commas(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Where a word starts that is by itself, outside quotes and brackets; `(` may follow it at once.
+/// How long the location is that a text begins with, where it ends in a regular expression: `/^ngx_/`, `FILE:/_init$/`. Neither a
+/// blank is in it, nor a `/` that a blank follows. 0 for every other text.
+fn regex_length(text: &str) -> usize {
+    let end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let word = &text[..end];
+    let start = if word.starts_with('/') {
+        0
+    } else {
+        match word.find(":/") {
+            Some(at) if !word[..at].ends_with(':') => at + 1,
+            _ => return 0,
+        }
+    };
+    if word.len() > start + 1 && word.ends_with('/') {
+        end
+    } else {
+        0
+    }
+}
+
+/// As [`outside`], without the location that a text begins with where that ends in a regular expression.
+fn outside_regex(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let start = regex_length(text);
+    outside(&text[start..]).map(move |(at, character)| (start + at, character))
+}
+
+/// Where a word starts that is by itself, outside quotes and brackets; `(` may follow it at once. The text may begin with a
+/// location.
 pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
     let mut previous_blank = true;
-    for (at, character) in outside(text) {
+    for (at, character) in outside_regex(text) {
         let starts = previous_blank
             && (at == 0 || text[..at].ends_with(char::is_whitespace))
             && text[at..].starts_with(word);
@@ -71,11 +98,11 @@ pub(crate) fn keyword(text: &str, word: &str) -> Option<usize> {
     None
 }
 
-/// Where the colon is that parts a `-t` argument: one that a blank or the end follows, and that belongs to
+/// Where the colon is that parts a `-t` argument, which begins with a location: one that a blank or the end follows, and that belongs to
 /// no `?`. The colons of `a::b` and `file.c:12` have no blank after them.
 pub(crate) fn separating_colon(text: &str) -> Option<usize> {
     let mut questions = 0_usize;
-    for (at, character) in outside(text) {
+    for (at, character) in outside_regex(text) {
         match character {
             '?' => questions += 1,
             ':' => {
@@ -130,5 +157,10 @@ mod tests {
         assert_eq!(separating_colon("a::b : c::d"), Some(5));
         assert_eq!(separating_colon("f if x ? y : z : w"), Some(15));
         assert_eq!(separating_colon("f if s[0] == ':' "), None);
+        assert_eq!(separating_colon("/^a(b|c)?$/ : x"), Some(12));
+        assert_eq!(separating_colon("a.c:/[\"']/ : x"), Some(11));
+        assert_eq!(keyword("/(if / if x", "if"), None);
+        assert_eq!(keyword("/[(]/ if x", "if"), Some(6));
+        assert_eq!(keyword("/home/me/a.c:3 if x / y", "if"), Some(15));
     }
 }

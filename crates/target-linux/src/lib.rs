@@ -126,7 +126,7 @@ pub use interrupt::Interrupter;
 pub use launch::Launch;
 pub use leftover::{Leftover, Tally};
 pub use linked::{LinkedObject, LinkedObjects};
-pub use modules::{Module, ModuleKind};
+pub use modules::{MappedFile, Module, ModuleKind, mapped_files};
 pub use process::{Process, Settings, await_end};
 pub use reports::Reports;
 pub use spawn::Surroundings;

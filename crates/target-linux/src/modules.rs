@@ -1,11 +1,12 @@
 //! What the process consists of: the program, the dynamic linker, libraries, the kernel's own.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use object::Object;
-use tracewire_model::Address;
+use tracewire_model::{Address, ThreadId};
 
 use crate::error::Error;
 use crate::loader::program_bias;
@@ -40,6 +41,47 @@ pub struct Module {
     pub start: Address,
     /// The first address after its mappings.
     pub end: Address,
+}
+
+/// A file that a process has mapped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MappedFile {
+    /// Its name as the process knows it.
+    pub path: PathBuf,
+    /// A name by which we can open it as long as the process lives.
+    pub file: PathBuf,
+    /// The first address of its mappings.
+    pub start: Address,
+}
+
+/// The files that a process has mapped, without attaching to it: the program first, each once.
+///
+/// # Errors
+/// When there is no such process, or `/proc` keeps it from this user.
+pub fn mapped_files(process: ThreadId) -> io::Result<Vec<MappedFile>> {
+    let thread = process.0.cast_signed();
+    let (program, _) = maps::program_file(thread);
+    let own = std::fs::read_link(&program)?;
+    let own = without_deleted(own);
+    let mut found: Vec<MappedFile> = Vec::new();
+    for mapping in maps::mappings(thread)? {
+        if !mapping.path.is_absolute() || found.iter().any(|one| one.path == mapping.path) {
+            continue;
+        }
+        let is_program = mapping.path == own;
+        let mapped = MappedFile {
+            file: if is_program {
+                program.clone()
+            } else {
+                seen_by(thread, &mapping.path)
+            },
+            path: mapping.path,
+            start: Address(mapping.start),
+        };
+        let place = if is_program { 0 } else { found.len() };
+        found.insert(place, mapped);
+    }
+    Ok(found)
 }
 
 impl Process {

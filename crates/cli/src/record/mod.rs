@@ -1,5 +1,6 @@
 //! `record`: a program, tracepoints in it, and a file of what they saw.
 
+mod confirm;
 mod few;
 mod report;
 pub mod signals;
@@ -24,6 +25,9 @@ use crate::progress::Progress;
 const NO_TRACEPOINTS: &str =
     "the script sets no tracepoint: expected `trace LOCATION`, or -t LOCATION";
 
+/// What to do where a pattern has very many places.
+const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at all of them, and `tracewire list` names them";
+
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
@@ -37,6 +41,12 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)
         .type_rules(arguments.types.rules()?);
+    if arguments.yes {
+        recorder.confirm(|_| true);
+    } else {
+        let stop = recorder.stop_handle();
+        recorder.confirm(move |patterns| confirm::ask(patterns, &stop));
+    }
     let request = Request {
         recorder,
         output: arguments.output,

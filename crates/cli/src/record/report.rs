@@ -228,6 +228,9 @@ pub fn error_words(error: RecordError, verbose: bool) -> anyhow::Error {
         RecordError::NotFound(problems) => {
             anyhow::anyhow!("{}\n{WAIT}", first_lines(&problems, verbose))
         }
+        RecordError::Excessive(patterns) => {
+            anyhow::anyhow!("{}\n{}", first_lines(&patterns, verbose), super::EXCESSIVE)
+        }
         RecordError::Install(errors) => anyhow::anyhow!(first_lines(&errors, verbose)),
         RecordError::OutOfMemory(error) => anyhow::anyhow!("the run was ended: {error}"),
         error => anyhow::Error::new(error),

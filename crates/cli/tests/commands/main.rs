@@ -13,6 +13,7 @@ mod killed;
 mod look;
 mod machine;
 mod messages;
+mod names;
 mod opened;
 mod out_of_memory;
 mod progress;

@@ -7,6 +7,7 @@ pub(crate) mod index;
 pub(crate) mod line;
 pub(crate) mod location;
 pub(crate) mod name;
+pub(crate) mod parameters;
 mod split;
 
 use std::path::PathBuf;

@@ -91,7 +91,19 @@ fn plain_length(component: &str) -> usize {
         }
         return component.len();
     }
-    component.find(['<', '(']).unwrap_or(component.len())
+    let mut receiver = 0usize;
+    let mut before = ' ';
+    for (index, character) in component.char_indices() {
+        match character {
+            // `main.(*Order).Total` of Go.
+            '(' if receiver > 0 || before == '.' => receiver += 1,
+            ')' if receiver > 0 => receiver -= 1,
+            '<' | '(' if receiver == 0 => return index,
+            _ => {}
+        }
+        before = character;
+    }
+    component.len()
 }
 
 /// A component without template arguments and parameters.
@@ -223,12 +235,58 @@ impl Pattern {
             .iter()
             .skip(skipped)
             .zip(&self.components)
-            .all(|(part, wanted)| {
-                let part = squeezed(without_parameters(part));
-                plain(&part) == plain(wanted)
-                    && (template_arguments(wanted).is_empty()
-                        || template_arguments(&part) == template_arguments(wanted))
-            })
+            .all(|(part, wanted)| agrees(part, wanted))
+    }
+
+    /// Whether the pattern names a function of Rust by its readable name: `Shape::area` and `<Shape as Area>::area` are
+    /// `<rsx::Shape as rsx::Area>::area`.
+    pub(crate) fn matches_rust(&self, name: &str) -> bool {
+        self.matches_rust_at(name, 0)
+    }
+
+    fn matches_rust_at(&self, name: &str, depth: usize) -> bool {
+        if depth > DEEPEST_TYPE {
+            return false;
+        }
+        let parts = components(name);
+        let Some(skipped) = parts.len().checked_sub(self.components.len()) else {
+            return self.matches_with_type(&parts);
+        };
+        let ends = !(self.whole && skipped > 0)
+            && (parts.iter().skip(skipped).zip(&self.components)).all(|(part, wanted)| {
+                match (type_and_trait(part), type_and_trait(wanted)) {
+                    (Some((type_name, of_trait)), Some((wanted_type, wanted_trait))) => {
+                        let names = |wanted: &str, name: &str| {
+                            Self::new(wanted).matches_rust_at(name, depth + 1)
+                                || squeezed(wanted) == squeezed(name)
+                        };
+                        names(wanted_type, type_name)
+                            && wanted_trait.is_none_or(|wanted| {
+                                of_trait.is_some_and(|name| names(wanted, name))
+                            })
+                    }
+                    // The older scheme of linker's names does not number closures.
+                    _ if wanted == "{{closure}}" && part.starts_with("{closure#") => true,
+                    _ => agrees(part, wanted),
+                }
+            });
+        ends || self.matches_with_type(&parts)
+    }
+
+    /// As [`matches`](Self::matches), of the path of the type in place of what it implements.
+    fn matches_with_type(&self, parts: &[&str]) -> bool {
+        path_of(parts).is_some_and(|path| self.matches(&path))
+    }
+
+    /// A word that every linker's name has which the pattern may be about; none if there is no such word.
+    pub(crate) fn word(&self) -> Option<&str> {
+        let is_name = |part: &&String| {
+            !part.starts_with(['{', '<', '(']) && !is_operator(part, 0) && !part.contains(' ')
+        };
+        let name = plain(self.components.iter().rfind(is_name)?);
+        name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .max_by_key(|word| word.len())
+            .filter(|word| !word.is_empty())
     }
 
     /// Whether the pattern is the qualified name, given without parameters, in every part.
@@ -241,6 +299,138 @@ impl Pattern {
                 .all(|(part, wanted)| squeezed(without_parameters(part)) == *wanted)
     }
 }
+
+/// The path of a method of Rust with that of its type: `rsx::Shape::area` for `<rsx::Shape as rsx::Area>::area`. None where the name
+/// has no type in brackets.
+pub(crate) fn rust_path(name: &str) -> Option<String> {
+    path_of(&components(name))
+}
+
+fn path_of(parts: &[&str]) -> Option<String> {
+    let at = parts
+        .iter()
+        .rposition(|part| type_and_trait(part).is_some())?;
+    let (type_name, _) = type_and_trait(parts.get(at)?)?;
+    let path: Vec<&str> = (components(type_name).into_iter())
+        .chain(parts.get(at + 1..)?.iter().copied())
+        .collect();
+    Some(path.join("::"))
+}
+
+/// How deep types nest in the readable name of a Rust function that are looked at.
+const DEEPEST_TYPE: usize = 16;
+
+/// Whether a component is the one wanted, which is squeezed. Template arguments are compared only where it has them.
+fn agrees(part: &str, wanted: &str) -> bool {
+    let part = squeezed(without_parameters(part));
+    plain(&part) == plain(wanted)
+        && (template_arguments(wanted).is_empty()
+            || template_arguments(&part) == template_arguments(wanted))
+}
+
+/// `TYPE` and `TRAIT` of a component `<TYPE as TRAIT>` or `<TYPE>`. Of a reference, what it refers to.
+fn type_and_trait(component: &str) -> Option<(&str, Option<&str>)> {
+    let inner = component.strip_prefix('<')?;
+    if plain_length(component) != component.len() {
+        return None;
+    }
+    let inner = inner.strip_suffix('>')?;
+    let mut depth = 0usize;
+    let mut found = None;
+    for (index, character) in inner.char_indices() {
+        match character {
+            '<' | '(' | '[' => depth += 1,
+            '>' if inner
+                .get(..index)
+                .is_some_and(|before| before.ends_with('-')) => {}
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            'a' if depth == 0
+                && inner
+                    .get(index..)
+                    .is_some_and(|rest| rest.starts_with("as ")) =>
+            {
+                let before = inner.get(..index).unwrap_or("");
+                if before.ends_with([' ', ']', ')', '>']) {
+                    found = Some((before.trim_end(), inner.get(index + 3..)));
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    let (mut type_name, of_trait) = found.unwrap_or((inner, None));
+    while let Some(referred) = ["&", "mut "]
+        .iter()
+        .find_map(|start| type_name.strip_prefix(start))
+    {
+        type_name = referred.trim_start();
+    }
+    Some((type_name, of_trait.map(str::trim)))
+}
+
+/// A readable name without the type that the function returns, which the demanglers print of instances of templates:
+/// `f<int>(int)` of `void f<int>(int)`.
+pub(crate) fn without_return_type(name: &str) -> &str {
+    if THUNKS.iter().any(|words| name.starts_with(words)) {
+        return name;
+    }
+    let mut depth = 0usize;
+    let mut start = 0;
+    let mut before = ' ';
+    let mut named = 0;
+    for (index, character) in name.char_indices() {
+        let rest = name.get(index..).unwrap_or("");
+        if index < named {
+            before = character;
+            continue;
+        }
+        match character {
+            'o' if depth == 0 && is_operator(name, index) => {
+                return name.get(start..).unwrap_or(name);
+            }
+            '(' if rest.starts_with(ANONYMOUS) => named = index + ANONYMOUS.len(),
+            // What returns a reference to an array has its name in the midst of that: `int (&f(char)) [6]`.
+            '(' if depth == 0
+                && before == ' '
+                && (rest.starts_with("(&") || rest.starts_with("(*")) =>
+            {
+                return within_declarator(rest).unwrap_or(name);
+            }
+            '(' if depth == 0 && before != '.' => {
+                return name.get(start..).filter(|_| index > start).unwrap_or(name);
+            }
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' if before == '-' => {}
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 && character.is_whitespace() => {
+                let next = rest.trim_start();
+                if !next.starts_with('(') || next.starts_with(ANONYMOUS) {
+                    start = name.len() - next.len();
+                }
+            }
+            _ => {}
+        }
+        before = character;
+    }
+    // Without parameters it is no readable name of a template's instance.
+    name
+}
+
+/// The words before the name of a function that a thunk goes to.
+const THUNKS: [&str; 3] = [
+    "non-virtual thunk to ",
+    "virtual thunk to ",
+    "covariant return thunk to ",
+];
+
+/// The name and the parameters in a declarator in brackets.
+fn within_declarator(text: &str) -> Option<&str> {
+    let inner = text.get(1..closing(text) - 1)?;
+    let inner = inner.trim_start_matches(['&', '*']);
+    inner.ends_with(')').then_some(inner)
+}
+
+const ANONYMOUS: &str = "(anonymous namespace)";
 
 /// A component, or a whole qualified name, without its parameters.
 pub(crate) fn without_parameters(name: &str) -> &str {
@@ -296,6 +486,84 @@ mod tests {
     }
 
     #[test]
+    fn names_of_other_languages_come_apart() {
+        assert_eq!(plain("main.(*Order).Total"), "main.(*Order).Total");
+        assert_eq!(plain("net/http.(*conn).serve"), "net/http.(*conn).serve");
+        assert!(Pattern::new("main.(*A).f").matches("main.(*A).f"));
+        assert!(!Pattern::new("main.(*A).f").matches("main.(*B).f"));
+        assert_eq!(
+            type_and_trait("<rsx::Shape as rsx::Area>"),
+            Some(("rsx::Shape", Some("rsx::Area")))
+        );
+        assert_eq!(type_and_trait("<[T]as a::B>"), Some(("[T]", Some("a::B"))));
+        assert_eq!(
+            type_and_trait("<&mut rsx::Alias>"),
+            Some(("rsx::Alias", None))
+        );
+        assert_eq!(type_and_trait("f<int>"), None);
+        let area = "<rsx::Shape as rsx::Area>::area";
+        for name in [
+            area,
+            "<Shape as Area>::area",
+            "Shape::area",
+            "rsx::Shape::area",
+            "area",
+            "<Shape>::area",
+        ] {
+            assert!(Pattern::new(name).matches_rust(area), "{name}");
+        }
+        for name in [
+            "Area::area",
+            "<Shape as Volume>::area",
+            "Shape",
+            "hape::area",
+        ] {
+            assert!(!Pattern::new(name).matches_rust(area), "{name}");
+        }
+        assert!(Pattern::new("Shelf::add").matches_rust("<store::Shelf<T>>::add"));
+        for closure in ["rsx::main::{{closure}}", "rsx::main::{closure#1}"] {
+            assert!(Pattern::new("main::{{closure}}").matches_rust(closure));
+        }
+        assert!(!Pattern::new("main::{closure#0}").matches_rust("rsx::main::{closure#1}"));
+        assert_eq!(Pattern::new("rsx::main::{{closure}}").word(), Some("main"));
+        assert_eq!(Pattern::new("shop::Item::~Item").word(), Some("Item"));
+        assert_eq!(Pattern::new("operator()").word(), None);
+    }
+
+    #[test]
+    fn what_a_function_returns_is_no_part_of_its_name() {
+        for (name, rest) in [
+            ("void f<int>(int)", "f<int>(int)"),
+            ("char const* ns::f<a b>(int) const", "ns::f<a b>(int) const"),
+            ("f(int)", "f(int)"),
+            ("f (int)", "f (int)"),
+            ("operator new(unsigned long)", "operator new(unsigned long)"),
+            ("a::operator bool() const", "a::operator bool() const"),
+            (
+                "int (anonymous namespace)::f<int>(int)",
+                "(anonymous namespace)::f<int>(int)",
+            ),
+            (
+                "(anonymous namespace)::f(int)",
+                "(anonymous namespace)::f(int)",
+            ),
+            (
+                "<rsx::Shape as rsx::Area>::area",
+                "<rsx::Shape as rsx::Area>::area",
+            ),
+            ("main.(*Order).Total", "main.(*Order).Total"),
+            (
+                "int const (&f<char (&) [6]>(int)) [6]",
+                "f<char (&) [6]>(int)",
+            ),
+            ("int (&f", "int (&f"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(without_return_type(name), rest);
+        }
+    }
+
+    #[test]
     fn strange_names_do_no_harm() {
         for name in [
             "",
@@ -315,6 +583,9 @@ mod tests {
             let _ = parameters(name);
             let _ = without_parameters(name);
             let _ = Pattern::new(name).matches(name);
+            let _ = Pattern::new(name).matches_rust(name);
+            let _ = type_and_trait(name);
+            let _ = without_return_type(name);
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::TypeId;
 use crate::dwarf::Die;
 use crate::dwarf::index::{Name, NameKind};
 use crate::dwarf::name::{Pattern, components};
+use crate::dwarf::parameters::{no_names, same_parameters};
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
 use crate::scope::Scope;
 use crate::symbols::Symbols;
@@ -195,30 +196,39 @@ fn file_prefix(name: &str) -> Option<(&str, &str)> {
 /// The ELF symbols that a pattern names, by the linker's name or by the readable one. A part of a function (`f.cold`)
 /// has the function's readable name and is not meant by it; its linker's name names it.
 pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Vec<&'a ElfSymbol> {
-    let base = pattern.base().to_owned();
     let symbols = module.elf_symbols();
     if pattern.is_word() && pattern.parameters().is_empty() {
-        let exact: Vec<&ElfSymbol> = symbols.named(&base).collect();
+        let exact: Vec<&ElfSymbol> = symbols.named(pattern.base()).collect();
         if !exact.is_empty() {
             return exact;
         }
     }
     // A mangled name has the plain one in it: only those that do are demangled.
+    let word = pattern.word().map(memchr::memmem::Finder::new);
+    let has_word = |name: &str| {
+        word.as_ref()
+            .is_none_or(|word| word.find(name.as_bytes()).is_some())
+    };
     symbols
         .iter()
         .filter(|symbol| {
             (symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
-                && symbol.name.contains(&base)
+                && has_word(&symbol.name)
                 && !demangle::is_part(&symbol.name)
+                && !demangle::is_thunk(&symbol.name)
         })
         .filter(|symbol| {
             demangle::demangle(&symbol.name).is_some_and(|name| {
+                if demangle::is_rust(&symbol.name) {
+                    return pattern.matches_rust(&name);
+                }
                 let plain = crate::dwarf::name::without_parameters(&name);
-                let parameters = components(&name).last().map_or(String::new(), |last| {
-                    crate::dwarf::name::squeezed(crate::dwarf::name::parameters(last))
-                });
+                let own = components(&name)
+                    .last()
+                    .map_or("", |last| crate::dwarf::name::parameters(last));
                 pattern.matches(plain)
-                    && (pattern.parameters().is_empty() || pattern.parameters() == parameters)
+                    && (pattern.parameters().is_empty()
+                        || same_parameters(own, pattern.parameters(), &no_names))
             })
         })
         .collect()

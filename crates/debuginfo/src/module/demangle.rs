@@ -1,10 +1,15 @@
 //! Names as the linker has them, made readable.
 
+use crate::dwarf::name::{squeezed, without_parameters};
+use crate::dwarf::parameters::library_names;
+
+/// Nothing real is longer; demangling a hostile name may take long.
+const LONGEST: usize = 16384;
+
 /// The C++ or Rust name behind a linker's name, with parameters (C++), without hash (Rust); `None` if it is
 /// not a mangled name.
 pub(crate) fn demangle(name: &str) -> Option<String> {
-    // Nothing real is longer; demangling a hostile name may take long.
-    if name.len() > 16384 {
+    if name.len() > LONGEST {
         return None;
     }
     if is_rust(name) {
@@ -16,15 +21,66 @@ pub(crate) fn demangle(name: &str) -> Option<String> {
     }
     // GDB names a function after its debug information, which says nothing of what it returns.
     let options = cpp_demangle::DemangleOptions::new().no_return_type();
-    let demangled = (cpp_demangle::Symbol::new(name).ok()?)
-        .demangle_with_options(&options)
-        .ok()
-        .filter(|demangled| !demangled.is_empty())?;
-    Some(as_binutils(demangled))
+    Some(as_binutils(demangle_cpp(name, &options)?))
 }
 
-/// Binutils' and GDB's words for a class's tables.
+fn demangle_cpp(name: &str, options: &cpp_demangle::DemangleOptions) -> Option<String> {
+    let demangled = |name: &str| {
+        let symbol = cpp_demangle::Symbol::new(name).ok()?;
+        let demangled = symbol.demangle_with_options(options).ok()?;
+        (!demangled.is_empty()).then_some(demangled)
+    };
+    let found = demangled(name)?;
+    let Some(constructor) = ["C1I", "C2I", "C3I"].iter().find_map(|it| name.find(it)) else {
+        return Some(found);
+    };
+    // An instance of a constructor's template has no return type in its name. The crate takes the first parameter for one: it gets one
+    // to take, after the end of the qualified name.
+    let plain = without_parameters(&found);
+    let pairs = (constructor..).zip(name.as_bytes().get(constructor..)?.windows(2));
+    let ends = pairs.filter(|(_, pair)| *pair == b"EE").take(MOST_ENDS);
+    let corrected = ends.into_iter().find_map(|(at, ends)| {
+        let (before, after) = name.split_at_checked(at + ends.len())?;
+        demangled(&format!("{before}v{after}")).filter(|other| without_parameters(other) == plain)
+    });
+    Some(corrected.unwrap_or(found))
+}
+
+/// How many places in a linker's name are tried for the end of the qualified name in it.
+const MOST_ENDS: usize = 16;
+
+/// Whether a linker's name reads so in the output of `nm -C`, `perf` or a backtrace, blanks aside: without what an instance of a
+/// template returns, with the hash of a Rust name or without.
+pub(crate) fn reads(name: &str, squeezed_text: &str) -> bool {
+    let is_it = |readable: &str| {
+        let readable = squeezed(readable);
+        readable == squeezed_text || library_names(&readable) == library_names(squeezed_text)
+    };
+    demangle(name).is_some_and(|readable| is_it(&readable))
+        || (is_rust(name) && is_it(&readable_with_hash(name)))
+}
+
+/// Whether a linker's name is that of a thunk: code that adjusts `this` and goes on to a virtual function.
+pub(crate) fn is_thunk(name: &str) -> bool {
+    ["_ZTh", "_ZTv", "_ZTc"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+/// Binutils' and GDB's words for a class's tables and thunks.
 fn as_binutils(demangled: String) -> String {
+    let thunk = demangled
+        .strip_prefix("{virtual override thunk({")
+        .and_then(|rest| rest.strip_suffix(")}"))
+        .and_then(|rest| rest.split_once("}, "));
+    if let Some((offset, function)) = thunk {
+        let kind = if offset.starts_with("virtual") {
+            "virtual"
+        } else {
+            "non-virtual"
+        };
+        return format!("{kind} thunk to {function}");
+    }
     for (start, words) in [("{vtable(", "vtable for "), ("{vtt(", "VTT for ")] {
         let inner = demangled
             .strip_prefix(start)
@@ -55,13 +111,15 @@ pub(crate) fn is_rust(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("_ZN") else {
         return false;
     };
-    // What LLVM makes of a function (`.llvm.123`, `.cold`) follows the name proper.
-    let rest = rest.split('.').next().unwrap_or(rest);
-    rest.strip_suffix('E')
-        .and_then(|rest| rest.rsplit_once("17h"))
-        .is_some_and(|(_, hash)| {
-            hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
-        })
+    // What LLVM makes of a function (`.llvm.123`, `.cold`) follows the name proper, which may have dots in it, too.
+    let Some((_, rest)) = rest.rsplit_once("17h") else {
+        return false;
+    };
+    let (Some(hash), Some(after)) = (rest.get(..16), rest.get(16..)) else {
+        return false;
+    };
+    hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && matches!(after.strip_prefix('E'), Some(after) if after.is_empty() || after.starts_with('.'))
 }
 
 /// Whether a linker's name is that of a part of a function that is entered by jumps from within the function alone, and
@@ -77,4 +135,45 @@ pub(crate) fn is_part(name: &str) -> bool {
 /// As [`demangle`], or the name itself.
 pub(crate) fn readable(name: &str) -> String {
     demangle(name).unwrap_or_else(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{demangle, is_rust, reads};
+
+    #[test]
+    fn names_are_read() {
+        for (name, readable) in [
+            ("_ZN4shop4Cart5totalEi", "shop::Cart::total(int)"),
+            ("_Z1fIiEvT_", "f<int>(int)"),
+            (
+                "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC2IS3_EEPKcRKS3_",
+                "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> \
+                 >::basic_string<std::allocator<char> >(char const*, std::allocator<char> const&)",
+            ),
+            (
+                "_ZN40_$LT$rsx..Shape$u20$as$u20$rsx..Area$GT$4area17h0123456789abcdefE",
+                "<rsx::Shape as rsx::Area>::area",
+            ),
+            ("_RNvCs15kBYyAo9fc_7mycrate7example", "mycrate::example"),
+            ("_ZThn16_N1AD1Ev", "non-virtual thunk to A::~A()"),
+            ("_ZTv0_n24_N1AD1Ev", "virtual thunk to A::~A()"),
+        ] {
+            assert_eq!(demangle(name).as_deref(), Some(readable));
+        }
+        assert!(reads("_Z1fIiEvT_", "f<int>(int)"));
+        assert!(!reads("_Z1fIiEvT_", "f<char>(int)"));
+        assert!(reads("_ZNSi6ignoreEl", "std::istream::ignore(long)"));
+        assert!(reads(
+            "_ZNSoC1Ev",
+            "std::basic_ostream<char,std::char_traits<char>>::basic_ostream()"
+        ));
+        assert!(reads(
+            "_ZN1a1b17h0123456789abcdefE",
+            "a::b::h0123456789abcdef"
+        ));
+        assert!(is_rust("_ZN1a1b17h0123456789abcdefE.llvm.12"));
+        assert!(!is_rust("_ZN1a1b17h0123456789abcdexE"));
+        assert!(!is_rust("_ZN4shop4Cart5totalEi"));
+    }
 }

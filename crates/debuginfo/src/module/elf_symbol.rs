@@ -4,6 +4,7 @@ use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, ST
 use object::{Object, ObjectSymbol, SymbolFlags};
 use tracewire_arch::Architecture;
 
+use super::go;
 use super::image::Image;
 
 /// What a symbol names.
@@ -52,6 +53,20 @@ impl ElfSymbols {
                     .filter_map(|symbol| read(image, &symbol)),
             );
         }
+        if !image.has_bytes(".symtab") && debug.is_none() {
+            symbols.extend(go::functions(image).into_iter().filter_map(|function| {
+                let section = section_at(image, function.address)?;
+                Some(ElfSymbol {
+                    name: function.name.into(),
+                    address: function.address,
+                    size: function.size,
+                    kind: ElfSymbolKind::Function,
+                    local: true,
+                    label: false,
+                    section: u16::try_from(section).ok()?,
+                })
+            }));
+        }
         // GDB orders several names at one address by their bytes, and takes the last.
         let key = |symbol: &ElfSymbol| (symbol.kind == ElfSymbolKind::ThreadLocal, symbol.address);
         symbols.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
@@ -85,15 +100,7 @@ impl ElfSymbols {
     /// last that starts at or before it, but a global function before the local one that follows it at its address; one that
     /// has a size before one that has none; none if the address is past the end of a symbol with a size.
     pub(crate) fn covering(&self, image: &Image, address: u64) -> Option<&ElfSymbol> {
-        let section = image
-            .sections
-            .iter()
-            .position(|section| {
-                section.allocated
-                    && address >= section.address
-                    && address - section.address < section.size
-            })
-            .and_then(|index| u16::try_from(index).ok())?;
+        let section = u16::try_from(section_at(image, address)?).ok()?;
         let end = self.symbols.partition_point(|symbol| {
             symbol.kind != ElfSymbolKind::ThreadLocal && symbol.address <= address
         });
@@ -148,6 +155,13 @@ impl ElfSymbols {
             .get(next)
             .map_or(u64::MAX, |other| other.address)
     }
+}
+
+/// The section that is loaded where an address is.
+fn section_at(image: &Image, address: u64) -> Option<usize> {
+    image.sections.iter().position(|section| {
+        section.allocated && address >= section.address && address - section.address < section.size
+    })
 }
 
 fn name_of(symbols: &[ElfSymbol], index: u32) -> &str {

@@ -3,6 +3,7 @@
 mod debug_file;
 pub(crate) mod demangle;
 mod elf_symbol;
+mod go;
 mod image;
 pub(crate) mod indirect;
 mod marker;
@@ -118,6 +119,18 @@ impl ModuleFile {
         &self.0.image.path
     }
 
+    /// The same file by another name, as whoever has opened it knows it. Nothing of it may have been read by then.
+    #[must_use]
+    pub fn called(self, path: PathBuf) -> Self {
+        match Arc::try_unwrap(self.0) {
+            Ok(mut contents) => {
+                contents.image.path = path;
+                Self(Arc::new(contents))
+            }
+            Err(shared) => Self(shared),
+        }
+    }
+
     /// The build id, if the file has one.
     #[must_use]
     pub fn build_id(&self) -> Option<&[u8]> {
@@ -134,6 +147,12 @@ impl ModuleFile {
     #[must_use]
     pub fn is_relocatable(&self) -> bool {
         self.0.image.relocatable
+    }
+
+    /// The first address that the file says its code and data are at.
+    #[must_use]
+    pub fn first_address(&self) -> u64 {
+        self.0.image.extent().0
     }
 
     /// What debug information the file refers to that cannot be read; a line for the user, none where all can be. Only files

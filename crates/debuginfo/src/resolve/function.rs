@@ -5,17 +5,20 @@ use std::collections::HashMap;
 use crate::dwarf::Die;
 use crate::dwarf::block::BlockKind;
 use crate::dwarf::index::{Name, NameKind};
-use crate::dwarf::name::{Pattern, components, parameters, squeezed, without_parameters};
+use crate::dwarf::name::{
+    Pattern, components, parameters, without_parameters, without_return_type,
+};
+use crate::dwarf::parameters::same_parameters;
 use crate::error::LocationError;
 use crate::location::ResolvedLocation;
 use crate::lookup::elf_symbols_named;
-use crate::module::{ElfSymbolKind, Module, demangle};
+use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
 use crate::symbols::Symbols;
 use crate::types::base::canonical_c_name;
 use crate::types::{Language, ReferenceKind, Type, TypeId};
 
-use super::frame;
 use super::prologue::Prologue;
+use super::{frame, readable};
 
 const FUNCTIONS: &[NameKind] = &[NameKind::Function, NameKind::AbstractFunction];
 
@@ -28,10 +31,35 @@ impl Symbols {
         name: &str,
         whole: bool,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let modules: Vec<&Module> = self.loaded().collect();
+        self.resolve_function_in(&modules, name, whole)
+    }
+
+    /// `MODULE:FUNCTION`.
+    pub(crate) fn resolve_in_modules(
+        &self,
+        modules: &[&Module],
+        name: &str,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let mut found = self.resolve_function_in(modules, name, false)?;
+        for location in &mut found {
+            location.known_to_gdb = false;
+        }
+        Ok(found)
+    }
+
+    fn resolve_function_in(
+        &self,
+        modules: &[&Module],
+        name: &str,
+        whole: bool,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        let name = without_version(name);
+        let plain = without_return_type(name);
         let pattern = if whole {
-            Pattern::new(&format!("::{}", name.trim_start_matches("::")))
+            Pattern::new(&format!("::{}", plain.trim_start_matches("::")))
         } else {
-            Pattern::new(name)
+            Pattern::new(plain)
         };
         // A linker's name is that of one function, which is looked for under its readable name.
         let linkage_name = demangle::demangle(name).map(|readable| (Pattern::new(&readable), name));
@@ -39,7 +67,7 @@ impl Symbols {
         // In Rust GDB wants the whole name; a part of it is enough here if nothing is called that.
         let mut partly = Vec::new();
         let mut indirect = false;
-        for module in self.loaded() {
+        for &module in modules {
             let debug = module.debug();
             let base = linkage_name
                 .as_ref()
@@ -74,10 +102,13 @@ impl Symbols {
             for symbol in functions {
                 let readable = demangle::readable(&symbol.name);
                 let function = without_parameters(&readable);
-                let rust = demangle::is_rust(&symbol.name);
-                let part = rust && !pattern.is_exactly(function);
-                let places = if part { &mut partly } else { &mut found };
-                places.push(at_entry(module, symbol.address, function, None));
+                if !demangle::is_rust(&symbol.name) {
+                    found.push(at_entry(module, symbol.address, function, None));
+                } else if pattern.is_exactly(function) {
+                    found.push(at_symbol(module, symbol));
+                } else {
+                    partly.push(at_symbol(module, symbol));
+                }
             }
             for symbol in module.indirect_functions(name.trim_start_matches("::")) {
                 indirect = true;
@@ -93,6 +124,13 @@ impl Symbols {
         }
         if found.is_empty() {
             found = partly;
+            if linkage_name.is_none() && (pattern.length() > 1 || name.starts_with('<')) {
+                found.extend(readable::rust_functions(modules, &pattern));
+            }
+        }
+        let printed = readable::Printed::new(name, &pattern);
+        if found.is_empty() {
+            found = printed.functions(modules);
         }
         if !found.is_empty() {
             return Ok(found);
@@ -102,10 +140,27 @@ impl Symbols {
                 name: name.to_owned(),
             });
         }
+        if let Some(function) = printed.whole_function(modules) {
+            return Err(LocationError::PartOfFunction {
+                name: name.to_owned(),
+                function,
+            });
+        }
+        let mut near = if self.may_suggest() {
+            printed.near(modules)
+        } else {
+            Vec::new()
+        };
+        if near.is_empty() {
+            near = self.near_functions(&pattern);
+        }
         Err(LocationError::NoFunction {
             name: name.to_owned(),
-            searched: self.searched(),
-            near: self.near_functions(&pattern),
+            searched: match modules {
+                [module] => module.info.path.display().to_string(),
+                _ => self.searched(),
+            },
+            near,
         })
     }
 
@@ -167,7 +222,8 @@ impl Symbols {
             // A function of one unit alone has no linker's name.
             None => Some(self.parameter_list(module, name.die())),
         };
-        own.is_some_and(|own| same_parameters(&own, pattern.parameters()))
+        let expand = |name: &str| self.type_named(module, name);
+        own.is_some_and(|own| same_parameters(&own, pattern.parameters(), &expand))
     }
 
     /// The parameters of a function as C++ writes them, from their types.
@@ -185,6 +241,20 @@ impl Symbols {
             .map(|child| self.cpp_type(self.type_id_of(module, die.unit, child), 0))
             .collect();
         format!("({})", types.join(","))
+    }
+
+    /// What a name of a type stands for in a module: the type of a typedef, the whole name of a class or an enumeration.
+    fn type_named(&self, module: &Module, name: &str) -> Option<String> {
+        let debug = module.debug();
+        let pattern = Pattern::new(name);
+        let types = |name: &&&Name| name.kind.is_type() && name.kind != NameKind::BaseType;
+        let named = debug.named(pattern.base());
+        let found = named
+            .iter()
+            .filter(types)
+            .find(|name| pattern.matches(&debug.index().qualified(debug, name)))?;
+        let whole = self.cpp_type(self.type_id(module, found.die()), 0);
+        (!whole.is_empty() && whole != name).then_some(whole)
     }
 
     /// A type in the demangler's way: what qualifies stands behind.
@@ -292,56 +362,8 @@ fn has_linkage_name(module: &Module, die: Die, wanted: &str) -> bool {
     })
 }
 
-/// Whether two lists of parameters are the same types, however they are written.
-pub(crate) fn same_parameters(one: &str, other: &str) -> bool {
-    let list = |text: &str| -> Option<(Vec<String>, String)> {
-        let text = squeezed(text);
-        let inner_end = text.rfind(')')?;
-        let inner = text.get(1..inner_end)?;
-        let after = text.get(inner_end + 1..)?.to_owned();
-        let mut parts = Vec::new();
-        let (mut start, mut depth) = (0, 0usize);
-        for (index, character) in inner.char_indices() {
-            match character {
-                '<' | '(' | '[' => depth += 1,
-                '>' | ')' | ']' => depth = depth.saturating_sub(1),
-                ',' if depth == 0 => {
-                    parts.extend(inner.get(start..index));
-                    start = index + 1;
-                }
-                _ => {}
-            }
-        }
-        parts.extend(inner.get(start..));
-        let parts: Vec<String> = parts.into_iter().map(usual).collect();
-        let none = parts.iter().all(|part| part.is_empty() || part == "void");
-        Some((if none { Vec::new() } else { parts }, after))
-    };
-    // `const` and its like after the parameters are part of the name.
-    list(one).is_some_and(|one| list(other) == Some(one))
-}
-
-/// One parameter's type in the demangler's way: `char const*` for `const char *`, `unsigned long` for `long
-/// unsigned int`.
-fn usual(text: &str) -> String {
-    let end = text.find(['*', '&']).unwrap_or(text.len());
-    let (base, pointers) = text.split_at_checked(end).unwrap_or((text, ""));
-    let mut words: Vec<&str> = base.split_whitespace().collect();
-    let constant = words.contains(&"const");
-    words
-        .retain(|word| *word != "const" && !matches!(*word, "struct" | "class" | "enum" | "union"));
-    let joined = words.join(" ");
-    let base = canonical_c_name(&joined).map_or(joined.clone(), str::to_owned);
-    // A parameter that is `const` itself is none to the linker.
-    if constant && !pointers.is_empty() {
-        format!("{base} const{pointers}")
-    } else {
-        format!("{base}{pointers}")
-    }
-}
-
 /// The place of a function that has code of its own.
-fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocation> {
+pub(super) fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocation> {
     let debug = module.debug();
     let entry = debug.entry(die)?;
     let &(start, _) = debug.ranges(die.unit, &entry).first()?;
@@ -349,7 +371,7 @@ fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocat
 }
 
 /// The places of the inlined copies of a function.
-fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
+pub(super) fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
     let debug = module.debug();
     let mut found = Vec::new();
     for &unit in debug.index().units_with_copies(die) {
@@ -364,8 +386,33 @@ fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
     found
 }
 
+/// The place of a function that a symbol is of, with the name that the debug information has for it.
+pub(super) fn at_symbol(module: &Module, symbol: &ElfSymbol) -> ResolvedLocation {
+    let named = die_at_entry(module, symbol.address)
+        .and_then(|die| Some((die, crate::function::function_name(module.debug(), die)?)));
+    match named {
+        Some((die, name)) => at_entry(module, symbol.address, &name, Some(die)),
+        None => {
+            let readable = demangle::readable(&symbol.name);
+            at_entry(module, symbol.address, without_parameters(&readable), None)
+        }
+    }
+}
+
+/// The function that is entered at a link-time address.
+pub(super) fn die_at_entry(module: &Module, address: u64) -> Option<Die> {
+    let debug = module.debug();
+    let unit = debug.unit_at(address)?;
+    let tree = debug.blocks(unit);
+    let function = tree.block(tree.function_at(address)?)?;
+    (function.entry() == address).then_some(Die {
+        unit,
+        offset: function.offset,
+    })
+}
+
 /// The place of the implementation that was selected for an indirect function.
-fn implementation(module: &Module, address: u64, indirect: &str) -> ResolvedLocation {
+pub(super) fn implementation(module: &Module, address: u64, indirect: &str) -> ResolvedLocation {
     let symbol = module.elf_symbol_at(address);
     let own = symbol.filter(|symbol| symbol.address == address);
     let name = own.map_or_else(
@@ -379,7 +426,12 @@ fn implementation(module: &Module, address: u64, indirect: &str) -> ResolvedLoca
 }
 
 /// The place of a function or copy that starts at a link-time address; without its entry, of a symbol.
-fn at_entry(module: &Module, entry: u64, name: &str, die: Option<Die>) -> ResolvedLocation {
+pub(super) fn at_entry(
+    module: &Module,
+    entry: u64,
+    name: &str,
+    die: Option<Die>,
+) -> ResolvedLocation {
     let prologue = Prologue::new(module);
     let address = prologue.function_start(entry);
     let level = match die {
@@ -418,6 +470,7 @@ pub(crate) fn located(
         file,
         line: number,
         module: module.info.id,
+        known_to_gdb: true,
         selected_for: None,
         marker: None,
     }
@@ -441,21 +494,10 @@ fn outermost_call(module: &Module, address: u64) -> Option<(Option<String>, u64)
     (outermost.call_line != 0).then_some((file, outermost.call_line))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::same_parameters;
-
-    #[test]
-    fn parameters_are_compared_as_types() {
-        assert!(same_parameters(
-            "(char const*, unsigned long)",
-            "(const char *, long unsigned int)"
-        ));
-        assert!(same_parameters("()", "(void)"));
-        assert!(same_parameters("(int) const", "( int )const"));
-        assert!(!same_parameters("(int) const", "(int)"));
-        assert!(same_parameters("(a<b, c>, int)", "(a<b,c>,int)"));
-        assert!(!same_parameters("(int)", "(char)"));
-        assert!(!same_parameters("(int)", "(int, int)"));
+/// A name without the version that `nm` prints after it: `memcpy@@GLIBC_2.14`.
+fn without_version(name: &str) -> &str {
+    match name.split_once('@') {
+        Some((plain, version)) if !plain.is_empty() && !version.contains(' ') => plain.trim_end(),
+        _ => name,
     }
 }

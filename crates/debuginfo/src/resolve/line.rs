@@ -102,6 +102,7 @@ impl Symbols {
                     file: Some(found.file),
                     line,
                     module: found.module.info.id,
+                    known_to_gdb: true,
                     selected_for: None,
                     marker: None,
                 });
@@ -126,6 +127,10 @@ impl Symbols {
                 }
             }
         }
+        let modules = self
+            .loaded()
+            .map(|module| module.info.path.display().to_string());
+        names.extend(modules);
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         let wanted = last(file);
         LocationError::NoFile {

@@ -4,23 +4,67 @@ pub(crate) mod code;
 pub(crate) mod frame;
 pub(crate) mod function;
 pub(crate) mod line;
+pub(crate) mod matching;
 mod parse;
 mod prologue;
+mod readable;
 
 use tracewire_model::Address;
 
 use crate::dwarf::name::Pattern;
 use crate::error::LocationError;
 use crate::location::ResolvedLocation;
+use crate::module::{ElfSymbolKind, Module};
 use crate::symbols::Symbols;
 use parse::{AddressForm, Form};
 
-/// The name of the function that a location is, where it is the name of one.
-pub(crate) fn function_name(location: &str) -> Option<String> {
+/// The indirect functions that a location may name: in which modules, and which.
+pub(crate) fn indirect_functions(symbols: &Symbols, location: &str) -> Vec<Address> {
+    let of_module = |module: &Module, name: &str| {
+        let functions = module.indirect_functions(name);
+        let resolvers = functions.iter().map(|symbol| module.biased(symbol.address));
+        resolvers.collect::<Vec<_>>()
+    };
     match parse::parse(location) {
-        Ok(Form::Function { name, .. }) => Some(name.trim_start_matches("::").to_owned()),
-        _ => None,
+        Ok(Form::Function { name, .. }) => symbols
+            .loaded()
+            .flat_map(|module| of_module(module, name.trim_start_matches("::")))
+            .collect(),
+        Ok(Form::FileFunction(file, name)) => (symbols.modules_named(&file).into_iter())
+            .flat_map(|module| of_module(module, &name))
+            .collect(),
+        Ok(Form::Pattern { within, pattern }) => {
+            let Ok(place) = symbols.places_named(within.as_deref()) else {
+                return Vec::new();
+            };
+            let mut found = Vec::new();
+            for module in place.modules.iter().filter(|_| place.file.is_none()) {
+                let names: std::collections::BTreeSet<&str> = (module.elf_symbols().iter())
+                    .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
+                    .map(|symbol| &*symbol.name)
+                    .filter(|name| pattern.matches(name))
+                    .collect();
+                found.extend(names.into_iter().flat_map(|name| of_module(module, name)));
+            }
+            found
+        }
+        _ => Vec::new(),
     }
+}
+
+/// Whether a location is a pattern of names: wildcards, or a regular expression.
+#[must_use]
+pub fn is_pattern(location: &str) -> bool {
+    matches!(parse::parse(location), Ok(Form::Pattern { .. }))
+}
+
+/// Whether a location names functions, and not lines, addresses or probes.
+#[must_use]
+pub fn names_functions(location: &str) -> bool {
+    matches!(
+        parse::parse(location),
+        Ok(Form::Pattern { .. } | Form::Function { .. } | Form::FileFunction(..))
+    )
 }
 
 impl Symbols {
@@ -48,7 +92,15 @@ impl Symbols {
                 }
                 other => other?,
             },
-            Form::FileFunction(file, function) => self.resolve_in_file(&file, &function)?,
+            Form::FileFunction(file, function) => match self.resolve_in_file(&file, &function) {
+                Err(LocationError::NoFile { .. }) if !self.modules_named(&file).is_empty() => {
+                    self.resolve_in_modules(&self.modules_named(&file), &function)?
+                }
+                other => other?,
+            },
+            Form::Pattern { within, pattern } => {
+                self.resolve_pattern(within.as_deref(), &pattern)?
+            }
             Form::Function { name, whole } => self.resolve_function(&name, whole)?,
         };
         found.sort_by_key(|location| location.address);
@@ -106,6 +158,7 @@ impl Symbols {
                 || self.module_at(address).unwrap_or(crate::ModuleId(0)),
                 |place| place.module,
             ),
+            known_to_gdb: true,
             selected_for: None,
             marker: None,
         }

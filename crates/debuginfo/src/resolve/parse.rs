@@ -1,9 +1,10 @@
 //! The forms of a location.
 
+use super::matching::NamePattern;
 use crate::error::LocationError;
 
 /// A location, taken apart.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Form {
     Address(AddressForm),
     Marker(String),
@@ -14,6 +15,12 @@ pub(crate) enum Form {
         name: String,
         /// The name is the whole qualified one.
         whole: bool,
+    },
+    /// All functions of a pattern.
+    Pattern {
+        /// The source file, or the module, that they are in.
+        within: Option<String>,
+        pattern: NamePattern,
     },
 }
 
@@ -55,16 +62,37 @@ pub(crate) fn parse(location: &str) -> Result<Form, LocationError> {
         return Err(wrong("a line is counted from the start of the file"));
     }
     let text = unquoted(text);
+    let pattern = |text: &str, within: Option<&str>| {
+        let pattern = NamePattern::parse(text)?;
+        Some(match pattern {
+            Ok(pattern) => Ok(Form::Pattern {
+                within: within.map(str::to_owned),
+                pattern,
+            }),
+            Err(reason) => Err(wrong(&reason)),
+        })
+    };
+    if text.starts_with('/')
+        && let Some(pattern) = pattern(text, None)
+    {
+        return pattern;
+    }
     if let Some((file, rest)) = split_file(text) {
         let file = unquoted(file.trim());
         let rest = unquoted(rest.trim());
         if file.is_empty() || rest.is_empty() {
             return Err(wrong("something is missing beside the `:`"));
         }
+        if let Some(pattern) = pattern(rest, Some(file)) {
+            return pattern;
+        }
         return Ok(match number(rest) {
             Some(line) => Form::FileLine(file.to_owned(), line),
             None => Form::FileFunction(file.to_owned(), rest.to_owned()),
         });
+    }
+    if let Some(pattern) = pattern(text, None) {
+        return pattern;
     }
     Ok(Form::Function {
         name: text.to_owned(),
@@ -265,16 +293,28 @@ mod tests {
             ("-function main", function("main")),
             ("-source a.c -line 3", file_line("a.c", 3)),
         ] {
-            assert_eq!(parse(text), Ok(form), "{text}");
+            let found = parse(text).expect(text);
+            assert_eq!(format!("{found:?}"), format!("{form:?}"), "{text}");
         }
-        assert_eq!(
+        assert!(matches!(
             parse("-qualified f"),
-            Ok(Form::Function {
-                name: "f".to_owned(),
-                whole: true
-            })
-        );
-        for wrong in ["", "  ", "*", "+3", "-line x", "-frob", ":3", "a.c:", "*+"] {
+            Ok(Form::Function { name, whole: true }) if name == "f"
+        ));
+        for (text, file) in [
+            ("Cart::*", None),
+            ("/^a::b/", None),
+            ("a.c:*", Some("a.c")),
+            ("libc.so.6:/^str/", Some("libc.so.6")),
+        ] {
+            assert!(
+                matches!(parse(text), Ok(Form::Pattern { within, .. }) if within.as_deref() == file),
+                "{text}"
+            );
+        }
+        assert!(matches!(parse("/home/a.c:12"), Ok(Form::FileLine(_, 12))));
+        for wrong in [
+            "", "  ", "*", "+3", "-line x", "-frob", ":3", "a.c:", "*+", "/(/",
+        ] {
             assert!(
                 matches!(parse(wrong), Err(LocationError::Syntax { .. })),
                 "{wrong}"

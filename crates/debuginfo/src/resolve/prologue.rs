@@ -171,7 +171,8 @@ impl<'a> Prologue<'a> {
         entries
             .get(first..)?
             .iter()
-            .take_while(|entry| entry.address <= high)
+            // GDB 13 takes the mark of the next function, too, where the functions lie close together.
+            .take_while(|entry| entry.address < high)
             .find(|entry| entry.prologue_end)
             .map(|entry| entry.address)
     }

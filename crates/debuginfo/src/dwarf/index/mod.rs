@@ -155,7 +155,7 @@ impl Index {
     }
 
     /// The text of a name, as its entry has it.
-    fn text(&self, name: &Name) -> &str {
+    pub(crate) fn text(&self, name: &Name) -> &str {
         self.texts.get(name.text as usize).map_or("", |text| text)
     }
 

@@ -1,0 +1,39 @@
+//! The question whether patterns with very many places are meant.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::os::fd::AsFd as _;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tracewire_recorder::StopHandle;
+use tracewire_script::Excessive;
+use tracewire_views::words;
+
+/// How long an answer is waited for at once, in milliseconds, before it is looked whether the run is to end.
+const TURN: u8 = 200;
+
+/// Asks on a terminal, until an answer comes or the run is ended; elsewhere the answer is no.
+pub fn ask(patterns: &[Excessive], stop: &StopHandle) -> bool {
+    let input = io::stdin();
+    if !input.is_terminal() || !io::stderr().is_terminal() {
+        return false;
+    }
+    for pattern in patterns {
+        super::say(words::printable(&pattern.to_string()));
+    }
+    anstream::eprint!("tracewire: set tracepoints at all of them? [y/N] ");
+    loop {
+        if stop.stopped().is_some() {
+            anstream::eprintln!();
+            return false;
+        }
+        let mut ready = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut ready, PollTimeout::from(TURN)) {
+            Ok(0) | Err(nix::Error::EINTR) => {}
+            Ok(_) => break,
+            Err(_) => return false,
+        }
+    }
+    let mut answer = String::new();
+    let read = input.lock().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
