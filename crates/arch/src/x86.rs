@@ -23,6 +23,16 @@ pub enum X86Registers {
     Avx512,
 }
 
+/// Whether a register of x86 is one of the x87 unit's, by its name.
+#[must_use]
+pub fn is_x87(name: &str) -> bool {
+    let stack = name.strip_prefix("st");
+    let control = [
+        "fctrl", "fstat", "ftag", "fiseg", "fioff", "foseg", "fooff", "fop",
+    ];
+    stack.is_some_and(|number| number.parse::<u8>().is_ok()) || control.contains(&name)
+}
+
 /// The word size.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {

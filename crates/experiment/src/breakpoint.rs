@@ -5,7 +5,7 @@ use tracewire_model::Address;
 
 use crate::collect::Moment;
 use crate::experiment::Experiment;
-use crate::hit::ConditionContext;
+use crate::maker::ConditionContext;
 use crate::printf;
 use crate::store::FrameStore;
 use crate::target::{MemoryRead, StoppedThread};
@@ -27,8 +27,8 @@ impl<S: FrameStore> Experiment<S> {
         thread: &mut dyn StoppedThread,
         output: &mut Vec<u8>,
     ) -> Result<Option<u64>, EvaluationError> {
-        let fetched = &mut self.collector.pieces.fetched;
-        fetched.clear();
+        self.maker.begin_stop();
+        let (evaluation, fetched) = self.maker.evaluation();
         let mut context = Printing {
             inner: ConditionContext {
                 moment: Moment {
@@ -39,7 +39,7 @@ impl<S: FrameStore> Experiment<S> {
             },
             output,
         };
-        self.condition.evaluate(program.code(), &mut context)
+        evaluation.evaluate(program.code(), &mut context)
     }
 }
 

@@ -1,24 +1,28 @@
-//! Definitions, start and stop, status.
+//! The experiment: definitions, start and stop, what is installed, status.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
-use tracewire_agent_expr::Evaluation;
+use tracewire_arch::RegisterLayout;
+use tracewire_fail_point::fail_point;
 use tracewire_model::{
-    Action, Address, StatusFields, StopReason, TracepointDefinition, TracepointNumber,
-    TracepointUsage, VariableDefinition, VariableNumber,
+    Address, StatusFields, StopReason, TracepointDefinition, TracepointNumber, VariableDefinition,
+    VariableNumber,
 };
-use tracewire_tracefile::FrameFormat;
+use tracewire_tracefile::{FrameFormat, RegisterSets};
 
-use crate::collect::Collector;
-use crate::error::{DefineError, HitError, InstallError, StartError, UnknownTracepoint};
-use crate::kept::KeptRegisters;
+use crate::error::{DefineError, InstallError, StartError, UnknownTracepoint};
+use crate::installed::Installed;
+use crate::maker::FrameMaker;
 use crate::mechanism::{Mechanism, Served};
-use crate::pads::{Losses, Pads};
-use crate::pieces::{Missing, Pieces};
+use crate::pads::{PadTarget, RunEnd, RunPads};
+use crate::pieces::Pieces;
 use crate::plan::Plan;
+use crate::recorded::KnownRegisters;
+use crate::run::Run;
 use crate::stepping::Stepping;
 use crate::store::FrameStore;
 use crate::target::Target;
+use crate::tracepoints::{Tracepoint, Tracepoints};
 use crate::variables::Variables;
 
 /// How an experiment collects.
@@ -52,49 +56,6 @@ pub enum Unreadable {
     Stop,
 }
 
-/// One location of a tracepoint, and what it has done in this run.
-#[derive(Debug)]
-pub struct Tracepoint {
-    pub(crate) definition: TracepointDefinition,
-    pub(crate) plan: Plan,
-    pub(crate) usage: TracepointUsage,
-    /// Hits that have counted for the pass count, but for those that the block of its pad counts. A hit counts here when it
-    /// happens, and among `usage.hits` when its frame comes, which may be later.
-    pub(crate) passes: u64,
-    pub(crate) missing: Missing,
-    /// Those that pads have counted.
-    pub(crate) pad_missing: Missing,
-}
-
-impl Tracepoint {
-    /// What it was asked to do; `enabled` as it is now.
-    #[must_use]
-    pub const fn definition(&self) -> &TracepointDefinition {
-        &self.definition
-    }
-
-    /// What a hit does: the actions of its definition, without the collections of what others of them collect.
-    #[must_use]
-    pub fn actions(&self) -> &[Action] {
-        &self.plan.actions.list
-    }
-
-    /// Hits with a true condition, and the bytes of the frames that were made, headers included. A hit whose frame waits for
-    /// an earlier one of another thread counts when that has come.
-    #[must_use]
-    pub const fn usage(&self) -> TracepointUsage {
-        self.usage
-    }
-
-    /// The values that could not be read.
-    #[must_use]
-    pub fn missing(&self) -> Missing {
-        let mut missing = self.missing;
-        missing.add(self.pad_missing);
-        missing
-    }
-}
-
 /// Tracepoints, variables, a buffer, and a run of them.
 ///
 /// The experiment decides what is to be installed where; [`install`](Self::install) carries that out, and is to be called
@@ -103,47 +64,17 @@ impl Tracepoint {
 #[derive(Debug)]
 pub struct Experiment<S> {
     pub(crate) options: Options,
-    pub(crate) tracepoints: Vec<Tracepoint>,
-    /// The tracepoints at each address, by their place in the list, in its order.
-    pub(crate) places: HashMap<Address, Vec<usize>>,
+    pub(crate) tracepoints: Tracepoints,
     pub(crate) variables: Variables,
     pub(crate) store: S,
-    /// The frame that is being made, or the last one.
-    pub(crate) frame: Vec<u8>,
-    /// Where the time stands in it.
-    pub(crate) frame_stamp: Option<usize>,
-    pub(crate) collector: Collector,
-    /// The evaluation that conditions use, one after the other.
-    pub(crate) condition: Evaluation,
+    pub(crate) maker: FrameMaker,
     pub(crate) stepping: Stepping,
     /// When a pass count was met whose last hits are still followed by steps.
     pub(crate) met_at: u64,
-    pub(crate) created: u64,
-    /// Which bytes of the register blocks are known, from the frame of this number on, counted from the run's start; none
-    /// means all.
-    pub(crate) known_registers: Vec<(u64, Option<Vec<bool>>)>,
-    /// The registers of frames that keep what was asked for; none where they have whole register blocks.
-    pub(crate) kept: Option<KeptRegisters>,
-    /// Whether the frame that is being made has a register block.
-    pub(crate) has_registers: bool,
-    pub(crate) running: bool,
-    pub(crate) installed: BTreeSet<Address>,
-    pub(crate) status: StatusFields,
-    pub(crate) mechanism: Mechanism,
-    /// Whether a fast tracepoint that cannot be a jump becomes a trap.
-    pub(crate) fast_may_trap: bool,
-    pub(crate) pads: Option<Pads>,
-    /// Why there are no pads in this run.
-    pub(crate) no_pads: Option<String>,
-    /// What was lost with the pads that are no more.
-    pub(crate) past_losses: Losses,
-    /// What was given up for newer frames there.
-    pub(crate) past_dropped: u64,
-    pub(crate) served: HashMap<Address, Served>,
-    /// What an address was served by when it last was.
-    pub(crate) last_served: HashMap<Address, Served>,
-    /// Addresses whose pads do not do what is defined there now.
-    pub(crate) stale: BTreeSet<Address>,
+    pub(crate) known_registers: KnownRegisters,
+    pub(crate) run: Run,
+    pub(crate) installed: Installed,
+    pub(crate) pads: RunPads,
 }
 
 impl<S: FrameStore> Experiment<S> {
@@ -153,35 +84,16 @@ impl<S: FrameStore> Experiment<S> {
     pub fn new(options: Options, store: S) -> Self {
         Self {
             options,
-            tracepoints: Vec::new(),
-            places: HashMap::new(),
+            tracepoints: Tracepoints::default(),
             variables: Variables::new(),
             store,
-            frame: Vec::new(),
-            frame_stamp: None,
-            collector: Collector::new(Pieces::new(options.format.byte_order)),
-            condition: Evaluation::new(),
+            maker: FrameMaker::new(Pieces::new(options.format.byte_order)),
             stepping: Stepping::default(),
             met_at: 0,
-            created: 0,
-            known_registers: Vec::new(),
-            kept: None,
-            has_registers: false,
-            running: false,
-            installed: BTreeSet::new(),
-            status: StatusFields {
-                stop_reason: Some(StopReason::NotRun),
-                ..StatusFields::default()
-            },
-            mechanism: Mechanism::default(),
-            fast_may_trap: false,
-            pads: None,
-            no_pads: None,
-            past_losses: Losses::default(),
-            past_dropped: 0,
-            served: HashMap::new(),
-            last_served: HashMap::new(),
-            stale: BTreeSet::new(),
+            known_registers: KnownRegisters::default(),
+            run: Run::new(),
+            installed: Installed::default(),
+            pads: RunPads::default(),
         }
     }
 
@@ -192,38 +104,14 @@ impl<S: FrameStore> Experiment<S> {
     /// When it could not be evaluated or written down; nothing has changed then.
     pub fn define(&mut self, definition: TracepointDefinition) -> Result<(), DefineError> {
         let mut plan = Self::plan(&definition)?;
-        self.number_register_set(&mut plan);
-        let tracepoint = Tracepoint {
-            plan,
-            definition,
-            usage: TracepointUsage::default(),
-            passes: 0,
-            missing: Missing::default(),
-            pad_missing: Missing::default(),
-        };
-        let key = (tracepoint.definition.number, tracepoint.definition.address);
+        self.maker.number_sets(&mut plan);
+        let key = definition.key();
         self.stepping.forget_tracepoint(key);
-        // What stands there does what was defined before.
-        self.stale.insert(key.1);
+        self.installed.outdate(key.1);
         self.look();
-        let running = self.running;
-        self.fold_counts(key.1);
-        match self.position(key) {
-            Some(old) if running => {
-                // It may have had no pass count.
-                old.passes = old.passes.max(old.usage.hits);
-                old.definition = tracepoint.definition;
-                old.plan = tracepoint.plan;
-            }
-            Some(old) => *old = tracepoint,
-            None => {
-                self.places
-                    .entry(key.1)
-                    .or_default()
-                    .push(self.tracepoints.len());
-                self.tracepoints.push(tracepoint);
-            }
-        }
+        self.pads.fold_counts(key.1, &mut self.tracepoints);
+        let tracepoint = Tracepoint::new(definition, plan);
+        self.tracepoints.define(tracepoint, self.run.is_on());
         Ok(())
     }
 
@@ -242,20 +130,6 @@ impl<S: FrameStore> Experiment<S> {
         Plan::new(definition)
     }
 
-    fn position(&mut self, key: (TracepointNumber, Address)) -> Option<&mut Tracepoint> {
-        let index = self.index(key)?;
-        self.tracepoints.get_mut(index)
-    }
-
-    /// Where in the list a tracepoint is.
-    pub(crate) fn index(&self, (number, address): (TracepointNumber, Address)) -> Option<usize> {
-        self.places.get(&address)?.iter().copied().find(|index| {
-            self.tracepoints
-                .get(*index)
-                .is_some_and(|tracepoint| tracepoint.definition.number == number)
-        })
-    }
-
     /// Enables or disables a tracepoint, at one address or at all of its own. Takes effect at once for hits, and with
     /// [`install`](Self::install) for what is in the program: an address with no enabled tracepoint costs nothing.
     ///
@@ -267,17 +141,8 @@ impl<S: FrameStore> Experiment<S> {
         address: Option<Address>,
         enabled: bool,
     ) -> Result<(), UnknownTracepoint> {
-        let mut found = false;
-        for tracepoint in &mut self.tracepoints {
-            let definition = &mut tracepoint.definition;
-            if definition.number == number
-                && address.is_none_or(|address| definition.address == address)
-            {
-                definition.enabled = enabled;
-                found = true;
-            }
-        }
-        self.tell_enabled();
+        let found = self.tracepoints.set_enabled(number, address, enabled);
+        self.pads.tell_enabled(&self.tracepoints);
         found.then_some(()).ok_or_else(|| unknown(number, address))
     }
 
@@ -292,24 +157,15 @@ impl<S: FrameStore> Experiment<S> {
         address: Option<Address>,
     ) -> Result<(), UnknownTracepoint> {
         self.look();
-        let count = self.tracepoints.len();
-        let stale = &mut self.stale;
-        let stepping = &mut self.stepping;
-        self.tracepoints.retain(|tracepoint| {
-            let definition = &tracepoint.definition;
-            let delete = definition.number == number
-                && address.is_none_or(|address| definition.address == address);
-            if delete {
-                stepping.forget_tracepoint((number, definition.address));
-                stale.insert(definition.address);
-            }
-            !delete
-        });
-        if self.tracepoints.len() == count {
+        let deleted = self.tracepoints.delete(number, address);
+        if deleted.is_empty() {
             return Err(unknown(number, address));
         }
-        self.list_places();
-        self.tell_enabled();
+        for key in deleted {
+            self.stepping.forget_tracepoint(key);
+            self.installed.outdate(key.1);
+        }
+        self.pads.tell_enabled(&self.tracepoints);
         Ok(())
     }
 
@@ -323,28 +179,18 @@ impl<S: FrameStore> Experiment<S> {
         target: Option<&mut dyn Target>,
         now: u64,
     ) -> Result<(), Vec<InstallError>> {
-        if self.running {
-            self.end(StopReason::Command, None, None, now);
+        if self.run.is_on() {
+            self.end(RunEnd::new(StopReason::Command, None), now);
         }
         let installed = target.map_or(Ok(()), |target| self.install(target));
-        self.tracepoints.clear();
-        self.list_places();
+        self.tracepoints = Tracepoints::default();
         self.variables = Variables::new();
         // A store that cannot be emptied is emptied at the next start.
         let _ = self.store.clear();
-        self.created = 0;
-        self.past_losses = Losses::default();
-        self.past_dropped = 0;
+        self.run.created = 0;
+        self.pads.forget_losses();
         self.known_registers.clear();
         installed
-    }
-
-    fn list_places(&mut self) {
-        self.places.clear();
-        for (index, tracepoint) in self.tracepoints.iter().enumerate() {
-            let address = tracepoint.definition.address;
-            self.places.entry(address).or_default().push(index);
-        }
     }
 
     /// All tracepoints, in the order in which they were defined.
@@ -375,10 +221,10 @@ impl<S: FrameStore> Experiment<S> {
     /// # Errors
     /// When it cannot; nothing is installed then, and the frames of the last run are gone.
     pub fn start(&mut self, target: &mut dyn Target, now: u64) -> Result<(), StartError> {
-        if self.running {
+        if self.run.is_on() {
             return Err(StartError::Running);
         }
-        if self.tracepoints.is_empty() {
+        if self.tracepoints.len() == 0 {
             return Err(StartError::NoTracepoints);
         }
         self.start_awaiting(target, now)
@@ -390,41 +236,31 @@ impl<S: FrameStore> Experiment<S> {
     /// # Errors
     /// As [`start`](Self::start), but for that.
     pub fn start_awaiting(&mut self, target: &mut dyn Target, now: u64) -> Result<(), StartError> {
-        if self.running {
+        if self.run.is_on() {
             return Err(StartError::Running);
         }
         // A run that a pad has ended may have left everything where it was.
         if let Err(errors) = self.install(target)
-            && self.has_pads()
+            && self.pads.get().is_some()
         {
             return Err(StartError::CannotInstall(errors));
         }
-        self.past_losses = Losses::default();
-        self.past_dropped = 0;
+        self.pads.forget_losses();
         self.store.clear()?;
         self.variables.reset();
         self.stepping.clear();
-        self.created = 0;
+        self.run.created = 0;
         self.known_registers.clear();
-        self.number_register_sets();
-        for tracepoint in &mut self.tracepoints {
-            tracepoint.usage = TracepointUsage::default();
-            tracepoint.passes = 0;
-            tracepoint.missing = Missing::default();
-            tracepoint.pad_missing = Missing::default();
-        }
-        self.running = true;
+        self.maker.number_all_sets(self.tracepoints.plans());
+        self.tracepoints.reset_counts();
+        self.run.set_on(true);
         if let Err(errors) = self.install(target) {
-            self.running = false;
+            self.run.set_on(false);
             // What could not be put in need not come out; what else fails was told by the target before.
             _ = self.install(target);
             return Err(StartError::CannotInstall(errors));
         }
-        self.status.stop_reason = Some(StopReason::Unknown);
-        self.status.stop_text = None;
-        self.status.stopping_tracepoint = None;
-        self.status.start_time = Some(now);
-        self.status.stop_time = Some(0);
+        self.run.begin(now);
         Ok(())
     }
 
@@ -442,68 +278,38 @@ impl<S: FrameStore> Experiment<S> {
     ) -> Result<(), Vec<InstallError>> {
         // A pad may have ended the run, and nobody has looked since.
         self.look();
-        if self.running {
-            self.end(reason, text, None, now);
+        if self.run.is_on() {
+            let end = RunEnd {
+                text,
+                ..RunEnd::new(reason, None)
+            };
+            self.end(end, now);
         }
         self.install(target)
     }
 
     /// Ends the run, wherever it stands; what is installed stays until the next [`install`](Self::install).
-    pub(crate) fn end(
-        &mut self,
-        reason: StopReason,
-        text: Option<String>,
-        tracepoint: Option<TracepointNumber>,
-        now: u64,
-    ) {
-        self.running = false;
-        self.end_pads();
+    pub(crate) fn end(&mut self, end: RunEnd, now: u64) {
+        self.run.end(end, now);
+        self.pads.end();
         self.stepping.clear();
-        self.status.stop_reason = Some(reason);
-        self.status.stop_text = text;
-        self.status.stopping_tracepoint = tracepoint;
-        // A clock may be set back, and a recorded execution be gone back.
-        let start = self.status.start_time.unwrap_or(0);
-        self.status.stop_time = Some(now.max(start));
-    }
-
-    pub(crate) fn end_with_error(&mut self, number: TracepointNumber, error: &HitError, now: u64) {
-        self.end(
-            StopReason::Error,
-            Some(error.to_string()),
-            Some(number),
-            now,
-        );
     }
 
     /// Whether a run is on.
     #[must_use]
     pub const fn is_running(&self) -> bool {
-        self.running
+        self.run.is_on()
     }
 
     /// How the run stands, as a qTStatus reply tells it.
     #[must_use]
     pub fn status(&self) -> StatusFields {
-        let mut status = self.status.clone();
-        status.running = self.running;
-        if self.running {
-            status.stop_reason = None;
-        }
-        status.frames = Some(self.store.frames());
-        status.frames_created = Some(self.created + self.dropped());
-        status.buffer_size = self.store.size();
-        status.buffer_free = self
-            .store
-            .size()
-            .map(|size| size.saturating_sub(self.store.used()));
-        status.circular = Some(self.store.is_circular());
-        status
+        self.run.status(&self.store, self.pads.dropped())
     }
 
     /// The user's words for the run, `notes` and `user` of the status, and whether it goes on without a debugger.
     pub fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
-        describe(&mut self.status);
+        self.run.describe(describe);
     }
 
     /// The buffer, to save or search it.
@@ -534,14 +340,14 @@ impl<S: FrameStore> Experiment<S> {
         change: impl FnOnce(&mut S),
     ) -> Result<(), Vec<InstallError>> {
         self.look();
-        let running = std::mem::replace(&mut self.running, false);
-        let taken_out = if self.has_pads() {
+        let running = self.run.set_on(false);
+        let taken_out = if self.pads.get().is_some() {
             self.install(target)
         } else {
             Ok(())
         };
         change(&mut self.store);
-        self.running = running;
+        self.run.set_on(running);
         taken_out.and(self.install(target))
     }
 
@@ -550,10 +356,135 @@ impl<S: FrameStore> Experiment<S> {
     /// # Errors
     /// Gives the new one back while a run is on.
     pub fn replace_store(&mut self, store: S) -> Result<S, S> {
-        if self.running {
+        if self.run.is_on() {
             return Err(store);
         }
         Ok(std::mem::replace(&mut self.store, store))
+    }
+
+    /// Inserts into the program what should be there and removes what should not. Every address is tried.
+    ///
+    /// # Errors
+    /// The addresses that the target could not serve. They are tried again the next time, unless their tracepoints
+    /// have been deleted.
+    pub fn install(&mut self, target: &mut dyn Target) -> Result<(), Vec<InstallError>> {
+        let wanted = if self.run.is_on() {
+            self.tracepoints.enabled()
+        } else {
+            BTreeSet::new()
+        };
+        let mut failures = Vec::new();
+        for address in self.installed.unwanted(&wanted) {
+            fail_point!("install/remove");
+            match target.remove(address) {
+                Ok(()) => self.installed.remove(address),
+                Err(error) => failures.push((address, error)),
+            }
+        }
+        for address in self.installed.missing(&wanted) {
+            fail_point!("install/put-in");
+            match self.put_in(address, target) {
+                Ok(()) => self.installed.insert(address),
+                Err(error) => failures.push((address, error)),
+            }
+        }
+        fail_point!("install/installed");
+        for (address, reason) in target.pads().into_iter().flat_map(PadTarget::take_demoted) {
+            self.pads.fold_counts(address, &mut self.tracepoints);
+            self.installed.serve(address, Served::Trap(Some(reason)));
+        }
+        if self.installed.is_empty() && !self.run.is_on() {
+            self.take_pads_out(target);
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        failures.sort_by_key(|(address, _)| *address);
+        let tracepoints = &self.tracepoints;
+        let failed = failures.into_iter().map(|(address, error)| InstallError {
+            address,
+            numbers: tracepoints
+                .at(address)
+                .map(|tracepoint| tracepoint.definition().number)
+                .collect(),
+            error,
+        });
+        Err(failed.collect())
+    }
+
+    /// The program has been replaced or has lost a piece of its memory, and with it what was installed at `gone`.
+    pub fn forget_installed(&mut self, gone: impl Fn(Address) -> bool) {
+        self.installed.forget(gone);
+    }
+
+    /// Chooses what serves tracepoints from now on.
+    pub const fn set_mechanism(&mut self, mechanism: Mechanism) {
+        self.installed.set_mechanism(mechanism);
+    }
+
+    /// What may serve tracepoints.
+    #[must_use]
+    pub const fn mechanism(&self) -> Mechanism {
+        self.installed.mechanism()
+    }
+
+    /// Lets a fast tracepoint whose place can have no jump be a trap: a debugger's run, which would otherwise not start
+    /// because of a breakpoint at that place, goes on with all it collects.
+    pub const fn let_fast_trap(&mut self) {
+        self.installed.let_fast_trap();
+    }
+
+    /// What serves the tracepoints at an address; `None` where none is installed.
+    #[must_use]
+    pub fn served(&self, address: Address) -> Option<&Served> {
+        self.installed.served(address)
+    }
+
+    /// What served the tracepoints at an address when they were installed last; `None` where they never were.
+    #[must_use]
+    pub fn last_served(&self, address: Address) -> Option<&Served> {
+        self.installed.last_served(address)
+    }
+
+    /// Has frames keep the registers that were asked for and the program counter, in place of whole register blocks of this
+    /// layout: for a buffer whose frames are expanded ([`RegisterSets::expand`]) when they are read, and not for one where every
+    /// frame is to have a register block ([`Registers::Always`]). Frames that were made before are discarded: the
+    /// program may have become one for another machine. Nothing changes during a run.
+    pub fn keep_asked_registers(&mut self, layout: RegisterLayout) {
+        if self.run.is_on() {
+            return;
+        }
+        self.options.format.register_block_size = layout.size();
+        // A store that cannot be emptied is emptied at the next start.
+        let _ = self.store.clear();
+        self.maker.keep_registers(layout);
+        self.maker.number_all_sets(self.tracepoints.plans());
+    }
+
+    /// The register sets of the frames in the buffer; none where frames have whole register blocks.
+    #[must_use]
+    pub fn register_sets(&self) -> Option<&RegisterSets> {
+        self.maker.register_sets()
+    }
+
+    /// Which bytes of the register block of a frame are known, of the frames that are kept the one of this number; none
+    /// where all of them are.
+    #[must_use]
+    pub fn known_registers(&self, frame: u64) -> Option<&[bool]> {
+        let dropped = self.run.created.saturating_sub(self.store.frames());
+        self.known_registers.of(dropped.saturating_add(frame))
+    }
+
+    /// Which bytes of the register blocks are known, from the frame of each number on, counted from the run's start; none
+    /// means all.
+    #[must_use]
+    pub fn known_registers_of_frames(&self) -> &[(u64, Option<Vec<bool>>)] {
+        self.known_registers.all()
+    }
+
+    /// Lets frames tell addresses as GDB has those of 32-bit MIPS: extended with their sign. It finds memory at no others.
+    pub const fn extend_addresses(&mut self) {
+        self.maker.extend_addresses();
     }
 }
 

@@ -1,13 +1,12 @@
 //! What happens when a thread reaches a tracepoint.
 
-use tracewire_agent_expr::Context;
-use tracewire_model::{Address, RegisterNumber, StopReason, ThreadId};
-use tracewire_tracefile::{EncodeError, FrameEncoder};
+use tracewire_model::{Address, StopReason, ThreadId};
 
 use crate::collect::{Collected, Moment};
 use crate::error::HitError;
-use crate::experiment::{Experiment, Registers, Unreadable};
-use crate::fetched::Fetched;
+use crate::experiment::{Experiment, Unreadable};
+use crate::maker::{ConditionContext, Incomplete};
+use crate::pads::RunEnd;
 use crate::store::{FrameStore, StoreError};
 use crate::target::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 
@@ -26,11 +25,11 @@ enum Reached {
 
 impl<S: FrameStore> HitHandler for Experiment<S> {
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
-        if self.running {
+        if self.run.is_on() {
             self.begin_stop(thread.is_alone());
         }
-        if self.running {
-            self.collector.pieces.fetched.clear();
+        if self.run.is_on() {
+            self.maker.begin_stop();
             match hit {
                 Hit::Tracepoint(address) => self.reach_address(address, thread),
                 Hit::Step(address) => self.step(address, thread),
@@ -39,13 +38,13 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
         self.end_stop();
         Outcome {
             step: self.stepping.is_stepping(thread.id()),
-            run_ended: !self.running,
+            run_ended: !self.run.is_on(),
         }
     }
 
     fn look_around(&mut self) -> LookAround {
         let filled = self.attend();
-        if self.running {
+        if self.run.is_on() {
             LookAround::GoesOn { filled }
         } else {
             LookAround::Ended
@@ -59,13 +58,10 @@ impl<S: FrameStore> HitHandler for Experiment<S> {
 
 impl<S: FrameStore> Experiment<S> {
     fn reach_address(&mut self, address: Address, thread: &mut dyn StoppedThread) {
-        let count = self.places.get(&address).map_or(0, Vec::len);
-        for place in 0..count {
-            let index = self
-                .places
-                .get(&address)
-                .and_then(|indices| indices.get(place));
-            let Some(&index) = index else { return };
+        for place in 0..self.tracepoints.indices(address).len() {
+            let Some(&index) = self.tracepoints.indices(address).get(place) else {
+                return;
+            };
             match self.reach(index, thread) {
                 Reached::Gone | Reached::Ended => return,
                 Reached::Nothing | Reached::Frame => {}
@@ -78,18 +74,19 @@ impl<S: FrameStore> Experiment<S> {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
         };
-        if !tracepoint.definition.enabled || self.awaits_last_steps(index) {
+        if !tracepoint.definition().enabled || self.awaits_last_steps(index) {
             return Reached::Nothing;
         }
         if let Some(condition) = &tracepoint.plan.condition {
+            let (evaluation, fetched) = self.maker.evaluation();
             let mut context = ConditionContext {
                 moment: Moment {
                     thread,
                     variables: &mut self.variables,
                 },
-                fetched: &mut self.collector.pieces.fetched,
+                fetched,
             };
-            match self.condition.evaluate(condition.code(), &mut context) {
+            match evaluation.evaluate(condition.code(), &mut context) {
                 Ok(Some(0) | None) => return Reached::Nothing,
                 Ok(Some(_)) => {}
                 Err(error) => return self.fail(index, HitError::Condition(error), thread),
@@ -102,7 +99,7 @@ impl<S: FrameStore> Experiment<S> {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
         };
-        let definition = &tracepoint.definition;
+        let definition = tracepoint.definition();
         if definition.step_count > 0 {
             let key = (definition.number, definition.address);
             self.stepping.begin(thread.id(), key, definition.step_count);
@@ -114,7 +111,7 @@ impl<S: FrameStore> Experiment<S> {
     /// of other threads meanwhile are too many.
     fn awaits_last_steps(&self, index: usize) -> bool {
         self.tracepoints.get(index).is_some_and(|tracepoint| {
-            let definition = &tracepoint.definition;
+            let definition = tracepoint.definition();
             definition.step_count > 0
                 && self.has_met_pass_count(index)
                 && self.stepping.follows(definition.key())
@@ -127,10 +124,11 @@ impl<S: FrameStore> Experiment<S> {
         self.stepping.forget_thread(thread);
         for key in keys {
             let met = self
+                .tracepoints
                 .index(key)
                 .filter(|index| self.has_met_pass_count(*index));
-            if met.is_some() && self.running && !self.stepping.follows(key) {
-                self.end(StopReason::PassCount, None, Some(key.0), self.met_at);
+            if met.is_some() && self.run.is_on() && !self.stepping.follows(key) {
+                self.end(RunEnd::new(StopReason::PassCount, Some(key.0)), self.met_at);
                 return;
             }
         }
@@ -142,7 +140,7 @@ impl<S: FrameStore> Experiment<S> {
             let Some((key, last)) = self.stepping.step(place, thread.id()) else {
                 continue;
             };
-            let Some(index) = self.index(key) else {
+            let Some(index) = self.tracepoints.index(key) else {
                 continue;
             };
             let mut reached = self.make_frame(index, Some(at), thread);
@@ -160,7 +158,7 @@ impl<S: FrameStore> Experiment<S> {
 
     /// Ends the run with the hit that the pass count names, once the steps of all hits up to that one are in the buffer.
     fn check_pass_count(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
-        let Some(key) = self.tracepoints.get(index).map(|it| it.definition.key()) else {
+        let Some(key) = self.tracepoints.get(index).map(|it| it.definition().key()) else {
             return Reached::Nothing;
         };
         if !self.has_met_pass_count(index) {
@@ -171,7 +169,7 @@ impl<S: FrameStore> Experiment<S> {
             self.met_at = now;
             return Reached::Frame;
         }
-        self.end(StopReason::PassCount, None, Some(key.0), now);
+        self.end(RunEnd::new(StopReason::PassCount, Some(key.0)), now);
         Reached::Ended
     }
 
@@ -179,7 +177,7 @@ impl<S: FrameStore> Experiment<S> {
         let limit = self
             .tracepoints
             .get(index)
-            .map_or(0, |tracepoint| tracepoint.definition.pass_count);
+            .map_or(0, |tracepoint| tracepoint.definition().pass_count);
         limit > 0 && self.passes(index) >= limit
     }
 
@@ -189,9 +187,13 @@ impl<S: FrameStore> Experiment<S> {
             return Reached::Gone;
         }
         if let Some(tracepoint) = self.tracepoints.get(index) {
-            let number = tracepoint.definition.number;
-            let now = self.time_of(thread);
-            self.end_with_error(number, &error, now);
+            let number = tracepoint.definition().number;
+            let end = RunEnd {
+                reason: StopReason::Error,
+                text: Some(error.to_string()),
+                tracepoint: Some(number),
+            };
+            self.end(end, self.time_of(thread));
         }
         Reached::Ended
     }
@@ -220,29 +222,32 @@ impl<S: FrameStore> Experiment<S> {
         if step.is_none() && !self.count_pass(index) {
             return Reached::Nothing;
         }
-        self.note_known_registers(thread);
-        if self.has_pads() {
-            self.keep_in_order(index, step.is_some());
-            if !self.running {
+        if self.maker.has_registers() {
+            self.known_registers.note(self.run.created, thread);
+        }
+        let Some(tracepoint) = self.tracepoints.get_mut(index) else {
+            return Reached::Nothing;
+        };
+        if self.pads.get().is_some() {
+            let key = tracepoint.definition().key();
+            self.keep_in_order(key, step.is_some());
+            if !self.run.is_on() {
                 return Reached::Ended;
             }
         } else {
-            match self.store.append(&self.frame) {
+            match self.store.append(self.maker.frame()) {
                 Ok(()) => {}
                 Err(StoreError::Full) => {
-                    self.end(StopReason::Full, None, None, thread.timestamp());
+                    self.end(RunEnd::new(StopReason::Full, None), thread.timestamp());
                     return Reached::Ended;
                 }
                 Err(error) => return self.fail(index, error.into(), thread),
             }
-            self.created += 1;
-            if let Some(tracepoint) = self.tracepoints.get_mut(index) {
-                tracepoint.usage.bytes += self.frame.len() as u64;
-                tracepoint.usage.hits += u64::from(step.is_none());
-            }
+            self.run.created += 1;
+            tracepoint.count_frame(self.maker.frame(), step.is_some());
         }
         if let Some(tracepoint) = self.tracepoints.get_mut(index) {
-            tracepoint.missing.add(missing);
+            tracepoint.count_missing(missing);
         }
         match error {
             Some(error) => self.fail(index, error, thread),
@@ -264,97 +269,16 @@ impl<S: FrameStore> Experiment<S> {
             Some(_) => &tracepoint.plan.step_actions,
             None => &tracepoint.plan.actions,
         };
-        self.frame.clear();
-        let number = tracepoint.definition.number;
-        let is_same = |index: &usize| {
-            let there = self.tracepoints.get(*index);
-            there.is_some_and(|there| there.definition.number == number)
-        };
-        let led_back = step
-            .and_then(|at| self.places.get(&at))
-            .is_some_and(|indices| indices.iter().any(is_same));
-        let mut frame = FrameEncoder::begin(&mut self.frame, self.options.format, number)?;
-        self.has_registers =
-            actions.registers.is_some() || self.options.registers == Registers::Always;
-        if self.has_registers {
-            let block = thread.register_block().map_err(|_| Incomplete::Gone)?;
-            let sets = self.kept.as_ref().map(|kept| &kept.sets);
-            let set = actions
-                .set
-                .and_then(|number| Some((number, sets?.get(number)?)));
-            match set {
-                Some((number, set)) => frame.register_set(number, set, block)?,
-                None => frame.registers(block)?,
-            }
-            frame.unknown_registers(thread.unknown_registers());
-        }
-        if led_back {
-            frame.step();
-        }
-        if let Some(number) = self.variables.time_number() {
-            frame.follow(number);
-        }
-        if self.options.stamp {
-            for (number, value) in self.variables.stamps(thread) {
-                frame.variable(number, value);
-            }
-        }
+        let number = tracepoint.definition().number;
+        let led_back = step.is_some_and(|at| {
+            let mut there = self.tracepoints.at(at);
+            there.any(|there| there.definition().number == number)
+        });
         let mut moment = Moment {
             thread,
             variables: &mut self.variables,
         };
-        let collected = self.collector.collect(actions, &mut moment, &mut frame)?;
-        self.frame_stamp = frame.place();
-        frame.finish()?;
-        Ok(collected)
-    }
-}
-
-/// Why there is no frame.
-enum Incomplete {
-    /// The thread or the program is gone.
-    Gone,
-    /// It cannot be written down.
-    Cannot(EncodeError),
-}
-
-impl From<EncodeError> for Incomplete {
-    fn from(error: EncodeError) -> Self {
-        Self::Cannot(error)
-    }
-}
-
-/// What a condition sees: it looks at one thing after the other, for it mostly looks at one alone.
-pub(crate) struct ConditionContext<'c> {
-    pub(crate) moment: Moment<'c>,
-    pub(crate) fetched: &'c mut Fetched,
-}
-
-impl Context for ConditionContext<'_> {
-    fn register(&mut self, register: u16) -> Option<u64> {
-        self.moment.thread.register(RegisterNumber(register))
-    }
-
-    fn memory(&mut self, address: u64, size: u8) -> Option<u64> {
-        if let Ok(value) = self.fetched.number(address, size) {
-            return value;
-        }
-        while self.fetched.ask(address, u64::from(size)) {
-            self.fetched.read(self.moment.thread);
-        }
-        self.fetched.number(address, size).ok().flatten()
-    }
-
-    fn variable(&mut self, number: u16) -> i64 {
-        self.moment.variables.get(number, self.moment.thread)
-    }
-
-    fn set_variable(&mut self, number: u16, value: i64) {
-        self.moment.variables.set(number, value);
-    }
-
-    /// There is no frame to collect into, but reading a variable makes it.
-    fn collect_variable(&mut self, number: u16) {
-        self.variable(number);
+        self.maker
+            .make(number, actions, led_back, &self.options, &mut moment)
     }
 }

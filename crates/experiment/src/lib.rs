@@ -15,10 +15,10 @@
 //! A frame holds the register block first, then the stamps (`$trace_timestamp`, `$trace_thread`, `$trace_cpu`) if
 //! [`Options::stamp`] says so, then memory and variables in the order of the actions.
 //!
-//! Where the target can run code in the program, a tracepoint is compiled and served there ([`Mechanism`]). The [`Target`]
-//! provides shared memory and inserts the code. The experiment takes the frames from the rings in the order of their times.
-//! What cannot be compiled or inserted is a trap, and [`Experiment::served`] says why. Trace state variables are then in the shared
-//! memory, so that jumps and traps see one value.
+//! Where the target can run code in the program ([`PadTarget`]), a tracepoint is compiled and served there ([`Mechanism`]). The
+//! target's [`Pads`] compile it, and return its frames in the order of their times, with those of traps among them. What cannot be
+//! compiled or inserted is a trap, and [`Experiment::served`] says why. Trace state variables are then shared with the pads, so that
+//! jumps and traps see one value.
 //!
 //! # What GDB's manual leaves open
 //!
@@ -43,8 +43,9 @@ pub mod fake;
 mod fetched;
 mod hit;
 mod in_file;
-mod install;
+mod installed;
 mod kept;
+mod maker;
 mod marker;
 mod mechanism;
 mod pads;
@@ -52,22 +53,29 @@ mod pieces;
 mod plan;
 mod printf;
 mod recorded;
+mod run;
 mod stepping;
 mod store;
 mod target;
+mod tracepoints;
 mod variables;
 
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
-pub use experiment::{Experiment, Options, Registers, Tracepoint, Unreadable};
+pub use experiment::{Experiment, Options, Registers, Unreadable};
 pub use in_file::tell_as_gdb_takes;
 pub use marker::{Marked, MarkedHandler, MarkerValue};
-pub use mechanism::{Mechanism, PadCode, PadMaker, PadMemory, PadNews, Served};
-pub use pads::Losses;
+pub use mechanism::{Mechanism, Served};
+pub use pads::{
+    Fault, FaultKind, FrameContents, FrameSink, KeptSet, Losses, PadCode, PadNeeds, PadTarget,
+    Pads, RunEnd, SharedVariable, Writers,
+};
 pub use pieces::{FRAME_LIMIT, Missing};
+pub use stepping::TracepointKey;
 #[cfg(target_os = "linux")]
 pub use store::SpoolStore;
 pub use store::{CircularStore, FrameStore, LinearStore, StoreError};
 pub use target::{
     Hit, HitHandler, LookAround, MemoryRead, Outcome, StoppedThread, Target, TargetError,
 };
-pub use tracewire_jump_pad::Fault;
+pub use tracepoints::Tracepoint;
+pub use variables::Builtin;

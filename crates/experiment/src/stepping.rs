@@ -3,7 +3,7 @@
 use tracewire_model::{Address, ThreadId, TracepointNumber};
 
 /// A tracepoint's number and address.
-pub(crate) type Key = (TracepointNumber, Address);
+pub type TracepointKey = (TracepointNumber, Address);
 
 /// All steps that are still to be made. Several tracepoints may be stepping in one thread.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Stepping {
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     thread: ThreadId,
-    tracepoint: Key,
+    tracepoint: TracepointKey,
     left: u64,
 }
 
@@ -24,7 +24,7 @@ impl Stepping {
         self.list.clear();
     }
 
-    pub(crate) fn begin(&mut self, thread: ThreadId, tracepoint: Key, count: u64) {
+    pub(crate) fn begin(&mut self, thread: ThreadId, tracepoint: TracepointKey, count: u64) {
         self.list.push(Steps {
             thread,
             tracepoint,
@@ -36,7 +36,7 @@ impl Stepping {
         self.list.retain(|steps| steps.thread != thread);
     }
 
-    pub(crate) fn forget_tracepoint(&mut self, tracepoint: Key) {
+    pub(crate) fn forget_tracepoint(&mut self, tracepoint: TracepointKey) {
         self.list.retain(|steps| steps.tracepoint != tracepoint);
     }
 
@@ -46,14 +46,14 @@ impl Stepping {
     }
 
     /// Whether steps of a hit of this tracepoint are still to be made, in whatever thread.
-    pub(crate) fn follows(&self, tracepoint: Key) -> bool {
+    pub(crate) fn follows(&self, tracepoint: TracepointKey) -> bool {
         self.list
             .iter()
             .any(|steps| steps.tracepoint == tracepoint && steps.left > 0)
     }
 
     /// The tracepoints that a thread is being stepped for.
-    pub(crate) fn of_thread(&self, thread: ThreadId) -> Vec<Key> {
+    pub(crate) fn of_thread(&self, thread: ThreadId) -> Vec<TracepointKey> {
         let of_thread = self.list.iter().filter(|steps| steps.thread == thread);
         of_thread.map(|steps| steps.tracepoint).collect()
     }
@@ -64,7 +64,7 @@ impl Stepping {
     }
 
     /// Counts one step for the hit at `place` if it is the thread's: its tracepoint, and whether that was the last.
-    pub(crate) fn step(&mut self, place: usize, thread: ThreadId) -> Option<(Key, bool)> {
+    pub(crate) fn step(&mut self, place: usize, thread: ThreadId) -> Option<(TracepointKey, bool)> {
         let steps = self.list.get_mut(place)?;
         if steps.thread != thread {
             return None;

@@ -2,10 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tracewire_jump_pad::SharedLayout;
 use tracewire_model::{Address, RegisterNumber, ThreadId};
 
-use crate::mechanism::{PadMaker, PadMemory};
+use crate::pads::PadTarget;
 
 /// One piece of memory to be read; many are read in one call.
 #[derive(Debug)]
@@ -166,40 +165,9 @@ pub trait Target {
         })
     }
 
-    /// Sets up memory that is shared with the program, for pads.
-    ///
-    /// # Errors
-    /// Why there can be none, in words for the user. A target that runs no code of ours has none.
-    fn share_memory(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
-        _ = layout;
-        Err("the target runs no code but the program's".to_owned())
-    }
-
-    /// Leaves word with the program of what the frames in the shared memory mean, for a tracer that comes after this one,
-    /// should it be killed: the lines of a trace file's description. A target without such memory need not.
-    fn leave_note(&mut self, description: &[u8]) {
-        _ = description;
-    }
-
-    /// Puts a tracepoint in that the program serves by itself. Gives a word for the way in which that was done.
-    ///
-    /// # Errors
-    /// When it cannot be, or the program cannot be written to.
-    fn insert_pad(&mut self, address: Address, pad: PadMaker) -> Result<&'static str, TargetError> {
-        _ = pad;
-        let reason = "the target runs no code but the program's".to_owned();
-        Err(TargetError::CannotInsert { address, reason })
-    }
-
-    /// Sees to it that no thread is inside a pad, now that no tracepoint leads there.
-    fn leave_pads(&mut self) {}
-
-    /// Takes the shared memory and the pads back.
-    fn unshare_memory(&mut self) {}
-
-    /// Addresses at which a trap serves since the last call what was put in as a pad, and why.
-    fn take_demoted(&mut self) -> Vec<(Address, String)> {
-        Vec::new()
+    /// The target as one whose program can serve tracepoints by itself; `None` for a target that runs no code of ours.
+    fn pads(&mut self) -> Option<&mut dyn PadTarget> {
+        None
     }
 }
 

@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use tracewire_model::{VariableDefinition, VariableNumber};
 
-use crate::mechanism::PadMemory;
+use crate::pads::SharedVariable;
 use crate::target::StoppedThread;
 
 /// What the target provides by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Builtin {
+pub enum Builtin {
     /// When the thread stopped, in microseconds.
     Timestamp,
     /// Which thread.
@@ -46,21 +46,20 @@ struct Variable {
     defined: bool,
     value: i64,
     /// Where pads have its value.
-    slot: Option<(u32, Rc<PadMemory>)>,
+    shared: Option<Rc<dyn SharedVariable>>,
 }
 
 impl Variable {
     fn stored(&self) -> i64 {
-        self.slot
+        self.shared
             .as_ref()
-            .and_then(|(slot, memory)| memory.shared.variable(*slot))
-            .unwrap_or(self.value)
+            .map_or(self.value, |shared| shared.get())
     }
 
     fn store(&mut self, value: i64) {
         self.value = value;
-        if let Some((slot, memory)) = &self.slot {
-            memory.shared.set_variable(*slot, value);
+        if let Some(shared) = &self.shared {
+            shared.set(value);
         }
     }
 }
@@ -111,14 +110,14 @@ impl Variables {
             builtin,
             defined: true,
             definition,
-            slot: None,
+            shared: None,
         };
         match self.place(variable.definition.number) {
             Ok(index) => {
                 if let Some(old) = self.list.get_mut(index) {
-                    let slot = old.slot.take();
+                    let shared = old.shared.take();
                     *old = variable;
-                    old.slot = slot;
+                    old.shared = shared;
                     old.store(old.value);
                 }
             }
@@ -174,7 +173,7 @@ impl Variables {
                     builtin: None,
                     defined: false,
                     value: 0,
-                    slot: None,
+                    shared: None,
                 },
             );
             index
@@ -234,9 +233,9 @@ impl Variables {
     }
 
     /// Keeps a variable where pads see it from now on; it is made if it is not there.
-    pub(crate) fn share(&mut self, number: VariableNumber, slot: u32, memory: &Rc<PadMemory>) {
+    pub(crate) fn share(&mut self, number: VariableNumber, shared: Rc<dyn SharedVariable>) {
         if let Some(variable) = self.get_or_create(number) {
-            variable.slot = Some((slot, Rc::clone(memory)));
+            variable.shared = Some(shared);
             variable.store(variable.value);
         }
     }
@@ -245,7 +244,7 @@ impl Variables {
     pub(crate) fn unshare(&mut self) {
         for variable in &mut self.list {
             variable.value = variable.stored();
-            variable.slot = None;
+            variable.shared = None;
         }
     }
 }

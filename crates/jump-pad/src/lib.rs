@@ -8,6 +8,7 @@
 //! - [`relocate`] copies displaced instructions and finds jumps.
 //! - [`Shared`] is the tracer's access to the memory that pads and tracer share; [`SharedLayout`] says what is where. It has one ring for each
 //!   cpu, a block for each tracepoint, the trace state variables, a clock, a table of threads, and the reason why collecting has ended.
+//! - [`JumpPads`] are the pads of a trace run, as an experiment uses them ([`tracewire_experiment::Pads`]).
 //! - [`RingReader`] takes frames from the rings while they are written, and returns them in the order of time, with those of stopped
 //!   threads among them.
 //!
@@ -69,6 +70,7 @@ mod compile;
 mod features;
 mod layout;
 mod pad;
+mod pads;
 pub mod relocate;
 mod ring;
 #[cfg(test)]
@@ -78,10 +80,9 @@ mod ring_model;
 mod shared;
 
 pub use clock::counter;
-pub use compile::{compile, is_x87};
+pub use compile::compile;
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
-pub use pad::{
-    CannotCompile, Fault, FaultKind, Features, KeptSet, Pad, PadOptions, PadTracepoint, PadVariable,
-};
-pub use ring::{Drained, RingReader, TimedFrame, Writers};
+pub use pad::{CannotCompile, Features, Pad, PadOptions, PadTracepoint, PadVariable};
+pub use pads::{JumpPads, PadMemory, PadNews};
+pub use ring::{Drained, RingReader, TimedFrame};
 pub use shared::{Losses, Moving, Origin, Orphaned, PadCounts, PadError, PadStop, Shared};

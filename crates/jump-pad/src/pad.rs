@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use tracewire_agent_expr::{EvaluationErrorKind, VerifyError};
 use tracewire_arch::X86Registers;
-use tracewire_model::{
-    Address, RegisterMask, RegisterNumber, TracepointDefinition, VariableNumber,
-};
+use tracewire_experiment::{Fault, KeptSet};
+use tracewire_model::{Address, RegisterNumber, TracepointDefinition, VariableNumber};
 
 use crate::layout::SharedLayout;
 
@@ -19,15 +18,6 @@ pub struct PadTracepoint<'t> {
     pub definition: &'t TracepointDefinition,
     /// The registers that its frames keep, where that is not a whole register block.
     pub kept: Option<KeptSet<'t>>,
-}
-
-/// The registers that frames keep ([`tracewire_tracefile::RegisterSets`]).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeptSet<'t> {
-    /// The number of their set.
-    pub number: u32,
-    /// Which these are. Those of the x87 unit are all there, or none ([`crate::is_x87`]).
-    pub registers: &'t RegisterMask,
 }
 
 /// Where a trace state variable is kept.
@@ -97,27 +87,6 @@ pub struct Pad {
     pub stack: u32,
     /// What [`crate::PadError::site`] means.
     pub(crate) sites: Vec<ErrorSite>,
-}
-
-/// An instruction of a pad that touches memory of the program, or reads the time stamp counter. When it faults (SIGSEGV or SIGBUS), the thread is to go
-/// on at `resume`, everything else as it is, without the signal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// The instruction's offset in the code.
-    pub at: u32,
-    /// Where to go on, as an offset in the code.
-    pub resume: u32,
-    /// What could not be touched.
-    pub kind: FaultKind,
-}
-
-/// What an instruction of a pad could not touch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FaultKind {
-    /// A value that is wanted, or the counter. The pad knows what to do.
-    Memory,
-    /// The program's stack, which is at its end. The hit makes no frame; the tracer is to count it as lost.
-    Stack,
 }
 
 impl Pad {

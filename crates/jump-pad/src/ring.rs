@@ -31,6 +31,7 @@ use crate::layout::{
     NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring, unfinished,
 };
 use crate::shared::{Origin, Shared};
+use tracewire_experiment::Writers;
 use tracewire_fail_point::fail_point;
 
 /// How long frames are held back for one that is not whole yet. Longer than a pad waits for room: the pad may be in a
@@ -93,17 +94,6 @@ pub struct TimedFrame<'r> {
     pub stamp: Option<usize>,
     /// The frame as it is in a trace file: tracepoint number, size, blocks.
     pub bytes: &'r [u8],
-}
-
-/// What the threads that make frames may do while the rings are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Writers {
-    /// They run.
-    Running,
-    /// None runs. One of them may stand inside a pad and go on later.
-    Stopped,
-    /// None is inside a pad, and none will be: a frame that is not whole is torn.
-    Gone,
 }
 
 /// How a reading went.

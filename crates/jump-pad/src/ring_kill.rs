@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::layout::{NOWHERE, SharedLayout, SharedSizes, WhenFull, behind, header, record, ring};
-use crate::ring::{EARLY, RingMemory, RingReader, TimedFrame, Writers};
+use crate::ring::{EARLY, RingMemory, RingReader, TimedFrame};
 use crate::shared::Origin;
+use tracewire_experiment::Writers;
 
 const RING: u64 = 4096;
 const HOLD: u64 = 4096;

@@ -9,7 +9,8 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Arc, Mutex};
 
 use crate::layout::{SharedLayout, SharedSizes, WhenFull, behind, record, ring, unfinished};
-use crate::ring::{EARLY, RingMemory, RingReader, Writers};
+use crate::ring::{EARLY, RingMemory, RingReader};
+use tracewire_experiment::Writers;
 
 /// Ring bytes and the size of a record: four fill the ring.
 const RING: u64 = 4096;

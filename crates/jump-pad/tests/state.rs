@@ -10,9 +10,8 @@ mod tracepoints;
 use machine::{Machine, Memory, PAGE, Setting};
 use tracepoints::{code, expression, memory, pointed_to, tracepoint};
 use tracewire_arch::X86Registers;
-use tracewire_jump_pad::{
-    FaultKind, Orphaned, PadStop, RingReader, SharedSizes, WhenFull, Writers,
-};
+use tracewire_experiment::{FaultKind, Writers};
+use tracewire_jump_pad::{Orphaned, PadStop, RingReader, SharedSizes, WhenFull};
 use tracewire_model::ThreadId;
 
 fn sizes(when_full: WhenFull) -> SharedSizes {

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use machine::{Code, Setting, callable};
 use tracepoints::{expression, pointed_to, tracepoint};
-use tracewire_jump_pad::{Drained, RingReader, SharedSizes, WhenFull, Writers};
+use tracewire_experiment::Writers;
+use tracewire_jump_pad::{Drained, RingReader, SharedSizes, WhenFull};
 
 fn seconds() -> Duration {
     let seconds = std::env::var("TRACEWIRE_JUMP_PAD_SECONDS");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
-    Experiment, InstallError, MarkedHandler, MarkerValue, Missing, StartError, Target,
+    Experiment, InstallError, MarkedHandler, MarkerValue, Missing, PadTarget, StartError,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;

@@ -468,7 +468,9 @@ impl Trace {
         match self.experiment.start_awaiting(target, now) {
             Ok(()) => {
                 self.tell_register_sets();
-                if let Ok(description) = Description::build(&self.parts()) {
+                if let Ok(description) = Description::build(&self.parts())
+                    && let Some(target) = target.pads()
+                {
                     target.leave_note(description.as_bytes());
                 }
                 Reply::Ok

@@ -1,7 +1,7 @@
 //! Putting tracepoints in and taking them out.
 
-use tracewire_experiment::{PadMaker, PadMemory, Target, TargetError};
-use tracewire_jump_pad::SharedLayout;
+use tracewire_experiment::{PadCode, PadNeeds, PadTarget, Pads, Target, TargetError};
+use tracewire_jump_pad::JumpPads;
 use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION, Way};
 use tracewire_model::Address;
 
@@ -83,15 +83,22 @@ impl Target for Process {
         self.remove_breakpoint(address.0, Purpose::Tracepoint)
     }
 
-    fn share_memory(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
-        self.attend(layout)
+    fn pads(&mut self) -> Option<&mut dyn PadTarget> {
+        Some(self)
+    }
+}
+
+impl PadTarget for Process {
+    fn set_up_pads(&mut self, needs: &PadNeeds) -> Result<Box<dyn Pads>, String> {
+        let pads = JumpPads::set_up(needs, |layout| self.attend(layout))?;
+        Ok(Box::new(pads))
     }
 
     fn leave_note(&mut self, description: &[u8]) {
         self.write_note(description);
     }
 
-    fn insert_pad(&mut self, address: Address, pad: PadMaker) -> Result<&'static str, TargetError> {
+    fn insert_pad(&mut self, address: Address, pad: PadCode) -> Result<&'static str, TargetError> {
         match self.insert_code(address, pad)? {
             Mechanism::Jump(Way::Whole) => Ok("jump"),
             Mechanism::Jump(Way::Punned) => Ok("punned jump"),
@@ -104,7 +111,7 @@ impl Target for Process {
         self.empty_pads();
     }
 
-    fn unshare_memory(&mut self) {
+    fn remove_pads(&mut self) {
         self.unmap_pads();
         self.fast.attended = None;
     }

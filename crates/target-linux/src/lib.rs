@@ -22,7 +22,7 @@
 //!
 //! A tracepoint that can be compiled is a jump into a *pad*: code near by, in memory that the process maps. It collects into
 //! shared memory, runs the displaced instructions, and jumps back
-//! ([`Target::insert_pad`](tracewire_experiment::Target::insert_pad)). `docs/decisions` records what was decided about signals,
+//! ([`PadTarget::insert_pad`](tracewire_experiment::PadTarget::insert_pad)). `docs/decisions` records what was decided about signals,
 //! forks, bad pointers and the tracer's death; `fast` has the code. While pads run, [`run`](Process::run) calls
 //! [`HitHandler::look_around`](tracewire_experiment::HitHandler::look_around) 50 times a second, which takes the collected frames.
 //!

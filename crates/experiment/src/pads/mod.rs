@@ -1,440 +1,280 @@
-//! Tracepoints that the program serves by itself, in pads.
+//! Pads: code of ours in the program that serves tracepoints without a stop, as a target may provide it.
+//!
+//! A target that can have pads is a [`PadTarget`]. For each run it sets up [`Pads`]: what compiles tracepoints, keeps the
+//! trace state variables that pads share, counts, and has the frames that pads have made. The experiment knows neither the
+//! machine code nor the memory behind it.
 
 mod frames;
+mod serve;
 mod stops;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tracewire_fail_point::fail_point;
-use tracewire_jump_pad::{
-    KeptSet, Pad, PadOptions, PadTracepoint, PadVariable, RingReader, SharedLayout, SharedSizes,
-    WhenFull, compile, counter,
+use tracewire_model::{
+    Address, RegisterMask, StopReason, TracepointDefinition, TracepointNumber, VariableNumber,
 };
-use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
 
-use crate::experiment::{Experiment, Registers, Tracepoint, Unreadable};
-use crate::mechanism::{Mechanism, PadCode, PadMaker, PadMemory, Served};
 use crate::pieces::Missing;
-use crate::stepping::Key;
-use crate::store::FrameStore;
-use crate::target::{Target, TargetError};
+use crate::stepping::TracepointKey;
+use crate::target::TargetError;
 use crate::variables::Builtin;
 
-pub use frames::Losses;
+pub(crate) use serve::RunPads;
 
-/// What the pads of a run share.
-#[derive(Debug)]
-pub(crate) struct Pads {
-    memory: Rc<PadMemory>,
-    reader: RingReader,
-    /// The block of each tracepoint: its place here. Tracepoints by trap have one too, so that their frames are known.
-    blocks: Vec<Key>,
-    block_of: HashMap<Key, u32>,
-    /// How many frames of each were known to be given up or lost when it was last looked.
-    without_frame: Vec<u64>,
-    slots: HashMap<VariableNumber, u32>,
-    code: HashMap<Address, Rc<Pad>>,
-    torn: u64,
-    /// When frames were last taken.
-    taken: Instant,
-    /// The counter at the stop that is being looked at.
-    stopped: Option<u64>,
-    /// The counter when the run ended: a frame that was made later is none of the run's.
-    ended: Option<u64>,
+/// A target whose program can serve tracepoints by itself.
+pub trait PadTarget {
+    /// Sets up what the pads of a run need.
+    ///
+    /// # Errors
+    /// Why there can be no pads, in words for the user.
+    fn set_up_pads(&mut self, needs: &PadNeeds) -> Result<Box<dyn Pads>, String>;
+
+    /// Inserts a tracepoint that the program serves by itself. Returns the kind of jump in words.
+    ///
+    /// # Errors
+    /// When it cannot be, or the program cannot be written to.
+    fn insert_pad(&mut self, address: Address, pad: PadCode) -> Result<&'static str, TargetError>;
+
+    /// Sees to it that no thread is inside a pad, now that no tracepoint leads there.
+    fn leave_pads(&mut self);
+
+    /// Removes the pads, and what they need, from the program.
+    fn remove_pads(&mut self);
+
+    /// Addresses at which a trap serves since the last call what was inserted as a pad, and why.
+    fn take_demoted(&mut self) -> Vec<(Address, String)>;
+
+    /// Stores in the program what the frames of pads mean, for a tracer that comes after this one, should it be killed:
+    /// the lines of a trace file's description.
+    fn leave_note(&mut self, description: &[u8]);
 }
 
-impl Pads {
-    fn known_block(&self, key: Key) -> Option<u32> {
-        self.block_of.get(&key).copied()
-    }
+/// What a run wants of its pads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PadNeeds {
+    /// How many bytes of frames the trace buffer has room for; `None` where only the disk says.
+    pub buffer: Option<u64>,
+    /// Whether its oldest frames make room for new ones.
+    pub circular: bool,
+    /// How many tracepoint locations there are.
+    pub tracepoints: usize,
+}
 
-    /// The block of a tracepoint, which gets one if it has none.
-    fn block(&mut self, key: Key) -> u32 {
-        let blocks = &mut self.blocks;
-        *self.block_of.entry(key).or_insert_with(|| {
-            blocks.push(key);
-            u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
-        })
-    }
+/// The machine code of a pad, which runs at any place.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PadCode {
+    /// Entered at its first byte with all registers as they are at the tracepoint, left behind its last with all as it
+    /// was.
+    pub code: Vec<u8>,
+    /// Instructions that may fault, and where to go on then, rising.
+    pub faults: Vec<Fault>,
+}
 
-    fn key(&self, block: u32) -> Option<Key> {
-        self.blocks.get(usize::try_from(block).ok()?).copied()
+/// An instruction of a pad that touches memory of the program, or reads the clock. When it faults (SIGSEGV or SIGBUS), the
+/// thread is to go on at `resume`, everything else as it is, without the signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// The instruction's offset in the code.
+    pub at: u32,
+    /// Where to go on, as an offset in the code.
+    pub resume: u32,
+    /// What could not be touched.
+    pub kind: FaultKind,
+}
+
+/// What an instruction of a pad could not touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultKind {
+    /// A value that is wanted, or the clock. The pad knows what to do.
+    Memory,
+    /// The program's stack, which is at its end. The hit makes no frame; the tracer is to count it as lost.
+    Stack,
+}
+
+/// The registers that frames keep ([`tracewire_tracefile::RegisterSets`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptSet<'t> {
+    /// The number of their set.
+    pub number: u32,
+    /// Which these are. Those of the x87 unit are all there, or none ([`tracewire_arch::is_x87`]).
+    pub registers: &'t RegisterMask,
+}
+
+/// What all frames of a run hold.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameContents<'o> {
+    /// Whether every frame has a register block, and not only where an action collects registers.
+    pub always_registers: bool,
+    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them behind its
+    /// registers.
+    pub stamp: Option<[VariableNumber; 3]>,
+    /// The builtin variables.
+    pub builtins: &'o [(VariableNumber, Builtin)],
+}
+
+/// What the threads that make frames may do while the frames of pads are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writers {
+    /// They run.
+    Running,
+    /// None runs. One of them may stand inside a pad and go on later.
+    Stopped,
+    /// None is inside a pad, and none will be: a frame that is not whole is torn.
+    Gone,
+}
+
+/// Why a run has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunEnd {
+    /// The reason.
+    pub reason: StopReason,
+    /// The error, or the words of whoever ended it.
+    pub text: Option<String>,
+    /// The tracepoint whose pass count or error it was.
+    pub tracepoint: Option<TracepointNumber>,
+}
+
+impl RunEnd {
+    /// An end without words.
+    #[must_use]
+    pub const fn new(reason: StopReason, tracepoint: Option<TracepointNumber>) -> Self {
+        Self {
+            reason,
+            text: None,
+            tracepoint,
+        }
     }
 }
 
-/// How many tracepoint locations may come during a run, beside those there are at its start.
-const SPARE_TRACEPOINTS: u32 = 4096;
-/// How many variables may.
-const SPARE_VARIABLES: u32 = 256;
-/// The most bytes of all rings together.
-const ALL_RINGS: u64 = 1 << 30;
-/// The most bytes of a ring, and the least.
-const LARGEST_RING: u64 = 8 << 20;
-const SMALLEST_RING: u64 = 4 << 20;
-/// How many bytes of frames may wait for others outside of their rings: the first of these for which the program may map memory,
-/// which is none until it is used.
-const HOLDS: [u64; 2] = [256 << 20, 4 << 20];
-/// The longest frame that a pad makes, in bytes.
-const LONGEST_FRAME: u64 = 65_535;
-/// How many bytes of memory a tracepoint may collect at once whose mechanism is ours to choose, if a pad is to serve it.
-const MOST_BY_CHOICE: u64 = 4096;
-/// How much of the program's stack a hit may use, in bytes.
-const STACK_LIMIT: u32 = 4096;
+/// Frames that pads began, or would have made, and that are in no buffer, by what they were lost for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// The program made them faster than they were read, and the ring of its cpu was full.
+    pub ring_full: u64,
+    /// The ring drops its oldest frames, and came to them before their threads had finished them.
+    pub ring_held: u64,
+    /// They were longer than pads make them.
+    pub too_long: u64,
+    /// The thread had no stack left for a pad.
+    pub without_stack: u64,
+    /// They were begun and never finished.
+    pub torn: u64,
+}
 
-impl<S: FrameStore> Experiment<S> {
-    /// Chooses what serves tracepoints from now on.
-    pub fn set_mechanism(&mut self, mechanism: Mechanism) {
-        self.mechanism = mechanism;
-    }
-
-    /// What may serve tracepoints.
+impl Losses {
+    /// How many that are in all.
     #[must_use]
-    pub const fn mechanism(&self) -> Mechanism {
-        self.mechanism
+    pub const fn all(&self) -> u64 {
+        self.ring_full + self.ring_held + self.too_long + self.without_stack + self.torn
     }
 
-    /// Lets a fast tracepoint whose place can have no jump be a trap: a debugger's run, which would otherwise not start
-    /// because of a breakpoint at that place, goes on with all it collects.
-    pub fn let_fast_trap(&mut self) {
-        self.fast_may_trap = true;
+    const fn and(self, other: &Self) -> Self {
+        Self {
+            ring_full: self.ring_full + other.ring_full,
+            ring_held: self.ring_held + other.ring_held,
+            too_long: self.too_long + other.too_long,
+            without_stack: self.without_stack + other.without_stack,
+            torn: self.torn + other.torn,
+        }
     }
+}
 
-    /// What serves the tracepoints at an address; `None` where none is installed.
-    #[must_use]
-    pub fn served(&self, address: Address) -> Option<&Served> {
-        self.served.get(&address)
-    }
+/// A trace state variable whose value pads share.
+pub trait SharedVariable: fmt::Debug {
+    /// Its value.
+    fn get(&self) -> i64;
+    /// Changes its value.
+    fn set(&self, value: i64);
+}
 
-    /// What served the tracepoints at an address when they were installed last; `None` where they never were.
-    #[must_use]
-    pub fn last_served(&self, address: Address) -> Option<&Served> {
-        self.last_served.get(&address)
-    }
+/// Where frames go that are taken from pads.
+pub trait FrameSink {
+    /// Where the next frame goes in a file that outlives this process, counted from the file's start; `None` where frames
+    /// are in memory.
+    fn file_end(&self) -> Option<u64>;
 
-    pub(crate) fn serve(&mut self, address: Address, by: Served) {
-        self.last_served.insert(address, by.clone());
-        self.served.insert(address, by);
-    }
+    /// Keeps the frame of a hit or of a step of a tracepoint; false where it cannot be kept, nor any after it.
+    fn keep(&mut self, tracepoint: Option<TracepointKey>, step: bool, frame: &[u8]) -> bool;
+}
 
-    /// Puts a tracepoint in by the best means that are allowed.
-    pub(crate) fn put_in(
+/// The pads of a run. Times are by the clock of all its frames, in microseconds.
+pub trait Pads: fmt::Debug {
+    /// Whether the program has lost them, by becoming another program, say.
+    fn is_gone(&self) -> bool;
+
+    /// Makes the code for the tracepoints at an address, in their order. Their counts begin at 0.
+    ///
+    /// # Errors
+    /// Why a pad cannot do what they do, in words for the user.
+    fn compile(
         &mut self,
         address: Address,
-        target: &mut dyn Target,
-    ) -> Result<(), TargetError> {
-        self.fold_counts(address);
-        if self.mechanism == Mechanism::Trap {
-            target.insert(address)?;
-            self.serve(address, Served::Trap(None));
-            return Ok(());
-        }
-        let maker = if self.overfills_rings(address) {
-            Err(format!(
-                "it collects more than {MOST_BY_CHOICE} bytes at once, of which rings are full sooner than they are read"
-            ))
-        } else {
-            self.pad_maker(address, target)
-        };
-        let refusal = match maker {
-            Ok(maker) => match target.insert_pad(address, maker) {
-                Ok(way) => {
-                    self.serve(address, Served::Jump(way));
-                    return Ok(());
-                }
-                Err(TargetError::CannotInsert { reason, .. }) => reason,
-                Err(error) => return Err(error),
-            },
-            Err(reason) => reason,
-        };
-        let forced = self.mechanism == Mechanism::Jump
-            || !self.fast_may_trap
-                && self.at(address).any(|tracepoint| {
-                    matches!(tracepoint.definition.kind, TracepointKind::Fast { .. })
-                });
-        if forced {
-            let reason = format!("it cannot be a jump: {refusal}");
-            return Err(TargetError::CannotInsert { address, reason });
-        }
-        target.insert(address)?;
-        self.serve(address, Served::Trap(Some(refusal)));
-        Ok(())
-    }
+        tracepoints: &[(TracepointDefinition, Option<KeptSet<'_>>)],
+        contents: &FrameContents<'_>,
+    ) -> Result<PadCode, String>;
 
-    /// Whether tracepoints that may be traps are to be that, so that none of their frames is lost: a reader who has to wait
-    /// for the disk comes too late for the rings. So long a frame makes up for the cost of a trap.
-    fn overfills_rings(&self, address: Address) -> bool {
-        self.mechanism == Mechanism::Best
-            && self.at(address).all(|tracepoint| {
-                !matches!(tracepoint.definition.kind, TracepointKind::Fast { .. })
-            })
-            && self.at(address).any(|tracepoint| {
-                tracepoint.definition.actions.iter().any(
-                    |action| matches!(action, Action::Memory { length, .. } if *length > MOST_BY_CHOICE),
-                )
-            })
-    }
+    /// Makes room for the value of a variable; `None` where there is room already, or none left.
+    fn share_variable(&mut self, number: VariableNumber) -> Option<Rc<dyn SharedVariable>>;
 
-    fn at(&self, address: Address) -> impl Iterator<Item = &Tracepoint> {
-        let places = self.places.get(&address).into_iter().flatten();
-        places.filter_map(|index| self.tracepoints.get(*index))
-    }
+    /// Tells pads which tracepoints are enabled. Hits see it at once.
+    fn set_enabled(&mut self, is_enabled: &dyn Fn(TracepointKey) -> bool);
 
-    fn pad_maker(&mut self, address: Address, target: &mut dyn Target) -> Result<PadMaker, String> {
-        if self.options.unreadable == Unreadable::Stop {
-            return Err("unreadable memory is to end the run".to_owned());
-        }
-        let definitions: Vec<TracepointDefinition> = self
-            .at(address)
-            .map(|tracepoint| TracepointDefinition {
-                // A pad counts from its own beginning.
-                pass_count: match tracepoint.definition.pass_count {
-                    0 => 0,
-                    count => count.saturating_sub(tracepoint.passes).max(1),
-                },
-                actions: tracepoint.plan.actions.list.clone(),
-                ..tracepoint.definition.clone()
-            })
-            .collect();
-        let mentioned: BTreeSet<u16> = self
-            .at(address)
-            .flat_map(|tracepoint| tracepoint.plan.variables())
-            .collect();
-        let kept: Vec<Option<u32>> = self
-            .at(address)
-            .map(|tracepoint| tracepoint.plan.actions.set)
-            .collect();
-        self.set_up_pads(target)?;
-        let Some(pads) = &mut self.pads else {
-            return Err("no memory is shared with the program".to_owned());
-        };
-        let mut blocks = Vec::new();
-        for definition in &definitions {
-            let block = pads.block(definition.key());
-            pads.memory.shared.reset_counts(block);
-            pads.memory.shared.set_enabled(block, definition.enabled);
-            blocks.push(block);
-        }
-        for number in mentioned {
-            let number = VariableNumber(i32::from(number));
-            let free = u32::try_from(pads.slots.len()).unwrap_or(u32::MAX);
-            if self.variables.builtin(number).is_none()
-                && !pads.slots.contains_key(&number)
-                && pads.memory.shared.variable(free).is_some()
-            {
-                self.variables.share(number, free, &pads.memory);
-                pads.slots.insert(number, free);
-            }
-        }
-        let mut known: BTreeMap<VariableNumber, PadVariable> = pads
-            .slots
-            .iter()
-            .map(|(number, slot)| (*number, PadVariable::Slot(*slot)))
-            .collect();
-        known.extend(self.variables.builtins().map(|(number, builtin)| {
-            let variable = match builtin {
-                Builtin::Timestamp => PadVariable::Timestamp,
-                Builtin::Thread => PadVariable::Thread,
-                Builtin::Cpu => PadVariable::Cpu,
-            };
-            (number, variable)
-        }));
-        let stamp = self
-            .options
-            .stamp
-            .then(|| self.variables.stamp_numbers())
-            .flatten();
-        let always_registers = self.options.registers == Registers::Always;
-        let memory = Rc::clone(&pads.memory);
-        let options = PadOptions {
-            layout: memory.shared.layout(),
-            shared: memory.address,
-            registers: memory.registers,
-            always_registers,
-            stamp,
-            variables: &known,
-            stack_limit: STACK_LIMIT,
-            goes_on: false,
-            features: memory.features,
-        };
-        let sets = self.kept.as_ref().map(|kept| &kept.sets);
-        let tracepoints: Vec<PadTracepoint<'_>> = blocks
-            .iter()
-            .zip(&definitions)
-            .zip(&kept)
-            .map(|((index, definition), kept)| PadTracepoint {
-                index: *index,
-                definition,
-                kept: kept.and_then(|number| {
-                    let registers = sets?.get(number)?.mask();
-                    Some(KeptSet { number, registers })
-                }),
-            })
-            .collect();
-        let pad = compile(address, &tracepoints, &options).map_err(|error| error.to_string())?;
-        let pad = Rc::new(pad);
-        pads.code.insert(address, Rc::clone(&pad));
-        fail_point!("pads/compiled");
-        // The code runs anywhere.
-        Ok(Rc::new(move |_| {
-            Ok(PadCode {
-                code: pad.code.clone(),
-                faults: pad.faults.clone(),
-            })
-        }))
-    }
+    /// How many hits pads have counted for the pass count of a tracepoint.
+    fn passes(&self, tracepoint: TracepointKey) -> u64;
 
-    fn set_up_pads(&mut self, target: &mut dyn Target) -> Result<(), String> {
-        if self
-            .pads
-            .as_ref()
-            .is_some_and(|pads| pads.memory.news.gone.load(Ordering::Acquire))
-        {
-            self.give_pads_up();
-        }
-        if self.pads.is_some() {
-            return Ok(());
-        }
-        if let Some(reason) = &self.no_pads {
-            return Err(reason.clone());
-        }
-        let made = self.share(target);
-        fail_point!("pads/shared");
-        match made {
-            Ok(memory) => {
-                self.pads = Some(Pads {
-                    reader: RingReader::new(&memory.shared),
-                    memory: Rc::new(memory),
-                    blocks: Vec::new(),
-                    block_of: HashMap::new(),
-                    without_frame: Vec::new(),
-                    slots: HashMap::new(),
-                    code: HashMap::new(),
-                    torn: 0,
-                    taken: Instant::now(),
-                    stopped: None,
-                    ended: None,
-                });
-                Ok(())
-            }
-            Err(reason) => {
-                self.no_pads = Some(reason.clone());
-                Err(reason)
-            }
-        }
-    }
+    /// Counts a hit for the pass count, as the pad does: how many were counted before. `None` for a tracepoint without a pad.
+    fn count_pass(&mut self, tracepoint: TracepointKey) -> Option<u64>;
 
-    /// Has a target share memory. Where the program may not map as much as is wished for, there is less room for frames that
-    /// wait.
-    fn share(&self, target: &mut dyn Target) -> Result<PadMemory, String> {
-        let mut refusal = String::new();
-        for hold_bytes in HOLDS {
-            match target.share_memory(self.layout(hold_bytes)?) {
-                Ok(memory) => return Ok(memory),
-                Err(reason) => refusal = reason,
-            }
-        }
-        Err(format!("no memory is shared with the program: {refusal}"))
-    }
+    /// What pads have counted for a tracepoint: hits for its pass count, and values that could not be read. Counts begin at 0
+    /// again.
+    fn take_counts(&mut self, tracepoint: TracepointKey) -> Option<(u64, Missing)>;
 
-    fn layout(&self, hold_bytes: u64) -> Result<SharedLayout, String> {
-        let cpus = cpus();
-        let size = self.store.size().unwrap_or(u64::MAX);
-        let most = (ALL_RINGS / u64::from(cpus.next_power_of_two())).min(LARGEST_RING);
-        // Records take more room than frames.
-        let ring_bytes = size
-            .saturating_mul(2)
-            .clamp(SMALLEST_RING.min(most), most)
-            .next_power_of_two()
-            .min(most);
-        let tracepoints = u32::try_from(self.tracepoints.len()).unwrap_or(u32::MAX);
-        let sizes = SharedSizes {
-            cpus,
-            ring_bytes,
-            frame_limit: u32::try_from((ring_bytes / 8).min(LONGEST_FRAME)).unwrap_or(u32::MAX),
-            tracepoints: tracepoints.saturating_add(SPARE_TRACEPOINTS),
-            variables: SPARE_VARIABLES,
-            hold_bytes,
-            // Rings that hold more than the buffer may do as it does.
-            when_full: if ring_bytes < size {
-                WhenFull::Wait
-            } else if self.store.is_circular() {
-                WhenFull::Overwrite
-            } else {
-                WhenFull::Stop
-            },
-        };
-        // A number that no other run has.
-        let salt = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(1, |since| since.as_nanos() as u64)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
-    }
+    /// Reports each tracepoint with hits since the last call whose frames were lost or given up, or with values that could not be
+    /// read: how many of the former, and all of the latter.
+    fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, u64, Missing));
 
-    /// Has pads do nothing from now on, or since the stop that has ended the run.
-    pub(crate) fn end_pads(&mut self) {
-        if let Some(pads) = &mut self.pads {
-            pads.memory.shared.stop();
-            fail_point!("pads/ended");
-            let now = pads.stopped.unwrap_or_else(counter);
-            pads.ended.get_or_insert(now);
-        }
-    }
+    /// Has pads do nothing from now on. Frames made since the stop that is being handled, or else from now on, are none of the
+    /// run's.
+    fn end(&mut self);
 
-    /// Counts as their own what the pad of the tracepoints at an address has counted, which begins anew.
-    pub(crate) fn fold_counts(&mut self, address: Address) {
-        let Some(pads) = &self.pads else { return };
-        for index in self.places.get(&address).into_iter().flatten() {
-            let Some(tracepoint) = self.tracepoints.get_mut(*index) else {
-                continue;
-            };
-            let Some(block) = pads.known_block(tracepoint.definition.key()) else {
-                continue;
-            };
-            let counts = pads.memory.shared.counts(block);
-            tracepoint.passes = tracepoint.passes.saturating_add(counts.passes);
-            tracepoint.pad_missing = Missing::default();
-            tracepoint.missing.add(counts.into());
-            pads.memory.shared.reset_counts(block);
-        }
-    }
+    /// Why pads have ended the run, if they have.
+    fn ended(&self) -> Option<RunEnd>;
 
-    /// Tells the pads which tracepoints are enabled.
-    pub(crate) fn tell_enabled(&self) {
-        let Some(pads) = &self.pads else { return };
-        for (block, key) in (0..).zip(&pads.blocks) {
-            let enabled = self
-                .index(*key)
-                .and_then(|index| self.tracepoints.get(index))
-                .is_some_and(|tracepoint| tracepoint.definition.enabled);
-            pads.memory.shared.set_enabled(block, enabled);
-        }
-    }
+    /// Accepts that pads have ended the run: frames that are made from now on are none of the run's.
+    fn accept_end(&mut self);
 
-    pub(crate) const fn has_pads(&self) -> bool {
-        self.pads.is_some()
-    }
+    /// The time.
+    fn now(&self) -> u64;
 
-    /// As [`give_pads_up`](Self::give_pads_up), of a program that is still there.
-    pub(crate) fn take_pads_out(&mut self, target: &mut dyn Target) {
-        self.no_pads = None;
-        if self.pads.is_some() {
-            target.leave_pads();
-            fail_point!("pads/left");
-            self.give_pads_up();
-            target.unshare_memory();
-            fail_point!("pads/unshared");
-        }
-    }
-}
+    /// A thread has stopped.
+    fn begin_stop(&mut self);
 
-/// How many cpus there may be.
-fn cpus() -> u32 {
-    std::fs::read_to_string("/sys/devices/system/cpu/possible")
-        .ok()
-        .and_then(|list| list.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok())
-        .map_or(1, |last| last.saturating_add(1).min(8192))
+    /// When the thread has stopped that is being handled.
+    fn stop_time(&self) -> Option<u64>;
+
+    /// The stopped thread goes on.
+    fn end_stop(&mut self);
+
+    /// Adds the frame of a hit or of a step of a stopped thread to those of the pads, for [`take`](Self::take) to return it
+    /// in the order of time. `stamp` is where the time is in it.
+    fn insert(&mut self, tracepoint: TracepointKey, step: bool, stamp: Option<usize>, frame: &[u8]);
+
+    /// Moves frames to a sink, in the order of time. Returns how much of a ring they took; 1 is all of it.
+    fn take(&mut self, writers: Writers, sink: &mut dyn FrameSink) -> f64;
+
+    /// As [`take`](Self::take), only of frames that were seen before and that nothing can come before any more.
+    fn take_released(&mut self, sink: &mut dyn FrameSink);
+
+    /// Whether the frames may stay where they are for now, because others would soon replace them.
+    fn may_wait(&mut self) -> bool;
+
+    /// The latest `$trace_timestamp` of all frames that were taken.
+    fn last_time(&self) -> u64;
+
+    /// The frames that pads could not keep.
+    fn losses(&self) -> Losses;
+
+    /// How many frames pads gave up for newer ones.
+    fn dropped(&self) -> u64;
 }

@@ -7,7 +7,8 @@ use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
 use crate::layout::SharedLayout;
-use crate::pad::{CannotCompile, ErrorKind, ErrorSite, Fault, FaultKind, PadOptions};
+use crate::pad::{CannotCompile, ErrorKind, ErrorSite, PadOptions};
+use tracewire_experiment::{Fault, FaultKind};
 
 pub(super) type Made<T = ()> = Result<T, CannotCompile>;
 

@@ -10,8 +10,9 @@ use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction, Registers};
 use super::registers::{Value, value};
 use crate::layout::{header, tracepoint};
-use crate::pad::{ErrorKind, FaultKind};
+use crate::pad::ErrorKind;
 use crate::shared::stop;
+use tracewire_experiment::FaultKind;
 
 /// Of a robust futex: the owner has died, and who owns it.
 const OWNER: u32 = 0x3fff_ffff;

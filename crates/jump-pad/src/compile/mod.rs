@@ -24,8 +24,6 @@ use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};
 use plan::{Bound, Planned};
 
-pub use registers::is_x87;
-
 /// Makes the pad of an address at which these tracepoints are. The code runs at any place.
 ///
 /// The tracepoints do what they do in their order, each frame for itself, as a stop would have it.

@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use iced_x86::code_asm::*;
-use tracewire_arch::{RegisterLayout, X86Registers};
+use tracewire_arch::{RegisterLayout, X86Registers, is_x87};
 use tracewire_model::RegisterNumber;
 
 use super::code::{Code, Gpr, Label, Made, OUT, RED_ZONE, Slot};
-use crate::pad::{CannotCompile, FaultKind};
+use crate::pad::CannotCompile;
+use tracewire_experiment::FaultKind;
 
 /// Where a register's value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,12 +37,6 @@ const X87_BYTES: usize = 8 * 10 + 8 * 4;
 /// The room of `fxsave`, and what it takes to align it.
 const FXSAVE: u32 = 512 + 16;
 
-/// Whether a register is one of the x87 unit's, which a pad reads together.
-#[must_use]
-pub fn is_x87(name: &str) -> bool {
-    source(name) == Some(Source::X87)
-}
-
 pub(super) fn source(name: &str) -> Option<Source> {
     const GENERAL: [&str; 16] = [
         "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12",
@@ -63,7 +58,7 @@ pub(super) fn source(name: &str) -> Option<Source> {
         "fs_base" => Source::FsBase,
         "gs_base" => Source::GsBase,
         "mxcsr" => Source::Mxcsr,
-        "fctrl" | "fstat" | "ftag" | "fiseg" | "fioff" | "foseg" | "fooff" | "fop" => Source::X87,
+        name if is_x87(name) => Source::X87,
         _ => {
             let number = |prefix: &str, suffix: &str| {
                 name.strip_prefix(prefix)?
@@ -71,9 +66,8 @@ pub(super) fn source(name: &str) -> Option<Source> {
                     .parse()
                     .ok()
             };
-            return number("st", "")
-                .map(|_: u8| Source::X87)
-                .or_else(|| number("xmm", "").map(Source::Xmm))
+            return number("xmm", "")
+                .map(Source::Xmm)
                 .or_else(|| number("ymm", "h").map(Source::YmmHigh))
                 .or_else(|| number("zmm", "h").map(Source::ZmmHigh))
                 .or_else(|| number("k", "").map(Source::Mask));

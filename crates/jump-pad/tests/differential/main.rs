@@ -78,7 +78,7 @@ fn name_some(
         }
     }
     let mut kept = all?;
-    let x87 = |register: &&Register| tracewire_jump_pad::is_x87(&register.name);
+    let x87 = |register: &&Register| tracewire_arch::is_x87(&register.name);
     let mut unit = layout.registers().iter().filter(x87);
     if unit.clone().any(|register| kept.contains(register.number)) {
         unit.by_ref()

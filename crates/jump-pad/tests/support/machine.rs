@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use iced_x86::code_asm::*;
 use tracewire_arch::X86Registers;
+use tracewire_experiment::KeptSet;
 use tracewire_jump_pad::{
-    Features, KeptSet, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared, SharedLayout,
+    Features, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared, SharedLayout,
     SharedSizes, compile,
 };
 use tracewire_model::{Address, RegisterMask, TracepointDefinition, VariableNumber};

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tracewire_experiment::{PadMemory, PadNews};
 use tracewire_fail_point::fail_point;
-use tracewire_jump_pad::{Features, Shared, SharedLayout};
+use tracewire_jump_pad::{Features, PadMemory, PadNews, Shared, SharedLayout};
 
 use super::journal::{self, Journal};
 use super::{Fast, Ownership};

@@ -117,13 +117,10 @@ impl Process {
 
     /// Makes the pad and writes the jump. No jump reads the bytes at the site.
     fn put_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
-        // How long the code is does not depend on its place, but for the form of a few jumps.
-        const SLACK: usize = 64;
-        let length = (body.0)(site)?.code.len() + SLACK;
-        let placement = self.place_jump(site, length)?;
+        let placement = self.place_jump(site, body.code.len())?;
         fail_point!("jump/placed");
         let (pad, springboard) = (placement.pad, placement.springboard);
-        let written = self.write_jump(site, body, length, placement);
+        let written = self.write_jump(site, body, placement);
         if written.is_err() {
             self.fast.pads.remove(&pad);
             self.fast.areas.forget_use(pad);
@@ -139,7 +136,6 @@ impl Process {
         &mut self,
         site: u64,
         body: &Body,
-        length: usize,
         Placement {
             jump,
             pad,
@@ -147,16 +143,12 @@ impl Process {
         }: Placement,
     ) -> Result<(), NoJump> {
         let block = jump.block();
-        let made = (body.0)(pad)?;
-        if made.code.len() > length {
-            return Err(NoJump::from(NoMemory::NoRoom));
-        }
-        let start = made.code.len() as u64;
+        let start = body.code.len() as u64;
         let copy = match self.lead_to_borrowed(pad, pad + start, block) {
             Some(copy) => copy,
             None => block.copy(pad + start)?,
         };
-        let code = [made.code.as_slice(), &copy.code].concat();
+        let code = [body.code.as_slice(), &copy.code].concat();
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
         self.memory.write(pad, &code).map_err(write)?;
         fail_point!("jump/pad-written");
@@ -174,7 +166,7 @@ impl Process {
             site,
             springboard,
             body: start,
-            faults: made.faults,
+            faults: body.faults.clone(),
             copy,
             displaced: site..site + block.length() as u64,
             restartable: block

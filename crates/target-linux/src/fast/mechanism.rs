@@ -1,10 +1,11 @@
 //! What a tracepoint is served by, and by what not.
 
-use tracewire_experiment::{PadMaker, TargetError};
+use std::rc::Rc;
+
+use tracewire_experiment::{PadCode, TargetError};
 use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
 use tracewire_model::Address;
 
-use super::Body;
 use crate::breakpoint::NOT_MAPPED;
 use crate::process::Process;
 use crate::rseq;
@@ -30,7 +31,7 @@ impl Process {
     pub fn insert_code(
         &mut self,
         address: Address,
-        code: PadMaker,
+        code: PadCode,
     ) -> Result<Mechanism, TargetError> {
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
         if self.has_ended() {
@@ -48,7 +49,7 @@ impl Process {
         if self.is_restartable(address.0, JUMP_LENGTH as u64) {
             return Err(refuse(rseq::WITHIN.to_owned()));
         }
-        self.insert_jump(address.0, &Body(code))
+        self.insert_jump(address.0, &Rc::new(code))
             .map_err(|error| refuse(error.to_string()))?;
         self.raise_semaphore(address.0);
         self.mechanism(address)

@@ -23,12 +23,11 @@ pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
 pub(crate) use place::NoJump;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::Range;
+use std::rc::Rc;
 
 use crate::event::Event;
-use tracewire_experiment::PadMaker;
-use tracewire_jump_pad::Fault;
+use tracewire_experiment::{Fault, PadCode};
 use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
 
 use areas::Areas;
@@ -66,14 +65,7 @@ pub(crate) struct Fast {
 }
 
 /// What a pad does before the displaced instructions.
-#[derive(Clone)]
-pub(crate) struct Body(pub(crate) PadMaker);
-
-impl fmt::Debug for Body {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Body")
-    }
-}
+pub(crate) type Body = Rc<PadCode>;
 
 /// A jump at its site.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use tracewire_jump_pad::CannotCompile;
 use tracewire_jump_pad::relocate::{
     JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landings,
 };
@@ -34,8 +33,6 @@ pub(crate) enum NoJump {
     ShadowStack,
     #[error("its memory cannot be written: {0}")]
     Write(String),
-    #[error(transparent)]
-    Code(#[from] CannotCompile),
 }
 
 /// A jump and where it leads.

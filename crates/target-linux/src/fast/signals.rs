@@ -7,8 +7,7 @@
 //! locked.
 
 use libc::{siginfo_t, user_regs_struct};
-use tracewire_experiment::HitHandler;
-use tracewire_jump_pad::FaultKind;
+use tracewire_experiment::{FaultKind, HitHandler};
 use tracewire_jump_pad::relocate::Place;
 
 use super::threads::undo_spot;

@@ -1,13 +1,12 @@
 //! Pads that count.
 
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tracewire_experiment::{PadCode, PadMaker};
+use tracewire_experiment::PadCode;
 use tracewire_target_linux::SharedMemory;
 
 /// Code that counts in shared memory, without a trace.
-pub fn counting(memory: &SharedMemory, place: usize) -> PadMaker {
+pub fn counting(memory: &SharedMemory, place: usize) -> PadCode {
     let counter = memory.address().0 + place as u64 * 8;
     let code = [
         // lea rsp, [rsp-128]; pushfq; push rax; mov rax, counter
@@ -18,12 +17,10 @@ pub fn counting(memory: &SharedMemory, place: usize) -> PadMaker {
         &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0],
     ]
     .concat();
-    Rc::new(move |_| {
-        Ok(PadCode {
-            code: code.clone(),
-            faults: Vec::new(),
-        })
-    })
+    PadCode {
+        code,
+        faults: Vec::new(),
+    }
 }
 
 /// What has been counted there.

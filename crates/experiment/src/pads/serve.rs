@@ -1,0 +1,268 @@
+//! Tracepoints that the program serves by itself, in pads.
+
+use std::collections::BTreeSet;
+
+use tracewire_fail_point::fail_point;
+use tracewire_model::{Action, Address, TracepointDefinition, TracepointKind, VariableNumber};
+
+use super::{FrameContents, KeptSet, Losses, PadCode, PadNeeds, PadTarget, Pads};
+use crate::experiment::{Experiment, Registers, Unreadable};
+use crate::mechanism::{Mechanism, Served};
+use crate::store::FrameStore;
+use crate::target::{Target, TargetError};
+use crate::tracepoints::Tracepoints;
+
+/// How many bytes of memory a tracepoint may collect at once whose mechanism is ours to choose, if a pad is to serve it.
+const MOST_BY_CHOICE: u64 = 4096;
+
+const NO_CODE: &str =
+    "no memory is shared with the program: the target runs no code but the program's";
+
+/// The pads of a run, if there are any.
+#[derive(Debug, Default)]
+pub(crate) struct RunPads {
+    pads: Option<Box<dyn Pads>>,
+    /// Why there are none in this run.
+    refusal: Option<String>,
+    /// What was lost with the pads that are no more.
+    past_losses: Losses,
+    /// What was given up for newer frames there.
+    past_dropped: u64,
+}
+
+impl RunPads {
+    pub(crate) fn get(&self) -> Option<&dyn Pads> {
+        self.pads.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self) -> Option<&mut (dyn Pads + 'static)> {
+        self.pads.as_deref_mut()
+    }
+
+    pub(crate) fn losses(&self) -> Losses {
+        self.get().map_or(self.past_losses, |pads| {
+            self.past_losses.and(&pads.losses())
+        })
+    }
+
+    /// How many frames pads gave up for newer ones.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.past_dropped + self.get().map_or(0, Pads::dropped)
+    }
+
+    /// A run begins: nothing is lost yet.
+    pub(crate) fn forget_losses(&mut self) {
+        self.past_losses = Losses::default();
+        self.past_dropped = 0;
+    }
+
+    fn set_up(&mut self, target: &mut dyn PadTarget, needs: &PadNeeds) -> Result<(), String> {
+        if self.pads.is_some() {
+            return Ok(());
+        }
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        let made = target.set_up_pads(needs);
+        fail_point!("pads/shared");
+        let pads = made.inspect_err(|refusal| self.refusal = Some(refusal.clone()))?;
+        self.pads = Some(pads);
+        Ok(())
+    }
+
+    /// Has them do nothing from now on, or since the stop that has ended the run.
+    pub(crate) fn end(&mut self) {
+        if let Some(pads) = self.get_mut() {
+            pads.end();
+        }
+    }
+
+    /// Counts as their own what the pad of the tracepoints at an address has counted, which begins at 0 again.
+    pub(crate) fn fold_counts(&mut self, address: Address, tracepoints: &mut Tracepoints) {
+        let Some(pads) = self.get_mut() else { return };
+        for place in 0..tracepoints.indices(address).len() {
+            let index = tracepoints.indices(address).get(place).copied();
+            if let Some(tracepoint) = index.and_then(|index| tracepoints.get_mut(index))
+                && let Some(counts) = pads.take_counts(tracepoint.definition().key())
+            {
+                tracepoint.fold_counts(counts);
+            }
+        }
+    }
+
+    pub(super) fn fold_all_counts(&mut self, tracepoints: &mut Tracepoints) {
+        let addresses: Vec<Address> = tracepoints.addresses().collect();
+        for address in addresses {
+            self.fold_counts(address, tracepoints);
+        }
+    }
+
+    /// Tells the pads which tracepoints are enabled.
+    pub(crate) fn tell_enabled(&mut self, tracepoints: &Tracepoints) {
+        if let Some(pads) = self.get_mut() {
+            pads.set_enabled(&|key| {
+                let tracepoint = tracepoints.by_key(key);
+                tracepoint.is_some_and(|tracepoint| tracepoint.definition().enabled)
+            });
+        }
+    }
+
+    /// They are no more.
+    pub(super) fn give_up(&mut self) {
+        self.past_losses = self.losses();
+        self.past_dropped = self.dropped();
+        self.pads = None;
+    }
+}
+
+impl<S: FrameStore> Experiment<S> {
+    /// Inserts a tracepoint by the best means that are allowed.
+    pub(crate) fn put_in(
+        &mut self,
+        address: Address,
+        target: &mut dyn Target,
+    ) -> Result<(), TargetError> {
+        self.pads.fold_counts(address, &mut self.tracepoints);
+        if self.installed.mechanism() == Mechanism::Trap {
+            target.insert(address)?;
+            self.installed.serve(address, Served::Trap(None));
+            return Ok(());
+        }
+        let refusal = match self.put_pad_in(address, target) {
+            Ok(way) => {
+                self.installed.serve(address, Served::Jump(way));
+                return Ok(());
+            }
+            Err(TargetError::CannotInsert { reason, .. }) => reason,
+            Err(error) => return Err(error),
+        };
+        let is_fast = self
+            .tracepoints
+            .at(address)
+            .any(|tracepoint| matches!(tracepoint.definition().kind, TracepointKind::Fast { .. }));
+        if !self.installed.may_trap(is_fast) {
+            let reason = format!("it cannot be a jump: {refusal}");
+            return Err(TargetError::CannotInsert { address, reason });
+        }
+        target.insert(address)?;
+        self.installed.serve(address, Served::Trap(Some(refusal)));
+        Ok(())
+    }
+
+    /// Inserts a tracepoint as a pad.
+    fn put_pad_in(
+        &mut self,
+        address: Address,
+        target: &mut dyn Target,
+    ) -> Result<&'static str, TargetError> {
+        let refuse = |reason| TargetError::CannotInsert { address, reason };
+        if self.overfills_rings(address) {
+            return Err(refuse(format!(
+                "it collects more than {MOST_BY_CHOICE} bytes at once, of which rings are full sooner than they are read"
+            )));
+        }
+        let pad = self.pad(address, target).map_err(refuse)?;
+        let target = target.pads().ok_or_else(|| refuse(NO_CODE.to_owned()))?;
+        target.insert_pad(address, pad)
+    }
+
+    /// Whether tracepoints that may be traps are to be that, so that none of their frames is lost: a reader who has to wait
+    /// for the disk comes too late for the rings. So long a frame makes up for the cost of a trap.
+    fn overfills_rings(&self, address: Address) -> bool {
+        let mut definitions = self
+            .tracepoints
+            .at(address)
+            .map(|tracepoint| tracepoint.definition());
+        let mut long = false;
+        self.installed.mechanism() == Mechanism::Best
+            && definitions.all(|definition| {
+                long |= definition.actions.iter().any(
+                    |action| matches!(action, Action::Memory { length, .. } if *length > MOST_BY_CHOICE),
+                );
+                !matches!(definition.kind, TracepointKind::Fast { .. })
+            })
+            && long
+    }
+
+    /// The pad of the tracepoints at an address.
+    fn pad(&mut self, address: Address, target: &mut dyn Target) -> Result<PadCode, String> {
+        if self.options.unreadable == Unreadable::Stop {
+            return Err("unreadable memory is to end the run".to_owned());
+        }
+        self.set_up_pads(target)?;
+        let Some(pads) = self.pads.get_mut() else {
+            return Err(NO_CODE.to_owned());
+        };
+        let mentioned: BTreeSet<u16> = self
+            .tracepoints
+            .at(address)
+            .flat_map(|tracepoint| tracepoint.plan.variables())
+            .collect();
+        for number in mentioned {
+            let number = VariableNumber(i32::from(number));
+            if self.variables.builtin(number).is_none()
+                && let Some(shared) = pads.share_variable(number)
+            {
+                self.variables.share(number, shared);
+            }
+        }
+        let tracepoints: Vec<(TracepointDefinition, Option<KeptSet<'_>>)> = self
+            .tracepoints
+            .at(address)
+            .map(|tracepoint| {
+                let definition = tracepoint.definition();
+                let definition = TracepointDefinition {
+                    // A pad counts from its own beginning.
+                    pass_count: match definition.pass_count {
+                        0 => 0,
+                        count => count.saturating_sub(tracepoint.passes).max(1),
+                    },
+                    actions: tracepoint.actions().to_vec(),
+                    ..definition.clone()
+                };
+                (definition, self.maker.kept_set(&tracepoint.plan.actions))
+            })
+            .collect();
+        let builtins: Vec<_> = self.variables.builtins().collect();
+        let stamp = self.options.stamp.then(|| self.variables.stamp_numbers());
+        let contents = FrameContents {
+            always_registers: self.options.registers == Registers::Always,
+            stamp: stamp.flatten(),
+            builtins: &builtins,
+        };
+        let pad = pads.compile(address, &tracepoints, &contents)?;
+        fail_point!("pads/compiled");
+        Ok(pad)
+    }
+
+    fn set_up_pads(&mut self, target: &mut dyn Target) -> Result<(), String> {
+        if self.pads.get().is_some_and(Pads::is_gone) {
+            self.give_pads_up();
+        }
+        let needs = PadNeeds {
+            buffer: self.store.size(),
+            circular: self.store.is_circular(),
+            tracepoints: self.tracepoints.len(),
+        };
+        let target = target.pads().ok_or(NO_CODE)?;
+        self.pads.set_up(target, &needs)
+    }
+
+    /// Removes the pads from a program that is still there, and what they were for.
+    pub(crate) fn take_pads_out(&mut self, target: &mut dyn Target) {
+        self.pads.refusal = None;
+        if self.pads.get().is_none() {
+            return;
+        }
+        let mut target = target.pads();
+        if let Some(target) = &mut target {
+            target.leave_pads();
+        }
+        fail_point!("pads/left");
+        self.give_pads_up();
+        if let Some(target) = target {
+            target.remove_pads();
+        }
+        fail_point!("pads/unshared");
+    }
+}

@@ -1,0 +1,87 @@
+//! How a trace run stands.
+
+use tracewire_model::{StatusFields, StopReason};
+
+use crate::pads::RunEnd;
+use crate::store::FrameStore;
+
+/// The run that is on, or the last one.
+#[derive(Debug)]
+pub(crate) struct Run {
+    on: bool,
+    status: StatusFields,
+    /// How many frames have come into the buffer.
+    pub(crate) created: u64,
+}
+
+impl Run {
+    /// There has been none.
+    pub(crate) fn new() -> Self {
+        Self {
+            on: false,
+            status: StatusFields {
+                stop_reason: Some(StopReason::NotRun),
+                ..StatusFields::default()
+            },
+            created: 0,
+        }
+    }
+
+    pub(crate) const fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Interrupts the run, or goes on with it. Returns whether it was on.
+    pub(crate) const fn set_on(&mut self, on: bool) -> bool {
+        std::mem::replace(&mut self.on, on)
+    }
+
+    pub(crate) fn begin(&mut self, now: u64) {
+        self.status.stop_reason = Some(StopReason::Unknown);
+        self.status.stop_text = None;
+        self.status.stopping_tracepoint = None;
+        self.status.start_time = Some(now);
+        self.status.stop_time = Some(0);
+    }
+
+    pub(crate) fn end(&mut self, end: RunEnd, now: u64) {
+        self.on = false;
+        self.set_end(end);
+        // A clock may be set back, and a recorded execution be gone back.
+        let start = self.status.start_time.unwrap_or(0);
+        self.status.stop_time = Some(now.max(start));
+    }
+
+    /// Why it has ended turns out to be something else.
+    pub(crate) fn set_end(&mut self, end: RunEnd) {
+        self.status.stop_reason = Some(end.reason);
+        self.status.stop_text = end.text;
+        self.status.stopping_tracepoint = end.tracepoint;
+    }
+
+    /// There is a frame of this time in the run.
+    pub(crate) fn stopped_not_before(&mut self, last: u64) {
+        if !self.on {
+            self.status.stop_time = self.status.stop_time.map(|stop| stop.max(last));
+        }
+    }
+
+    /// As a qTStatus reply reports it. Beside the frames in the buffer, `dropped` were created.
+    pub(crate) fn status(&self, store: &impl FrameStore, dropped: u64) -> StatusFields {
+        let mut status = self.status.clone();
+        status.running = self.on;
+        if self.on {
+            status.stop_reason = None;
+        }
+        status.frames = Some(store.frames());
+        status.frames_created = Some(self.created + dropped);
+        status.buffer_size = store.size();
+        status.buffer_free = store.size().map(|size| size.saturating_sub(store.used()));
+        status.circular = Some(store.is_circular());
+        status
+    }
+
+    pub(crate) fn describe(&mut self, describe: impl FnOnce(&mut StatusFields)) {
+        describe(&mut self.status);
+    }
+}

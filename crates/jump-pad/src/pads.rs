@@ -1,0 +1,470 @@
+//! The pads of a trace run: what an experiment compiles tracepoints with, and takes their frames from.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tracewire_arch::X86Registers;
+use tracewire_experiment::{
+    Builtin, FrameContents, FrameSink, KeptSet, Losses, Missing, PadCode, PadNeeds, Pads, RunEnd,
+    SharedVariable, TracepointKey, Writers,
+};
+use tracewire_fail_point::fail_point;
+use tracewire_model::{Address, StopReason, TracepointDefinition, VariableNumber};
+
+use crate::clock::counter;
+use crate::compile::compile;
+use crate::layout::{SharedLayout, SharedSizes, WhenFull};
+use crate::pad::{Features, Pad, PadOptions, PadTracepoint, PadVariable};
+use crate::ring::{Drained, RingReader, TimedFrame};
+use crate::shared::{PadCounts, PadStop, Shared};
+
+/// How many tracepoint locations may come during a run, beside those there are at its start.
+const SPARE_TRACEPOINTS: u32 = 4096;
+/// How many variables may.
+const SPARE_VARIABLES: u32 = 256;
+/// The most bytes of all rings together.
+const ALL_RINGS: u64 = 1 << 30;
+/// The most bytes of a ring, and the least.
+const LARGEST_RING: u64 = 8 << 20;
+const SMALLEST_RING: u64 = 4 << 20;
+/// How many bytes of frames may wait for others outside of their rings: the first of these for which the program may map memory,
+/// which is none until it is used.
+const HOLDS: [u64; 2] = [256 << 20, 4 << 20];
+/// The longest frame that a pad makes, in bytes.
+const LONGEST_FRAME: u64 = 65_535;
+/// How much of the program's stack a hit may use, in bytes.
+const STACK_LIMIT: u32 = 4096;
+/// How long rings that drop their oldest frames may be left alone: taking frames that others would soon replace costs
+/// the program the cpu, and only a thread that died inside a pad needs it before the end.
+const LEFT_ALONE: Duration = Duration::from_secs(1);
+
+/// Memory that the program and its tracer share, set up for pads.
+pub struct PadMemory {
+    /// The tracer's view.
+    pub shared: Shared,
+    /// Where the program has it.
+    pub address: Address,
+    /// The registers of a register block.
+    pub registers: X86Registers,
+    /// What the machine can do.
+    pub features: Features,
+    /// What the target knows of it meanwhile.
+    pub news: Arc<PadNews>,
+    /// What keeps the memory there; dropped last.
+    pub keeper: Box<dyn fmt::Debug>,
+}
+
+/// What a target tells of memory for pads.
+#[derive(Debug, Default)]
+pub struct PadNews {
+    /// The program has lost it, by becoming another program, say.
+    pub gone: AtomicBool,
+    /// Hits without a frame, because the program's stack was at its end.
+    pub without_stack: AtomicU64,
+}
+
+impl fmt::Debug for PadMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PadMemory")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The pads of a run, the memory that they share with the tracer, and the reader of their rings.
+#[derive(Debug)]
+pub struct JumpPads {
+    memory: Rc<PadMemory>,
+    reader: RingReader,
+    /// The block of each tracepoint: its place here. Tracepoints by trap have one too, so that their frames are known.
+    blocks: Vec<TracepointKey>,
+    block_of: HashMap<TracepointKey, u32>,
+    /// How many frames of each were known to be given up or lost when it was last looked.
+    without_frame: Vec<u64>,
+    slots: HashMap<VariableNumber, u32>,
+    code: HashMap<Address, Pad>,
+    torn: u64,
+    /// When frames were last taken.
+    taken: Instant,
+    /// The counter at the stop that is being handled.
+    stopped: Option<u64>,
+    /// The counter when the run ended: a frame that was made later is none of the run's.
+    ended: Option<u64>,
+}
+
+impl JumpPads {
+    /// Sets up pads in memory that a target shares with the program. Where the program may not map as much as is wished for,
+    /// there is less room for frames that wait.
+    ///
+    /// # Errors
+    /// Why there is no such memory, in words for the user.
+    pub fn set_up(
+        needs: &PadNeeds,
+        mut share: impl FnMut(SharedLayout) -> Result<PadMemory, String>,
+    ) -> Result<Self, String> {
+        let mut refusal = String::new();
+        for hold_bytes in HOLDS {
+            match share(layout(needs, hold_bytes)?) {
+                Ok(memory) => return Ok(Self::new(memory)),
+                Err(reason) => refusal = reason,
+            }
+        }
+        Err(format!("no memory is shared with the program: {refusal}"))
+    }
+
+    fn new(memory: PadMemory) -> Self {
+        Self {
+            reader: RingReader::new(&memory.shared),
+            memory: Rc::new(memory),
+            blocks: Vec::new(),
+            block_of: HashMap::new(),
+            without_frame: Vec::new(),
+            slots: HashMap::new(),
+            code: HashMap::new(),
+            torn: 0,
+            taken: Instant::now(),
+            stopped: None,
+            ended: None,
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.memory.shared
+    }
+
+    fn when_full(&self) -> WhenFull {
+        self.shared().layout().sizes().when_full
+    }
+
+    /// The block of a tracepoint, which gets one if it has none.
+    fn block(&mut self, key: TracepointKey) -> u32 {
+        let blocks = &mut self.blocks;
+        *self.block_of.entry(key).or_insert_with(|| {
+            blocks.push(key);
+            u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    fn key(&self, block: u32) -> Option<TracepointKey> {
+        self.blocks.get(usize::try_from(block).ok()?).copied()
+    }
+
+    fn without_stack(&self) -> u64 {
+        self.memory.news.without_stack.load(Ordering::Relaxed)
+    }
+
+    /// Moves frames from the reader to a sink. Returns how many bytes that were.
+    fn give(
+        &mut self,
+        sink: &mut dyn FrameSink,
+        read: impl FnOnce(&mut RingReader, &Shared, &mut dyn FnMut(TimedFrame<'_>)) -> Drained,
+    ) -> u64 {
+        let shared = &self.memory.shared;
+        let (blocks, ended) = (&self.blocks, &mut self.ended);
+        let mut bytes = 0;
+        let mut give = |frame: TimedFrame<'_>| {
+            if ended.is_some_and(|ended| frame.time > ended) {
+                return;
+            }
+            if let Some(offset) = sink.file_end() {
+                shared.goes_to(offset);
+                fail_point!("frames/place-said");
+            }
+            let block = usize::try_from(frame.tracepoint).ok();
+            let key = block.and_then(|block| blocks.get(block)).copied();
+            if !sink.keep(key, frame.step, frame.bytes) {
+                // What is not so long might still find room, another tracepoint's frame of the same stop among it.
+                *ended = Some(frame.time.saturating_sub(1));
+                return;
+            }
+            fail_point!("frames/appended");
+            bytes += frame.bytes.len() as u64;
+        };
+        let drained = read(&mut self.reader, shared, &mut give);
+        fail_point!("frames/taken");
+        self.taken = Instant::now();
+        self.torn += drained.torn;
+        self.shared().tell_losses(self.torn, self.without_stack());
+        fail_point!("frames/losses-said");
+        bytes
+    }
+}
+
+impl Pads for JumpPads {
+    fn is_gone(&self) -> bool {
+        self.memory.news.gone.load(Ordering::Acquire)
+    }
+
+    fn compile(
+        &mut self,
+        address: Address,
+        tracepoints: &[(TracepointDefinition, Option<KeptSet<'_>>)],
+        contents: &FrameContents<'_>,
+    ) -> Result<PadCode, String> {
+        let tracepoints: Vec<PadTracepoint<'_>> = tracepoints
+            .iter()
+            .map(|(definition, kept)| {
+                let index = self.block(definition.key());
+                self.shared().reset_counts(index);
+                self.shared().set_enabled(index, definition.enabled);
+                PadTracepoint {
+                    index,
+                    definition,
+                    kept: *kept,
+                }
+            })
+            .collect();
+        let slots = self.slots.iter();
+        let mut variables: BTreeMap<VariableNumber, PadVariable> = slots
+            .map(|(number, slot)| (*number, PadVariable::Slot(*slot)))
+            .collect();
+        variables.extend(contents.builtins.iter().map(|(number, builtin)| {
+            let variable = match builtin {
+                Builtin::Timestamp => PadVariable::Timestamp,
+                Builtin::Thread => PadVariable::Thread,
+                Builtin::Cpu => PadVariable::Cpu,
+            };
+            (*number, variable)
+        }));
+        let options = PadOptions {
+            layout: self.shared().layout(),
+            shared: self.memory.address,
+            registers: self.memory.registers,
+            always_registers: contents.always_registers,
+            stamp: contents.stamp,
+            variables: &variables,
+            stack_limit: STACK_LIMIT,
+            goes_on: false,
+            features: self.memory.features,
+        };
+        let pad = compile(address, &tracepoints, &options).map_err(|error| error.to_string())?;
+        let code = PadCode {
+            code: pad.code.clone(),
+            faults: pad.faults.clone(),
+        };
+        self.code.insert(address, pad);
+        Ok(code)
+    }
+
+    fn share_variable(&mut self, number: VariableNumber) -> Option<Rc<dyn SharedVariable>> {
+        if self.slots.contains_key(&number) {
+            return None;
+        }
+        let slot = u32::try_from(self.slots.len()).ok()?;
+        self.shared().variable(slot)?;
+        self.slots.insert(number, slot);
+        Some(Rc::new(Slot(slot, Rc::clone(&self.memory))))
+    }
+
+    fn set_enabled(&mut self, is_enabled: &dyn Fn(TracepointKey) -> bool) {
+        for (block, key) in (0..).zip(&self.blocks) {
+            self.shared().set_enabled(block, is_enabled(*key));
+        }
+    }
+
+    fn passes(&self, tracepoint: TracepointKey) -> u64 {
+        let block = self.block_of.get(&tracepoint);
+        block.map_or(0, |block| self.shared().counts(*block).passes)
+    }
+
+    fn count_pass(&mut self, tracepoint: TracepointKey) -> Option<u64> {
+        self.shared().count_pass(*self.block_of.get(&tracepoint)?)
+    }
+
+    fn take_counts(&mut self, tracepoint: TracepointKey) -> Option<(u64, Missing)> {
+        let block = *self.block_of.get(&tracepoint)?;
+        let counts = self.shared().counts(block);
+        self.shared().reset_counts(block);
+        Some((counts.passes, missing(&counts)))
+    }
+
+    fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, u64, Missing)) {
+        let shared = &self.memory.shared;
+        self.without_frame.resize(self.blocks.len(), 0);
+        for (block, (key, known)) in (0..).zip(self.blocks.iter().zip(&mut self.without_frame)) {
+            let counts = shared.counts(block);
+            let without_frame = counts.dropped + counts.lost;
+            let more = without_frame.saturating_sub(std::mem::replace(known, without_frame));
+            if counts.missing > 0 || more > 0 {
+                report(*key, more, missing(&counts));
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.shared().stop();
+        fail_point!("pads/ended");
+        let now = self.stopped.unwrap_or_else(counter);
+        self.ended.get_or_insert(now);
+    }
+
+    fn ended(&self) -> Option<RunEnd> {
+        let tracepoint = |block: u32| self.key(block).map(|(number, _)| number);
+        Some(match self.shared().stopped()? {
+            PadStop::Full => RunEnd::new(StopReason::Full, None),
+            PadStop::PassCount(block) => RunEnd::new(StopReason::PassCount, tracepoint(block)),
+            PadStop::Error(block) => RunEnd {
+                text: self.shared().error().and_then(|error| {
+                    let (_, address) = self.key(block)?;
+                    self.code.get(&address)?.error_text(&error)
+                }),
+                ..RunEnd::new(StopReason::Error, tracepoint(block))
+            },
+            PadStop::Told => return None,
+        })
+    }
+
+    fn accept_end(&mut self) {
+        // The frame that has ended the run may be later than the stop that is being handled.
+        self.ended = Some(counter());
+    }
+
+    fn now(&self) -> u64 {
+        self.shared().microseconds(counter())
+    }
+
+    fn begin_stop(&mut self) {
+        let stopped = counter();
+        fail_point!("stop/begun");
+        self.stopped = Some(stopped);
+    }
+
+    fn stop_time(&self) -> Option<u64> {
+        let stopped = self.stopped?;
+        Some(self.shared().microseconds(stopped))
+    }
+
+    fn end_stop(&mut self) {
+        self.stopped = None;
+    }
+
+    fn insert(
+        &mut self,
+        tracepoint: TracepointKey,
+        step: bool,
+        stamp: Option<usize>,
+        frame: &[u8],
+    ) {
+        let frame = TimedFrame {
+            tracepoint: self.block(tracepoint),
+            time: self.stopped.unwrap_or_else(counter),
+            step,
+            stamp,
+            bytes: frame,
+        };
+        self.reader.insert(&self.memory.shared, frame);
+    }
+
+    fn take(&mut self, writers: Writers, sink: &mut dyn FrameSink) -> f64 {
+        let bytes = self.give(sink, |reader, shared, give| match writers {
+            Writers::Running | Writers::Stopped => reader.drain(shared, writers, give),
+            Writers::Gone => reader.finish(shared, give),
+        });
+        bytes as f64 / self.shared().layout().sizes().ring_bytes as f64
+    }
+
+    fn take_released(&mut self, sink: &mut dyn FrameSink) {
+        self.give(sink, RingReader::release);
+    }
+
+    fn may_wait(&mut self) -> bool {
+        let may = self.when_full() == WhenFull::Overwrite && self.taken.elapsed() < LEFT_ALONE;
+        if may {
+            self.shared().keep_time();
+        }
+        may
+    }
+
+    fn last_time(&self) -> u64 {
+        self.reader.last_microseconds()
+    }
+
+    fn losses(&self) -> Losses {
+        let in_rings = self.shared().losses();
+        let (ring_full, ring_held) = match self.when_full() {
+            WhenFull::Overwrite => (0, in_rings.lost),
+            WhenFull::Stop | WhenFull::Wait => (in_rings.lost, 0),
+        };
+        Losses {
+            ring_full,
+            ring_held,
+            too_long: in_rings.too_long,
+            without_stack: self.without_stack(),
+            torn: self.torn,
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.shared().losses().dropped
+    }
+}
+
+/// A trace state variable in the shared memory.
+#[derive(Debug)]
+struct Slot(u32, Rc<PadMemory>);
+
+impl SharedVariable for Slot {
+    fn get(&self) -> i64 {
+        let Self(slot, memory) = self;
+        memory.shared.variable(*slot).unwrap_or(0)
+    }
+
+    fn set(&self, value: i64) {
+        let Self(slot, memory) = self;
+        memory.shared.set_variable(*slot, value);
+    }
+}
+
+const fn missing(counts: &PadCounts) -> Missing {
+    Missing {
+        count: counts.missing,
+        first: counts.first_missing,
+    }
+}
+
+fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
+    let cpus = cpus();
+    let size = needs.buffer.unwrap_or(u64::MAX);
+    let most = (ALL_RINGS / u64::from(cpus.next_power_of_two())).min(LARGEST_RING);
+    // Records take more room than frames.
+    let ring_bytes = size
+        .saturating_mul(2)
+        .clamp(SMALLEST_RING.min(most), most)
+        .next_power_of_two()
+        .min(most);
+    let tracepoints = u32::try_from(needs.tracepoints).unwrap_or(u32::MAX);
+    let sizes = SharedSizes {
+        cpus,
+        ring_bytes,
+        frame_limit: u32::try_from((ring_bytes / 8).min(LONGEST_FRAME)).unwrap_or(u32::MAX),
+        tracepoints: tracepoints.saturating_add(SPARE_TRACEPOINTS),
+        variables: SPARE_VARIABLES,
+        hold_bytes,
+        // Rings that hold more than the buffer may do as it does.
+        when_full: if ring_bytes < size {
+            WhenFull::Wait
+        } else if needs.circular {
+            WhenFull::Overwrite
+        } else {
+            WhenFull::Stop
+        },
+    };
+    // A number that no other run has.
+    let salt = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |since| since.as_nanos() as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    SharedLayout::new(sizes, salt).map_err(|error| error.to_string())
+}
+
+/// How many cpus there may be.
+fn cpus() -> u32 {
+    std::fs::read_to_string("/sys/devices/system/cpu/possible")
+        .ok()
+        .and_then(|list| list.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok())
+        .map_or(1, |last| last.saturating_add(1).min(8192))
+}
