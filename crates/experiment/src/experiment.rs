@@ -12,12 +12,12 @@ use tracewire_tracefile::{FrameFormat, RegisterSets};
 
 use crate::error::{DefineError, InstallError, StartError, UnknownTracepoint};
 use crate::installed::Installed;
+use crate::known_registers::KnownRegisters;
 use crate::maker::FrameMaker;
 use crate::mechanism::{Mechanism, Served};
 use crate::pads::{PadTarget, RunEnd, RunPads};
 use crate::pieces::Pieces;
 use crate::plan::Plan;
-use crate::recorded::KnownRegisters;
 use crate::run::Run;
 use crate::stepping::Stepping;
 use crate::store::FrameStore;

@@ -18,7 +18,7 @@ use crate::plan::{Actions, Plan};
 pub(crate) struct FrameMaker {
     /// The frame that is being made, or the last one.
     frame: Vec<u8>,
-    /// Where the time stands in it.
+    /// Where the time is in it.
     stamp: Option<usize>,
     /// Whether it has a register block.
     has_registers: bool,
@@ -60,7 +60,7 @@ impl FrameMaker {
         &self.frame
     }
 
-    /// Where the time stands in it.
+    /// Where the time is in it.
     pub(crate) const fn stamp(&self) -> Option<usize> {
         self.stamp
     }

@@ -1,4 +1,4 @@
-//! How a trace run stands.
+//! The state of a trace run.
 
 use tracewire_model::{StatusFields, StopReason};
 

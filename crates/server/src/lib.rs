@@ -39,6 +39,7 @@
 
 mod access;
 mod address;
+mod answers;
 pub mod fake;
 mod handshake;
 pub mod live;

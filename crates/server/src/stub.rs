@@ -6,25 +6,27 @@
 //!
 //! `examples/own_target.rs` is such a target in 80 lines.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use tracewire_arch::{LayoutError, RegisterLayout};
 use tracewire_experiment::{HitHandler, Target, TargetError};
 use tracewire_model::{Address, ByteOrder, RegisterNumber, ThreadId};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointRequest};
 use tracewire_packets::family::features::FeatureList;
-use tracewire_packets::family::memory::MemoryRequest;
-use tracewire_packets::family::process::ProcessRequest;
-use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
+use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::family::stop::{StopField, StopReply};
-use tracewire_packets::family::thread::ThreadRequest;
-use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
-use tracewire_packets::{Failure, Reply, Request, Signal, ThreadList, ThreadSelector, Which};
+use tracewire_packets::{Failure, Reply, Request, Signal, ThreadSelector};
+use tracewire_tracefile::Frame;
 
-use crate::session::{Answer, PACKET_SIZE, Responder};
-use crate::trace::{SaveFolder, Trace, TraceMachine, done};
+use crate::answers::{
+    Attached, Debuggee, FRAME_IS_FIXED, Writable, attached, done, named, respond,
+};
+use crate::session::{Answer, Responder};
+use crate::trace::{SaveFolder, Trace, TraceMachine, announce_frames, announce_runs};
 
 /// The number of the one process.
 const PROCESS: u32 = 1;
@@ -240,80 +242,6 @@ impl<T: StubTarget> Stub<T> {
         }
     }
 
-    fn registers(&mut self) -> RegisterBytes {
-        self.trace
-            .frame_registers()
-            .unwrap_or_else(|| RegisterBytes::known(&self.target.registers(self.selected)))
-    }
-
-    fn register(&mut self, request: &RegisterRequest) -> Reply {
-        match request {
-            RegisterRequest::ReadAll => Reply::Registers(self.registers()),
-            RegisterRequest::Read { register } => {
-                let bytes = self.registers().0;
-                match self.place(*register).and_then(|place| bytes.get(place)) {
-                    Some(bytes) => Reply::Registers(RegisterBytes(bytes.to_vec())),
-                    None => Reply::Error(Failure::Number(1)),
-                }
-            }
-            RegisterRequest::Write { .. } | RegisterRequest::WriteAll { .. }
-                if self.trace.selected.is_some() =>
-            {
-                Reply::Error(Failure::text("A trace frame cannot be written to"))
-            }
-            RegisterRequest::Write {
-                register,
-                bytes: value,
-            } => {
-                let mut bytes = self.target.registers(self.selected);
-                let written = match self.place(*register).and_then(|place| bytes.get_mut(place)) {
-                    Some(old) if old.len() == value.0.len() => {
-                        old.copy_from_slice(&value.0);
-                        self.target.write_registers(self.selected, &bytes)
-                    }
-                    _ => false,
-                };
-                done(written)
-            }
-            RegisterRequest::WriteAll { bytes } => {
-                done(self.target.write_registers(self.selected, &bytes.0))
-            }
-        }
-    }
-
-    /// Where a register is among the bytes of all.
-    fn place(&self, number: RegisterNumber) -> Option<std::ops::Range<usize>> {
-        let register = self.layout.by_number(number)?;
-        let start = register.offset as usize;
-        Some(start..start + register.size() as usize)
-    }
-
-    fn memory(&mut self, request: &MemoryRequest) -> Reply {
-        let (address, bytes) = match request {
-            MemoryRequest::Read { address, length } => {
-                let length = usize::try_from(*length).unwrap_or(usize::MAX);
-                let length = length.min(PACKET_SIZE / 2);
-                let mut bytes = self.target.read_memory(*address, length);
-                if self.trace.selected.is_some() {
-                    let memory = self.trace.frame_memory(*address, length);
-                    bytes = memory.with_constant(&bytes);
-                }
-                return if bytes.is_empty() && length > 0 {
-                    Reply::Error(Failure::Number(1))
-                } else {
-                    Reply::Memory(bytes)
-                };
-            }
-            MemoryRequest::Write { address, data } => (*address, &data.0),
-            MemoryRequest::WriteBinary { address, data } => (*address, &data.0),
-            _ => return Reply::Unsupported,
-        };
-        if self.trace.selected.is_some() {
-            return Reply::Error(Failure::text("A trace frame cannot be written to"));
-        }
-        done(self.target.write_memory(address, bytes))
-    }
-
     fn breakpoint(&mut self, request: &BreakpointRequest) -> Reply {
         match request {
             BreakpointRequest::Insert {
@@ -338,73 +266,90 @@ impl<T: StubTarget> Stub<T> {
             _ => Reply::Unsupported,
         }
     }
+}
 
-    fn thread(&mut self, request: &ThreadRequest) -> Reply {
-        let threads = self.target.threads();
-        let meant = |selector: &ThreadSelector| match selector.thread {
-            Which::One(thread) => Some(ThreadId(thread)),
-            Which::Any | Which::All => None,
-        };
-        match request {
-            ThreadRequest::SelectForResuming { thread } | ThreadRequest::Select { thread } => {
-                match meant(thread) {
-                    Some(thread) if !threads.contains(&thread) => {
-                        return Reply::Error(Failure::Number(1));
-                    }
-                    Some(thread) => self.selected = thread,
-                    None => {}
-                }
-                Reply::Ok
-            }
-            ThreadRequest::IsAlive { thread } => {
-                done(meant(thread).is_some_and(|thread| threads.contains(&thread)))
-            }
-            ThreadRequest::Current => {
-                Reply::CurrentThread(ThreadSelector::of(PROCESS, self.selected.0))
-            }
-            ThreadRequest::FirstThreads => Reply::Threads(ThreadList(
-                threads
-                    .iter()
-                    .map(|thread| ThreadSelector::of(PROCESS, thread.0))
-                    .collect(),
-            )),
-            ThreadRequest::MoreThreads => Reply::End,
-            _ => Reply::Unsupported,
+impl<T: StubTarget> Debuggee for Stub<T> {
+    fn registers(&mut self) -> Option<RegisterBytes> {
+        let program = || Some(RegisterBytes::known(&self.target.registers(self.selected)));
+        self.trace.registers(program)
+    }
+
+    fn register_place(&self, number: RegisterNumber) -> Option<Range<usize>> {
+        let register = self.layout.by_number(number)?;
+        let start = register.offset as usize;
+        Some(start..start + register.size() as usize)
+    }
+
+    fn memory(&mut self, address: Address, length: usize) -> Vec<u8> {
+        let program = || self.target.read_memory(address, length);
+        self.trace.memory(address, length, program)
+    }
+
+    fn writable(&mut self) -> Result<&mut dyn Writable, &'static str> {
+        match self.trace.selected {
+            Some(_) => Err(FRAME_IS_FIXED),
+            None => Ok(self),
         }
     }
 
-    fn transfer(&mut self, window: &Transfer) -> Reply {
-        let Operation::Read { length } = window.operation else {
-            return Reply::Unsupported;
-        };
-        let object = match window.object {
-            Object::Features if window.annex == "target.xml" => {
-                Some(self.target.description().to_owned())
-            }
-            Object::TraceframeInfo => self.trace.frame_info().map(|info| info.to_xml()),
-            Object::Features => None,
-            _ => return Reply::Unsupported,
-        };
-        object.map_or(Reply::Error(Failure::Number(1)), |object| {
-            let object = object.as_bytes();
-            Reply::Chunk(Chunk::window(object, window.offset, length, PACKET_SIZE))
-        })
+    fn target_xml(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(self.target.description()))
     }
 
-    fn process(&mut self, request: &ProcessRequest) -> Answer {
-        match request {
-            ProcessRequest::WhyStopped => Reply::Stop(self.stop.clone()).into(),
-            ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
-            ProcessRequest::Detach { .. } => {
-                if !self.trace.outlives_client() {
-                    self.trace.stop_for_good(self.target.traced());
-                }
-                Answer::Last(Reply::Ok)
-            }
-            ProcessRequest::Kill => Answer::End,
-            ProcessRequest::KillOne { .. } => Answer::Last(Reply::Ok),
-            _ => Reply::Unsupported.into(),
+    fn threads(&self) -> Vec<ThreadSelector> {
+        let threads = self.target.threads().into_iter();
+        threads
+            .map(|thread| ThreadSelector::of(PROCESS, thread.0))
+            .collect()
+    }
+
+    fn current_thread(&self) -> Option<ThreadSelector> {
+        Some(ThreadSelector::of(PROCESS, self.selected.0))
+    }
+
+    fn select(&mut self, thread: &ThreadSelector) -> bool {
+        let Some(thread) = named(thread) else {
+            return true;
+        };
+        let found = self.target.threads().contains(&thread);
+        if found {
+            self.selected = thread;
         }
+        found
+    }
+
+    fn is_alive(&self, thread: &ThreadSelector) -> bool {
+        named(thread).is_some_and(|thread| self.target.threads().contains(&thread))
+    }
+
+    fn show_frame(&mut self, see: &mut dyn FnMut(&Frame<'_>)) -> bool {
+        self.trace.selected_frame(see).is_some()
+    }
+}
+
+impl<T: StubTarget> Attached for Stub<T> {
+    fn stop(&self) -> StopReply {
+        self.stop.clone()
+    }
+
+    fn detach(&mut self) {
+        if !self.trace.outlives_client() {
+            self.trace.stop_for_good(self.target.traced());
+        }
+    }
+}
+
+impl<T: StubTarget> Writable for Stub<T> {
+    fn write_registers(&mut self, start: usize, bytes: &[u8]) -> bool {
+        let mut all = self.target.registers(self.selected);
+        for (byte, new) in all.iter_mut().skip(start).zip(bytes) {
+            *byte = *new;
+        }
+        self.target.write_registers(self.selected, &all)
+    }
+
+    fn write_memory(&mut self, address: Address, bytes: &[u8]) -> bool {
+        self.target.write_memory(address, bytes)
     }
 }
 
@@ -415,39 +360,23 @@ impl<T: StubTarget> Responder for Stub<T> {
             features.announce(feature);
         }
         if self.target.traced().is_some() {
-            for feature in [
-                "qXfer:traceframe-info:read",
-                "ConditionalTracepoints",
-                "TraceStateVariables",
-                "TracepointSource",
-                "DisconnectedTracing",
-                "FastTracepoints",
-                "InstallInTrace",
-                "EnableDisableTracepoints",
-                "QTBuffer:size",
-                "tracenz",
-            ] {
-                features.announce(feature);
-            }
+            announce_frames(&mut features, false);
+            announce_runs(&mut features, true);
         }
         features
     }
 
     fn respond(&mut self, request: &Request) -> Answer {
         match request {
-            Request::Memory(request) => self.memory(request).into(),
-            Request::Register(request) => self.register(request).into(),
-            Request::Resume(request) => self.resume(request).into(),
-            Request::Breakpoint(request) => self.breakpoint(request).into(),
             Request::Trace(request) => match self.target.traced() {
                 Some(traced) => self.trace.answer(request, Some(traced)).into(),
                 None => Reply::Unsupported.into(),
             },
-            Request::Thread(request) => self.thread(request).into(),
-            Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),
-            Request::Process(request) => self.process(request),
+            Request::Resume(request) => self.resume(request).into(),
+            Request::Breakpoint(request) => self.breakpoint(request).into(),
             Request::Setting(SettingRequest::NonStop { on: false }) => Reply::Ok.into(),
-            _ => Reply::Unsupported.into(),
+            Request::Process(request) => attached(self, request),
+            request => respond(self, request),
         }
     }
 }

@@ -6,8 +6,8 @@ mod kept;
 mod requests;
 mod save;
 
-pub(crate) use frame::static_data;
-pub(crate) use requests::{NO_HITS, done};
+pub(crate) use frame::{registers_at, search};
+pub(crate) use requests::NO_HITS;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,10 +21,12 @@ use tracewire_model::{
     StopReason, Tracepoint, TracepointDefinition, TracepointKind, TracepointNumber,
     VariableDefinition, VariableNumber,
 };
+use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::tracepoint::{ActionPacket, Definition, Notes, SourceString, TraceRequest};
 use tracewire_packets::{Failure, HexBytes, Reply, WideAddress};
 use tracewire_tracefile::{Description, DescriptionParts, FrameFormat, TraceFile};
 
+use crate::answers::done;
 use buffer::{Buffer, DEFAULT_SIZE};
 use kept::{FramePlaces, KeptFrames};
 pub use save::SaveFolder;
@@ -58,6 +60,38 @@ impl TraceMachine {
             xml,
             byte_order: ByteOrder::Little,
         }
+    }
+}
+
+/// Announces what every session with trace frames has, and with `probes` what belongs to static tracepoints.
+pub(crate) fn announce_frames(features: &mut FeatureList, probes: bool) {
+    for feature in [
+        "qXfer:traceframe-info:read",
+        "ConditionalTracepoints",
+        "TraceStateVariables",
+        "TracepointSource",
+        "FastTracepoints",
+        "tracenz",
+    ] {
+        features.announce(feature);
+    }
+    if probes {
+        features.announce("qXfer:statictrace:read");
+        features.announce("StaticTracepoints");
+    }
+}
+
+/// Announces what every session has that can trace, and with `disconnected` runs that go on without a client.
+pub(crate) fn announce_runs(features: &mut FeatureList, disconnected: bool) {
+    for feature in [
+        "InstallInTrace",
+        "EnableDisableTracepoints",
+        "QTBuffer:size",
+    ] {
+        features.announce(feature);
+    }
+    if disconnected {
+        features.announce("DisconnectedTracing");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A target that can have pads is a [`PadTarget`]. For each run it sets up [`Pads`]: what compiles tracepoints, keeps the
 //! trace state variables that pads share, counts, and has the frames that pads have made. The experiment knows neither the
-//! machine code nor the memory behind it.
+//! machine code nor the memory that it uses.
 
 mod frames;
 mod serve;
@@ -64,7 +64,7 @@ pub struct PadNeeds {
 /// The machine code of a pad, which runs at any place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PadCode {
-    /// Entered at its first byte with all registers as they are at the tracepoint, left behind its last with all as it
+    /// Entered at its first byte with all registers as they are at the tracepoint, left after its last with all as it
     /// was.
     pub code: Vec<u8>,
     /// Instructions that may fault, and where to go on then, rising.
@@ -106,7 +106,7 @@ pub struct KeptSet<'t> {
 pub struct FrameContents<'o> {
     /// Whether every frame has a register block, and not only where an action collects registers.
     pub always_registers: bool,
-    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them behind its
+    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them after its
     /// registers.
     pub stamp: Option<[VariableNumber; 3]>,
     /// The builtin variables.

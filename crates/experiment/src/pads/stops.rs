@@ -45,14 +45,14 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// When a thread has stopped that stands there, by the clock of all frames.
+    /// When the stopped thread has stopped, by the clock of all frames.
     pub(crate) fn time_of(&self, thread: &dyn StoppedThread) -> u64 {
         self.variables
             .pad_time
             .unwrap_or_else(|| thread.timestamp())
     }
 
-    /// Keeps the frame that was made, of a hit or of a step, behind all frames that were made before.
+    /// Keeps the frame that was made, of a hit or of a step, after all frames that were made before.
     pub(crate) fn keep_in_order(&mut self, key: TracepointKey, step: bool) {
         if let Some(pads) = self.pads.get_mut() {
             pads.insert(key, step, self.maker.stamp(), self.maker.frame());

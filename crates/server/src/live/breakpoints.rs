@@ -9,8 +9,7 @@ use std::io::Write;
 
 use tracewire_agent_expr::{Verified, VerifyError, verify};
 use tracewire_experiment::{
-    Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, MemoryRead, Outcome,
-    StoppedThread,
+    Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, Outcome, StoppedThread,
 };
 use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::breakpoint::{BreakpointKind, BreakpointOptions, BreakpointRequest};
@@ -18,7 +17,8 @@ use tracewire_packets::{Failure, Reply};
 use tracewire_target_linux::{Process, Watch};
 
 use super::buffer::Buffer;
-use super::program::done;
+use super::debuggee::read;
+use crate::answers::done;
 
 /// The breakpoints, with what is evaluated there.
 #[derive(Debug, Default)]
@@ -151,13 +151,7 @@ impl Programs {
 
 /// Whether there is memory at an address.
 fn is_mapped(process: &mut Process, address: Address) -> bool {
-    let mut piece = [MemoryRead {
-        address,
-        bytes: vec![0],
-        filled: 0,
-    }];
-    process.read_memory(&mut piece);
-    piece.iter().all(|piece| piece.filled == 1)
+    !read(process, address, 1).is_empty()
 }
 
 /// The process of a thread, by the kernel.

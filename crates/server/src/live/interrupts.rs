@@ -5,12 +5,12 @@
 
 use std::cmp::Reverse;
 
-use tracewire_experiment::MemoryRead;
 use tracewire_model::{Address, ThreadId};
 use tracewire_packets::Signal;
 use tracewire_packets::family::resume::ResumeKind;
 use tracewire_packets::family::stop::StopReply;
 
+use super::debuggee::read;
 use super::program::{LiveProgram, expedited};
 use super::run::{News, Told};
 
@@ -44,14 +44,7 @@ impl LiveProgram {
         address
             .get_mut(..size)?
             .copy_from_slice(block.get(start..start + size)?);
-        let mut piece = [MemoryRead {
-            address: Address(u64::from_le_bytes(address)),
-            bytes: vec![0; 4],
-            filled: 0,
-        }];
-        process.read_memory(&mut piece);
-        let [MemoryRead { bytes, filled, .. }] = piece;
-        let bytes = bytes.get(..filled)?;
+        let bytes = read(process, Address(u64::from_le_bytes(address)), 4);
         Some(
             bytes
                 .windows(2)

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tracewire_model::Address;
 use tracewire_target_linux::{LinkedObject, Process};
 
-use super::objects::escaped;
+use crate::answers::escaped;
 
 /// What the annex asks for: a part of the list only, from an entry on.
 #[derive(Clone, Copy, Default)]

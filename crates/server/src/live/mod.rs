@@ -8,7 +8,7 @@
 //! Processes are told of as they fork, vfork and exec, where the client can take it.
 //!
 //! What the server does for GDB beside that: breakpoints with conditions and commands are evaluated where they are hit
-//! (`breakpoints`); tables of the process and of the system (`objects`, `libraries`, `osdata`), files (`files`: read anywhere,
+//! (`breakpoints`); tables of the process and of the system (`debuggee`, `libraries`, `osdata`), files (`files`: read anywhere,
 //! written and removed below the folder that the server was given and nowhere else), markers for static tracepoints
 //! (`markers`), and commands of its own (`monitor help`).
 //!
@@ -17,7 +17,7 @@
 
 mod breakpoints;
 mod connection;
-mod contents;
+mod debuggee;
 mod ender;
 mod file_system;
 mod files;
@@ -28,15 +28,12 @@ mod libraries;
 mod markers;
 mod monitor;
 mod non_stop;
-mod objects;
 mod osdata;
 mod processes;
 mod program;
 mod run;
-mod search;
 mod signals;
 mod trace_requests;
-mod traceframe;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +47,7 @@ use crate::log::SessionLog;
 use crate::reception::{Received, Reception};
 use crate::serve::Clients;
 use crate::session::{Ended, run_on};
-use crate::trace::{self, buffer};
+use crate::trace::buffer;
 use crate::transport::Listener;
 use breakpoints::Words;
 use connection::Client;

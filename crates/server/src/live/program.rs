@@ -1,16 +1,18 @@
 //! The program and the session with it: which request is answered by what.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_arch::{Architecture, X86Registers};
 use tracewire_experiment::Mechanism;
 use tracewire_model::{RegisterNumber, ThreadId};
+use tracewire_packets::family::breakpoint::BreakpointRequest;
 use tracewire_packets::family::features::FeatureList;
+use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
 use tracewire_packets::family::thread::ThreadRequest;
-use tracewire_packets::family::transfer::TransferRequest;
-use tracewire_packets::{Failure, Numbers, Reply, Request, ThreadList, ThreadSelector, Which};
+use tracewire_packets::{Numbers, Reply, Request, ThreadSelector, Which};
 use tracewire_target_linux::{CaughtCalls, Interrupter, Launch, Process, await_end};
 
 use super::breakpoints::{Programs, Words};
@@ -21,12 +23,13 @@ use super::inferiors::Inferiors;
 use super::markers::Markers;
 use super::monitor::Diagnostics;
 use super::non_stop::NonStop;
+use super::osdata::OsTables;
 use super::run::Told;
 use super::signals;
-pub(super) use super::trace::done;
-use super::trace::{SaveFolder, Trace, TraceMachine};
 use super::trace_requests::Relocations;
+use crate::answers::{FAILED, respond};
 use crate::session::{Answer, Responder, Unasked};
+use crate::trace::{SaveFolder, Trace, TraceMachine, announce_frames, announce_runs};
 
 /// The processes that are debugged, and a trace experiment on one of them.
 #[derive(Debug)]
@@ -52,8 +55,7 @@ pub struct LiveProgram {
     pub(super) client: ClientFeatures,
     files: Files,
     pub(super) diagnostics: Diagnostics,
-    /// The table of the system that was last asked for, by its name.
-    pub(super) os_table: (String, Vec<u8>),
+    pub(super) os_tables: OsTables,
     pub(super) trace: Trace,
     pub(super) programs: Programs,
     pub(super) markers: Markers,
@@ -81,6 +83,22 @@ pub struct DisabledPackets {
     pub relocation: bool,
 }
 
+impl DisabledPackets {
+    /// Whether a request is not understood.
+    const fn includes(&self, request: &Request) -> bool {
+        match request {
+            Request::Resume(ResumeRequest::Supported | ResumeRequest::Continue { .. }) => {
+                self.resume
+            }
+            Request::Thread(ThreadRequest::Current) => self.current_thread,
+            Request::Thread(ThreadRequest::FirstThreads | ThreadRequest::MoreThreads) => {
+                self.thread_list
+            }
+            _ => false,
+        }
+    }
+}
+
 /// What the client can take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ClientFeatures {
@@ -101,6 +119,17 @@ pub(super) const fn expedited(architecture: Architecture) -> [RegisterNumber; 3]
     }
 }
 
+/// The file of a process's program, by the name that the process itself would know it by.
+pub(super) fn program_file(process: u32) -> Option<Vec<u8>> {
+    let file = std::fs::read_link(format!("/proc/{process}/exe")).ok()?;
+    let root = std::fs::read_link(format!("/proc/{process}/root")).ok();
+    let own = root
+        .filter(|root| root.parent().is_some())
+        .and_then(|root| Some(Path::new("/").join(file.strip_prefix(root).ok()?)));
+    let name = own.unwrap_or(file);
+    Some(name.into_os_string().into_encoded_bytes())
+}
+
 impl LiveProgram {
     /// What a session announces, whatever the client.
     pub(super) fn announced() -> FeatureList {
@@ -114,11 +143,9 @@ impl LiveProgram {
             "qXfer:libraries-svr4:read",
             "augmented-libraries-svr4-read",
             "qXfer:osdata:read",
-            "qXfer:statictrace:read",
             "qXfer:features:read",
             "qXfer:threads:read",
             "qXfer:exec-file:read",
-            "qXfer:traceframe-info:read",
             "multiprocess",
             "fork-events",
             "vfork-events",
@@ -139,19 +166,11 @@ impl LiveProgram {
             "BreakpointCommands",
             "QCatchSyscalls",
             "vContSupported",
-            "ConditionalTracepoints",
-            "TraceStateVariables",
-            "TracepointSource",
-            "DisconnectedTracing",
-            "FastTracepoints",
-            "StaticTracepoints",
-            "InstallInTrace",
-            "EnableDisableTracepoints",
-            "QTBuffer:size",
-            "tracenz",
         ] {
             features.announce(feature);
         }
+        announce_frames(&mut features, true);
+        announce_runs(&mut features, true);
         features
     }
 
@@ -191,7 +210,7 @@ impl LiveProgram {
             client: ClientFeatures::default(),
             files: Files::default(),
             diagnostics: Diagnostics::default(),
-            os_table: (String::new(), Vec::new()),
+            os_tables: OsTables::default(),
             trace,
             programs: Programs::default(),
             markers: Markers::default(),
@@ -316,58 +335,17 @@ impl LiveProgram {
         }
     }
 
-    fn thread_request(&mut self, request: &ThreadRequest) -> Reply {
-        match request {
-            ThreadRequest::SelectForResuming { thread } => {
-                self.inferiors.resumed = *thread;
-                Reply::Ok
-            }
-            ThreadRequest::Select { thread } => done(self.inferiors.select_named(thread)),
-            ThreadRequest::IsAlive { thread } => done(self.inferiors.find(thread).is_some()),
-            ThreadRequest::Current if self.disabled.current_thread => Reply::Unsupported,
-            ThreadRequest::FirstThreads | ThreadRequest::MoreThreads
-                if self.disabled.thread_list =>
-            {
-                Reply::Unsupported
-            }
-            ThreadRequest::Current => match (self.inferiors.current(), self.inferiors.thread()) {
-                (Some(process), Some(thread)) => {
-                    Reply::CurrentThread(self.selector(process, thread))
-                }
-                _ => Reply::Error(Failure::Number(1)),
-            },
-            ThreadRequest::FirstThreads => {
-                let threads: Vec<ThreadSelector> = self
-                    .inferiors
-                    .threads()
-                    .into_iter()
-                    .map(|(process, thread)| self.selector(process, thread))
-                    .collect();
-                if threads.is_empty() {
-                    Reply::End
-                } else {
-                    Reply::Threads(ThreadList(threads))
-                }
-            }
-            ThreadRequest::MoreThreads => Reply::End,
-            ThreadRequest::ThreadLocalAddress {
-                thread,
-                offset,
-                module,
-            } => {
-                let Some((process, thread)) = self.inferiors.find(thread) else {
-                    return Reply::Error(Failure::Number(1));
-                };
-                let Some(process) = self.inferiors.of_mut(process) else {
-                    return Reply::Error(Failure::Number(1));
-                };
-                match process.thread_local_address(thread, *module, *offset) {
-                    Ok(address) => Reply::Address(address),
-                    Err(error) => Reply::Error(Failure::text(&error.to_string())),
-                }
-            }
-            _ => Reply::Unsupported,
-        }
+    fn breakpoint_request(&mut self, request: &BreakpointRequest) -> Reply {
+        let reply = self.inferiors.process_mut().and_then(|process| {
+            process
+                .at_rest(|process| self.programs.respond(process, request))
+                .ok()
+        });
+        self.diagnostics.hardware(|| {
+            let uses = self.inferiors.process().map(Process::watches);
+            format!("{request:?}: debug registers {uses:x?}")
+        });
+        reply.unwrap_or(FAILED)
     }
 
     fn setting(&mut self, request: &SettingRequest) -> Reply {
@@ -451,30 +429,14 @@ impl Responder for LiveProgram {
 
     fn respond(&mut self, request: &Request) -> Answer {
         match request {
-            Request::Memory(request) => self.memory_request(request).into(),
-            Request::Register(request) => self.register_request(request).into(),
-            Request::Resume(request) => self.resume_request(request),
-            Request::Breakpoint(request) => {
-                let reply = self.inferiors.process_mut().and_then(|process| {
-                    process
-                        .at_rest(|process| self.programs.respond(process, request))
-                        .ok()
-                });
-                self.diagnostics.hardware(|| {
-                    let uses = self.inferiors.process().map(Process::watches);
-                    format!("{request:?}: debug registers {uses:x?}")
-                });
-                reply.unwrap_or(Reply::Error(Failure::Number(1))).into()
-            }
+            request if self.disabled.includes(request) => Reply::Unsupported.into(),
             Request::Trace(request) => self.trace_request(request).into(),
-            Request::Thread(request) => self.thread_request(request).into(),
-            Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),
-            Request::File(request) => self.files.respond(request).into(),
+            Request::Resume(request) => self.resume_request(request),
+            Request::Breakpoint(request) => self.breakpoint_request(request).into(),
             Request::Process(request) => self.process_request(request),
             Request::Setting(request) => self.setting(request).into(),
-            Request::FileIo(_) | Request::Feature(_) | Request::Unknown(_) => {
-                Reply::Unsupported.into()
-            }
+            Request::File(request) => self.files.respond(request).into(),
+            request => respond(self, request),
         }
     }
 }

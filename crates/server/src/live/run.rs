@@ -8,8 +8,7 @@ use tracewire_packets::{Failure, HexBytes, Reply, Signal, Which};
 use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
 
 use super::breakpoints::Handler;
-use super::objects::program_file;
-use super::program::{LiveProgram, expedited};
+use super::program::{LiveProgram, expedited, program_file};
 use super::signals;
 use crate::session::Answer;
 
@@ -52,9 +51,6 @@ impl LiveProgram {
             }
         };
         match request {
-            ResumeRequest::Supported | ResumeRequest::Continue { .. } if self.disabled.resume => {
-                Reply::Unsupported.into()
-            }
             ResumeRequest::Supported => Reply::ResumeActions(ACTIONS.to_vec()).into(),
             ResumeRequest::Continue { actions } if self.non_stop.on => self.act(actions).into(),
             ResumeRequest::Continue { actions } => self.run(|process, thread| {

@@ -89,6 +89,28 @@ impl LiveProgram {
         None
     }
 
+    /// GDB tells of read-only sections of a position-independent program at the addresses they were linked for: they
+    /// are meant to be where they were loaded.
+    fn add_loaded_ranges(&mut self) {
+        let modules = self
+            .inferiors
+            .traced_mut()
+            .and_then(|process| process.modules().ok())
+            .unwrap_or_default();
+        let Some(program) = modules.first().filter(|program| program.load_bias != 0) else {
+            return;
+        };
+        let bias = program.load_bias;
+        let loaded: Vec<_> = self
+            .trace
+            .read_only
+            .iter()
+            .filter_map(|range| Some(range.start.checked_add(bias)?..range.end.checked_add(bias)?))
+            .filter(|range| range.start >= program.start.0 && range.end <= program.end.0)
+            .collect();
+        self.trace.read_only.extend(loaded);
+    }
+
     fn answer_trace(&mut self, request: &TraceRequest) -> Reply {
         // What goes into the program or comes out of it needs all its threads to stand.
         let touches = self.trace.experiment.is_running()

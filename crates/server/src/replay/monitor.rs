@@ -22,7 +22,7 @@ monitor help -- This text
 const STALE: &str = "GDB shows it after: maintenance flush register-cache\n";
 
 impl<E: Execution> ReplaySession<'_, E> {
-    pub(super) fn monitor(&mut self, HexBytes(command): &HexBytes) -> Answer {
+    pub(super) fn command(&mut self, HexBytes(command): &HexBytes) -> Answer {
         let command = String::from_utf8_lossy(command);
         let (word, rest) = command
             .trim()

@@ -7,7 +7,7 @@ use tracewire_packets::family::stop::{ReplayEnd, StopField, StopReply, WatchKind
 use tracewire_packets::{Failure, Reply, Signal};
 use tracewire_target_replay::{Execution, Stop, StopCause, Watch};
 
-use super::session::{PROCESS, ReplaySession, selector};
+use super::session::{PROCESS, ReplaySession, cpu, selector};
 
 /// What the letters after `vCont?` say.
 const ACTIONS: &[u8] = b"cCsStr";
@@ -138,7 +138,7 @@ impl<E: Execution> ReplaySession<'_, E> {
 pub(super) fn stopped(thread: ThreadId, field: Option<StopField>) -> StopReply {
     let mut fields: Vec<StopField> = field.into_iter().collect();
     fields.push(StopField::Thread(selector(thread)));
-    fields.push(StopField::Core(thread.0.saturating_sub(1)));
+    fields.push(StopField::Core(cpu(thread)));
     StopReply::Stopped {
         signal: Signal::TRAP,
         fields,

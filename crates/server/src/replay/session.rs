@@ -1,27 +1,24 @@
 //! One client at a recording: which request is answered by what.
 
-use std::fmt::Write;
+use std::borrow::Cow;
+use std::ops::Range;
 
 use tracewire_model::{Address, RegisterNumber, ThreadId};
 use tracewire_packets::family::features::FeatureList;
-use tracewire_packets::family::memory::MemoryRequest;
-use tracewire_packets::family::process::ProcessRequest;
-use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
+use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::stop::StopReply;
-use tracewire_packets::family::thread::ThreadRequest;
-use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
 use tracewire_packets::tracepoint::TraceRequest;
-use tracewire_packets::{Failure, HexBytes, Reply, Request, ThreadList, ThreadSelector, Which};
+use tracewire_packets::{Failure, HexBytes, Reply, Request, ThreadSelector, Which};
 use tracewire_target_replay::{Execution, Replay, canonical, extends_addresses};
+use tracewire_tracefile::Frame;
 
 use super::run::stopped;
-use crate::session::{Answer, PACKET_SIZE, Responder};
-use crate::trace::{SaveFolder, Trace, TraceMachine};
+use crate::answers::{Attached, Debuggee, ThreadEntry, Writable, attached, named, respond};
+use crate::session::{Answer, Responder};
+use crate::trace::{SaveFolder, Trace, TraceMachine, announce_frames, announce_runs};
 
 /// The process that all cpus belong to.
 pub(super) const PROCESS: u32 = 1;
-
-const UNCHANGEABLE: &str = "A recorded execution cannot be changed";
 
 /// A client's instant, what it has set, and its trace run.
 #[derive(Debug)]
@@ -32,7 +29,7 @@ pub struct ReplaySession<'a, E> {
     /// Whose registers are meant (`Hg`).
     pub(super) selected: Option<ThreadId>,
     /// Who goes on when no `vCont` says so (`Hc`).
-    resumed: ThreadSelector,
+    resumed: Option<ThreadId>,
     /// Why the recording stands.
     pub(super) stop: StopReply,
     /// Whether the client knows `swbreak`.
@@ -67,7 +64,7 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
             recording,
             trace,
             selected: None,
-            resumed: ThreadSelector::ANY,
+            resumed: None,
             stop: stopped(replay.current_thread(), None),
             software_breakpoints: false,
             zeros: false,
@@ -83,183 +80,13 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
 
     /// The thread that `s` and `bs` mean.
     pub(super) fn chosen_to_resume(&self) -> ThreadId {
-        match self.resumed.thread {
-            Which::One(thread) => ThreadId(thread),
-            Which::Any | Which::All => self.thread(),
-        }
+        self.resumed.unwrap_or_else(|| self.thread())
     }
 
     pub(super) fn go_to(&mut self, number: u64) {
         self.replay.go_to(number);
         self.selected = None;
         self.stop = stopped(self.replay.current_thread(), None);
-    }
-
-    fn thread_request(&mut self, request: &ThreadRequest) -> Reply {
-        let meant = |selector: &ThreadSelector| match selector.thread {
-            Which::One(thread) => Some(ThreadId(thread)),
-            Which::Any | Which::All => None,
-        };
-        let missing =
-            |thread: Option<ThreadId>| thread.is_some_and(|thread| !self.replay.has_thread(thread));
-        match request {
-            ThreadRequest::SelectForResuming { thread }
-            | ThreadRequest::Select { thread }
-            | ThreadRequest::IsAlive { thread }
-                if missing(meant(thread)) =>
-            {
-                Reply::Error(Failure::Number(1))
-            }
-            ThreadRequest::SelectForResuming { thread } => {
-                self.resumed = *thread;
-                Reply::Ok
-            }
-            ThreadRequest::Select { thread } => {
-                self.selected = meant(thread);
-                Reply::Ok
-            }
-            ThreadRequest::IsAlive { .. } => Reply::Ok,
-            ThreadRequest::Current => Reply::CurrentThread(selector(self.thread())),
-            ThreadRequest::FirstThreads => {
-                Reply::Threads(ThreadList(self.replay.threads().map(selector).collect()))
-            }
-            ThreadRequest::MoreThreads => Reply::End,
-            ThreadRequest::Describe { thread } => {
-                let cpu = meant(thread).map_or(0, |thread| thread.0.saturating_sub(1));
-                Reply::Text(HexBytes(format!("cpu {cpu}").into_bytes()))
-            }
-            _ => Reply::Unsupported,
-        }
-    }
-
-    /// All registers, of the selected frame or at this instant.
-    fn all_registers(&mut self) -> RegisterBytes {
-        if let Some(bytes) = self.trace.frame_registers() {
-            return bytes;
-        }
-        let block = self.replay.registers(self.thread());
-        let bytes = block.bytes.iter().zip(&block.known);
-        let told = |known: bool| known || self.zeros;
-        RegisterBytes(
-            bytes
-                .map(|(byte, known)| told(*known).then_some(*byte))
-                .collect(),
-        )
-    }
-
-    fn register(&mut self, number: RegisterNumber) -> Reply {
-        let layout = self.recording.machine().layout();
-        let Some(register) = layout.by_number(number) else {
-            return Reply::Error(Failure::text("There is no such register"));
-        };
-        let (start, size) = (register.offset as usize, register.size() as usize);
-        let bytes = self.all_registers().0;
-        let bytes = bytes.get(start..start.saturating_add(size));
-        Reply::Registers(RegisterBytes(
-            bytes.map_or_else(|| vec![None; size], <[_]>::to_vec),
-        ))
-    }
-
-    /// Memory up to the first byte that is not known.
-    fn memory(&mut self, address: Address, length: u64, most: usize) -> Vec<u8> {
-        let length = usize::try_from(length).unwrap_or(most).min(most);
-        let address = canonical(self.recording.machine(), address);
-        let now = |session: &Self| {
-            let mut bytes = vec![None; length];
-            session.replay.memory(session.thread(), address, &mut bytes);
-            bytes
-                .into_iter()
-                .map_while(|byte| byte)
-                .collect::<Vec<u8>>()
-        };
-        if self.trace.selected.is_none() {
-            return now(self);
-        }
-        let frame = self.trace.frame_memory(address, length);
-        if !frame.wants_constant() {
-            return frame.known();
-        }
-        frame.with_constant(&now(self))
-    }
-
-    fn memory_request(&mut self, request: &MemoryRequest) -> Reply {
-        let known = |bytes: Vec<u8>, length: u64, reply: fn(Vec<u8>) -> Reply| {
-            if bytes.is_empty() && length > 0 {
-                Reply::Error(Failure::Number(1))
-            } else {
-                reply(bytes)
-            }
-        };
-        match request {
-            MemoryRequest::Read { length: 0, .. } => Reply::Error(Failure::Number(1)),
-            MemoryRequest::Read { address, length } => {
-                let bytes = self.memory(*address, *length, PACKET_SIZE / 2);
-                known(bytes, *length, Reply::Memory)
-            }
-            MemoryRequest::ReadBinary { address, length } => {
-                let mut bytes = self.memory(*address, *length, PACKET_SIZE);
-                let fits = tracewire_packets::escaped_prefix(&bytes, PACKET_SIZE - 1);
-                bytes.truncate(fits);
-                known(bytes, *length, Reply::BinaryMemory)
-            }
-            MemoryRequest::Write { .. } | MemoryRequest::WriteBinary { .. } => {
-                Reply::Error(Failure::text(UNCHANGEABLE))
-            }
-            _ => Reply::Unsupported,
-        }
-    }
-
-    fn transfer(&mut self, window: &Transfer) -> Reply {
-        let Operation::Read { length } = window.operation else {
-            return Reply::Unsupported;
-        };
-        let object = match window.object {
-            Object::Features if window.annex == "target.xml" => {
-                self.recording.machine().target_xml().as_bytes().to_vec()
-            }
-            Object::Features => return Reply::Error(Failure::Number(0)),
-            Object::Threads => self.threads().into_bytes(),
-            Object::TraceframeInfo => match self.trace.frame_info() {
-                Some(info) => info.to_xml().into_bytes(),
-                None => return Reply::Error(Failure::text("No trace frame is selected")),
-            },
-            _ => return Reply::Unsupported,
-        };
-        Reply::Chunk(Chunk::window(&object, window.offset, length, PACKET_SIZE))
-    }
-
-    fn threads(&self) -> String {
-        let mut text = String::from("<threads>\n");
-        for thread in self.replay.threads() {
-            let cpu = thread.0.saturating_sub(1);
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "<thread id=\"{:x}\" core=\"{cpu}\" name=\"cpu {cpu}\"/>",
-                thread.0
-            );
-        }
-        text.push_str("</threads>\n");
-        text
-    }
-
-    fn process_request(&mut self, request: &ProcessRequest) -> Answer {
-        match request {
-            ProcessRequest::WhyStopped | ProcessRequest::Attach { .. } => {
-                Reply::Stop(self.stop.clone()).into()
-            }
-            ProcessRequest::Detach { .. } | ProcessRequest::KillOne { .. } => {
-                Answer::Last(Reply::Ok)
-            }
-            ProcessRequest::Kill => Answer::End,
-            // `target extended-remote` finds what there is, and whoever has given a token attaches to it.
-            ProcessRequest::ExtendedMode => Reply::Ok.into(),
-            // GDB detaches when it quits from what was attached to, and does not ask whether to kill it.
-            ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
-            ProcessRequest::Symbol { .. } => Reply::Ok.into(),
-            ProcessRequest::Monitor { command } => self.monitor(command),
-            _ => Reply::Unsupported.into(),
-        }
     }
 
     fn trace_request(&mut self, request: &TraceRequest) -> Reply {
@@ -298,6 +125,101 @@ fn in_memory(request: &TraceRequest, place: &dyn Fn(Address) -> Address) -> Trac
     request
 }
 
+impl<E: Execution> Debuggee for ReplaySession<'_, E> {
+    fn registers(&mut self) -> Option<RegisterBytes> {
+        let thread = self.thread();
+        self.trace.registers(|| {
+            let block = self.replay.registers(thread);
+            let bytes = block.bytes.iter().zip(&block.known);
+            let told = |known: bool| known || self.zeros;
+            let bytes = bytes.map(|(byte, known)| told(*known).then_some(*byte));
+            Some(RegisterBytes(bytes.collect()))
+        })
+    }
+
+    fn register_place(&self, number: RegisterNumber) -> Option<Range<usize>> {
+        let register = self.recording.machine().layout().by_number(number)?;
+        let start = register.offset as usize;
+        Some(start..start + register.size() as usize)
+    }
+
+    fn memory(&mut self, address: Address, length: usize) -> Vec<u8> {
+        let address = canonical(self.recording.machine(), address);
+        let thread = self.thread();
+        self.trace.memory(address, length, || {
+            let mut bytes = vec![None; length];
+            self.replay.memory(thread, address, &mut bytes);
+            bytes.into_iter().map_while(|byte| byte).collect()
+        })
+    }
+
+    fn writable(&mut self) -> Result<&mut dyn Writable, &'static str> {
+        Err("A recorded execution cannot be changed")
+    }
+
+    fn target_xml(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed(self.recording.machine().target_xml()))
+    }
+
+    fn threads(&self) -> Vec<ThreadSelector> {
+        self.replay.threads().map(selector).collect()
+    }
+
+    fn current_thread(&self) -> Option<ThreadSelector> {
+        Some(selector(self.thread()))
+    }
+
+    fn select(&mut self, thread: &ThreadSelector) -> bool {
+        let found = self.is_alive(thread);
+        if found {
+            self.selected = named(thread);
+        }
+        found
+    }
+
+    fn select_to_resume(&mut self, thread: &ThreadSelector) -> bool {
+        let found = self.is_alive(thread);
+        if found {
+            self.resumed = named(thread);
+        }
+        found
+    }
+
+    fn is_alive(&self, thread: &ThreadSelector) -> bool {
+        named(thread).is_none_or(|thread| self.replay.has_thread(thread))
+    }
+
+    fn describe_thread(&self, thread: &ThreadSelector) -> Option<String> {
+        let thread = named(thread).unwrap_or(ThreadId(1));
+        Some(format!("cpu {}", cpu(thread)))
+    }
+
+    fn thread_table(&mut self) -> Option<Vec<ThreadEntry>> {
+        let threads = self.replay.threads();
+        let table = threads.map(|thread| ThreadEntry {
+            process: None,
+            thread,
+            cpu: cpu(thread),
+            name: format!("cpu {}", cpu(thread)),
+        });
+        Some(table.collect())
+    }
+
+    fn show_frame(&mut self, see: &mut dyn FnMut(&Frame<'_>)) -> bool {
+        self.trace.selected_frame(see).is_some()
+    }
+}
+
+impl<E: Execution> Attached for ReplaySession<'_, E> {
+    fn stop(&self) -> StopReply {
+        self.stop.clone()
+    }
+
+    fn monitor(&mut self, command: &HexBytes) -> Answer {
+        self.command(command)
+    }
+}
+
 impl<E: Execution> Responder for ReplaySession<'_, E> {
     fn features(&mut self, client: &FeatureList) -> FeatureList {
         self.software_breakpoints = client.supports("swbreak");
@@ -305,46 +227,30 @@ impl<E: Execution> Responder for ReplaySession<'_, E> {
         for feature in [
             "qXfer:features:read",
             "qXfer:threads:read",
-            "qXfer:traceframe-info:read",
             "vContSupported",
             "swbreak",
             "ReverseStep",
             "ReverseContinue",
-            "ConditionalTracepoints",
-            "TraceStateVariables",
-            "TracepointSource",
-            "FastTracepoints",
-            "InstallInTrace",
-            "EnableDisableTracepoints",
-            "QTBuffer:size",
-            "tracenz",
         ] {
             features.announce(feature);
         }
+        announce_frames(&mut features, false);
+        announce_runs(&mut features, false);
         features
     }
 
     fn respond(&mut self, request: &Request) -> Answer {
         match request {
             Request::Trace(request) => self.trace_request(request).into(),
-            Request::Memory(request) => self.memory_request(request).into(),
-            Request::Register(RegisterRequest::ReadAll) => {
-                Reply::Registers(self.all_registers()).into()
-            }
-            Request::Register(RegisterRequest::Read { register }) => {
-                self.register(*register).into()
-            }
-            Request::Register(_) => Answer::failed(UNCHANGEABLE),
-            Request::Thread(request) => self.thread_request(request).into(),
-            Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),
-            Request::Process(request) => self.process_request(request),
             Request::Resume(request) => self.resume_request(request).into(),
             Request::Breakpoint(request) => self.breakpoint_request(request).into(),
-            Request::File(_)
-            | Request::Setting(_)
-            | Request::FileIo(_)
-            | Request::Feature(_)
-            | Request::Unknown(_) => Reply::Unsupported.into(),
+            Request::Process(request) => attached(self, request),
+            request => respond(self, request),
         }
     }
+}
+
+/// The cpu that a thread stands for.
+pub(super) const fn cpu(ThreadId(thread): ThreadId) -> u32 {
+    thread.saturating_sub(1)
 }

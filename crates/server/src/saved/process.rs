@@ -5,6 +5,7 @@ use std::fmt::Write;
 use tracewire_model::ByteOrder;
 
 use super::image::Image;
+use crate::answers::escaped;
 
 /// What the kernel told the program about itself, as far as GDB needs it to find where the program was loaded.
 pub(super) fn auxiliary_vector(program: &Image) -> Vec<u8> {
@@ -57,11 +58,4 @@ pub(super) fn libraries<'a>(libraries: impl Iterator<Item = &'a Image>) -> Strin
     }
     text.push_str("</library-list-svr4>");
     text
-}
-
-/// A text as it may stand in an attribute.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('"', "&quot;")
 }

@@ -1,30 +1,24 @@
 //! One debugger's view of a saved trace: which frame is selected.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use tracewire_arch::RegisterLayout;
-use tracewire_model::{
-    Address, ByteOrder, FrameNumber, RegisterNumber, TracepointNumber, TracepointUsage,
-    VariableNumber,
-};
+use tracewire_model::{Address, FrameNumber, RegisterNumber, TracepointNumber, TracepointUsage};
 use tracewire_packets::family::features::FeatureList;
-use tracewire_packets::family::memory::MemoryRequest;
-use tracewire_packets::family::process::ProcessRequest;
-use tracewire_packets::family::register::{RegisterBytes, RegisterRequest};
+use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::family::stop::{StopField, StopReply};
-use tracewire_packets::family::thread::ThreadRequest;
-use tracewire_packets::family::transfer::{Chunk, Object, Operation, Transfer, TransferRequest};
-use tracewire_packets::tracepoint::{
-    FrameInfo, FramePart, FrameSelection, SelectedFrame, TraceRequest,
-};
-use tracewire_packets::{
-    Failure, HexBytes, Reply, Request, Signal, ThreadList, ThreadSelector, Which,
-};
-use tracewire_tracefile::{Block, Frame, Search};
+use tracewire_packets::family::transfer::{self, Transfer};
+use tracewire_packets::tracepoint::{FrameSelection, SelectedFrame, TraceRequest};
+use tracewire_packets::{Failure, HexBytes, Reply, Request, Signal, ThreadSelector, Which};
+use tracewire_tracefile::{Frame, Search};
 
 use super::{SavedTrace, process, refusal};
+use crate::answers::{Attached, Debuggee, Object, Writable, attached, respond};
 use crate::session::{Answer, PACKET_SIZE, Responder};
 use crate::trace::buffer::nothing_asked_for;
-use crate::trace::{NO_HITS, static_data};
+use crate::trace::{NO_HITS, announce_frames, registers_at, search};
 
 /// The one thread there is. A frame may tell which thread of the program it is of, but GDB must find the same thread
 /// whatever the frame.
@@ -61,13 +55,13 @@ impl<'a> SavedSession<'a> {
         self.trace.file.frame(self.selected?)
     }
 
-    fn trace_request(&mut self, request: &TraceRequest) -> Answer {
-        let reply = match request {
+    fn trace_request(&mut self, request: &TraceRequest) -> Reply {
+        match request {
             TraceRequest::Status => Reply::TraceStatus(Box::new(self.trace.status.clone())),
             TraceRequest::SelectFrame { frame } => self.select(*frame),
             TraceRequest::Usage { number, address } => self.usage(*number, *address),
             TraceRequest::VariableValue { number } => {
-                Reply::VariableValue(self.frame().and_then(|frame| self.value(&frame, *number)))
+                Reply::VariableValue(self.frame().and_then(|frame| frame.variable(*number)))
             }
             TraceRequest::FirstPiece => {
                 self.next_piece = 1;
@@ -105,25 +99,17 @@ impl<'a> SavedSession<'a> {
             | TraceRequest::Disable { .. }
             | TraceRequest::Start
             | TraceRequest::Stop
-            | TraceRequest::Save { .. } => return Answer::failed(&refusal(request)),
+            | TraceRequest::Save { .. } => Reply::Error(Failure::text(&refusal(request))),
             TraceRequest::Relocated { .. } | TraceRequest::RelocationFailed { .. } => {
                 Reply::Unsupported
             }
-        };
-        reply.into()
+        }
     }
 
     fn select(&mut self, selection: FrameSelection) -> Reply {
-        let search = match selection {
-            FrameSelection::None => {
-                self.selected = None;
-                return Reply::Ok;
-            }
-            FrameSelection::Number(number) => Search::Number(number),
-            FrameSelection::Pc(address) => Search::ProgramCounter(address),
-            FrameSelection::Tracepoint(number) => Search::Tracepoint(number),
-            FrameSelection::Within { start, end } => Search::Range { start, end },
-            FrameSelection::Outside { start, end } => Search::Outside { start, end },
+        let Some(search) = search(selection) else {
+            self.selected = None;
+            return Reply::Ok;
         };
         let found = self.trace.file.find(search, self.selected);
         if let Some(frame) = &found {
@@ -156,10 +142,6 @@ impl<'a> SavedSession<'a> {
         }
     }
 
-    fn value(&self, frame: &Frame<'_>, number: VariableNumber) -> Option<i64> {
-        frame.variable(number)
-    }
-
     fn buffer(&self, offset: u64, length: u64) -> Reply {
         if length == 0 {
             return nothing_asked_for();
@@ -179,10 +161,19 @@ impl<'a> SavedSession<'a> {
         }
     }
 
-    /// All registers, unavailable where the frame does not have them. Where it has none, its place is told all the
-    /// same, as gdbserver does, so that GDB can show it. Without a frame the program counter is 0, which is nowhere:
-    /// GDB refuses a target whose program counter is not available.
-    fn registers(&self) -> RegisterBytes {
+    fn layout(&self) -> Option<&'a RegisterLayout> {
+        self.trace.registers.as_ref()?.layout.as_ref()
+    }
+}
+
+const HELP: &str = "monitor info -- The trace file, its frames, and where its modules are\n\
+                    monitor help -- This text\n";
+
+impl Debuggee for SavedSession<'_> {
+    /// Unavailable where the frame does not have them. Where it has none, its place is told all the same, as gdbserver
+    /// does, so that GDB can show it. Without a frame the program counter is 0, which is nowhere: GDB refuses a target
+    /// whose program counter is not available.
+    fn registers(&mut self) -> Option<RegisterBytes> {
         let frame = self.frame();
         let layout = self.layout();
         let size = layout.map(|layout| layout.size() as usize);
@@ -191,223 +182,93 @@ impl<'a> SavedSession<'a> {
         {
             // A block may end before the last registers, which then were not collected.
             block.resize(size.unwrap_or(block.len()), None);
-            return RegisterBytes(block);
+            return Some(RegisterBytes(block));
         }
-        let mut bytes = vec![None; size.unwrap_or(0)];
         let place = match &frame {
             Some(frame) => frame.program_counter(),
             None => Some(Address(0)),
         };
-        if let (Some(place), Some(register)) =
-            (place, layout.and_then(RegisterLayout::program_counter))
-        {
-            let (start, width) = (register.offset as usize, register.size() as usize);
-            let value = self.trace.file.byte_order().u64_bytes(place.0);
-            let value = match self.trace.file.byte_order() {
-                ByteOrder::Little => value.get(..width),
-                ByteOrder::Big => value.get(value.len().saturating_sub(width)..),
-            };
-            for (byte, value) in bytes.iter_mut().skip(start).zip(value.unwrap_or_default()) {
-                *byte = Some(*value);
-            }
-        }
-        RegisterBytes(bytes)
+        let order = self.trace.file.byte_order();
+        let registers = layout.map(|layout| registers_at(place, layout, order));
+        Some(registers.unwrap_or_else(|| RegisterBytes(Vec::new())))
     }
 
-    fn layout(&self) -> Option<&'a RegisterLayout> {
-        self.trace.registers.as_ref()?.layout.as_ref()
+    fn register_place(&self, number: RegisterNumber) -> Option<Range<usize>> {
+        let register = self.layout()?.by_number(number)?;
+        let start = register.offset as usize;
+        Some(start..start + register.size() as usize)
     }
 
-    fn register(&self, number: RegisterNumber) -> Reply {
-        let Some(register) = self.layout().and_then(|layout| layout.by_number(number)) else {
-            return Reply::Error(Failure::text("There is no such register"));
-        };
-        let bytes = self.registers().0;
-        let (start, size) = (register.offset as usize, register.size() as usize);
-        match bytes.get(start..start.saturating_add(size)) {
-            Some(bytes) => Reply::Registers(RegisterBytes(bytes.to_vec())),
-            None => Reply::Registers(RegisterBytes(vec![None; size])),
-        }
-    }
-
-    /// Memory, from the frame, or what of the program cannot change.
-    fn memory(&self, address: Address, length: u64, most: usize) -> Vec<Option<u8>> {
-        let mut memory = vec![None; usize::try_from(length).unwrap_or(usize::MAX).min(most)];
+    /// From the frame, or what of the program cannot change.
+    fn memory(&mut self, address: Address, length: usize) -> Vec<u8> {
+        let mut memory = vec![None; length];
         if let Some(frame) = self.frame() {
             frame.read_memory(address, &mut memory);
         }
         self.trace.read_only_memory(address, &mut memory);
-        memory
+        memory.into_iter().map_while(|byte| byte).collect()
     }
 
-    /// The bytes before the first one that is not known.
-    fn known(&self, address: Address, length: u64, most: usize) -> Vec<u8> {
-        self.memory(address, length, most)
-            .into_iter()
-            .map_while(|byte| byte)
-            .collect()
+    fn writable(&mut self) -> Result<&mut dyn Writable, &'static str> {
+        Err("A saved trace cannot be written to")
     }
 
-    /// All bytes before the first one that is not known, however many, read little by little: a request can name any
-    /// length.
-    fn known_run(&self, address: Address, length: u64) -> Vec<u8> {
-        const STEP: u64 = 0x10000;
-        let mut bytes = Vec::new();
-        while (bytes.len() as u64) < length.min(LARGEST_SEARCH) {
-            let step = STEP.min(length - bytes.len() as u64);
-            let known = self.known(address.offset(bytes.len() as i64), step, STEP as usize);
-            let complete = known.len() as u64 == step;
-            bytes.extend(known);
-            if !complete {
-                break;
-            }
-        }
-        bytes
+    fn target_xml(&self) -> Option<Cow<'_, str>> {
+        let registers = self.trace.registers.as_ref()?;
+        Some(Cow::Borrowed(&registers.xml))
     }
 
-    fn memory_request(&self, request: &MemoryRequest) -> Answer {
-        let reply = match request {
-            MemoryRequest::Read { address, length } => {
-                match self.known(*address, *length, PACKET_SIZE / 2) {
-                    // An empty reply, even to a read of nothing, would say that there is no such packet.
-                    known if known.is_empty() => Reply::Error(Failure::Number(1)),
-                    known => Reply::Memory(known),
-                }
-            }
-            MemoryRequest::ReadBinary { address, length } => {
-                let mut known = self.known(*address, *length, PACKET_SIZE);
-                known.truncate(tracewire_packets::escaped_prefix(&known, PACKET_SIZE - 1));
-                if known.is_empty() && *length > 0 {
-                    Reply::Error(Failure::Number(1))
-                } else {
-                    Reply::BinaryMemory(known)
-                }
-            }
-            MemoryRequest::Search {
-                address,
-                length,
-                pattern,
-            } => {
-                let known = self.known_run(*address, *length);
-                let wanted = pattern.0.as_slice();
-                let found = known
-                    .windows(wanted.len().max(1))
-                    .position(|window| window.get(..wanted.len()) == Some(wanted));
-                match found {
-                    Some(place) => Reply::Found(Some(address.offset(place as i64))),
-                    None if known.len() as u64 == *length => Reply::Found(None),
-                    // As gdbserver: there is memory in the way that cannot be read.
-                    None => Reply::Error(Failure::Number(0)),
-                }
-            }
-            MemoryRequest::Checksum { address, length } => {
-                let known = self.known_run(*address, *length);
-                if known.len() as u64 == *length {
-                    Reply::Checksum(checksum(&known))
-                } else {
-                    Reply::Error(Failure::Number(1))
-                }
-            }
-            MemoryRequest::Write { .. } | MemoryRequest::WriteBinary { .. } => {
-                Reply::Error(Failure::text("A saved trace cannot be written to"))
-            }
-            _ => Reply::Unsupported,
+    fn threads(&self) -> Vec<ThreadSelector> {
+        vec![THREAD]
+    }
+
+    fn current_thread(&self) -> Option<ThreadSelector> {
+        Some(THREAD)
+    }
+
+    fn describe_thread(&self, _: &ThreadSelector) -> Option<String> {
+        Some("saved trace".to_owned())
+    }
+
+    fn show_frame(&mut self, see: &mut dyn FnMut(&Frame<'_>)) -> bool {
+        self.frame().as_ref().map(see).is_some()
+    }
+
+    fn has_probes(&self) -> bool {
+        true
+    }
+
+    fn object(&mut self, window: &Transfer) -> Object {
+        let Some(program) = self.trace.program() else {
+            return Object::Unknown;
         };
-        reply.into()
-    }
-
-    fn transfer(&self, window: &Transfer) -> Reply {
-        let Operation::Read { length } = window.operation else {
-            return Reply::Unsupported;
-        };
-        let object = match (&window.object, self.trace.program()) {
-            (Object::Features, _) => match (&self.trace.registers, window.annex.as_str()) {
-                (Some(registers), "target.xml") => registers.xml.clone().into_bytes(),
-                _ => return Reply::Error(Failure::Number(0)),
-            },
-            (Object::TraceframeInfo, _) => match self.frame() {
-                Some(frame) => info(&frame).to_xml().into_bytes(),
-                None => return Reply::Error(Failure::text("No trace frame is selected")),
-            },
-            (Object::StaticTraceData, _) => {
-                let Some(frame) = self.frame() else {
-                    return Reply::Error(Failure::text("No trace frame is selected"));
-                };
-                static_data(&frame)
-            }
-            (Object::AuxiliaryVector, Some(program)) => process::auxiliary_vector(program),
-            (Object::ExecFile, Some(program)) => {
-                program.path.to_string_lossy().into_owned().into_bytes()
-            }
-            (Object::LibrariesSvr4, Some(_)) => {
+        Object::Bytes(match window.object {
+            transfer::Object::AuxiliaryVector => process::auxiliary_vector(program),
+            transfer::Object::ExecFile => program.path.to_string_lossy().into_owned().into_bytes(),
+            transfer::Object::LibrariesSvr4 => {
                 process::libraries(self.trace.images.iter().skip(1)).into_bytes()
             }
-            _ => return Reply::Unsupported,
-        };
-        Reply::Chunk(Chunk::window(&object, window.offset, length, PACKET_SIZE))
-    }
-
-    fn process_request(&self, request: &ProcessRequest) -> Answer {
-        match request {
-            ProcessRequest::WhyStopped | ProcessRequest::Attach { .. } => {
-                stop(vec![StopField::Thread(THREAD)]).into()
-            }
-            ProcessRequest::Detach { .. } => Answer::Last(Reply::Ok),
-            ProcessRequest::KillOne { .. } => Answer::Last(Reply::Ok),
-            ProcessRequest::Kill => Answer::End,
-            // `target extended-remote` finds what there is, and whoever has given a token attaches to it.
-            ProcessRequest::ExtendedMode => Reply::Ok.into(),
-            // GDB detaches when it quits from what was attached to, and does not ask whether to kill it.
-            ProcessRequest::Attached { .. } => Reply::Attached(true).into(),
-            ProcessRequest::Symbol { .. } => Reply::Ok.into(),
-            ProcessRequest::Monitor { command } => self.monitor(command),
-            _ => Reply::Unsupported.into(),
-        }
-    }
-
-    fn monitor(&self, command: &HexBytes) -> Answer {
-        match command.0.trim_ascii() {
-            b"info" => Answer::Output(self.trace.summary(), Reply::Ok),
-            b"help" => Answer::Output(HELP.to_owned(), Reply::Ok),
-            _ => Answer::Output(format!("Unknown monitor command.\n{HELP}"), Reply::Ok),
-        }
-    }
-}
-
-const HELP: &str = "monitor info -- The trace file, its frames, and where its modules are\n\
-                    monitor help -- This text\n";
-
-/// How many bytes a search or a checksum looks at.
-const LARGEST_SEARCH: u64 = 256 << 20;
-
-fn stop(fields: Vec<StopField>) -> Reply {
-    Reply::Stop(StopReply::Stopped {
-        signal: Signal::TRAP,
-        fields,
-    })
-}
-
-fn info(frame: &Frame<'_>) -> FrameInfo {
-    let parts = frame.blocks().filter_map(|block| match block {
-        Block::Memory { address, bytes } => Some(FramePart::Memory {
-            start: address,
-            length: bytes.len() as u64,
-        }),
-        Block::Variable { number, .. } if !tracewire_tracefile::describes_frame(number) => {
-            Some(FramePart::Variable(number))
-        }
-        _ => None,
-    });
-    FrameInfo(parts.collect())
-}
-
-/// The checksum of `qCRC`: CRC-32 with GDB's polynomial, most significant bit first, from all ones, not inverted.
-fn checksum(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(u32::MAX, |sum, byte| {
-        (0..8).fold(sum ^ u32::from(*byte) << 24, |sum, _| {
-            sum << 1 ^ if sum >> 31 == 1 { 0x04c1_1db7 } else { 0 }
+            _ => return Object::Unknown,
         })
-    })
+    }
+}
+
+impl Attached for SavedSession<'_> {
+    fn stop(&self) -> StopReply {
+        StopReply::Stopped {
+            signal: Signal::TRAP,
+            fields: vec![StopField::Thread(THREAD)],
+        }
+    }
+
+    fn monitor(&mut self, command: &HexBytes) -> Answer {
+        let text = match command.0.trim_ascii() {
+            b"info" => self.trace.summary(),
+            b"help" => HELP.to_owned(),
+            _ => format!("Unknown monitor command.\n{HELP}"),
+        };
+        Answer::Output(text, Reply::Ok)
+    }
 }
 
 impl Responder for SavedSession<'_> {
@@ -422,71 +283,28 @@ impl Responder for SavedSession<'_> {
                 features.announce(&format!("qXfer:{object}:read"));
             }
         }
-        for feature in [
-            "qXfer:traceframe-info:read",
-            "qXfer:statictrace:read",
-            "TracepointSource",
-            "TraceStateVariables",
-            "ConditionalTracepoints",
-            "FastTracepoints",
-            "StaticTracepoints",
-            "tracenz",
-        ] {
-            features.announce(feature);
-        }
+        announce_frames(&mut features, true);
         features
     }
 
     fn respond(&mut self, request: &Request) -> Answer {
-        let answer = self.answer(request);
+        let answer = match request {
+            Request::Trace(request) => self.trace_request(request).into(),
+            Request::Resume(ResumeRequest::Supported) => Reply::Unsupported.into(),
+            Request::Resume(ResumeRequest::Interrupt) => Reply::Ok.into(),
+            Request::Resume(_) => {
+                Answer::Output(format!("{NO_PROGRAM}\n"), Reply::Stop(self.stop()))
+            }
+            // Where nothing runs, every breakpoint is as good as inserted; so GDB gets to the point of being told that
+            // nothing runs.
+            Request::Breakpoint(_) => Reply::Ok.into(),
+            Request::Process(request) => attached(self, request),
+            request => respond(self, request),
+        };
         // What was read of a file that was cut meanwhile is not what the file had.
         match (answer, self.trace.file.verify()) {
             (Answer::Reply(_) | Answer::Output(..), Err(cut)) => Answer::failed(&cut.to_string()),
             (answer, _) => answer,
-        }
-    }
-}
-
-impl SavedSession<'_> {
-    fn answer(&mut self, request: &Request) -> Answer {
-        match request {
-            Request::Trace(request) => self.trace_request(request),
-            Request::Memory(request) => self.memory_request(request),
-            Request::Register(RegisterRequest::ReadAll) => {
-                Reply::Registers(self.registers()).into()
-            }
-            Request::Register(RegisterRequest::Read { register }) => {
-                self.register(*register).into()
-            }
-            Request::Register(_) => Answer::failed("A saved trace cannot be written to"),
-            Request::Thread(request) => match request {
-                ThreadRequest::Select { .. }
-                | ThreadRequest::SelectForResuming { .. }
-                | ThreadRequest::IsAlive { .. } => Reply::Ok.into(),
-                ThreadRequest::Current => Reply::CurrentThread(THREAD).into(),
-                ThreadRequest::FirstThreads => Reply::Threads(ThreadList(vec![THREAD])).into(),
-                ThreadRequest::MoreThreads => Reply::End.into(),
-                ThreadRequest::Describe { .. } => {
-                    Reply::Text(HexBytes(b"saved trace".to_vec())).into()
-                }
-                _ => Reply::Unsupported.into(),
-            },
-            Request::Transfer(TransferRequest::Transfer { window }) => self.transfer(window).into(),
-            Request::Process(request) => self.process_request(request),
-            Request::Resume(ResumeRequest::Supported) => Reply::Unsupported.into(),
-            Request::Resume(ResumeRequest::Interrupt) => Reply::Ok.into(),
-            Request::Resume(_) => Answer::Output(
-                format!("{NO_PROGRAM}\n"),
-                stop(vec![StopField::Thread(THREAD)]),
-            ),
-            // Where nothing runs, every breakpoint is as good as inserted; so GDB gets to the point of being told that
-            // nothing runs.
-            Request::Breakpoint(_) => Reply::Ok.into(),
-            Request::File(_)
-            | Request::Setting(_)
-            | Request::FileIo(_)
-            | Request::Feature(_)
-            | Request::Unknown(_) => Reply::Unsupported.into(),
         }
     }
 }

@@ -7,6 +7,7 @@ use tracewire_packets::{Failure, Reply};
 
 use super::Trace;
 use super::buffer::DEFAULT_SIZE;
+use crate::answers::done;
 
 /// How many bytes a jump takes, on x86.
 const JUMP_LENGTH: u64 = 5;
@@ -146,12 +147,3 @@ impl Trace {
 /// since GDB asks for each location that it knows, also for one in a library that has just come and that it has not
 /// defined yet, and gives `tstatus` up at an error.
 pub(crate) const NO_HITS: Reply = Reply::TracepointUsage(TracepointUsage { hits: 0, bytes: 0 });
-
-/// `OK`, or an error.
-pub(crate) fn done(done: bool) -> Reply {
-    if done {
-        Reply::Ok
-    } else {
-        Reply::Error(Failure::Number(1))
-    }
-}

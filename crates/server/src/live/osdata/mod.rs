@@ -6,7 +6,24 @@ mod system;
 
 use std::fmt::Write;
 
-use super::objects::escaped;
+use crate::answers::escaped;
+
+/// The table that was last asked for, as it was when its first part was.
+#[derive(Debug, Default)]
+pub(super) struct OsTables {
+    name: String,
+    table: Vec<u8>,
+}
+
+impl OsTables {
+    pub(super) fn read(&mut self, name: &str, offset: u64) -> Vec<u8> {
+        if offset == 0 || self.name != name {
+            self.name = name.to_owned();
+            self.table = table(name).into_bytes();
+        }
+        self.table.clone()
+    }
+}
 
 /// A table: its name for `info os`, its title, what it lists, and how it is made.
 struct Kind {
@@ -128,7 +145,7 @@ impl Table {
 
 /// The table of a name, or the list of tables where there is none; nothing at all for a name that is not known, as
 /// gdbserver has it.
-pub(super) fn table(name: &str) -> String {
+fn table(name: &str) -> String {
     if name.is_empty() || name == "types" {
         let mut table = Table::begin("types");
         for kind in &KINDS {
