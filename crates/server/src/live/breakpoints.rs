@@ -22,7 +22,11 @@ use crate::answers::done;
 
 /// The breakpoints, with what is evaluated there.
 #[derive(Debug, Default)]
-pub(super) struct Programs(BTreeMap<Address, Vec<Breakpoint>>);
+pub(super) struct Breakpoints {
+    list: BTreeMap<Address, Vec<Breakpoint>>,
+    /// Where the words of commands go.
+    words: Words,
+}
 
 #[derive(Debug)]
 struct Breakpoint {
@@ -63,7 +67,11 @@ impl Breakpoint {
     }
 }
 
-impl Programs {
+impl Breakpoints {
+    pub(super) const fn print_to(&mut self, words: Words) {
+        self.words = words;
+    }
+
     pub(super) fn respond(&mut self, process: &mut Process, request: &BreakpointRequest) -> Reply {
         match request {
             BreakpointRequest::Insert {
@@ -83,7 +91,7 @@ impl Programs {
                 };
                 if inserted {
                     self.remove(process.id(), *kind, *address);
-                    self.0.entry(*address).or_default().push(breakpoint);
+                    self.list.entry(*address).or_default().push(breakpoint);
                 }
                 done(inserted)
             }
@@ -110,17 +118,17 @@ impl Programs {
     }
 
     fn remove(&mut self, process: ThreadId, kind: BreakpointKind, address: Address) {
-        if let Some(list) = self.0.get_mut(&address) {
+        if let Some(list) = self.list.get_mut(&address) {
             list.retain(|breakpoint| breakpoint.process != process || breakpoint.kind != kind);
             if list.is_empty() {
-                self.0.remove(&address);
+                self.list.remove(&address);
             }
         }
     }
 
     /// Whether commands are to go on without the client.
     pub(super) fn persist(&self) -> bool {
-        self.0
+        self.list
             .values()
             .flatten()
             .any(|breakpoint| breakpoint.persist && !breakpoint.commands.is_empty())
@@ -128,7 +136,7 @@ impl Programs {
 
     /// A process is gone, or has become another program.
     pub(super) fn forget(&mut self, process: u32) {
-        self.0.retain(|_, list| {
+        self.list.retain(|_, list| {
             list.retain(|breakpoint| breakpoint.process.0 != process);
             !list.is_empty()
         });
@@ -136,7 +144,11 @@ impl Programs {
 
     /// The breakpoints that a thread has come to: those of its own process, where several have some there.
     fn at(&self, address: Address, thread: ThreadId) -> impl Iterator<Item = &Breakpoint> {
-        let list = self.0.get(&address).map(Vec::as_slice).unwrap_or_default();
+        let list = self
+            .list
+            .get(&address)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let shared = list
             .iter()
             .any(|breakpoint| Some(breakpoint.process) != list.first().map(|first| first.process));
@@ -199,8 +211,7 @@ impl Words {
 /// Whoever is told of hits: the experiment, and the breakpoints.
 pub(super) struct Handler<'h> {
     pub(super) experiment: &'h mut Experiment<Buffer>,
-    pub(super) programs: &'h Programs,
-    pub(super) words: Words,
+    pub(super) breakpoints: &'h Breakpoints,
     pub(super) markers: &'h BTreeMap<Address, Vec<MarkerValue>>,
 }
 
@@ -219,7 +230,7 @@ impl HitHandler for Handler<'_> {
 
     fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {
         let mut stops = None;
-        for breakpoint in self.programs.at(address, thread.id()) {
+        for breakpoint in self.breakpoints.at(address, thread.id()) {
             let stops = stops.get_or_insert(false);
             let mut words = Vec::new();
             let mut is_true = |condition| {
@@ -238,7 +249,7 @@ impl HitHandler for Handler<'_> {
                 *stops |= done.is_err();
             }
             if !words.is_empty() {
-                self.words.print(&words);
+                self.breakpoints.words.print(&words);
             }
         }
         stops.unwrap_or(true)

@@ -18,7 +18,7 @@ use crate::answers::{Debuggee, FAILED, FRAME_IS_FIXED, Object, ThreadEntry, Writ
 impl Debuggee for LiveProgram {
     fn registers(&mut self) -> Option<RegisterBytes> {
         let inferiors = &mut self.inferiors;
-        self.trace.registers(|| {
+        self.tracing.trace.registers(|| {
             let thread = inferiors.thread()?;
             let block = inferiors.process_mut()?.register_block(thread)?;
             Some(RegisterBytes::known(&block))
@@ -32,7 +32,7 @@ impl Debuggee for LiveProgram {
 
     fn memory(&mut self, address: Address, length: usize) -> Vec<u8> {
         let inferiors = &mut self.inferiors;
-        self.trace.memory(address, length, || {
+        self.tracing.trace.memory(address, length, || {
             let process = inferiors.process_mut();
             process
                 .filter(|process| !process.has_ended())
@@ -42,7 +42,7 @@ impl Debuggee for LiveProgram {
     }
 
     fn writable(&mut self) -> Result<&mut dyn Writable, &'static str> {
-        match self.trace.selected {
+        match self.tracing.trace.selected {
             Some(_) => Err(FRAME_IS_FIXED),
             None => Ok(self),
         }
@@ -56,13 +56,13 @@ impl Debuggee for LiveProgram {
     fn threads(&self) -> Vec<ThreadSelector> {
         let threads = self.inferiors.threads().into_iter();
         threads
-            .map(|(process, thread)| self.selector(process, thread))
+            .map(|(process, thread)| self.dialect.selector(process, thread))
             .collect()
     }
 
     fn current_thread(&self) -> Option<ThreadSelector> {
         let process = self.inferiors.current()?;
-        Some(self.selector(process, self.inferiors.thread()?))
+        Some(self.dialect.selector(process, self.inferiors.thread()?))
     }
 
     fn select(&mut self, thread: &ThreadSelector) -> bool {
@@ -85,7 +85,7 @@ impl Debuggee for LiveProgram {
             let name = name.unwrap_or_default();
             let inferior = self.inferiors.of_mut(process);
             ThreadEntry {
-                process: self.client.multiprocess.then_some(process),
+                process: self.dialect.process(process),
                 thread,
                 cpu: inferior.map_or(0, |inferior| inferior.cpu_of(thread)),
                 name: String::from_utf8_lossy(name.trim_ascii_end()).into_owned(),
@@ -108,7 +108,7 @@ impl Debuggee for LiveProgram {
     }
 
     fn show_frame(&mut self, see: &mut dyn FnMut(&Frame<'_>)) -> bool {
-        self.trace.selected_frame(see).is_some()
+        self.tracing.trace.selected_frame(see).is_some()
     }
 
     fn has_probes(&self) -> bool {

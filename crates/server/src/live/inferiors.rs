@@ -60,6 +60,11 @@ impl Inferiors {
         }
     }
 
+    /// The registers that every process is asked for.
+    pub(super) const fn registers(&self) -> X86Registers {
+        self.registers
+    }
+
     /// Takes a process that stands still, and selects it.
     pub(super) fn add(&mut self, mut process: Process, attached: bool) {
         process.set_registers(self.registers);

@@ -12,7 +12,8 @@ use tracewire_packets::family::stop::StopReply;
 
 use super::debuggee::read;
 use super::program::{LiveProgram, expedited};
-use super::run::{News, Told};
+use super::run::News;
+use super::stops::ThreadStop;
 
 impl LiveProgram {
     /// Whether all that is let go is one thread for one instruction, which ends by itself, in another process than the
@@ -74,7 +75,8 @@ impl LiveProgram {
             Some((process, thread)) => {
                 self.diagnostics
                     .happens(|| format!("thread {thread} is interrupted"));
-                self.told.insert(*thread, Told::signal(Signal::INTERRUPT));
+                let stop = ThreadStop::signal(Signal::INTERRUPT);
+                self.stops.insert(*thread, stop);
                 News::Thread(*process, *thread)
             }
             None => News::Other(StopReply::NoneResumed),

@@ -1,5 +1,6 @@
 //! Starting programs and attaching to them, at the client's word or the user's.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -10,10 +11,10 @@ use tracewire_model::ThreadId;
 use tracewire_packets::family::process::Arguments;
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::{Failure, HexBytes, Reply, Signal};
-use tracewire_target_linux::{Error, Process, Settings};
+use tracewire_target_linux::{Error, Launch, Process, Settings};
 
 use super::program::LiveProgram;
-use super::run::Told;
+use super::stops::ThreadStop;
 
 fn text(HexBytes(bytes): &HexBytes) -> OsString {
     OsStr::from_bytes(bytes).to_owned()
@@ -51,16 +52,100 @@ fn settings() -> Settings {
     }
 }
 
+/// The programs that are started, and those that are attached to.
+#[derive(Debug)]
+pub(super) struct Launcher {
+    /// The program that is started, or was last.
+    launch: Launch,
+    /// The connection outlives the programs (`target extended-remote`).
+    extended: bool,
+    /// The processes that were attached to and that no client has let go on yet.
+    untouched: BTreeSet<u32>,
+    /// A program that was started and let go, whose end is waited for.
+    left_behind: Option<u32>,
+}
+
+impl Launcher {
+    pub(super) const fn new(launch: Launch) -> Self {
+        Self {
+            launch,
+            extended: false,
+            untouched: BTreeSet::new(),
+            left_behind: None,
+        }
+    }
+
+    pub(super) const fn is_extended(&self) -> bool {
+        self.extended
+    }
+
+    pub(super) const fn extend(&mut self) {
+        self.extended = true;
+    }
+
+    /// Whether it is known which program to start.
+    pub(super) fn has_program(&self) -> bool {
+        !self.launch.program.is_empty()
+    }
+
+    /// The processes that were attached to and that no client had let go on yet: it does now.
+    pub(super) fn take_untouched(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.untouched)
+    }
+
+    /// The last process was started and is let go.
+    pub(super) const fn leave_behind(&mut self, process: u32) {
+        self.left_behind = Some(process);
+    }
+
+    /// The process whose end is to be waited for when the service ends.
+    pub(super) fn awaited(&self) -> Option<u32> {
+        self.left_behind.filter(|_| !self.extended)
+    }
+
+    /// What holds for programs that are started later; none for another setting.
+    pub(super) fn set(&mut self, request: &SettingRequest) -> Option<Reply> {
+        match request {
+            SettingRequest::StartupWithShell { on } => self.launch.shell = *on,
+            SettingRequest::DisableRandomization { on } => self.launch.randomized = !*on,
+            SettingRequest::WorkingDirectory { directory } => {
+                let directory = text(directory);
+                self.launch.directory = (!directory.is_empty()).then(|| expanded(&directory));
+            }
+            SettingRequest::ResetEnvironment => self.launch.environment.clear(),
+            SettingRequest::UnsetEnvironment { name } => {
+                self.launch.environment.insert(text(name), None);
+            }
+            SettingRequest::SetEnvironment { variable } => {
+                let HexBytes(variable) = variable;
+                let Some(end) = variable.iter().position(|byte| *byte == b'=') else {
+                    return Some(Reply::Error(Failure::text(
+                        "Unknown environment variable: expected NAME=VALUE",
+                    )));
+                };
+                let (name, value) = variable.split_at(end);
+                let value = value.get(1..).unwrap_or_default();
+                self.launch.environment.insert(
+                    OsStr::from_bytes(name).to_owned(),
+                    Some(OsStr::from_bytes(value).to_owned()),
+                );
+            }
+            _ => return None,
+        }
+        Some(Reply::Ok)
+    }
+}
+
 impl LiveProgram {
     /// Starts the program of a launch, which stands before its first instruction.
     ///
     /// # Errors
     /// As [`Process::launch`].
     pub fn start(&mut self) -> Result<(), Error> {
-        let process = Process::launch(&self.launch, settings())?;
+        let process = Process::launch(&self.launcher.launch, settings())?;
         self.tell(&format!(
             "Process {} created; pid = {}",
-            self.launch.path().display(),
+            self.launcher.launch.path().display(),
             process.id()
         ));
         self.add(process, false, Signal::TRAP);
@@ -75,15 +160,15 @@ impl LiveProgram {
         let process = Process::attach(ThreadId(id), settings())?;
         self.tell(&format!("Attached; pid = {id}"));
         self.add(process, true, Signal(0));
-        self.untouched.insert(id);
+        self.launcher.untouched.insert(id);
         Ok(())
     }
 
     fn add(&mut self, process: Process, attached: bool, signal: Signal) {
         self.inferiors.add(process, attached);
         if let Some(thread) = self.inferiors.thread() {
-            self.told.insert(thread, Told::signal(signal));
-            self.last = Some(thread);
+            self.stops.insert(thread, ThreadStop::signal(signal));
+            self.stops.set_last(thread);
         }
     }
 
@@ -91,12 +176,12 @@ impl LiveProgram {
     pub(super) fn run_anew(&mut self, Arguments(words): &Arguments) -> Reply {
         let mut words = words.iter();
         if let Some(program) = words.next().filter(|program| !program.0.is_empty()) {
-            self.launch.program = text(program);
+            self.launcher.launch.program = text(program);
         }
-        if self.launch.program.is_empty() {
+        if self.launcher.launch.program.is_empty() {
             return Reply::Error(Failure::text("No program was ever named"));
         }
-        self.launch.arguments = words.map(text).collect();
+        self.launcher.launch.arguments = words.map(text).collect();
         let started = self.start();
         self.told_started(started)
     }
@@ -109,7 +194,7 @@ impl LiveProgram {
         }
         let attached = self.attach(id);
         // Whoever asks for it is told of all its threads.
-        self.untouched.remove(&id);
+        self.launcher.untouched.remove(&id);
         if self.non_stop.on && attached.is_ok() {
             self.queue_all_of(id);
             return Reply::Ok;
@@ -146,37 +231,5 @@ impl LiveProgram {
                 Reply::Error(Failure::text(&error.to_string()))
             }
         }
-    }
-
-    /// What holds for programs that are started later; none for another setting.
-    pub(super) fn launch_setting(&mut self, request: &SettingRequest) -> Option<Reply> {
-        match request {
-            SettingRequest::StartupWithShell { on } => self.launch.shell = *on,
-            SettingRequest::DisableRandomization { on } => self.launch.randomized = !*on,
-            SettingRequest::WorkingDirectory { directory } => {
-                let directory = text(directory);
-                self.launch.directory = (!directory.is_empty()).then(|| expanded(&directory));
-            }
-            SettingRequest::ResetEnvironment => self.launch.environment.clear(),
-            SettingRequest::UnsetEnvironment { name } => {
-                self.launch.environment.insert(text(name), None);
-            }
-            SettingRequest::SetEnvironment { variable } => {
-                let HexBytes(variable) = variable;
-                let Some(end) = variable.iter().position(|byte| *byte == b'=') else {
-                    return Some(Reply::Error(Failure::text(
-                        "Unknown environment variable: expected NAME=VALUE",
-                    )));
-                };
-                let (name, value) = variable.split_at(end);
-                let value = value.get(1..).unwrap_or_default();
-                self.launch.environment.insert(
-                    OsStr::from_bytes(name).to_owned(),
-                    Some(OsStr::from_bytes(value).to_owned()),
-                );
-            }
-            _ => return None,
-        }
-        Some(Reply::Ok)
     }
 }

@@ -18,6 +18,7 @@
 mod breakpoints;
 mod connection;
 mod debuggee;
+mod dialect;
 mod ender;
 mod file_system;
 mod files;
@@ -33,14 +34,16 @@ mod processes;
 mod program;
 mod run;
 mod signals;
-mod trace_requests;
+mod stops;
+mod tracing;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::trace::SaveFolder;
+pub use dialect::DisabledPackets;
 pub use ender::Ender;
-pub use program::{DisabledPackets, LiveProgram};
+pub use program::LiveProgram;
 
 use crate::handshake::Admission;
 use crate::log::SessionLog;
@@ -71,14 +74,14 @@ pub fn serve(
     Clients { once, token }: Clients<'_>,
 ) -> io::Result<()> {
     if listener.is_stdio() {
-        program.words = Words::Errors;
+        program.breakpoints.print_to(Words::Errors);
     }
     program.diagnostics.packets = log.shown();
     program.ender.waits_at(listener)?;
     let mut unattended = false;
     let admission = token.map(|token| Admission {
         token,
-        features: LiveProgram::announced(),
+        features: dialect::announced(),
         hint: String::new(),
     });
     let mut reception = Reception::new(listener, admission);
@@ -114,7 +117,7 @@ pub fn serve(
             program.resume_all();
         }
         unattended = traced || runs;
-        let over = program.is_gone() && !program.extended;
+        let over = program.is_gone() && !program.launcher.is_extended();
         if over || once || program.ender.is_over() || listener.is_stdio() || left && !traced {
             return Ok(());
         }

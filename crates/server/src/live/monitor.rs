@@ -29,9 +29,11 @@ const HELP: &str = "The following monitor commands are supported:
     End the server, and the program unless it was attached to
 ";
 
-/// What is told beside the protocol, on standard error.
+/// What is told beside the protocol: to the server's user, and on standard error.
 #[derive(Debug)]
 pub(super) struct Diagnostics {
+    /// Where what a user of the server should know goes.
+    notices: fn(&str),
     general: bool,
     hardware: bool,
     stamps: bool,
@@ -40,9 +42,10 @@ pub(super) struct Diagnostics {
     start: Instant,
 }
 
-impl Default for Diagnostics {
-    fn default() -> Self {
+impl Diagnostics {
+    pub(super) fn new(notices: fn(&str)) -> Self {
         Self {
+            notices,
             general: false,
             hardware: false,
             stamps: false,
@@ -50,9 +53,12 @@ impl Default for Diagnostics {
             start: Instant::now(),
         }
     }
-}
 
-impl Diagnostics {
+    /// Tells the server's user something.
+    pub(super) fn notify(&self, text: &str) {
+        (self.notices)(text);
+    }
+
     /// Tells of something that happens to the program.
     pub(super) fn happens(&self, what: impl FnOnce() -> String) {
         if self.general {
@@ -147,7 +153,7 @@ impl LiveProgram {
             .traced()
             .and_then(|process| self.inferiors.of(process));
         let mut text = String::new();
-        for tracepoint in self.trace.experiment.tracepoints() {
+        for tracepoint in self.tracing.trace.experiment.tracepoints() {
             let definition = tracepoint.definition();
             let kind = match definition.kind {
                 TracepointKind::Trap => "trace",
@@ -163,7 +169,7 @@ impl LiveProgram {
                         Mechanism::Trap => "a trap",
                     },
                 );
-            let why = match self.trace.experiment.served(definition.address) {
+            let why = match self.tracing.trace.experiment.served(definition.address) {
                 Some(Served::Trap(Some(why))) => format!(" ({why})"),
                 _ => String::new(),
             };

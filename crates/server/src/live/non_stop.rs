@@ -17,10 +17,19 @@ use crate::session::Unasked;
 pub(super) struct NonStop {
     pub(super) on: bool,
     queue: VecDeque<News>,
-    /// The first of the queue has been told, and the client has yet to ask for the next.
-    outstanding: bool,
-    /// It was told in answer to `?`, and the others are told unasked.
-    one: bool,
+    first: First,
+}
+
+/// What the client knows of the first in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum First {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It was reported, and the client has yet to ask for the next.
+    Reported,
+    /// It was reported in answer to `?`. When the client has taken note of it, the next is reported by a notification.
+    Answered,
 }
 
 impl NonStop {
@@ -33,7 +42,7 @@ impl NonStop {
 
     /// Forgets what was to be told of a process. What has been told stays until the client takes note of it.
     pub(super) fn forget(&mut self, process: u32) {
-        let mut kept = self.outstanding;
+        let mut kept = self.first != First::Unknown;
         self.queue.retain(|news| {
             std::mem::take(&mut kept) || !matches!(news, News::Thread(of, _) if *of == process)
         });
@@ -62,7 +71,7 @@ impl LiveProgram {
                 process.stop_thread(thread);
             }
         }
-        self.untouched.clear();
+        self.launcher.take_untouched();
         // What the client does not know to stand, or to be there, it cannot mean.
         let queued = self.queued();
         let resumed = self.resume(|process, thread| {
@@ -83,8 +92,7 @@ impl LiveProgram {
             let News::Thread(_, thread) = news else {
                 continue;
             };
-            let fields = self.told.get(thread).map(|told| told.fields.as_slice());
-            for field in fields.unwrap_or_default() {
+            for field in self.stops.fields(*thread) {
                 if let StopField::Fork(child) | StopField::Vfork(child) = field {
                     children.push(*child);
                 }
@@ -118,22 +126,20 @@ impl LiveProgram {
             })
             .map(|(process, thread)| News::Thread(process, thread))
             .collect();
-        let last = standing
-            .iter()
-            .position(|news| matches!(news, News::Thread(_, thread) if Some(*thread) == self.last));
+        let last = standing.iter().position(
+            |news| matches!(news, News::Thread(_, thread) if self.stops.is_last(*thread)),
+        );
         if let Some(last) = last.and_then(|last| standing.remove(last)) {
             standing.push_front(last);
         }
         self.non_stop.queue = standing;
-        let reply = self.told_next();
-        self.non_stop.one = self.non_stop.outstanding;
-        reply
+        self.report_first(First::Answered)
     }
 
     /// A process that was attached to before any client came stood for an all-stop client's sake. In this mode its first
     /// thread is enough, as for gdbserver.
     fn let_untouched_go(&mut self) {
-        let untouched = std::mem::take(&mut self.untouched);
+        let untouched = self.launcher.take_untouched();
         // One that cannot go on is gone, which is told.
         let _ = self.resume(|process, thread| {
             let others = thread.0 != process && untouched.contains(&process);
@@ -152,19 +158,19 @@ impl LiveProgram {
 
     /// `vStopped`: the client knows of the last one.
     pub(super) fn next_stop(&mut self) -> Reply {
-        if self.non_stop.outstanding {
+        let known = std::mem::take(&mut self.non_stop.first);
+        if known != First::Unknown {
             self.non_stop.queue.pop_front();
         }
-        if std::mem::take(&mut self.non_stop.one) {
-            self.non_stop.outstanding = false;
-            return Reply::Ok;
+        match known {
+            First::Answered => Reply::Ok,
+            First::Reported | First::Unknown => self.report_first(First::Reported),
         }
-        self.told_next()
     }
 
-    fn told_next(&mut self) -> Reply {
+    fn report_first(&mut self, how: First) -> Reply {
         let next = self.first_in_queue();
-        self.non_stop.outstanding = next.is_some();
+        self.non_stop.first = next.as_ref().map_or(First::Unknown, |_| how);
         next.map_or(Reply::Ok, Reply::Stop)
     }
 
@@ -181,10 +187,10 @@ impl LiveProgram {
     /// Waits for something that the client is to be told of.
     pub(super) fn await_news(&mut self) -> Unasked {
         while self.non_stop.on {
-            if !self.non_stop.outstanding
+            if self.non_stop.first == First::Unknown
                 && let Some(reply) = self.first_in_queue()
             {
-                self.non_stop.outstanding = true;
+                self.non_stop.first = First::Reported;
                 return Unasked::Notification(Notification::Stop(reply));
             }
             if !self.inferiors.tracees.any_runs() {
@@ -197,7 +203,7 @@ impl LiveProgram {
                     }
                     return Unasked::Interrupted;
                 }
-                Ok(Happened::NothingRuns) if !self.client.none_resumed => {
+                Ok(Happened::NothingRuns) if !self.dialect.reports_none_resumed() => {
                     return Unasked::Nothing;
                 }
                 Ok(happened) => {

@@ -36,22 +36,22 @@ impl LiveProgram {
             }
             ProcessRequest::Kill => {
                 self.kill_all();
-                if self.extended {
+                if self.launcher.is_extended() {
                     Answer::Silence
                 } else {
                     Answer::End
                 }
             }
             ProcessRequest::ExtendedMode => {
-                self.extended = true;
+                self.launcher.extend();
                 Reply::Ok.into()
             }
             ProcessRequest::Run { arguments } => self.run_anew(arguments).into(),
             ProcessRequest::Attach { process } => self.attach_anew(*process).into(),
-            ProcessRequest::Restart { .. } if self.extended => {
+            ProcessRequest::Restart { .. } if self.launcher.is_extended() => {
                 self.kill_all();
                 self.tell("GDBserver restarting");
-                if !self.launch.program.is_empty()
+                if self.launcher.has_program()
                     && let Err(error) = self.start()
                 {
                     self.tell(&format!("tracewire: {error}"));
@@ -69,7 +69,7 @@ impl LiveProgram {
 
     /// The reply is the last one where the server has nothing left to do.
     fn last_or_not(&self, reply: Reply) -> Answer {
-        if self.inferiors.is_empty() && !self.extended {
+        if self.inferiors.is_empty() && !self.launcher.is_extended() {
             Answer::Last(reply)
         } else {
             Answer::Reply(reply)
@@ -89,7 +89,7 @@ impl LiveProgram {
         };
         let answer = self.last_or_not(reply);
         if started && matches!(answer, Answer::Last(_)) {
-            self.left_behind = Some(id);
+            self.launcher.leave_behind(id);
         }
         answer
     }
@@ -110,10 +110,11 @@ impl LiveProgram {
                 child.detach()?;
             }
         }
-        self.non_stop.forget(id);
-        self.forget_told(id);
+        self.forget_stops(id);
         if self.inferiors.traced() == Some(id) {
-            self.trace.stop_for_good(self.inferiors.traced_mut());
+            self.tracing
+                .trace
+                .stop_for_good(self.inferiors.traced_mut());
         }
         let shared = self
             .inferiors
@@ -133,8 +134,7 @@ impl LiveProgram {
                 child.kill();
             }
         }
-        self.non_stop.forget(id);
-        self.forget_told(id);
+        self.forget_stops(id);
         if let Some(process) = self
             .inferiors
             .of_mut(id)
@@ -145,7 +145,8 @@ impl LiveProgram {
         let traced = self.inferiors.traced() == Some(id);
         if let Some(mut process) = self.inferiors.remove(id) {
             if traced {
-                self.trace
+                self.tracing
+                    .trace
                     .program_gone(&mut process, "the program was killed");
             }
             process.kill();

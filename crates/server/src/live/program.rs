@@ -1,114 +1,49 @@
 //! The program and the session with it: which request is answered by what.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tracewire_arch::{Architecture, X86Registers};
+use tracewire_arch::Architecture;
 use tracewire_experiment::Mechanism;
 use tracewire_model::{RegisterNumber, ThreadId};
 use tracewire_packets::family::breakpoint::BreakpointRequest;
 use tracewire_packets::family::features::FeatureList;
-use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::family::setting::{CaughtSyscalls, SettingRequest};
-use tracewire_packets::family::thread::ThreadRequest;
-use tracewire_packets::{Numbers, Reply, Request, ThreadSelector, Which};
+use tracewire_packets::{Numbers, Reply, Request};
 use tracewire_target_linux::{CaughtCalls, Interrupter, Launch, Process, await_end};
 
-use super::breakpoints::{Programs, Words};
+use super::breakpoints::Breakpoints;
 use super::connection::Attention;
+use super::dialect::{Dialect, DisabledPackets, announced};
 use super::ender::Ender;
 use super::files::Files;
 use super::inferiors::Inferiors;
-use super::markers::Markers;
+use super::launcher::Launcher;
 use super::monitor::Diagnostics;
 use super::non_stop::NonStop;
 use super::osdata::OsTables;
-use super::run::Told;
 use super::signals;
-use super::trace_requests::Relocations;
+use super::stops::Stops;
+use super::tracing::Tracing;
 use crate::answers::{FAILED, respond};
 use crate::session::{Answer, Responder, Unasked};
-use crate::trace::{SaveFolder, Trace, TraceMachine, announce_frames, announce_runs};
+use crate::trace::{SaveFolder, TraceMachine};
 
 /// The processes that are debugged, and a trace experiment on one of them.
 #[derive(Debug)]
 pub struct LiveProgram {
     pub(super) inferiors: Inferiors,
-    /// The program that is started, or was last.
-    pub(super) launch: Launch,
-    /// The connection outlives the programs (`target extended-remote`).
-    pub(super) extended: bool,
-    /// Where what a user of the server should know goes.
-    notices: fn(&str),
-    /// The processes that were attached to and that no client has let go on yet.
-    pub(super) untouched: BTreeSet<u32>,
-    /// A program that was started and let go, whose end is waited for.
-    pub(super) left_behind: Option<u32>,
-    pub(super) disabled: DisabledPackets,
-    pub(super) relocations: Relocations,
-    pub(super) registers: X86Registers,
-    /// What was told of threads that stand since.
-    pub(super) told: BTreeMap<ThreadId, Told>,
-    /// The thread that was last told of.
-    pub(super) last: Option<ThreadId>,
-    pub(super) client: ClientFeatures,
-    files: Files,
-    pub(super) diagnostics: Diagnostics,
-    pub(super) os_tables: OsTables,
-    pub(super) trace: Trace,
-    pub(super) programs: Programs,
-    pub(super) markers: Markers,
-    /// Where the words of breakpoint commands go.
-    pub(super) words: Words,
+    pub(super) launcher: Launcher,
+    pub(super) dialect: Dialect,
+    pub(super) stops: Stops,
     pub(super) non_stop: NonStop,
+    pub(super) breakpoints: Breakpoints,
+    pub(super) tracing: Tracing,
+    files: Files,
+    pub(super) os_tables: OsTables,
+    pub(super) diagnostics: Diagnostics,
     pub(super) ender: Ender,
     pub(super) attention: Arc<Attention>,
-}
-
-/// Packets that are not understood, to see what a debugger does then (`--disable-packet`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct DisabledPackets {
-    /// `vCont`.
-    pub resume: bool,
-    /// Threads in stop replies.
-    pub stopped_thread: bool,
-    /// `qC`.
-    pub current_thread: bool,
-    /// `qfThreadInfo`.
-    pub thread_list: bool,
-    /// `T` stop replies, with `S` in their place.
-    pub stop_fields: bool,
-    /// `qRelocInsn`, which we send: no instruction is given to the client to be copied.
-    pub relocation: bool,
-}
-
-impl DisabledPackets {
-    /// Whether a request is not understood.
-    const fn includes(&self, request: &Request) -> bool {
-        match request {
-            Request::Resume(ResumeRequest::Supported | ResumeRequest::Continue { .. }) => {
-                self.resume
-            }
-            Request::Thread(ThreadRequest::Current) => self.current_thread,
-            Request::Thread(ThreadRequest::FirstThreads | ThreadRequest::MoreThreads) => {
-                self.thread_list
-            }
-            _ => false,
-        }
-    }
-}
-
-/// What the client can take.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ClientFeatures {
-    pub(super) multiprocess: bool,
-    pub(super) software_breakpoints: bool,
-    pub(super) hardware_breakpoints: bool,
-    pub(super) exec_events: bool,
-    pub(super) none_resumed: bool,
-    /// It copies instructions.
-    pub(super) relocates: bool,
 }
 
 /// The registers that every stop tells of: `rbp`, `rsp` and `rip`, or `esp`, `ebp` and `eip`.
@@ -131,49 +66,6 @@ pub(super) fn program_file(process: u32) -> Option<Vec<u8>> {
 }
 
 impl LiveProgram {
-    /// What a session announces, whatever the client.
-    pub(super) fn announced() -> FeatureList {
-        let mut features = FeatureList::default();
-        for feature in [
-            "QPassSignals",
-            "QProgramSignals",
-            "qXfer:auxv:read",
-            "qXfer:siginfo:read",
-            "qXfer:siginfo:write",
-            "qXfer:libraries-svr4:read",
-            "augmented-libraries-svr4-read",
-            "qXfer:osdata:read",
-            "qXfer:features:read",
-            "qXfer:threads:read",
-            "qXfer:exec-file:read",
-            "multiprocess",
-            "fork-events",
-            "vfork-events",
-            "exec-events",
-            "QThreadEvents",
-            "QStartupWithShell",
-            "QEnvironmentHexEncoded",
-            "QEnvironmentReset",
-            "QEnvironmentUnset",
-            "QSetWorkingDir",
-            "QDisableRandomization",
-            "QNonStop",
-            "vCont",
-            "no-resumed",
-            "swbreak",
-            "hwbreak",
-            "ConditionalBreakpoints",
-            "BreakpointCommands",
-            "QCatchSyscalls",
-            "vContSupported",
-        ] {
-            features.announce(feature);
-        }
-        announce_frames(&mut features, true);
-        announce_runs(&mut features, true);
-        features
-    }
-
     /// What a client is to do that has just given the server's token.
     pub(super) fn hint(&self) -> String {
         let processes = self.inferiors.ids();
@@ -191,48 +83,36 @@ impl LiveProgram {
     #[must_use]
     pub fn new(launch: Launch, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let registers = Process::machine_registers();
-        let mut trace = Trace::new(TraceMachine::x86(registers, Architecture::X86_64), save);
-        trace.markers = true;
         let inferiors = Inferiors::new(registers);
         Self {
             ender: Ender::new(inferiors.tracees.interrupter()),
             inferiors,
-            launch,
-            extended: false,
-            notices,
-            untouched: BTreeSet::new(),
-            left_behind: None,
-            disabled: DisabledPackets::default(),
-            relocations: Relocations::default(),
-            registers,
-            told: BTreeMap::new(),
-            last: None,
-            client: ClientFeatures::default(),
-            files: Files::default(),
-            diagnostics: Diagnostics::default(),
-            os_tables: OsTables::default(),
-            trace,
-            programs: Programs::default(),
-            markers: Markers::default(),
-            words: Words::default(),
+            launcher: Launcher::new(launch),
+            dialect: Dialect::default(),
+            stops: Stops::default(),
             non_stop: NonStop::default(),
+            breakpoints: Breakpoints::default(),
+            tracing: Tracing::new(TraceMachine::x86(registers, Architecture::X86_64), save),
+            files: Files::default(),
+            os_tables: OsTables::default(),
+            diagnostics: Diagnostics::new(notices),
             attention: Arc::default(),
         }
     }
 
     /// Chooses what serves tracepoints: by default jumps where they can be, else traps.
     pub fn set_mechanism(&mut self, mechanism: Mechanism) {
-        self.trace.experiment.set_mechanism(mechanism);
+        self.tracing.trace.experiment.set_mechanism(mechanism);
     }
 
     /// Has packets not understood, as an older stub would not.
     pub const fn disable(&mut self, disabled: DisabledPackets) {
-        self.disabled = disabled;
+        self.dialect.disable(disabled);
     }
 
     /// Tells the server's user something.
     pub(super) fn tell(&self, text: &str) {
-        (self.notices)(text);
+        self.diagnostics.notify(text);
     }
 
     /// A handle that ends the service from another thread.
@@ -253,7 +133,7 @@ impl LiveProgram {
 
     /// Whether the program is traced on, or prints on, without a client.
     pub(super) fn traces_on(&self) -> bool {
-        !self.is_gone() && (self.trace.outlives_client() || self.programs.persist())
+        !self.is_gone() && (self.tracing.trace.outlives_client() || self.breakpoints.persist())
     }
 
     pub(super) fn begin_session(&mut self) {
@@ -262,15 +142,15 @@ impl LiveProgram {
         self.stand();
         self.attention.stop_is_wanted();
         self.inferiors.begin_session();
-        self.client = ClientFeatures::default();
-        self.files = Files::new(self.trace.folder());
-        self.trace.selected = None;
+        self.dialect.forget_client();
+        self.files = Files::new(self.tracing.trace.folder());
+        self.tracing.trace.selected = None;
     }
 
     /// The client has gone; whether something runs on. Nothing is stopped for it.
     pub(super) fn end_session(&mut self) -> bool {
         self.files = Files::default();
-        let trace = &mut self.trace;
+        let trace = &mut self.tracing.trace;
         if let Some(process) = self.inferiors.traced_mut() {
             // What cannot be stopped now is stopped when it stands.
             let _ = process.at_rest(|process| trace.client_gone(process));
@@ -283,9 +163,7 @@ impl LiveProgram {
     /// server is there for any number of programs, and ends when it is told to.
     pub fn finish(mut self) {
         self.end();
-        if let Some(process) = self.left_behind.take()
-            && !self.extended
-        {
+        if let Some(process) = self.launcher.awaited() {
             await_end(ThreadId(process));
         }
     }
@@ -320,7 +198,7 @@ impl LiveProgram {
             .inferiors
             .process()
             .map_or(Architecture::X86_64, Process::architecture);
-        TraceMachine::x86(self.registers, architecture)
+        TraceMachine::x86(self.inferiors.registers(), architecture)
     }
 
     /// The thread that registers are read from; 0 when there is none.
@@ -328,17 +206,10 @@ impl LiveProgram {
         self.inferiors.thread().unwrap_or(ThreadId(0))
     }
 
-    pub(super) fn selector(&self, process: u32, thread: ThreadId) -> ThreadSelector {
-        ThreadSelector {
-            process: self.client.multiprocess.then_some(Which::One(process)),
-            thread: Which::One(thread.0),
-        }
-    }
-
     fn breakpoint_request(&mut self, request: &BreakpointRequest) -> Reply {
         let reply = self.inferiors.process_mut().and_then(|process| {
             process
-                .at_rest(|process| self.programs.respond(process, request))
+                .at_rest(|process| self.breakpoints.respond(process, request))
                 .ok()
         });
         self.diagnostics.hardware(|| {
@@ -349,7 +220,7 @@ impl LiveProgram {
     }
 
     fn setting(&mut self, request: &SettingRequest) -> Reply {
-        if let Some(reply) = self.launch_setting(request) {
+        if let Some(reply) = self.launcher.set(request) {
             return reply;
         }
         match request {
@@ -401,19 +272,12 @@ impl LiveProgram {
 
 impl Responder for LiveProgram {
     fn features(&mut self, client: &FeatureList) -> FeatureList {
-        self.client = ClientFeatures {
-            multiprocess: client.supports("multiprocess"),
-            software_breakpoints: client.supports("swbreak"),
-            hardware_breakpoints: client.supports("hwbreak"),
-            exec_events: client.supports("exec-events"),
-            none_resumed: client.supports("no-resumed"),
-            relocates: client.supports("qRelocInsn"),
-        };
+        self.dialect.learn(client);
         self.inferiors.set(|wishes| {
             wishes.reports.forks = client.supports("fork-events");
             wishes.reports.vforks = client.supports("vfork-events");
         });
-        Self::announced()
+        announced()
     }
 
     /// Nothing runs, for what has stopped by itself is being told of, perhaps: the next run is stopped.
@@ -429,7 +293,7 @@ impl Responder for LiveProgram {
 
     fn respond(&mut self, request: &Request) -> Answer {
         match request {
-            request if self.disabled.includes(request) => Reply::Unsupported.into(),
+            request if !self.dialect.understands(request) => Reply::Unsupported.into(),
             Request::Trace(request) => self.trace_request(request).into(),
             Request::Resume(request) => self.resume_request(request),
             Request::Breakpoint(request) => self.breakpoint_request(request).into(),

@@ -4,37 +4,21 @@ use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
-use tracewire_packets::{Failure, HexBytes, Reply, Signal, Which};
+use tracewire_packets::{Failure, Reply, Signal, Which};
 use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
 
-use super::breakpoints::Handler;
 use super::program::{LiveProgram, expedited, program_file};
 use super::signals;
+use super::stops::ThreadStop;
 use crate::session::Answer;
 
 /// What the letters after `vCont?` say: all that is here.
 const ACTIONS: &[u8] = b"cCsStr";
 
-/// What is told of a thread's stop, apart from what can be asked of the thread itself.
-#[derive(Clone, Debug)]
-pub(super) struct Told {
-    pub(super) signal: Signal,
-    pub(super) fields: Vec<StopField>,
-}
-
-impl Told {
-    pub(super) const fn signal(signal: Signal) -> Self {
-        Self {
-            signal,
-            fields: Vec::new(),
-        }
-    }
-}
-
 /// What has happened, in the client's terms.
 #[derive(Debug)]
 pub(super) enum News {
-    /// A thread of a process has stopped; what is told of it stands in [`LiveProgram::told`].
+    /// A thread of a process has stopped; what is reported of it is in [`LiveProgram::stops`].
     Thread(u32, ThreadId),
     /// A process or a thread is no more, or nothing runs.
     Other(StopReply),
@@ -115,7 +99,7 @@ impl LiveProgram {
         if self.inferiors.is_empty() {
             return Reply::Error(Failure::Number(1)).into();
         }
-        self.untouched.clear();
+        self.launcher.take_untouched();
         let brief = self.is_step_of_another(&what) && self.attention.puts_off_stop();
         let running = self.attention.while_running(&self.interrupter());
         let news = self.resume(&what).and_then(|()| {
@@ -148,10 +132,12 @@ impl LiveProgram {
             Ok(None) => return Answer::Silence,
             Ok(Some(News::Thread(process, thread))) => {
                 self.inferiors.select(process, thread);
-                self.last = Some(thread);
+                self.stops.set_last(thread);
                 Reply::Stop(self.stopped(process, thread))
             }
-            Ok(Some(News::Other(StopReply::NoneResumed))) if !self.client.none_resumed => {
+            Ok(Some(News::Other(StopReply::NoneResumed)))
+                if !self.dialect.reports_none_resumed() =>
+            {
                 Reply::Error(Failure::text("No unwaited-for children left."))
             }
             Ok(Some(News::Other(reply))) => Reply::Stop(reply),
@@ -209,13 +195,13 @@ impl LiveProgram {
         &mut self,
         what: impl Fn(u32, ThreadId) -> Option<ResumeKind>,
     ) -> Result<(), Error> {
-        let told = &mut self.told;
+        let stops = &mut self.stops;
         // A child that the client is yet to be told of stands.
         let known = self.inferiors.ids();
         for process in self.inferiors.tracees.iter_mut() {
             process.resume(|process, thread| {
                 let kind = what(process.0, thread).filter(|_| known.contains(&process.0))?;
-                told.remove(&thread);
+                stops.forget(thread);
                 Some(resumption(kind))
             })?;
         }
@@ -225,12 +211,7 @@ impl LiveProgram {
     /// Waits until something happens that a client is to be told of, or it sends something.
     pub(super) fn await_event(&mut self) -> Result<Happened, Error> {
         loop {
-            let mut handler = Handler {
-                experiment: &mut self.trace.experiment,
-                programs: &self.programs,
-                words: self.words,
-                markers: &self.markers.values,
-            };
+            let mut handler = self.tracing.handler(&self.breakpoints);
             let happened = self.inferiors.tracees.wait(&mut handler)?;
             let Happened::In(process, event) = happened else {
                 return Ok(happened);
@@ -256,7 +237,7 @@ impl LiveProgram {
 
     /// Takes out of the program what a run that has ended left in it.
     fn take_out(&mut self) -> Result<(), Error> {
-        let trace = &mut self.trace;
+        let trace = &mut self.tracing.trace;
         match self.inferiors.traced_mut() {
             Some(process) if !trace.experiment.is_running() => {
                 process.at_rest(|process| trace.take_out(process))
@@ -268,7 +249,10 @@ impl LiveProgram {
     /// Brings everything to a stand.
     pub(super) fn stand(&mut self) {
         // A process that is gone tells of it when it is run again.
-        let _ = self.inferiors.tracees.stand(&mut self.trace.experiment);
+        let _ = self
+            .inferiors
+            .tracees
+            .stand(&mut self.tracing.trace.experiment);
         let _ = self.take_out();
     }
 
@@ -294,7 +278,7 @@ impl LiveProgram {
                 return News::Other(StopReply::NoneResumed);
             }
         };
-        let shown = self.client.multiprocess.then_some(process);
+        let shown = self.dialect.process(process);
         match event {
             Event::Exited(status) => {
                 self.tell(&format!("\nChild exited with status {status}"));
@@ -313,41 +297,31 @@ impl LiveProgram {
                 })
             }
             Event::ThreadExited(thread, status) => {
-                self.told.remove(&thread);
+                self.stops.forget(thread);
                 News::Other(StopReply::ThreadExited {
                     status: u64::from(status.cast_unsigned()),
-                    thread: self.selector(process, thread),
+                    thread: self.dialect.selector(process, thread),
                 })
             }
             Event::Exec => {
-                self.programs.forget(process);
+                self.breakpoints.forget(process);
                 if self.inferiors.traced() == Some(process)
                     && let Some(traced) = self.inferiors.traced_mut()
                 {
-                    self.trace
+                    self.tracing
+                        .trace
                         .program_gone(traced, "the program has become another one");
                 }
                 let file = program_file(process).unwrap_or_default();
-                let fields = self
-                    .client
-                    .exec_events
-                    .then_some(StopField::Exec(HexBytes(file)));
-                self.thread_stopped(process, ThreadId(process), Signal::TRAP, fields)
+                let field = self.dialect.exec(file);
+                self.thread_stopped(process, ThreadId(process), Signal::TRAP, field)
             }
             Event::Stopped(Stop { thread, cause }) => {
                 let (signal, field) = match cause {
-                    StopCause::Breakpoint => (
-                        Signal::TRAP,
-                        self.client
-                            .software_breakpoints
-                            .then_some(StopField::SoftwareBreakpoint),
-                    ),
-                    StopCause::HardwareBreakpoint => (
-                        Signal::TRAP,
-                        self.client
-                            .hardware_breakpoints
-                            .then_some(StopField::HardwareBreakpoint),
-                    ),
+                    StopCause::Breakpoint => (Signal::TRAP, self.dialect.software_breakpoint()),
+                    StopCause::HardwareBreakpoint => {
+                        (Signal::TRAP, self.dialect.hardware_breakpoint())
+                    }
                     StopCause::Watchpoint(watch, address) => {
                         self.diagnostics
                             .hardware(|| format!("thread {thread}: {watch:?} at {address}"));
@@ -368,11 +342,11 @@ impl LiveProgram {
                     StopCause::Asked => (Signal(0), None),
                     StopCause::Forked(child) => (
                         Signal::TRAP,
-                        Some(StopField::Fork(self.selector(child.0, child))),
+                        Some(StopField::Fork(self.dialect.selector(child.0, child))),
                     ),
                     StopCause::Vforked(child) => (
                         Signal::TRAP,
-                        Some(StopField::Vfork(self.selector(child.0, child))),
+                        Some(StopField::Vfork(self.dialect.selector(child.0, child))),
                     ),
                     StopCause::VforkDone => (Signal::TRAP, Some(StopField::VforkDone)),
                     StopCause::Created => (Signal::TRAP, Some(StopField::Create)),
@@ -392,7 +366,7 @@ impl LiveProgram {
         field: Option<StopField>,
     ) -> News {
         let fields = field.into_iter().collect();
-        self.told.insert(thread, Told { signal, fields });
+        self.stops.insert(thread, ThreadStop { signal, fields });
         News::Thread(process, thread)
     }
 
@@ -402,31 +376,20 @@ impl LiveProgram {
         if let Some(mut process) = self.inferiors.remove(process)
             && traced
         {
-            self.trace
+            self.tracing
+                .trace
                 .program_gone(&mut process, "the program has ended");
         }
         let alive = self.inferiors.threads();
-        self.told
-            .retain(|told, _| alive.iter().any(|(_, thread)| thread == told));
-        self.forget_told(process);
+        self.stops.keep(&alive);
+        self.stops.forget_process(process, &alive);
     }
 
-    /// Forgets what was told of a process that is let go or killed: its threads may be attached to again. And whoever asks
-    /// once more why its parent stopped is to hear of no child that is gone by now, for it would ask for it.
-    pub(super) fn forget_told(&mut self, process: u32) {
-        for (of, thread) in self.inferiors.threads() {
-            if of == process {
-                self.told.remove(&thread);
-            }
-        }
-        for told in self.told.values_mut() {
-            told.fields.retain(|field| match field {
-                StopField::Fork(child) | StopField::Vfork(child) => {
-                    !child.matches(process, process)
-                }
-                _ => true,
-            });
-        }
+    /// A process is let go or killed: nothing more is reported of it.
+    pub(super) fn forget_stops(&mut self, process: u32) {
+        self.non_stop.forget(process);
+        self.stops
+            .forget_process(process, &self.inferiors.threads());
     }
 
     /// Why the program stands; in non-stop mode, the first of the threads that stand.
@@ -437,7 +400,7 @@ impl LiveProgram {
         let threads = self.inferiors.threads();
         let last = threads
             .iter()
-            .find(|(_, thread)| Some(*thread) == self.last)
+            .find(|(_, thread)| self.stops.is_last(*thread))
             .or_else(|| threads.first());
         match last {
             Some((process, thread)) => {
@@ -453,12 +416,8 @@ impl LiveProgram {
 
     /// A thread that stands, with what was told of it, and its registers that are most wanted.
     pub(super) fn stopped(&mut self, process: u32, thread: ThreadId) -> StopReply {
-        let Told { signal, mut fields } = self
-            .told
-            .entry(thread)
-            .or_insert(Told::signal(Signal(0)))
-            .clone();
-        let selector = self.selector(process, thread);
+        let ThreadStop { signal, mut fields } = self.stops.of(thread);
+        let selector = self.dialect.selector(process, thread);
         let mut core = 0;
         if let Some(process) = self.inferiors.of_mut(process) {
             let block = process.register_block(thread).unwrap_or_default();
@@ -474,14 +433,7 @@ impl LiveProgram {
             }
             core = process.cpu_of(thread);
         }
-        if self.disabled.stop_fields {
-            return StopReply::Signal(signal);
-        }
-        if !self.disabled.stopped_thread {
-            fields.push(StopField::Thread(selector));
-            fields.push(StopField::Core(core));
-        }
-        StopReply::Stopped { signal, fields }
+        self.dialect.stop(signal, fields, selector, core)
     }
 }
 

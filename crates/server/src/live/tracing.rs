@@ -1,14 +1,46 @@
-//! The tracepoint packets, on a program that may be running.
+//! Tracing the live program: the tracepoint packets, on a program that may be running.
 
 use tracewire_model::{Address, TracepointKind, kgtp_meaning};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply};
 
+use super::breakpoints::{Breakpoints, Handler};
+use super::markers::Markers;
 use super::program::LiveProgram;
+use crate::trace::{SaveFolder, Trace, TraceMachine};
+
+/// The experiment, and what belongs to it in a live program.
+#[derive(Debug)]
+pub(super) struct Tracing {
+    pub(super) trace: Trace,
+    markers: Markers,
+    relocations: Relocations,
+}
+
+impl Tracing {
+    pub(super) fn new(machine: TraceMachine, save: Option<SaveFolder>) -> Self {
+        let mut trace = Trace::new(machine, save);
+        trace.markers = true;
+        Self {
+            trace,
+            markers: Markers::default(),
+            relocations: Relocations::default(),
+        }
+    }
+
+    /// What handles hits while the program runs.
+    pub(super) fn handler<'h>(&'h mut self, breakpoints: &'h Breakpoints) -> Handler<'h> {
+        Handler {
+            experiment: &mut self.trace.experiment,
+            breakpoints,
+            markers: &self.markers.values,
+        }
+    }
+}
 
 /// The instructions that the client is asked to copy (`qRelocInsn`) before a run starts.
 #[derive(Debug, Default)]
-pub(super) struct Relocations {
+struct Relocations {
     /// Those it has not been asked for.
     left: Vec<Address>,
     /// The one it is asked for.
@@ -21,8 +53,8 @@ impl LiveProgram {
             TraceRequest::Start => {
                 self.inferiors.trace_current();
                 let machine = self.machine();
-                self.trace.set_machine(machine);
-                self.relocations = Relocations {
+                self.tracing.trace.set_machine(machine);
+                self.tracing.relocations = Relocations {
                     left: self.sites_to_relocate(),
                     asked: None,
                 };
@@ -52,10 +84,11 @@ impl LiveProgram {
 
     /// Where fast tracepoints are to go in, for a client that copies instructions.
     fn sites_to_relocate(&self) -> Vec<Address> {
-        if !self.client.relocates || self.disabled.relocation {
+        if !self.dialect.relocates() {
             return Vec::new();
         }
-        self.trace
+        self.tracing
+            .trace
             .experiment
             .tracepoints()
             .map(|tracepoint| tracepoint.definition())
@@ -68,7 +101,7 @@ impl LiveProgram {
 
     /// The client has answered; whether it had been asked.
     fn is_relocated(&mut self, size: Option<u64>) -> bool {
-        let Some(site) = self.relocations.asked.take() else {
+        let Some(site) = self.tracing.relocations.asked.take() else {
             return false;
         };
         if let Some(process) = self.inferiors.traced_mut() {
@@ -80,9 +113,9 @@ impl LiveProgram {
     /// The next question, where one is left. Of an instruction that we would rather copy none is asked.
     fn next_relocation(&mut self) -> Option<Reply> {
         let process = self.inferiors.traced_mut()?;
-        while let Some(from) = self.relocations.left.pop() {
+        while let Some(from) = self.tracing.relocations.left.pop() {
             if let Ok(Some(to)) = process.at_rest(|process| process.room_for_copy(from)) {
-                self.relocations.asked = Some(from);
+                self.tracing.relocations.asked = Some(from);
                 return Some(Reply::Relocate { from, to });
             }
         }
@@ -102,18 +135,19 @@ impl LiveProgram {
         };
         let bias = program.load_bias;
         let loaded: Vec<_> = self
+            .tracing
             .trace
             .read_only
             .iter()
             .filter_map(|range| Some(range.start.checked_add(bias)?..range.end.checked_add(bias)?))
             .filter(|range| range.start >= program.start.0 && range.end <= program.end.0)
             .collect();
-        self.trace.read_only.extend(loaded);
+        self.tracing.trace.read_only.extend(loaded);
     }
 
     fn answer_trace(&mut self, request: &TraceRequest) -> Reply {
         // What goes into the program or comes out of it needs all its threads to stand.
-        let touches = self.trace.experiment.is_running()
+        let touches = self.tracing.trace.experiment.is_running()
             && matches!(
                 request,
                 TraceRequest::Initialize
@@ -127,20 +161,22 @@ impl LiveProgram {
             )
             || matches!(request, TraceRequest::Start);
         match request {
-            TraceRequest::FirstMarkers => return self.markers.first(self.inferiors.process()),
-            TraceRequest::MoreMarkers => return self.markers.more(),
+            TraceRequest::FirstMarkers => {
+                return self.tracing.markers.first(self.inferiors.process());
+            }
+            TraceRequest::MoreMarkers => return self.tracing.markers.more(),
             TraceRequest::MarkersAt { address } => {
-                return self.markers.at(self.inferiors.process(), *address);
+                return self.tracing.markers.at(self.inferiors.process(), *address);
             }
             TraceRequest::Define { definition } if definition.kind == TracepointKind::Static => {
                 let process = self.inferiors.traced_mut();
-                if let Some(refusal) = self.markers.prepare(process, definition) {
+                if let Some(refusal) = self.tracing.markers.prepare(process, definition) {
                     return refusal;
                 }
             }
             _ => {}
         }
-        let trace = &mut self.trace;
+        let trace = &mut self.tracing.trace;
         let reply = match self.inferiors.traced_mut() {
             Some(process) if touches => process
                 .at_rest(|process| trace.answer(request, Some(process)))
