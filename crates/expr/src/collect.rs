@@ -1,5 +1,6 @@
 //! What has to be collected so that an expression can be evaluated afterwards.
 
+use std::cell::Cell;
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
@@ -428,6 +429,7 @@ impl<'a> Collection<'a> {
                     variables: &NoVariables,
                     text: self.lower.text,
                     rule: None,
+                    has_parts: Cell::new(false),
                 };
                 let span = node.span;
                 let data = resolver.member(node.clone(), "data_ptr", span, span);

@@ -1,5 +1,6 @@
 //! What a script compiles to: conditions, and the actions of a tracepoint.
 
+use std::cell::Cell;
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
@@ -119,6 +120,7 @@ fn resolver<'a>(
         variables,
         text,
         rule: None,
+        has_parts: Cell::new(false),
     }
 }
 

@@ -4,7 +4,7 @@ use tracewire_model::VariableNumber;
 
 use crate::node::{Node, NodeKind};
 use crate::register_names::{is_only_alias, register_size};
-use crate::resolve::{StateVariables, resolve};
+use crate::resolve::{StateVariables, resolve, resolve_with_parts};
 use crate::scalar::{Scalar, scalar, strip};
 use tracewire_debuginfo::{
     ExpressionOperation, Language, Scope, Symbols, Type, TypeId, VariableKind, VariableLocation,
@@ -55,7 +55,10 @@ pub fn gdb_can_read(symbols: &Symbols, scope: impl Into<Scope>, condition: &str)
 /// An expression as GDB reads it: from the innermost frame. None where it has another meaning there than from `scope`.
 fn seen_by_gdb(symbols: &Symbols, scope: Scope, text: &str) -> Option<Node> {
     let innermost = Scope::from(scope.pc);
-    let node = resolve(symbols, innermost, text, &AnyVariable).ok()?;
+    let (node, has_parts) = resolve_with_parts(symbols, innermost, text, &AnyVariable).ok()?;
+    if has_parts {
+        return None;
+    }
     if scope == innermost {
         return Some(node);
     }

@@ -47,6 +47,7 @@ mod node;
 mod object;
 mod operators;
 mod parse;
+mod parts;
 mod primary;
 mod register_names;
 mod register_types;

@@ -1,5 +1,6 @@
 //! The arguments of a marker, as agent expressions and as GDB's `$_probe_arg0`.
 
+use std::cell::Cell;
 use tracewire_agent_expr::Builder;
 use tracewire_arch::Architecture;
 use tracewire_model::{Address, RegisterMask};
@@ -54,6 +55,7 @@ fn argument(
         variables: &NoVariables,
         text,
         rule: None,
+        has_parts: Cell::new(false),
     };
     let form = Form::of(text, machine);
     MarkerArgument {

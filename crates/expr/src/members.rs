@@ -182,7 +182,7 @@ impl Resolver<'_> {
         found
     }
 
-    /// `$_streq (a, "text")`, GDB's function; others cannot be called.
+    /// `$_streq (a, "text")`, GDB's function, and what a type rule knows instead of a method; others cannot be called.
     pub(crate) fn call(
         &self,
         function: &Expression,
@@ -190,6 +190,12 @@ impl Resolver<'_> {
         span: Span,
     ) -> Result<Node> {
         let streq = matches!(&function.kind, ExpressionKind::Dollar(name) if name == "_streq");
+        if let ExpressionKind::Member(of, name, _) | ExpressionKind::Arrow(of, name, _) =
+            &function.kind
+            && let Some(found) = self.method(of, name, arguments, span)?
+        {
+            return Ok(found);
+        }
         if !streq {
             let message = "A tracepoint cannot call functions of the program.";
             return self.error(ExpressionErrorKind::Unsupported(message.to_owned()), span);

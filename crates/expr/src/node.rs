@@ -154,4 +154,46 @@ impl Node {
             }
         }
     }
+
+    /// The operands, to be changed.
+    pub(crate) fn operands_mut(&mut self) -> Vec<&mut Node> {
+        match &mut self.kind {
+            NodeKind::Integer(_)
+            | NodeKind::Float(_)
+            | NodeKind::Bytes(_)
+            | NodeKind::Register(..)
+            | NodeKind::Variable(..)
+            | NodeKind::Place(_)
+            | NodeKind::Function(_)
+            | NodeKind::Subject(_) => Vec::new(),
+            NodeKind::Dereference(a)
+            | NodeKind::Field { of: a, .. }
+            | NodeKind::AddressOf(a)
+            | NodeKind::Convert(a)
+            | NodeKind::Negate(a)
+            | NodeKind::BitNot(a)
+            | NodeKind::LogicalNot(a)
+            | NodeKind::Assign(_, a) => vec![a],
+            NodeKind::Arithmetic(_, a, b)
+            | NodeKind::Compare(_, a, b)
+            | NodeKind::PointerAdd {
+                pointer: a,
+                index: b,
+                ..
+            }
+            | NodeKind::PointerDifference(a, b, _)
+            | NodeKind::And(a, b)
+            | NodeKind::Or(a, b)
+            | NodeKind::Comma(a, b)
+            | NodeKind::Repeat(a, b) => vec![a, b],
+            NodeKind::Conditional(a, b, c) => vec![a, b, c],
+            NodeKind::StringEqual {
+                pointer, length, ..
+            } => {
+                let mut operands: Vec<&mut Node> = vec![pointer];
+                operands.extend(length.as_deref_mut());
+                operands
+            }
+        }
+    }
 }

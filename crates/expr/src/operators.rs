@@ -82,6 +82,11 @@ impl Resolver<'_> {
         right: Node,
         span: Span,
     ) -> Result<Node> {
+        if matches!(operator, BinaryOperator::Equal | BinaryOperator::NotEqual)
+            && let Some(comparison) = self.text_comparison(operator, &left, &right, span)
+        {
+            return comparison;
+        }
         let (left, right) = (self.value(left), self.value(right));
         let (left_shape, right_shape) = (self.scalar(&left), self.scalar(&right));
         if operator.is_comparison() {
@@ -201,6 +206,9 @@ impl Resolver<'_> {
     }
 
     pub(crate) fn index(&self, array: Node, index: Node, span: Span) -> Result<Node> {
+        if let Some(element) = self.element(&array, &index, span) {
+            return element;
+        }
         let array = self.coerce(array);
         let index = self.value(index);
         let integral = self.scalar(&index).is_integral();

@@ -1,5 +1,6 @@
 //! Syntax tree to typed tree: names looked up, conversions made explicit.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tracewire_model::VariableNumber;
@@ -37,6 +38,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) text: &'a str,
     /// For an expression of a type rule: what its names are about.
     pub(crate) rule: Option<RuleNames<'a>>,
+    /// Whether a part was found by a type rule: GDB does not know it.
+    pub(crate) has_parts: Cell<bool>,
 }
 
 /// What the names in a type rule's expression are about.
@@ -67,6 +70,16 @@ pub(crate) fn resolve(
     text: &str,
     variables: &dyn StateVariables,
 ) -> Result<Node> {
+    Ok(resolve_with_parts(symbols, scope, text, variables)?.0)
+}
+
+/// Reads and resolves `text`, and tells whether type rules were used for that.
+pub(crate) fn resolve_with_parts(
+    symbols: &Symbols,
+    scope: Scope,
+    text: &str,
+    variables: &dyn StateVariables,
+) -> Result<(Node, bool)> {
     let language = symbols.language_at(Some(scope.pc));
     let resolver = Resolver {
         symbols,
@@ -75,9 +88,11 @@ pub(crate) fn resolve(
         variables,
         text,
         rule: None,
+        has_parts: Cell::new(false),
     };
     let expression = parse(text, language, &resolver)?;
-    resolver.expression(&expression)
+    let node = resolver.expression(&expression)?;
+    Ok((node, resolver.has_parts.get()))
 }
 
 impl Names for Resolver<'_> {
@@ -208,9 +223,16 @@ impl Resolver<'_> {
                 let type_id = self.type_syntax(type_syntax)?;
                 self.size(type_id, span)
             }
-            ExpressionKind::Member(of, name, name_span)
-            | ExpressionKind::Arrow(of, name, name_span) => {
+            ExpressionKind::Member(of, name, name_span) => {
                 let of = self.expression(of)?;
+                match self.member(of.clone(), name, *name_span, span) {
+                    Err(error) => self.part(&of, name).ok_or(error),
+                    member => member,
+                }
+            }
+            ExpressionKind::Arrow(of, name, name_span) => {
+                let of = self.expression(of)?;
+                let of = self.owned(&of, span).unwrap_or(of);
                 self.member(of, name, *name_span, span)
             }
             ExpressionKind::Index(array, index) => {
@@ -323,6 +345,9 @@ impl Resolver<'_> {
     }
 
     fn dereference(&self, operand: Node, span: Span) -> Result<Node> {
+        if let Some(owned) = self.owned(&operand, span) {
+            return Ok(owned);
+        }
         let operand = self.value(operand);
         match self.scalar(&operand) {
             Scalar::Pointer { target, .. } => {

@@ -1,6 +1,6 @@
 //! Type rules at a type: what is walked of its values, with every expression resolved.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -289,6 +289,7 @@ impl<'a> Binder<'a> {
                 node: self.node,
                 has_index: self.has_index,
             }),
+            has_parts: Cell::new(false),
         }
     }
 

@@ -124,3 +124,196 @@ fn rust_values_are_what_the_program_prints() {
 fn rust_values_of_optimized_code_are_what_the_program_prints() {
     assert_as_printed("rustc", &["-g", "-C", "opt-level=2"], RUST, 200);
 }
+
+/// Parts of values, as expressions: what each gives at the one hit.
+const PARTS: &str = r#"
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+struct Item { int id; std::string name; };
+struct Request {
+    std::string path;
+    std::vector<int> parts;
+    std::vector<Item> items;
+    std::optional<int> limit, none;
+    std::unique_ptr<Item> owned;
+    std::shared_ptr<Item> shared;
+    std::map<int, int> headers;
+};
+__attribute__((noinline)) long handle(const Request &r, const Request *p, std::string text) {
+    return r.parts.size() + p->parts.size() + text.size();
+}
+int main() {
+    Request r{"/item/1", {4, 5, 6}, {{7, "seven"}}, 9, {}, {}, {}, {{1, 2}}};
+    r.owned = std::make_unique<Item>(Item{3, "three"});
+    r.shared = std::make_shared<Item>(Item{2, "two"});
+    long sum = 0;
+    for (int i = 0; i < 10; i++) {
+        r.path = "/item/" + std::to_string(i);
+        sum += handle(r, &r, i % 2 ? "odd, which is longer than a short string" : "even");
+    }
+    return sum == 0;
+}
+"#;
+
+#[test]
+fn parts_of_values_are_expressions() {
+    let directory = TempDir::new().expect("a directory");
+    let directory = directory.path();
+    let program = compiled(directory, "g++", &["-std=c++17", "-g", "-O0"], PARTS);
+    let parts = [
+        ("r.path.size()", "7"),
+        ("r.path == \"/item/3\"", "true"),
+        ("r.path != \"/item/3\"", "false"),
+        ("r.path.starts_with(\"/item/\")", "true"),
+        ("r.path[6]", "51 '3'"),
+        ("r.parts[0]", "4"),
+        ("r.parts[2] + p->parts[1]", "11"),
+        ("r.parts.size()", "3"),
+        ("p->path.length()", "7"),
+        ("r.parts.empty()", "false"),
+        ("r.items[0].name", "\"seven\""),
+        ("r.items[0].name.size()", "5"),
+        ("r.limit.value", "9"),
+        ("*r.limit", "9"),
+        ("r.none.has_value()", "false"),
+        ("r.owned->name", "\"three\""),
+        ("*r.shared", "{id = 2, name = \"two\"}"),
+        ("(*r.owned).id", "3"),
+        ("r.headers.size()", "1"),
+        ("text", "\"odd, which is longer than a short string\""),
+    ];
+    let list: Vec<&str> = parts.iter().map(|(expression, _)| *expression).collect();
+    let one = format!("handle if r.path == \"/item/3\" : {}", list.join(", "));
+    let long = "handle if text.starts_with(\"odd\") && r.path.size() == 7 && r.parts[1] == 5";
+    recorded(directory, &program, &["-t", &one, "-t", long]);
+    let all = frames(directory, &[]);
+    let of = |number: u64| {
+        all.iter()
+            .filter(move |frame| frame["tracepoint"] == number)
+    };
+    assert_eq!(of(2).count(), 5, "the odd ones");
+    let hits: Vec<&Value> = of(1).collect();
+    let [hit] = hits[..] else {
+        panic!("{} hits", hits.len());
+    };
+    let values = hit["values"].as_array().expect("values");
+    let found: Vec<(&str, &str)> = values
+        .iter()
+        .map(|value| {
+            let text = |name: &str| value[name].as_str().unwrap_or("");
+            (text("expression"), text("value"))
+        })
+        .collect();
+    assert_eq!(found, parts);
+}
+
+/// Another thread pushes into a vector, a map and a string while they are collected.
+const CHANGED: &str = r#"
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+std::vector<int> numbers;
+std::map<int, int> doubles;
+std::string letters;
+std::atomic<bool> done;
+__attribute__((noinline)) void look(int n) { asm volatile("" ::"r"(n) : "memory"); }
+int main(int, char **arguments) {
+    std::thread writer([] {
+        for (int i = 0; !done; i++) {
+            numbers.push_back(i);
+            int key = i * 7919 % 100003;
+            doubles.emplace(key, 2 * key);
+            letters.push_back('a' + i % 26);
+        }
+    });
+    for (int n = 0; n < 300; n++) {
+        look(n);
+        std::this_thread::yield();
+    }
+    done = true;
+    writer.join();
+    std::puts("unharmed");
+}
+"#;
+
+/// How many elements of a vector and characters of a string the allocator may have written over: while they move to a larger
+/// place, the library frees the old one before it lets go of the pointer, and may be stopped between the two.
+const FREED: usize = 8;
+
+/// Whether what is shown is a value that was, or says that it is none.
+fn was_so(expression: &str, shown: &str) -> bool {
+    if shown.contains("<changed") || shown.contains("<unavailable>") {
+        return true;
+    }
+    let inside = shown.trim_end_matches("...");
+    let inside = inside
+        .get(1..inside.len().saturating_sub(1))
+        .unwrap_or("")
+        .trim_end_matches("...");
+    let items = || inside.split(", ").filter(|item| !item.is_empty());
+    match expression {
+        "numbers" => (0..)
+            .zip(items())
+            .skip(FREED)
+            .all(|(index, item)| item == format!("{index}")),
+        "doubles" => {
+            let pairs: Option<Vec<(i64, i64)>> = items()
+                .map(|item| {
+                    let (key, value) = item.split_once(": ")?;
+                    Some((key.parse().ok()?, value.parse().ok()?))
+                })
+                .collect();
+            pairs.is_some_and(|pairs| {
+                pairs.iter().all(|(key, value)| value == &(key * 2))
+                    && pairs.windows(2).all(|two| two[0].0 < two[1].0)
+            })
+        }
+        _ => (0..)
+            .zip(inside.bytes())
+            .skip(4 * FREED)
+            .all(|(index, byte)| byte == b'a' + (index % 26) as u8),
+    }
+}
+
+#[test]
+fn a_value_that_another_thread_changes_is_right_or_says_so() {
+    let directory = TempDir::new().expect("a directory");
+    let directory = directory.path();
+    let program = compiled(
+        directory,
+        "g++",
+        &["-std=c++17", "-g", "-O1", "-pthread"],
+        CHANGED,
+    );
+    let printed = recorded(
+        directory,
+        &program,
+        &["-t", "look : numbers, doubles, letters"],
+    );
+    assert_eq!(printed, ["unharmed"]);
+    let frames = frames(directory, &[]);
+    assert_eq!(frames.len(), 300);
+    let mut whole = 0;
+    let mut wrong = Vec::new();
+    for frame in &frames {
+        for value in frame["values"].as_array().expect("values") {
+            let text = |name: &str| value[name].as_str().unwrap_or("");
+            let (expression, shown) = (text("expression"), text("value"));
+            if !was_so(expression, shown) {
+                wrong.push(format!("{expression} = {shown}"));
+            } else if !shown.contains('<') {
+                whole += 1;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
+    assert!(whole > 30, "{whole} whole values");
+}

@@ -1,6 +1,6 @@
 //! Expressions that are understood once and evaluated at many states.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -85,6 +85,7 @@ impl<'a> PreparedExpression<'a> {
             variables: &NoVariables,
             text: &name,
             rule: None,
+            has_parts: Cell::new(false),
         };
         let span = Span {
             start: 0,
