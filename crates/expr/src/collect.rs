@@ -21,6 +21,9 @@ use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId};
 /// The most bytes that one array of run-time length is collected of.
 const LONGEST_REPEAT: u64 = 65_536;
 
+/// How few elements of a container are collected before less of what they lead to is.
+const FEW_ELEMENTS: u64 = 8;
+
 /// What was found to be collected for one item.
 #[derive(Default)]
 pub(crate) struct Collected {
@@ -71,8 +74,8 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// The collection of one item that `collect` describes: with fewer elements of containers in containers, and then of less
-    /// depth, until its walks end well within what a hit is given.
+    /// The collection of one item that `collect` describes: with fewer elements of containers in containers, then with fewer
+    /// elements of all, and then of less depth, until its walks end well within what a hit is given.
     pub(crate) fn within_limits(
         lower: Lower<'a>,
         walks: &'a TypeWalks<'a>,
@@ -80,7 +83,8 @@ impl<'a> Collection<'a> {
         mut limits: CollectLimits,
         collect: impl Fn(&mut Self) -> Result<()>,
     ) -> Result<Collected> {
-        let mut inner_elements = limits.elements;
+        let asked = limits.elements;
+        let mut inner_elements = asked;
         loop {
             let mut collection = Self::new(lower.clone(), walks, string, limits);
             collection.inner_elements = inner_elements;
@@ -90,9 +94,12 @@ impl<'a> Collection<'a> {
             }
             if inner_elements > 1 {
                 inner_elements /= 2;
+            } else if limits.elements > FEW_ELEMENTS {
+                limits.elements /= 2;
             } else {
-                inner_elements = limits.elements;
+                limits.elements = asked;
                 limits.depth -= 1;
+                inner_elements = asked;
             }
         }
     }

@@ -970,6 +970,7 @@ impl Collection<'_> {
         let length = self.value_of(subjects, length)?;
         let most = self.elements(size);
         let most_buckets = most.saturating_mul(BUCKETS_OF_ELEMENT);
+        let outside = self.times;
         let base = self.depth;
         let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
         let (again, empty, done) = (
@@ -996,6 +997,8 @@ impl Collection<'_> {
             let byte = IntExpr::load(place, 1);
             this.push(&IntExpr::binary(Binary::And, byte, IntExpr::constant(0x80)));
             this.if_goto(empty);
+            // Fewer buckets are full than are looked at.
+            let all = std::mem::replace(&mut this.times, outside.saturating_mul(most));
             let before = IntExpr::binary(Binary::Multiply, cell(2).add(1), IntExpr::constant(size));
             let bucket = this.push(&IntExpr::binary(Binary::Subtract, entries, before));
             this.op(Opcode::Dup);
@@ -1017,6 +1020,7 @@ impl Collection<'_> {
             this.op(Opcode::Rot);
             this.push(&cell(0).into_is_zero());
             this.if_goto(done);
+            this.times = all;
             this.builder.place(empty);
             this.constant(1);
             this.op(Opcode::Add);
