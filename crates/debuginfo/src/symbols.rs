@@ -2,7 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracewire_arch::Architecture;
@@ -30,7 +31,14 @@ use crate::types::{Language, TypeId};
 /// thread at a time.
 #[derive(Debug, Default)]
 pub struct Symbols {
+    /// Every module that was ever added, by its number: types read from it stay.
     modules: Vec<Loaded>,
+    /// Those that are there, in the order in which they were added.
+    present: Vec<ModuleId>,
+    /// What was read of files: a library that is closed and opened again, or a program that executes itself, is read once.
+    files: HashMap<(PathBuf, FileIdentity), ModuleFile>,
+    /// The modules of each file by their biases. One that comes back to its place is the same module.
+    places: HashMap<(usize, u64), ModuleId>,
     machine: Option<Architecture>,
     pub(crate) types: RefCell<TypeTable>,
     /// What the resolvers of indirect functions have selected.
@@ -48,8 +56,30 @@ const MOST_SUGGESTIONS: u32 = 20;
 #[derive(Debug)]
 struct Loaded {
     module: Module,
-    /// Whether it was taken out; types read from it stay.
-    removed: bool,
+    /// Whether it is there.
+    present: bool,
+}
+
+/// What tells a file, as it is, from all others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+    length: u64,
+    /// When it was changed last, in seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> Option<Self> {
+        let metadata = std::fs::metadata(path).ok()?;
+        Some(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        })
+    }
 }
 
 impl Symbols {
@@ -73,7 +103,18 @@ impl Symbols {
     /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug
     /// information is no error here: what can be read of it is used.
     pub fn add_module(&mut self, path: &Path, bias: u64) -> Result<ModuleId, SymbolError> {
-        self.add_file(&ModuleFile::read(path)?, bias)
+        let key = FileIdentity::of(path).map(|identity| (path.to_owned(), identity));
+        let known = key.as_ref().and_then(|key| self.files.get(key)).cloned();
+        let file = match known {
+            Some(file) => file,
+            None => ModuleFile::read(path)?,
+        };
+        // It may have changed while it was read: then it is read again the next time.
+        if let Some(key) = key.filter(|(path, identity)| FileIdentity::of(path) == Some(*identity))
+        {
+            self.files.entry(key).or_insert_with(|| file.clone());
+        }
+        self.add_file(&file, bias)
     }
 
     /// Adds an ELF file whose bytes are at hand; `path` is how it is called.
@@ -95,32 +136,46 @@ impl Symbols {
     /// # Errors
     /// When there are too many modules.
     pub fn add_file(&mut self, file: &ModuleFile, bias: u64) -> Result<ModuleId, SymbolError> {
-        let Ok(number) = u32::try_from(self.modules.len()) else {
-            return Err(SymbolError::NotUsable {
-                path: file.path().to_owned(),
-                reason: "too many modules".to_owned(),
-            });
+        let place = (file.identity(), bias);
+        let before = self.places.get(&place).copied();
+        let id = match before.and_then(|id| self.modules.get_mut(id.0 as usize)) {
+            Some(gone) if !gone.present => {
+                gone.present = true;
+                gone.module.info.id
+            }
+            _ => {
+                let Ok(number) = u32::try_from(self.modules.len()) else {
+                    return Err(SymbolError::NotUsable {
+                        path: file.path().to_owned(),
+                        reason: "too many modules".to_owned(),
+                    });
+                };
+                let id = ModuleId(number);
+                self.modules.push(Loaded {
+                    module: Module::new(id, file.clone(), bias),
+                    present: true,
+                });
+                self.places.insert(place, id);
+                id
+            }
         };
-        let id = ModuleId(number);
-        self.modules.push(Loaded {
-            module: Module::new(id, file.clone(), bias),
-            removed: false,
-        });
+        self.present.push(id);
         Ok(id)
     }
 
     /// Takes a module out (a library that was closed). Types read from it stay readable. Whether it was there.
     pub fn remove_module(&mut self, module: ModuleId) -> bool {
-        match self.modules.get_mut(module.0 as usize) {
-            Some(loaded) if !loaded.removed => {
-                loaded.removed = true;
-                let module = &loaded.module;
-                self.selected
-                    .retain(|resolver, _| !module.contains(*resolver));
-                true
-            }
-            _ => false,
+        let Some(place) = self.present.iter().position(|id| *id == module) else {
+            return false;
+        };
+        self.present.remove(place);
+        if let Some(gone) = self.modules.get_mut(module.0 as usize) {
+            gone.present = false;
+            let module = &gone.module;
+            self.selected
+                .retain(|resolver, _| !module.contains(*resolver));
         }
+        true
     }
 
     /// The modules, in the order they were added.
@@ -151,7 +206,7 @@ impl Symbols {
 
     pub(crate) fn module_of(&self, module: ModuleId) -> Option<&Module> {
         let loaded = self.modules.get(module.0 as usize)?;
-        (!loaded.removed).then_some(&loaded.module)
+        loaded.present.then_some(&loaded.module)
     }
 
     /// A module, taken out or not.
@@ -161,10 +216,7 @@ impl Symbols {
 
     /// The modules that are there.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = &Module> {
-        self.modules
-            .iter()
-            .filter(|loaded| !loaded.removed)
-            .map(|loaded| &loaded.module)
+        self.present.iter().filter_map(|id| self.any_module(*id))
     }
 
     /// The module that an address is in.

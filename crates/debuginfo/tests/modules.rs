@@ -7,7 +7,7 @@ use std::process::Command;
 
 use support::Build;
 use tracewire_debuginfo::{
-    LocationError, Symbols, ThreadLocalOffset, VariableKind, VariableLocation,
+    LocationError, ModuleId, Symbols, ThreadLocalOffset, VariableKind, VariableLocation,
 };
 use tracewire_model::Address;
 
@@ -193,6 +193,53 @@ fn library_is_read_at_its_bias_and_taken_out_again() {
     assert!(!symbols.remove_module(id));
     assert!(symbols.resolve("helper", None).is_err());
     assert_eq!(symbols.place(Address(pc)), None);
+}
+
+#[test]
+fn a_module_that_comes_back_is_read_once_and_last_in_the_order() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let library = Build {
+        options: &["-g", "-O0", "-shared", "-fPIC"],
+        ..SHAPES
+    };
+    let (Some(library), Some(program)) = (
+        library.run(directory.path()),
+        Build {
+            source: "small.cpp",
+            compiler: "g++",
+            ..SHAPES
+        }
+        .run(directory.path()),
+    ) else {
+        return;
+    };
+    let mut symbols = Symbols::new();
+    let order = |symbols: &Symbols| -> Vec<ModuleId> {
+        symbols.modules().iter().map(|module| module.id).collect()
+    };
+    let add = |symbols: &mut Symbols, path: &Path, bias| {
+        symbols.add_module(path, bias).expect("it is added")
+    };
+    let first = add(&mut symbols, &program, 0x1_0000);
+    let second = add(&mut symbols, &library, 0x100_0000);
+    // At its old place it is the module that it was; twice at once it is two.
+    assert!(symbols.remove_module(first));
+    assert_eq!(add(&mut symbols, &program, 0x1_0000), first);
+    assert_eq!(order(&symbols), [second, first]);
+    let twice = add(&mut symbols, &program, 0x1_0000);
+    assert_ne!(twice, first);
+    assert!(symbols.remove_module(twice));
+    // Elsewhere it is another one, of the file that was read before.
+    assert!(symbols.remove_module(first));
+    let elsewhere = add(&mut symbols, &program, 0x2_0000);
+    assert!(elsewhere != first && elsewhere != twice);
+    // A file of that name that was changed is read again.
+    assert!(symbols.remove_module(elsewhere));
+    assert!(symbols.remove_module(second));
+    std::fs::copy(&library, &program).expect("it is replaced");
+    let replaced = add(&mut symbols, &program, 0x1_0000);
+    assert_ne!(replaced, first);
+    assert!(symbols.symbol_address(replaced, "helper").is_some());
 }
 
 #[test]

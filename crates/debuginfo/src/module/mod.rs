@@ -113,6 +113,11 @@ impl ModuleFile {
         }))
     }
 
+    /// A number that this file has as long as anybody has it, and no other one.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// How the file is called.
     #[must_use]
     pub fn path(&self) -> &Path {
