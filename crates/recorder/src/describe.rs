@@ -1,7 +1,13 @@
 //! What the trace file says beside its frames.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use tracewire_experiment::{Experiment, FrameStore, Missing, tell_as_gdb_takes};
-use tracewire_model::{Served, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition};
+use tracewire_model::{
+    Address, Served, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
+    TracepointNumber,
+};
 use tracewire_tracefile::{Description, DescriptionParts, LineError};
 
 use crate::modules::Modules;
@@ -14,10 +20,44 @@ pub struct Past {
     pub missing: Missing,
 }
 
+/// What names one location of a tracepoint.
+type Key = (TracepointNumber, Address);
+
+/// The tracepoints that were taken out, each location once, however often its module came and went.
+#[derive(Debug, Default)]
+pub struct PastTracepoints(BTreeMap<Key, Past>);
+
+impl PastTracepoints {
+    /// Adds what a tracepoint did before it was taken out.
+    pub fn add(&mut self, mut past: Past) {
+        if let Some(before) = self.0.remove(&past.tracepoint.definition.key()) {
+            add_usage(&mut past.tracepoint, &before.tracepoint);
+            let mut missing = before.missing;
+            missing.add(past.missing);
+            past.missing = missing;
+        }
+        self.0.insert(past.tracepoint.definition.key(), past);
+    }
+
+    /// All of them, by number and address.
+    pub fn iter(&self) -> impl Iterator<Item = &Past> {
+        self.0.values()
+    }
+}
+
+/// Adds what a tracepoint did before to what it has done since.
+fn add_usage(tracepoint: &mut Tracepoint, before: &Tracepoint) {
+    let mut usage = tracepoint.usage.unwrap_or_default();
+    let before = before.usage.unwrap_or_default();
+    usage.hits += before.hits;
+    usage.bytes += before.bytes;
+    tracepoint.usage = Some(usage);
+}
+
 /// The description as things stand.
 pub fn description<S: FrameStore>(
     experiment: &Experiment<S>,
-    past: &[Past],
+    past: &PastTracepoints,
     modules: &Modules,
     registers: Room,
     settings: &StatusFields,
@@ -101,32 +141,23 @@ pub fn served<S: FrameStore>(
 
 /// Every tracepoint of the run by number: those there are, and those that went with their modules. One that came
 /// back to the same address is one tracepoint.
-pub fn tracepoints<S: FrameStore>(experiment: &Experiment<S>, past: &[Past]) -> Vec<Tracepoint> {
-    let mut all: Vec<Tracepoint> = experiment
-        .tracepoints()
-        .map(|tracepoint| Tracepoint {
-            definition: tracepoint.definition().clone(),
-            usage: Some(tracepoint.usage()),
-            served: served(experiment, tracepoint),
-        })
+pub fn tracepoints<S: FrameStore>(
+    experiment: &Experiment<S>,
+    past: &PastTracepoints,
+) -> Vec<Tracepoint> {
+    let now = experiment.tracepoints().map(|tracepoint| Tracepoint {
+        definition: tracepoint.definition().clone(),
+        usage: Some(tracepoint.usage()),
+        served: served(experiment, tracepoint),
+    });
+    let mut all: BTreeMap<Key, Tracepoint> = now
+        .map(|tracepoint| (tracepoint.definition.key(), tracepoint))
         .collect();
-    for gone in past {
-        let key =
-            |tracepoint: &Tracepoint| (tracepoint.definition.number, tracepoint.definition.address);
-        match all
-            .iter_mut()
-            .find(|known| key(known) == key(&gone.tracepoint))
-        {
-            Some(known) => {
-                let mut usage = known.usage.unwrap_or_default();
-                let before = gone.tracepoint.usage.unwrap_or_default();
-                usage.hits += before.hits;
-                usage.bytes += before.bytes;
-                known.usage = Some(usage);
-            }
-            None => all.push(gone.tracepoint.clone()),
+    for Past { tracepoint, .. } in past.iter() {
+        match all.entry(tracepoint.definition.key()) {
+            Entry::Occupied(known) => add_usage(known.into_mut(), tracepoint),
+            Entry::Vacant(free) => _ = free.insert(tracepoint.clone()),
         }
     }
-    all.sort_by_key(|tracepoint| (tracepoint.definition.number, tracepoint.definition.address));
-    all
+    all.into_values().collect()
 }

@@ -17,16 +17,22 @@ const LEAK_CHECK: &str = "__lsan_do_leak_check";
 /// Every module that was there during the run.
 #[derive(Debug, Default)]
 pub struct Modules {
-    known: Vec<Known>,
+    /// Those that went, each with the number by which it came.
+    past: Vec<(usize, Module)>,
+    here: Vec<Known>,
+    /// How many have come.
+    count: usize,
     symbols: Symbols,
 }
 
-#[derive(Debug)]
+/// A module that is there.
+#[derive(Clone, Debug)]
 struct Known {
+    /// By which it came.
+    number: usize,
     module: Module,
     /// Its symbols; none for one whose file cannot be read.
     id: Option<ModuleId>,
-    here: bool,
 }
 
 /// What an update found.
@@ -53,22 +59,42 @@ impl Modules {
 
     /// Every module of the run, in the order in which they came.
     pub fn all(&self) -> Vec<Module> {
-        self.known
-            .iter()
-            .map(|known| known.module.clone())
-            .collect()
+        let here = self.here.iter().map(|known| (known.number, &known.module));
+        let past = self.past.iter().map(|(number, module)| (*number, module));
+        let mut all: Vec<(usize, &Module)> = past.chain(here).collect();
+        all.sort_by_key(|(number, _)| *number);
+        all.into_iter().map(|(_, module)| module.clone()).collect()
     }
 
-    /// The same modules, with no symbols.
-    pub fn without_symbols(&self) -> Self {
-        let known = self.known.iter().map(|known| Known {
-            module: known.module.clone(),
-            id: None,
-            here: known.here,
-        });
+    /// Takes out the modules that are there, with their symbols, for work in another thread. What stays names them all.
+    pub fn take_present(&mut self) -> Self {
+        let unread = self
+            .here
+            .iter()
+            .cloned()
+            .map(|known| Known { id: None, ..known });
+        let unread = unread.collect();
         Self {
-            known: known.collect(),
-            symbols: Symbols::default(),
+            past: Vec::new(),
+            here: std::mem::replace(&mut self.here, unread),
+            count: self.count,
+            symbols: std::mem::take(&mut self.symbols),
+        }
+    }
+
+    /// Puts back what [`take_present`](Self::take_present) took out, and what has come and gone since. A module that has come
+    /// back to its place is the one that it was: a library that is loaded a thousand times is there once.
+    pub fn put_back(&mut self, present: Self) {
+        let before = self.count;
+        self.past.extend(present.past);
+        self.here = present.here;
+        self.count = present.count;
+        self.symbols = present.symbols;
+        for known in self.here.iter_mut().filter(|known| known.number >= before) {
+            if let Some((number, module)) = take_same(&mut self.past, &known.module) {
+                known.number = number;
+                known.module.loaded = module.loaded;
+            }
         }
     }
 
@@ -83,27 +109,22 @@ impl Modules {
     /// Takes note of the modules there are now. `now` is the time, 0 at the start of the run.
     pub fn update(&mut self, loaded: &[LoadedModule], now: u64) -> Change {
         let mut change = Change::default();
-        for known in self.known.iter_mut().filter(|known| known.here) {
-            if loaded.iter().any(|loaded| known.is(loaded)) {
-                continue;
-            }
-            known.here = false;
+        let gone = self
+            .here
+            .extract_if(.., |known| !loaded.iter().any(|loaded| known.is(loaded)));
+        for mut known in gone {
             known.module.unloaded = now;
             if let Some(id) = known.id {
                 self.symbols.remove_module(id);
             }
             change.gone.push((known.module.start, known.module.end));
+            self.past.push((known.number, known.module));
         }
         for loaded in loaded {
-            if self
-                .known
-                .iter()
-                .any(|known| known.here && known.is(loaded))
-            {
-                continue;
+            if !self.here.iter().any(|known| known.is(loaded)) {
+                change.came = true;
+                self.add(loaded, now, &mut change.warnings);
             }
-            change.came = true;
-            self.add(loaded, now, &mut change.warnings);
         }
         change
     }
@@ -149,12 +170,29 @@ impl Modules {
                 .unwrap_or_default(),
             path: loaded.path.as_os_str().as_bytes().to_vec(),
         };
-        self.known.push(Known {
+        self.here.push(Known {
+            number: self.count,
             module,
             id,
-            here: true,
         });
+        self.count += 1;
     }
+}
+
+/// Takes a module out that went, where nothing else has been in its place since.
+fn take_same(past: &mut Vec<(usize, Module)>, new: &Module) -> Option<(usize, Module)> {
+    let newest = past
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, module))| module.start < new.end && new.start < module.end)
+        .max_by_key(|(_, (number, _))| *number);
+    let (place, (_, module)) = newest?;
+    let same = module.start == new.start
+        && module.end == new.end
+        && module.bias == new.bias
+        && module.path == new.path
+        && module.build_id == new.build_id;
+    same.then(|| past.remove(place))
 }
 
 /// What distinguishes a file from all others.

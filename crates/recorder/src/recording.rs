@@ -14,7 +14,7 @@ use tracewire_script::{Pending, Placed, Resolver};
 use tracewire_target_linux::{Event, Process};
 
 use crate::buffer::Buffer;
-use crate::describe::{self, Past};
+use crate::describe::{self, Past, PastTracepoints};
 use crate::error::RecordError;
 use crate::indirect;
 use crate::modules::Modules;
@@ -38,7 +38,7 @@ pub struct Recording<'o> {
     /// What the markers say that tracepoints are on.
     markers: BTreeMap<Address, Vec<MarkerValue>>,
     settings: StatusFields,
-    past: Vec<Past>,
+    past: PastTracepoints,
     pending: Vec<Pending>,
     duration: Option<Duration>,
     stop: StopHandle,
@@ -83,7 +83,7 @@ impl<'o> Recording<'o> {
             experiment: made.experiment,
             registers: made.registers,
             settings: made.settings,
-            past: Vec::new(),
+            past: PastTracepoints::default(),
             markers: BTreeMap::new(),
             stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
@@ -247,15 +247,15 @@ impl<'o> Recording<'o> {
         &mut self,
         work: impl FnOnce(&mut Modules, &mut Resolver) -> R + Send + 'static,
     ) -> Result<R, RecordError> {
-        let unread = self.modules.without_symbols();
-        let mut modules = std::mem::replace(&mut self.modules, unread);
+        let mut modules = self.modules.take_present();
         let empty = Resolver::new(tracewire_script::Script::new());
         let mut resolver = std::mem::replace(&mut self.resolver, empty);
-        let result;
-        (self.modules, self.resolver, result) = Expendable::wait(move || {
+        let (modules, resolver, result) = Expendable::wait(move || {
             let result = work(&mut modules, &mut resolver);
             (modules, resolver, result)
         })?;
+        self.modules.put_back(modules);
+        self.resolver = resolver;
         Ok(result)
     }
 
@@ -292,7 +292,7 @@ impl<'o> Recording<'o> {
             let _ = self
                 .experiment
                 .delete(definition.number, Some(definition.address));
-            self.past.push(past);
+            self.past.add(past);
         }
     }
 
@@ -505,7 +505,10 @@ impl<'o> Recording<'o> {
 }
 
 /// Values that could not be read, by tracepoint.
-fn missing(experiment: &Experiment<Buffer>, past: &[Past]) -> Vec<(TracepointNumber, Missing)> {
+fn missing(
+    experiment: &Experiment<Buffer>,
+    past: &PastTracepoints,
+) -> Vec<(TracepointNumber, Missing)> {
     let now = experiment
         .tracepoints()
         .map(|tracepoint| (tracepoint.definition().number, tracepoint.missing()));
