@@ -7,6 +7,7 @@ mod cut;
 mod damaged_programs;
 mod demo;
 mod ending;
+mod executes;
 mod generated;
 mod jumps;
 mod killed;
