@@ -7,7 +7,9 @@ use nix::errno::Errno;
 
 use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
-use crate::ptrace::{Running, Status, Tid, wait_for};
+use crate::patience::wait_within;
+use crate::ptrace::{Running, Status, Tid};
+use crate::unclaimed;
 use tracewire_fail_point::fail_point;
 
 /// Starts tracing every thread of a process, and asks each to stop as soon as it is traced: those that are busy would leave
@@ -59,10 +61,11 @@ pub(crate) fn seize(process: Tid) -> Result<Vec<(Tid, Running)>, Error> {
 /// Lets threads go that nothing has been done to yet, but that they were asked to stop.
 pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
     for (thread, running) in threads {
-        match wait_for(thread) {
-            Ok(Status::Exited(_) | Status::Killed(..)) | Err(_) => {}
-            Ok(Status::Signal(signal)) => running.stopped().detach(signal),
-            Ok(_) => running.stopped().detach(0),
+        match wait_within(thread) {
+            Ok(Some(Status::Exited(_) | Status::Killed(..))) | Err(_) => {}
+            Ok(Some(Status::Signal(signal))) => running.stopped().detach(signal),
+            Ok(Some(_)) => running.stopped().detach(0),
+            Ok(None) => unclaimed::let_go(thread),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::slots;
 use crate::width::Width;
 
 /// The instruction of a breakpoint.
-const INT3: u8 = 0xcc;
+pub(crate) const INT3: u8 = 0xcc;
 
 const NOT_EXECUTABLE: &str = "the memory there is not executable";
 pub(crate) const NOT_MAPPED: &str = "no memory is mapped there";
@@ -175,7 +175,7 @@ impl Process {
         if let Err(error) = self.memory.cover(site, INT3) {
             self.put_back(lifted);
             if let Means::Slot(slot, _) = means {
-                self.slots.give_back(slot);
+                self.give_slot_back(slot);
             }
             return Err(refuse(format!(
                 "the memory there cannot be written: {error}"
@@ -218,7 +218,7 @@ impl Process {
             return Vec::new();
         };
         if let Means::Slot(slot, _) = breakpoint.means {
-            self.slots.give_back(slot);
+            self.give_slot_back(slot);
         }
         [
             (breakpoint.tracepoint, Purpose::Tracepoint),
@@ -263,7 +263,7 @@ impl Process {
             ..
         }) = self.breakpoints.remove(&site)
         {
-            self.slots.give_back(slot);
+            self.give_slot_back(slot);
         }
         self.put_back(lifted);
         Ok(())
@@ -315,6 +315,13 @@ impl Process {
                 Some(Means::Slot(slot, copy))
             })
             .unwrap_or(Means::InPlace)
+    }
+
+    /// A slot may be used again, unless a thread may be on its way back there.
+    fn give_slot_back(&mut self, slot: u64) {
+        if !self.has_sleepers() {
+            self.slots.give_back(slot);
+        }
     }
 
     fn slot_within_reach(&mut self, site: u64) -> Option<u64> {

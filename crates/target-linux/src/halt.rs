@@ -5,8 +5,9 @@ use nix::errno::Errno;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::maps::ThreadStatus;
+use crate::patience::wait_within;
 use crate::process::Process;
-use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
+use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
 use crate::thread::{News, Pending, Thread};
 use crate::unclaimed;
 use crate::width::Width;
@@ -16,8 +17,8 @@ use tracewire_fail_point::fail_point;
 const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
 
 impl Process {
-    /// Stops every thread. A thread that waits in vfork stays there, and one that is about to end is left to it:
-    /// neither executes anything.
+    /// Stops every thread. A thread that waits in vfork stays there, one that is about to end is left to it, and one that
+    /// sleeps in the kernel and cannot be stopped there is left asleep: none of them executes anything of the program.
     pub(crate) fn halt(&mut self) -> Result<(), Error> {
         for thread in self
             .threads
@@ -35,9 +36,10 @@ impl Process {
         // are gone, and those are gone only once their end has been heard.
         while self.threads.values().any(Thread::can_be_stopped) {
             fail_point!("halt/waiting");
-            match self.wait() {
-                Ok((id, status)) if self.claims(id) => self.halted(id, status),
-                Ok((id, status)) => unclaimed::keep(id, status),
+            match self.wait_while_awake() {
+                Ok(Some((id, status))) if self.claims(id) => self.halted(id, status),
+                Ok(Some((id, status))) => unclaimed::keep(id, status),
+                Ok(None) => self.leave_asleep(),
                 // A signal of ours does not end the wait.
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => self.forget_threads(Thread::can_be_stopped),
@@ -65,6 +67,17 @@ impl Process {
 
     /// Takes note of what a wait tells of a known thread. What cannot wait is done; what can is left pending.
     pub(crate) fn note(&mut self, id: Tid, status: Status) {
+        let in_place = self
+            .threads
+            .get_mut(&id)
+            .and_then(|thread| thread.in_place.take());
+        self.note_status(id, status);
+        if let Some(site) = in_place {
+            self.leave_place(id, site);
+        }
+    }
+
+    fn note_status(&mut self, id: Tid, status: Status) {
         let own = self.id;
         let debugged = self.passed_signals.is_some();
         match status {
@@ -255,16 +268,17 @@ impl Process {
             };
             thread.interrupt_next();
             thread.go_on(how, 0);
-            match wait_for(id) {
-                Ok(Status::Event(_)) => thread.has_stopped(),
-                Ok(status) => {
+            match self.answer_of(id) {
+                Ok((Status::Event(_), _)) => {
+                    if let Some(thread) = self.threads.get_mut(&id) {
+                        thread.has_stopped();
+                    }
+                }
+                Ok((status, _)) => {
                     self.note(id, status);
                     break;
                 }
-                Err(_) => {
-                    self.forget_threads(|thread| thread.id == id);
-                    return;
-                }
+                Err(_) => return,
             }
         }
         self.new_image();
@@ -432,7 +446,7 @@ fn is_gone(error: &std::io::Error) -> bool {
 pub(crate) fn first_stop(child: Tid) -> Option<Status> {
     let status = match unclaimed::take(|id| id == child) {
         Some((_, status)) => status,
-        None => wait_for(child).ok()?,
+        None => wait_within(child).ok()??,
     };
     // An end that was heard too.
     let ended = unclaimed::take(|id| id == child).is_some();

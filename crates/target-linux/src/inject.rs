@@ -4,7 +4,7 @@ use libc::user_regs_struct;
 
 use crate::maps::{self, ThreadStatus};
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Stopped, Tid, wait_for, wait_for_or_end};
+use crate::ptrace::{Resume, Status, Stopped, Tid};
 use crate::thread::{Pending, State, Thread};
 use crate::width::Width;
 use tracewire_fail_point::fail_point;
@@ -147,8 +147,10 @@ impl Process {
                 return;
             };
             entry.go_on(Resume::Continue, 0);
-            let Ok(status) = wait_for(thread) else {
-                self.forget_threads(|other| other.id == thread);
+            let Ok((status, _)) = self.answer_of(thread) else {
+                return;
+            };
+            let Some(entry) = self.threads.get_mut(&thread) else {
                 return;
             };
             match status {
@@ -219,6 +221,14 @@ impl Process {
         fail_point!("call/signals-blocked");
         let result = self.call_to_end(thread);
         fail_point!("call/made");
+        if let Some(entry) = self.threads.get_mut(&thread)
+            && entry.asleep
+        {
+            // It is still in the call; the refuge stays, for it may have to find back by itself.
+            entry.lent_registers = Some(Box::new(saved));
+            entry.lent_mask = Some(mask);
+            return None;
+        }
         let stopped = self.stopped(thread)?;
         let after = result.and_then(|()| stopped.registers().ok());
         let _ = stopped.set_signal_mask(mask);
@@ -276,7 +286,8 @@ impl Process {
         bytes == [0; REFUGE_SIZE as usize] || bytes.starts_with(&REFUGE_BEGIN) && nobody_there()
     }
 
-    /// Makes the system call that the thread stands at, with signals blocked. `None` if the thread came to its end.
+    /// Makes the system call that the thread stands at, with signals blocked. `None` if the thread came to its end, or is in
+    /// the call for too long.
     ///
     /// Not by a step: the kernel leaves the trap flag set if we are killed meanwhile.
     fn call_to_end(&mut self, thread: Tid) -> Option<()> {
@@ -289,17 +300,10 @@ impl Process {
             } else {
                 entry.go_on(Resume::ToSystemCall, 0);
             }
-            let status = match wait_for_or_end(thread) {
-                Ok(Some(status)) => status,
-                Ok(None) => {
-                    entry.exiting = true;
-                    return None;
-                }
-                Err(_) => {
-                    self.forget_threads(|other| other.id == thread);
-                    return None;
-                }
+            let Ok((status, _)) = self.answer_of(thread) else {
+                return None;
             };
+            let entry = self.threads.get_mut(&thread)?;
             match status {
                 Status::SystemCall => {
                     entry.has_stopped();
@@ -319,42 +323,6 @@ impl Process {
                         return Some(());
                     }
                 }
-                status => {
-                    self.note(thread, status);
-                    self.stopped(thread)?;
-                    if self.threads.get(&thread)?.pending.is_some() {
-                        return None;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Executes one instruction with signals blocked; `None` if the thread came to its end or ran into a fault.
-    pub(crate) fn step_to_trap(&mut self, thread: Tid) -> Option<()> {
-        self.go_to_trap(thread, Resume::Step)
-    }
-
-    /// Lets a thread go on until it traps; `None` if it came to its end or got another signal first.
-    pub(crate) fn go_to_trap(&mut self, thread: Tid, how: Resume) -> Option<()> {
-        loop {
-            let entry = self.threads.get_mut(&thread)?;
-            entry.go_on(how, 0);
-            let Ok(status) = wait_for(thread) else {
-                self.forget_threads(|other| other.id == thread);
-                return None;
-            };
-            match status {
-                Status::Signal(libc::SIGTRAP) => {
-                    entry.has_stopped();
-                    self.note_trigger(thread);
-                    return Some(());
-                }
-                Status::GroupStop(_) => {
-                    entry.has_stopped();
-                    entry.rejoin_group_stop = true;
-                }
-                Status::Interrupted => entry.has_stopped(),
                 status => {
                     self.note(thread, status);
                     self.stopped(thread)?;

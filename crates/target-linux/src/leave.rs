@@ -8,8 +8,9 @@ use crate::breakpoint::Means;
 use crate::error::Error;
 use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::maps::ThreadStatus;
+use crate::patience::wait_within;
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid, wait_for};
+use crate::ptrace::{Resume, Status, Tid};
 use crate::thread::{Pending, State};
 use crate::unclaimed;
 
@@ -36,9 +37,12 @@ impl Process {
         self.breakpoints.clear();
         fail_point!("leave/settled");
         self.disarm_all();
-        let pages = self.slots.pages().to_vec();
-        for page in pages {
-            self.unmap_page(page, PAGE_SIZE);
+        // One that sleeps may be on its way back to a slot.
+        if !self.has_sleepers() {
+            let pages = self.slots.pages().to_vec();
+            for page in pages {
+                self.unmap_page(page, PAGE_SIZE);
+            }
         }
         self.unmap_pads();
         fail_point!("leave/unmapped");
@@ -59,8 +63,10 @@ impl Process {
                 }
                 _ => 0,
             };
-            if let State::Stopped(stopped) = thread.state {
-                stopped.detach(signal);
+            match thread.state {
+                State::Stopped(stopped) => stopped.detach(signal),
+                State::Running(_) if thread.asleep => unclaimed::let_go(thread.id),
+                State::Running(_) => {}
             }
         }
         ending.sort_by_key(|id| *id == self.id);
@@ -76,7 +82,7 @@ impl Process {
             if id == self.id && has_others(id) {
                 continue;
             }
-            while let Ok(status) = wait_for(id) {
+            while let Ok(Some(status)) = wait_within(id) {
                 if matches!(status, Status::Exited(_) | Status::Killed(..)) {
                     break;
                 }
@@ -87,10 +93,15 @@ impl Process {
     /// Leaves the memory and the threads as they would be without us. All threads stand. What is known of the
     /// breakpoints is kept, for a thread that has yet to get out of a slot.
     pub(crate) fn take_everything_out(&mut self) {
+        self.take_everything_out_but(0);
+    }
+
+    /// The same, while one thread stands throughout, which is about to get a signal.
+    pub(crate) fn take_everything_out_but(&mut self, standing: Tid) {
         self.lower_all_semaphores();
         self.take_all_jumps_out();
         fail_point!("leave/jumps-out");
-        self.run_out_of_pads();
+        self.run_out_of_pads(standing);
         fail_point!("leave/pads-empty");
         self.settle_all();
         let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
@@ -114,7 +125,10 @@ impl Process {
         self.surface_trap(thread);
         self.absorb(thread);
         self.settle(thread);
-        self.leave_pad(thread);
+        if self.leave_pad(thread).is_some() {
+            // It may have come to a breakpoint.
+            self.settle(thread);
+        }
     }
 
     /// A thread may have run into a breakpoint and been stopped for something else before it could tell: has it
@@ -148,7 +162,9 @@ impl Process {
                 return;
             };
             thread.go_on(Resume::Continue, 0);
-            let Ok(status) = wait_for(id) else { return };
+            let Ok((status, _)) = self.answer_of(id) else {
+                return;
+            };
             match status {
                 Status::GroupStop(_) => rejoin = true,
                 Status::Interrupted => {}

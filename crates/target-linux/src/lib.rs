@@ -52,6 +52,10 @@
 //! - [`Process::detach`], dropping the `Process` and every error path leave the process running, with the same bytes in
 //!   its memory that were there. `PTRACE_O_EXITKILL` is not set unless it is asked for ([`Launch::ends_with_tracer`]).
 //!
+//! A thread can sleep in the kernel where no request to stop reaches it, for a file or a network, or for another thread of the
+//! program that the tracer holds (userfaultfd). No wait for a thread that sleeps lasts longer than a second. Such a thread
+//! counts as stopped: it stops before it executes anything. One that waits in a pad is moved past what it waits for.
+//!
 //! # What cannot be hidden
 //!
 //! - If this process is killed by `SIGKILL`, nobody removes the breakpoints, and **the program dies by `SIGTRAP` at
@@ -63,6 +67,8 @@
 //!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.
 //! - Within a restartable sequence (rseq) an instruction would be executed outside of it. Tracepoints are refused there; a
 //!   debugger's breakpoints are not.
+//! - An instruction that is stepped in its place and sleeps for longer than 0.2 s (a page that another thread provides) goes
+//!   on with its breakpoint out and the other threads let go: they pass it without a hit meanwhile.
 //! - A child made with `CLONE_UNTRACED` keeps the breakpoints.
 //! - The program sees the tracer in the `TracerPid` of `/proc/self/status`. A set-user-ID program that a `vfork` child executes
 //!   while it is followed gets no rights unless the tracer is privileged.
@@ -94,6 +100,7 @@ mod loader;
 mod maps;
 mod memory;
 mod modules;
+mod patience;
 mod process;
 mod ptrace;
 mod pulse;

@@ -130,6 +130,27 @@ impl ThreadStatus {
     }
 }
 
+/// Whether a thread sleeps in the kernel; one that runs or waits for a processor does not.
+pub(crate) fn sleeps(thread: Tid) -> bool {
+    fs::read(format!("/proc/{thread}/stat")).is_ok_and(|line| {
+        // The state follows the name, which may hold anything and ends with the last parenthesis.
+        let end = line.iter().rposition(|byte| *byte == b')');
+        let state = end.and_then(|end| line.get(end + 2));
+        matches!(state, Some(b'S' | b'D' | b'I'))
+    })
+}
+
+/// The address in the program where a thread entered the kernel that sleeps there; `None` where it is not known.
+pub(crate) fn sleeping_at(thread: Tid) -> Option<u64> {
+    // The number of the call and its arguments, or -1 for none; then the stack pointer and the instruction pointer.
+    let line = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
+    let last = line
+        .split_whitespace()
+        .nth(1)
+        .and(line.split_whitespace().last())?;
+    u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
+}
+
 /// The threads of a process, as of now.
 pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
     Ok(fs::read_dir(format!("/proc/{process}/task"))?

@@ -207,6 +207,14 @@ impl Memory {
         Ok(original)
     }
 
+    /// The same, unless it is covered already.
+    pub(crate) fn cover_once(&mut self, address: u64, byte: u8) -> io::Result<()> {
+        if !self.displaced.contains_key(&address) {
+            self.cover(address, byte)?;
+        }
+        Ok(())
+    }
+
     /// Puts bytes of ours over the program's, with one write; none of them is covered yet.
     pub(crate) fn cover_all(&mut self, address: u64, bytes: &[u8]) -> io::Result<()> {
         let mut original = vec![0; bytes.len()];

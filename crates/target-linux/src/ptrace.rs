@@ -11,6 +11,7 @@ use libc::{c_int, c_long, c_uint, c_void};
 use nix::errno::Errno;
 
 use crate::inject::bit;
+use crate::unclaimed;
 
 /// A thread's number in the kernel.
 pub(crate) type Tid = libc::pid_t;
@@ -383,8 +384,13 @@ impl Status {
 
 /// Waits for any thread that the calling thread traces (or any child of it).
 pub(crate) fn wait_any() -> Result<(Tid, Status), Errno> {
-    wait(-1, libc::__WALL | libc::__WNOTHREAD)
-        .map(|(thread, status)| (thread, Status::decode(status)))
+    loop {
+        let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD)?;
+        let status = Status::decode(status);
+        if !unclaimed::is_let_go(thread, status) {
+            return Ok((thread, status));
+        }
+    }
 }
 
 /// Waits for one thread; an interruption by a signal of ours does not end the wait.
@@ -398,31 +404,28 @@ pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
     }
 }
 
-/// As [`wait_for`], where the whole process may have been killed: the end of its first thread is not reported before the other
-/// threads are reaped, so that a wait for it alone would be endless. `None` if it has ended so.
-pub(crate) fn wait_for_or_end(thread: Tid) -> Result<Option<Status>, Errno> {
-    /// How often it is asked before the thread is looked at.
-    const AT_ONCE: u32 = 200;
-    const PAUSE: std::time::Duration = std::time::Duration::from_micros(100);
-    let mut asked = 0;
+/// What any thread has to tell that the calling thread traces; `None` where there is nothing.
+pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
     loop {
-        let has_ended = asked > AT_ONCE && is_zombie(thread);
-        match wait(thread, libc::__WALL | libc::WNOHANG) {
-            Ok((0, _)) if has_ended => return Ok(None),
-            Ok((0, _)) | Err(Errno::EINTR) => {}
-            Ok((_, status)) => return Ok(Some(Status::decode(status))),
-            Err(error) => return Err(error),
+        let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG)?;
+        let status = Status::decode(status);
+        if thread == 0 {
+            return Ok(None);
         }
-        asked += 1;
-        if asked <= AT_ONCE {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(PAUSE);
+        if !unclaimed::is_let_go(thread, status) {
+            return Ok(Some((thread, status)));
         }
     }
 }
 
-fn is_zombie(thread: Tid) -> bool {
+/// What one thread has to tell; `None` where there is nothing.
+pub(crate) fn poll_for(thread: Tid) -> Result<Option<Status>, Errno> {
+    let (told, status) = wait(thread, libc::__WALL | libc::WNOHANG)?;
+    Ok((told != 0).then(|| Status::decode(status)))
+}
+
+/// Whether a thread has ended and nobody has heard it.
+pub(crate) fn is_zombie(thread: Tid) -> bool {
     crate::maps::ThreadStatus::read(thread)
         .ok()
         .and_then(|status| Some(status.field("State")?.starts_with('Z')))

@@ -145,7 +145,12 @@ impl Process {
             unclaimed::keep(id, status);
             return Ok(None);
         }
+        let in_place = self
+            .threads
+            .get(&id)
+            .is_some_and(|thread| thread.in_place.is_some());
         if status == Status::Signal(libc::SIGTRAP)
+            && !in_place
             && let Some((site, registers)) = self.plain_hit(id)
         {
             let event = self.arrive(id, site, registers, handler);

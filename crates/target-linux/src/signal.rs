@@ -310,7 +310,7 @@ impl Process {
         }
         if bit(info.si_signo) & DUMPS_CORE != 0 && self.would_dump_core(id, &info) {
             self.halt()?;
-            self.take_everything_out();
+            self.take_everything_out_but(id);
             self.deliver(id, &info)?;
             self.go_on_halted(id)?;
             return Ok(None);

@@ -4,13 +4,21 @@ use libc::{siginfo_t, user_regs_struct};
 
 use tracewire_jump_pad::relocate::Place;
 
+use crate::breakpoint::INT3;
 use crate::error::Error;
 use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::leave::undo;
+use crate::patience::Ran;
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid, wait_for};
+use crate::ptrace::{Resume, Status, Tid};
 use crate::signal::is_fault;
 use crate::thread::{Pending, Thread};
+
+/// Whether a thread has stopped because it has executed one instruction.
+fn is_step(pending: &Pending) -> bool {
+    const TRAP_TRACE: i32 = 2;
+    matches!(pending, Pending::Signal(info) if info.si_signo == libc::SIGTRAP && info.si_code == TRAP_TRACE)
+}
 
 /// The offset of the saved `rip` from the third argument of a signal handler, a `ucontext_t`:
 /// flags, link, stack (24 bytes), then the registers, of which it is the 17th.
@@ -64,9 +72,19 @@ impl Process {
         let _ = stopped.set_instruction_pointer(site);
         let _ = stopped.set_signal_mask(ALL_BUT_FAULTS);
         let uncovered = self.memory.uncover(site);
-        let done = self.step_to_trap(id);
+        let ran = self.go_to_trap(id, Resume::Step);
+        if ran == Ran::Late {
+            // Whoever it waits for may be one of the others: they run as well, past a breakpoint that is out.
+            let mask = mask.ok();
+            if let Some(thread) = self.threads.get_mut(&id) {
+                thread.in_place = Some(site);
+                thread.lent_mask = mask;
+                thread.go_on(Resume::Step, 0);
+            }
+            return self.go_on_halted(id);
+        }
         if uncovered.is_ok() && self.breakpoints.contains_key(&site) {
-            let _ = self.memory.cover(site, 0xcc);
+            let _ = self.memory.cover(site, INT3);
         }
         let stepping = self.threads.get(&id).is_some_and(Thread::steps);
         let triggered = self
@@ -78,7 +96,7 @@ impl Process {
             let _ = stopped.set_signal_mask(mask);
             // A trap that the instruction means to make is the program's.
             told = stopped.signal_info().ok().filter(|info| {
-                done.is_some() && (stepping || triggered || info.si_code == libc::SI_KERNEL)
+                ran == Ran::Through && (stepping || triggered || info.si_code == libc::SI_KERNEL)
             });
         }
         if let Some(thread) = self.threads.get_mut(&id) {
@@ -94,6 +112,35 @@ impl Process {
         self.go_on_halted(id)
     }
 
+    /// A thread has stopped that took its time to execute an instruction in its place: the breakpoint is put back.
+    pub(crate) fn leave_place(&mut self, id: Tid, site: u64) {
+        if self.breakpoints.contains_key(&site)
+            && !self
+                .threads
+                .values()
+                .any(|thread| thread.in_place == Some(site))
+        {
+            let _ = self.memory.cover_once(site, INT3);
+        }
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return;
+        };
+        if !thread.steps()
+            && thread.triggered.is_none()
+            && thread.pending.take_if(|pending| is_step(pending)).is_some()
+        {
+            return;
+        }
+        let executed = thread
+            .stopped()
+            .and_then(|stopped| stopped.registers().ok())
+            .is_none_or(|registers| registers.rip != site);
+        if !executed {
+            // It has been told of, and is yet to be executed.
+            thread.at = Some(site);
+        }
+    }
+
     /// Steps a thread out of a slot, so that it can get a signal; its registers afterwards. A fault of the
     /// instruction is undone: after the signal it will be met again. `None` if the thread is gone.
     pub(crate) fn step_out(
@@ -107,15 +154,26 @@ impl Process {
         let mut after = registers;
         let mut stop = None;
         loop {
-            let stepped = self.step_to_trap(id);
-            let stopped = self.stopped(id)?;
+            let ran = self.go_to_trap(id, Resume::Step);
+            let Some(stopped) = self.stopped(id) else {
+                if let Some(thread) = self.threads.get_mut(&id) {
+                    thread.lent_mask = Some(mask);
+                }
+                return None;
+            };
             after = stopped.registers().unwrap_or(after);
             let place = self
                 .slots
                 .site_of(after.rip)
                 .filter(|(found, _)| *found == site)
                 .and_then(|(site, offset)| self.place(site, offset));
-            if stepped.is_none() {
+            if ran == Ran::Late {
+                // It comes by the breakpoint once more, after its signal.
+                undo(place.unwrap_or(Place::At(after.rip)), site, &mut after);
+                self.threads.get_mut(&id)?.repeated = Some((site, after.rsp));
+                break;
+            }
+            if ran == Ran::Otherwise {
                 let pending = self.threads.get_mut(&id)?.pending.take();
                 if let Some(Pending::Signal(info)) = pending
                     && !is_fault(&info)
@@ -167,9 +225,9 @@ impl Process {
             return Ok(());
         };
         thread.go_on(Resume::Step, info.si_signo);
-        let status = match wait_for(id) {
-            Ok(status) => status,
-            Err(error) => return Err(Error::system("waitpid", id, error)),
+        let Ok((status, _)) = self.answer_of(id) else {
+            // It is gone, or tells of itself later.
+            return Ok(());
         };
         self.note(id, status);
         let Some(thread) = self.threads.get_mut(&id) else {

@@ -62,6 +62,13 @@ pub(crate) struct Thread {
     /// The system call in the middle of which it had news, and which it has left since: a debugger may want to know of that
     /// when it lets the thread go on.
     pub(crate) left_call: Option<u32>,
+    /// It sleeps in the kernel and has not answered a request to stop, which is still on: it stops before it executes
+    /// anything of the program.
+    pub(crate) asleep: bool,
+    /// It executes the instruction at this address in its place, with its breakpoint out, and takes its time.
+    pub(crate) in_place: Option<u64>,
+    /// What to give back to it at its next stop: it has not come back from a system call for us.
+    pub(crate) lent_registers: Option<Box<libc::user_regs_struct>>,
     /// It is about to end; no stop is to be expected.
     pub(crate) exiting: bool,
     /// What has become of it and nobody has been told.
@@ -136,6 +143,9 @@ impl Thread {
             enters_call: false,
             restarts_call: None,
             left_call: None,
+            asleep: false,
+            in_place: None,
+            lent_registers: None,
             exiting: false,
             news: None,
             mid_call: false,
@@ -184,7 +194,7 @@ impl Thread {
 
     /// Whether a request to stop it will be answered.
     pub(crate) fn can_be_stopped(&self) -> bool {
-        matches!(self.state, State::Running(_)) && !self.in_vfork && !self.exiting
+        matches!(self.state, State::Running(_)) && !self.in_vfork && !self.exiting && !self.asleep
     }
 
     /// Notes that a wait has told of a stop.
@@ -199,10 +209,15 @@ impl Thread {
             State::Running(running) => State::Stopped(running.stopped()),
             stopped @ State::Stopped(_) => stopped,
         };
-        if let Some(mask) = self.lent_mask.take()
-            && let State::Stopped(stopped) = &self.state
-        {
+        self.asleep = false;
+        let State::Stopped(stopped) = &self.state else {
+            return;
+        };
+        if let Some(mask) = self.lent_mask.take() {
             let _ = stopped.set_signal_mask(mask);
+        }
+        if let Some(registers) = self.lent_registers.take() {
+            let _ = stopped.set_registers(&registers);
         }
     }
 

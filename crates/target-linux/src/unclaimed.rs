@@ -5,12 +5,35 @@
 //! asks. The queue belongs to the tracing thread, as the kernel's own does.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use crate::ptrace::{Status, Tid};
+use crate::ptrace::{Running, Status, Tid};
 
 thread_local! {
     static TOLD: RefCell<VecDeque<(Tid, Status)>> = const { RefCell::new(VecDeque::new()) };
+}
+
+thread_local! {
+    static LET_GO: RefCell<BTreeSet<Tid>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A thread that slept when its process was let go is let go once it has stopped. (If we end before, the kernel does so.)
+pub(crate) fn let_go(id: Tid) {
+    LET_GO.with_borrow_mut(|threads| threads.insert(id));
+}
+
+/// Lets a thread go that has stopped late; whether it was one.
+pub(crate) fn is_let_go(id: Tid, status: Status) -> bool {
+    if !LET_GO.with_borrow_mut(|threads| threads.remove(&id)) {
+        return false;
+    }
+    match status {
+        // Whoever waits for the process is to hear of its end.
+        Status::Exited(_) | Status::Killed(..) => return false,
+        Status::Signal(signal) => Running::born(id).stopped().detach(signal),
+        _ => Running::born(id).stopped().detach(0),
+    }
+    true
 }
 
 /// Keeps what was told of a thread.

@@ -2,41 +2,12 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use support::pads::counting;
+use support::watchdog::Watchdog;
 use support::{Counter, Program, address};
 use tracewire_target_linux::{Event, Process};
-
-/// Ends the test process with words where a wait does not end, since nothing else would.
-struct Watchdog(Arc<AtomicBool>);
-
-impl Watchdog {
-    fn start(what: &'static str) -> Self {
-        const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
-        let over = Arc::new(AtomicBool::new(false));
-        let own = Arc::clone(&over);
-        std::thread::spawn(move || {
-            let begun = std::time::Instant::now();
-            while begun.elapsed() < LIMIT {
-                if own.load(Ordering::Acquire) {
-                    return;
-                }
-                std::thread::park_timeout(LIMIT / 100);
-            }
-            eprintln!("{what} does not end");
-            std::process::abort();
-        });
-        Self(over)
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
 
 const THREADS: u64 = 64;
 

@@ -27,6 +27,8 @@ pub(crate) enum NoJump {
     NoMemory(#[from] NoMemory),
     #[error("the instructions after it leave its jump no address to lead to")]
     NoTarget,
+    #[error("a thread that cannot be stopped now may be in the middle of the jump")]
+    Asleep,
     #[error("a debugger has a breakpoint there")]
     Breakpoint,
     #[error("calls are checked against a shadow stack")]
@@ -114,6 +116,9 @@ impl Process {
     fn check_landings(&mut self, jump: &Jump) -> Result<(), NoJump> {
         debug_assert_eq!(jump.way(), Way::Several);
         let length = jump.block().length() as u64;
+        if self.may_sleep_in(&(jump.address() + 1..jump.address() + length + 1)) {
+            return Err(NoJump::Asleep);
+        }
         let middle = jump.address() + 1..jump.address() + length;
         let ours = self
             .fast

@@ -43,7 +43,8 @@ impl Process {
         target.is_some_and(|target| stopped.set_instruction_pointer(target).is_ok())
     }
 
-    fn resume_at(&self, start: u64, offset: u64) -> Option<u64> {
+    /// Where a pad goes on that cannot read or write memory at this offset.
+    pub(super) fn resume_at(&self, start: u64, offset: u64) -> Option<u64> {
         let faults = &self.fast.pads.get(&start)?.faults;
         let offset = u32::try_from(offset).ok()?;
         let index = faults

@@ -7,6 +7,7 @@ use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::{Jump, Place, Spot, Way};
 
 use super::{Inside, Pad};
+use crate::patience::Ran;
 use crate::process::Process;
 use crate::ptrace::{Resume, Tid};
 use crate::signal::is_fault;
@@ -16,13 +17,13 @@ use crate::thread::Pending;
 const PUSHFQ: u8 = 0x9c;
 /// The trap flag.
 const TRAP_FLAG: u64 = 0x100;
-/// The most instructions that a thread is stepped to leave a pad. Then it runs to the pad's end instead: a condition may
-/// loop for a million instructions, and steps take a thousand times as long. But a trap stands there for that time, which
-/// would end the program should we be killed; a step does no harm.
+/// The most instructions that a thread is stepped to leave a pad. Then it runs for a moment, again and again: a condition may
+/// loop for a million instructions, and steps take a thousand times as long.
 const MOST_STEPS: u32 = 1 << 12;
 /// How often it may be let run, or stepped, in all.
-const MOST_TRIES: u32 = 1 << 20;
-const TRAP: u8 = 0xcc;
+const MOST_TRIES: u32 = 1 << 14;
+/// For how long a thread runs that is to leave a pad: a pad takes less than a microsecond, once the thread has a cpu.
+const MOMENT: Duration = Duration::from_micros(100);
 
 impl Process {
     /// Takes threads that stand where a jump is about to be written to their places in the pad.
@@ -66,8 +67,9 @@ impl Process {
         let mut held: Vec<Pending> = Vec::new();
         held.extend(self.threads.get_mut(&id)?.pending.take());
         let left = self.step_through(id, &mut held);
-        let mut held = held.into_iter();
-        self.threads.get_mut(&id)?.pending = held.next();
+        let thread = self.threads.get_mut(&id)?;
+        let mut held = thread.pending.take().into_iter().chain(held);
+        thread.pending = held.next();
         for more in held {
             if let Pending::Signal(info) = more {
                 self.send_again(id, &info);
@@ -78,7 +80,7 @@ impl Process {
 
     fn step_through(&mut self, id: Tid, held: &mut Vec<Pending>) -> Option<()> {
         for tries in 0..MOST_TRIES {
-            let mut end = None;
+            let mut runs = false;
             let mut registers = self.stopped(id)?.registers().ok()?;
             match self.fast.inside(registers.rip) {
                 None => return Some(()),
@@ -95,19 +97,26 @@ impl Process {
                         return Some(());
                     }
                 }
-                Some(Inside::Body { pad, .. }) if tries >= MOST_STEPS => {
-                    end = self.fast.pads.get(&pad).map(|found| pad + found.body);
-                }
-                Some(Inside::Body { .. }) => {}
+                Some(Inside::Body { .. }) => runs = tries >= MOST_STEPS,
             }
-            let pushes =
-                end.is_none() && self.memory.read_array::<1>(registers.rip) == Some([PUSHFQ]);
-            let stepped = match end {
-                Some(end) => self.run_to(id, end),
-                None => self.step_to_trap(id),
+            let pushes = !runs && self.memory.read_array::<1>(registers.rip) == Some([PUSHFQ]);
+            let ran = if runs {
+                self.run_for_a_moment(id)
+            } else {
+                self.go_to_trap(id, Resume::Step)
             };
             let mut after = self.stopped(id)?.registers().ok()?;
-            if stepped.is_none() {
+            if ran == Ran::Late {
+                // Whoever could give it the memory may stand, too: the memory is taken for one that cannot be read.
+                match self.fast.inside(after.rip) {
+                    Some(Inside::Body { pad, offset }) => {
+                        let target = self.resume_at(pad, offset)?;
+                        self.stopped(id)?.set_instruction_pointer(target).ok()?;
+                    }
+                    // By an instruction of the program's own; it stays.
+                    _ => return Some(()),
+                }
+            } else if ran == Ran::Otherwise {
                 let pending = self.threads.get_mut(&id)?.pending.take();
                 let is_fault = matches!(&pending, Some(Pending::Signal(info)) if is_fault(info));
                 if !is_fault {
@@ -116,6 +125,9 @@ impl Process {
                 }
                 self.threads.get_mut(&id)?.pending = pending;
                 if !self.absorb(id) {
+                    if runs {
+                        return Some(());
+                    }
                     // The program's own fault, by a displaced instruction: told once it is let go.
                     if let Some(Inside::Displaced { spot, .. }) = self.fast.inside(after.rip) {
                         undo_spot(spot, &mut after);
@@ -136,26 +148,27 @@ impl Process {
         Some(())
     }
 
-    /// Lets a thread run to a place in code of ours, where no other thread can come by meanwhile; `None` as for a step.
-    fn run_to(&mut self, id: Tid, place: u64) -> Option<()> {
-        let Some(covered) = self.memory.read_array::<1>(place) else {
-            return self.step_to_trap(id);
+    /// Lets a thread run for a moment. It may leave the pad, and come to another one.
+    fn run_for_a_moment(&mut self, id: Tid) -> Ran {
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Ran::Otherwise;
         };
-        if self.memory.write(place, &[TRAP]).is_err() {
-            return self.step_to_trap(id);
+        thread.go_on(Resume::Continue, 0);
+        std::thread::sleep(MOMENT);
+        thread.interrupt();
+        let Ok((status, _)) = self.answer_of(id) else {
+            return Ran::Otherwise;
+        };
+        self.note(id, status);
+        match self.threads.get(&id) {
+            Some(thread) if thread.stopped().is_some() && thread.pending.is_none() => Ran::Through,
+            _ => Ran::Otherwise,
         }
-        let ran = self.go_to_trap(id, Resume::Continue);
-        let _ = self.memory.write(place, &covered);
-        let stopped = self.stopped(id)?;
-        if ran.is_some() && stopped.registers().ok()?.rip == place + 1 {
-            stopped.set_instruction_pointer(place).ok()?;
-        }
-        ran
     }
 
     /// Takes all threads out of pads, as far as can be.
     pub(crate) fn empty_pads(&mut self) {
-        self.run_out_of_pads();
+        self.run_out_of_pads(0);
         for id in self.standing() {
             self.leave_pad(id);
         }
@@ -163,14 +176,21 @@ impl Process {
 
     /// Lets threads that are inside pads run for a moment, until they are not. Unlike steps, that does no harm should we
     /// be killed meanwhile. No jump leads to a pad any more.
-    pub(crate) fn run_out_of_pads(&mut self) {
-        /// How often, and for how long: a pad takes less than a microsecond, once the thread has a cpu.
+    ///
+    /// Where that does not do, the other threads run as well, all but one: a thread may be inside because it waits for memory
+    /// that another one provides.
+    pub(crate) fn run_out_of_pads(&mut self, standing: Tid) {
+        /// How often: a pad takes less than a microsecond, once the thread has a cpu.
         const TIMES: u32 = 100;
-        const MOMENT: Duration = Duration::from_micros(100);
+        /// How often while the others stand.
+        const ALONE: u32 = 50;
+        /// For how long at most.
+        const LONGEST: Duration = Duration::from_millis(10);
         if self.fast.pads.is_empty() {
             return;
         }
-        for _ in 0..TIMES {
+        let mut moment = MOMENT;
+        for time in 0..TIMES {
             self.absorb_all();
             let inside: Vec<Tid> = self
                 .standing()
@@ -201,7 +221,13 @@ impl Process {
                 }
             }
             self.forget_while_stopped();
-            std::thread::sleep(MOMENT);
+            if time >= ALONE {
+                moment = (moment * 2).min(LONGEST);
+                if self.go_on_halted(standing).is_err() {
+                    return;
+                }
+            }
+            std::thread::sleep(moment);
             fail_point!("pads/let-run");
             if self.halt().is_err() {
                 return;

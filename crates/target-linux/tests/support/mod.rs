@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod pads;
+pub mod watchdog;
 
 use std::collections::HashMap;
 use std::ffi::OsString;

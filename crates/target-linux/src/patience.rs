@@ -1,0 +1,198 @@
+//! Waiting for a thread with a limit.
+//!
+//! A thread may not answer for as long as it sleeps in the kernel: for another thread of the program, which we hold
+//! (userfaultfd), for a file system or for a network. So nothing waits for a single thread without a limit.
+
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+
+use crate::maps;
+use crate::process::Process;
+use crate::ptrace::{Resume, Status, Tid, is_zombie, poll_any, poll_for};
+use crate::unclaimed;
+
+/// How long a thread that sleeps may take to answer. One that runs, or waits for a processor, may take longer.
+pub(crate) const LIMIT: Duration = Duration::from_millis(200);
+
+/// Looks again and again for an answer, less and less often.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    begun: Instant,
+    nap: Duration,
+}
+
+impl Patience {
+    pub(crate) fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            nap: Duration::ZERO,
+        }
+    }
+
+    /// Waits a little; whether the limit is not reached yet.
+    pub(crate) fn lasts(&mut self) -> bool {
+        /// Most threads answer within this time.
+        const SOON: Duration = Duration::from_micros(50);
+        const LONGEST: Duration = Duration::from_millis(1);
+        let waited = self.begun.elapsed();
+        if waited < SOON {
+            std::thread::yield_now();
+            return true;
+        }
+        self.nap = (self.nap * 2).clamp(SOON, LONGEST);
+        std::thread::sleep(self.nap);
+        waited < LIMIT
+    }
+}
+
+/// What letting a thread go alone has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ran {
+    /// It has stopped where it should.
+    Through,
+    /// It has come to its end, or something else is pending for it now.
+    Otherwise,
+    /// It has not come that far within the limit. It stands, unless it [sleeps](crate::thread::Thread::asleep).
+    Late,
+}
+
+/// Waits for what a thread tells, as long as it runs and for some time while it sleeps; `None` then, and where it has ended
+/// as the first of several threads.
+pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
+    let mut patience = Patience::new();
+    loop {
+        if let Some(status) = poll_for(thread)? {
+            return Ok(Some(status));
+        }
+        if !patience.lasts() {
+            if maps::sleeps(thread) {
+                return Ok(None);
+            }
+            patience = Patience::new();
+        }
+    }
+}
+
+impl Process {
+    /// Waits for what any thread tells; `None` where all that are to stop sleep, and have done so for some time.
+    pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
+        let mut patience = Patience::new();
+        loop {
+            if let Some(told) = unclaimed::take(|id| self.threads.contains_key(&id)) {
+                return Ok(Some(told));
+            }
+            if let Some(told) = poll_any()? {
+                return Ok(Some(told));
+            }
+            if !patience.lasts() {
+                let mut expected = self
+                    .threads
+                    .values()
+                    .filter(|thread| thread.can_be_stopped());
+                if expected.any(|thread| maps::sleeps(thread.id)) {
+                    return Ok(None);
+                }
+                patience = Patience::new();
+            }
+        }
+    }
+
+    /// Leaves threads alone that sleep although they have been asked to stop. They stop before they execute anything of the
+    /// program, so that they are as good as stopped, but for their registers.
+    pub(crate) fn leave_asleep(&mut self) {
+        for thread in self.threads.values_mut() {
+            if thread.can_be_stopped() && maps::sleeps(thread.id) {
+                thread.asleep = true;
+            }
+        }
+    }
+
+    /// Whether some thread could not be stopped: where it is in its code may not be known.
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.threads.values().any(|thread| thread.asleep)
+    }
+
+    /// Whether a thread that could not be stopped is among these addresses, or may be.
+    pub(crate) fn may_sleep_in(&self, range: &std::ops::Range<u64>) -> bool {
+        self.threads
+            .values()
+            .filter(|thread| thread.asleep)
+            .any(|thread| maps::sleeping_at(thread.id).is_none_or(|at| range.contains(&at)))
+    }
+
+    /// Waits for a thread that was let go alone. One that takes too long is stopped where it is.
+    pub(crate) fn answer_of(&mut self, id: Tid) -> Result<(Status, bool), Ran> {
+        let gone = |process: &mut Self| {
+            process.forget_threads(|other| other.id == id);
+            Ran::Otherwise
+        };
+        match wait_within(id) {
+            Ok(Some(status)) => return Ok((status, false)),
+            Ok(None) => {}
+            Err(_) => return Err(gone(self)),
+        }
+        let Some(thread) = self.threads.get_mut(&id) else {
+            return Err(Ran::Otherwise);
+        };
+        if is_zombie(id) {
+            // The end of the first thread is reported when the other threads are reaped, and not before.
+            thread.exiting = true;
+            return Err(Ran::Otherwise);
+        }
+        thread.interrupt();
+        match wait_within(id) {
+            Ok(Some(status)) => Ok((status, true)),
+            Ok(None) => {
+                thread.asleep = true;
+                Err(Ran::Late)
+            }
+            Err(_) => Err(gone(self)),
+        }
+    }
+
+    /// Lets a thread go until it traps.
+    pub(crate) fn go_to_trap(&mut self, id: Tid, how: Resume) -> Ran {
+        loop {
+            let Some(thread) = self.threads.get_mut(&id) else {
+                return Ran::Otherwise;
+            };
+            thread.go_on(how, 0);
+            let (status, late) = match self.answer_of(id) {
+                Ok(answer) => answer,
+                Err(ran) => return ran,
+            };
+            let Some(thread) = self.threads.get_mut(&id) else {
+                return Ran::Otherwise;
+            };
+            match status {
+                Status::Signal(libc::SIGTRAP) => {
+                    thread.has_stopped();
+                    self.note_trigger(id);
+                    return Ran::Through;
+                }
+                Status::GroupStop(_) => {
+                    thread.has_stopped();
+                    thread.rejoin_group_stop = true;
+                }
+                Status::Interrupted => {
+                    thread.has_stopped();
+                    if late {
+                        thread.interrupt_due.set(false);
+                        return Ran::Late;
+                    }
+                }
+                status => {
+                    self.note(id, status);
+                    if self
+                        .threads
+                        .get(&id)
+                        .is_none_or(|thread| thread.stopped().is_none() || thread.pending.is_some())
+                    {
+                        return Ran::Otherwise;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Threads that wait in the kernel for another thread of the program, which we hold: no wait of ours lasts for ever.
+
+mod support;
+
+use std::io::Read;
+use std::rc::Rc;
+
+use support::pads::count;
+use support::watchdog::Watchdog;
+use support::{Counter, Program, address};
+use tracewire_experiment::{Hit, HitHandler, Outcome, PadCode, PadMaker, StoppedThread, Target};
+use tracewire_jump_pad::{Fault, FaultKind};
+use tracewire_target_linux::{Event, Process, Settings, SharedMemory, await_end};
+use tracewire_tracefile::ThreadId;
+
+/// The first thread calls `site` with memory that is not there yet, again and again; another thread provides it, not at
+/// once. What the program does until SIGTERM comes is in its results. Arguments after the file of results: `filter` for a
+/// seccomp filter that allows everything, `events` for waiting for that thread in `madvise`, too.
+const PROGRAM: &str = r#"
+    #define _GNU_SOURCE
+    #include <fcntl.h>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    #include <linux/userfaultfd.h>
+    #include <pthread.h>
+    #include <signal.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/ioctl.h>
+    #include <sys/mman.h>
+    #include <sys/prctl.h>
+    #include <sys/syscall.h>
+    #include <time.h>
+    #include <unistd.h>
+    enum { PAGES = 4, SIZE = PAGES * 4096 };
+    static int faults;
+    static volatile int over;
+    static long served;
+    static void end(int signal) { over = 1; }
+    static void *serve(void *p) {
+        static char page[4096] = "page";
+        struct uffd_msg message;
+        for (;;) {
+            if (read(faults, &message, sizeof message) != sizeof message) continue;
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, 0);
+            if (message.event != UFFD_EVENT_PAGEFAULT) continue;
+            struct uffdio_copy copy = {
+                .dst = message.arg.pagefault.address & ~4095ULL, .src = (unsigned long)page, .len = 4096 };
+            ioctl(faults, UFFDIO_COPY, &copy);
+            served++;
+        }
+    }
+    __asm__(".text\n.globl site\n.type site, @function\nsite: movq (%rdi), %rax\n movq %rax, %rcx\n ret\n.size site, .-site\n");
+    long site(char *);
+    int main(int count, char **arguments) {
+        struct uffdio_api api = { .api = UFFD_API };
+        for (int i = 2; i < count; i++) {
+            if (!strcmp(arguments[i], "events")) api.features = UFFD_FEATURE_EVENT_REMOVE;
+            if (!strcmp(arguments[i], "filter")) {
+                struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+                struct sock_fprog filter = { 1, &allow };
+                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+                if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 3;
+            }
+        }
+        faults = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+        if (faults < 0 || ioctl(faults, UFFDIO_API, &api)) return 4;
+        char *memory = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct uffdio_register all = {
+            .range = { (unsigned long)memory, SIZE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+        if (ioctl(faults, UFFDIO_REGISTER, &all)) return 5;
+        signal(SIGTERM, end);
+        pthread_t thread;
+        pthread_create(&thread, 0, serve, 0);
+        if (count > 2 && !strcmp(arguments[2], "filter")) write(1, "r", 1);
+        long calls = 0;
+        while (!over) {
+            for (int i = 0; i < PAGES; i++) {
+                long value = site(memory + i * 4096);
+                if (memcmp(&value, "page\0\0\0\0", 8)) return 6;
+                calls++;
+            }
+            madvise(memory, SIZE, MADV_DONTNEED);
+        }
+        FILE *results = fopen(arguments[1], "w");
+        fprintf(results, "calls %ld\nserved %ld\n", calls, served);
+        fclose(results);
+        return 0;
+    }
+"#;
+
+fn spawn(program: &Program, options: &[&str]) -> Process {
+    let mut arguments = program.arguments();
+    arguments.extend(options.iter().map(Into::into));
+    Process::spawn(&program.path, &arguments, Default::default()).unwrap()
+}
+
+/// Runs until the counter has grown by some.
+fn run_for_hits(process: &mut Process, memory: &SharedMemory) {
+    let before = count(memory, 0);
+    run_until(process, &mut Counter::default(), || {
+        count(memory, 0) >= before + 3
+    });
+}
+
+fn run_until(process: &mut Process, handler: &mut dyn HitHandler, over: impl Fn() -> bool + Send) {
+    let interrupter = process.interrupter();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while !over() {
+                std::thread::yield_now();
+            }
+            interrupter.interrupt();
+        });
+        loop {
+            match process.run(handler).unwrap() {
+                Event::LibrariesChanged => {}
+                event => return assert_eq!(event, Event::Interrupted),
+            }
+        }
+    });
+}
+
+/// Lets the program end, and tells how many calls it has made, all of them right.
+fn calls_of(program: &Program, process: Process) -> i64 {
+    let id = process.id();
+    process.detach().unwrap();
+    // SAFETY: kill takes plain numbers; the process has not been waited for.
+    unsafe { libc::kill(id.0.cast_signed(), libc::SIGTERM) };
+    await_end(id);
+    let results = program.results();
+    assert!(
+        results.contains_key("calls"),
+        "the program has not come to its end"
+    );
+    results["calls"]
+}
+
+/// Counts in shared memory, then reads where `rdi` leads.
+fn reading(memory: &SharedMemory) -> PadMaker {
+    let counter = memory.address().0;
+    // lea rsp, [rsp-128]; pushfq; push rax; mov rax, counter; lock inc qword ptr [rax]
+    let count = [
+        &[0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c, 0x50, 0x48, 0xb8][..],
+        &counter.to_le_bytes(),
+        &[0xf0, 0x48, 0xff, 0x00],
+    ]
+    .concat();
+    let at = count.len() as u32;
+    // mov rax, [rdi]; pop rax; popfq; lea rsp, [rsp+128]
+    let read = [
+        0x48, 0x8b, 0x07, 0x58, 0x9d, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0,
+    ];
+    let code = [&count[..], &read].concat();
+    Rc::new(move |_| {
+        Ok(PadCode {
+            code: code.clone(),
+            faults: vec![Fault {
+                at,
+                resume: at + 3,
+                kind: FaultKind::Memory,
+            }],
+        })
+    })
+}
+
+#[test]
+fn a_thread_that_waits_in_a_pad_for_another_one_is_left_in_time() {
+    let _watchdog = Watchdog::start("leaving a pad that waits for another thread");
+    let program = Program::build(PROGRAM, &["-O1"]);
+    for _ in 0..4 {
+        let mut process = spawn(&program, &[]);
+        let memory = process.share_memory_of(4096).unwrap();
+        let site = address(&process, &program, "site");
+        process.insert_code(site, reading(&memory)).unwrap();
+        run_for_hits(&mut process, &memory);
+        run_for_hits(&mut process, &memory);
+        assert!(calls_of(&program, process) > 0);
+    }
+}
+
+#[test]
+fn a_thread_that_waits_at_an_instruction_in_its_place_for_another_one_goes_on() {
+    const HITS: u64 = 12;
+    let _watchdog = Watchdog::start("an instruction in its place that waits for another thread");
+    let program = Program::build(PROGRAM, &["-O1"]);
+    let mut child = std::process::Command::new(&program.path)
+        .args(program.arguments())
+        .arg("filter")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0];
+    child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    let mut process = Process::attach(ThreadId(child.id()), Settings::default()).unwrap();
+    /// Ends the run after so many hits.
+    struct Ended<'a>(&'a mut Counter, u64);
+    impl HitHandler for Ended<'_> {
+        fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+            let mut outcome = self.0.hit(hit, thread);
+            self.1 -= 1;
+            outcome.run_ended = self.1 == 0;
+            outcome
+        }
+    }
+    let site = address(&process, &program, "site");
+    process.insert(site).unwrap();
+    let mut hits = Counter::default();
+    let event = support::run_to_end(&mut process, &mut Ended(&mut hits, HITS));
+    assert_eq!((event, hits.at(site)), (Event::RunEnded, HITS));
+    process.detach().unwrap();
+    // SAFETY: kill takes plain numbers; the process has not been waited for.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+    assert!(child.wait().unwrap().success());
+    assert!(program.results()["calls"] >= HITS as i64 - 1);
+}
+
+#[test]
+fn a_thread_that_sleeps_where_nothing_stops_it_holds_nobody_up() {
+    let _watchdog = Watchdog::start("stopping a thread that sleeps in the kernel");
+    let program = Program::build(PROGRAM, &["-O1"]);
+    for _ in 0..4 {
+        let mut process = spawn(&program, &["events"]);
+        let memory = process.share_memory_of(4096).unwrap();
+        let site = address(&process, &program, "site");
+        process.insert_code(site, reading(&memory)).unwrap();
+        for _ in 0..4 {
+            run_for_hits(&mut process, &memory);
+        }
+        assert!(calls_of(&program, process) > 0);
+    }
+}
