@@ -168,6 +168,12 @@ pub(crate) enum NoMemory {
         "the process lets no memory be had: it filters its system calls, or dispatches them to itself"
     )]
     Filtered,
+    #[error("the process lets no memory be had: its threads wait in vfork for a child")]
+    InVfork,
+    #[error(
+        "the process lets no memory be had: all its threads sleep in the kernel, where nothing stops them"
+    )]
+    Asleep,
     #[error("the process lets no memory be had: {}", .0.desc())]
     Refused(Errno),
     #[error("the process lets no memory be had: something else is mapped where there was room")]
@@ -221,7 +227,7 @@ impl Process {
                     libc::SYS_mmap,
                     [address, size, protection, fixed, descriptor, 0],
                 )
-                .ok_or(NoMemory::Filtered)?;
+                .ok_or_else(|| self.why_no_call())?;
             if got == address {
                 fail_point!("map/mapped");
                 if let Some(known) = &mut self.while_stopped {
@@ -241,6 +247,21 @@ impl Process {
             self.forget_while_stopped();
         }
         Err(NoMemory::Taken)
+    }
+
+    /// Why no thread makes a system call for us.
+    pub(crate) fn why_no_call(&self) -> NoMemory {
+        let own = self
+            .threads
+            .values()
+            .filter(|thread| thread.process == self.id && !thread.exiting);
+        if !own.clone().all(|thread| thread.stopped().is_none()) {
+            NoMemory::Filtered
+        } else if own.clone().any(|thread| thread.in_vfork.is_some()) {
+            NoMemory::InVfork
+        } else {
+            NoMemory::Asleep
+        }
     }
 
     /// Has the process unmap memory.

@@ -102,6 +102,7 @@ impl Process {
                     }
                     thread.go_on(Resume::Continue, 0);
                 }
+                self.end_vfork(id);
             }
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.note_exec(id),
             Status::Event(
@@ -120,7 +121,7 @@ impl Process {
                 if let Some(thread) = self.threads.get_mut(&id) {
                     thread.has_stopped();
                     thread.mid_call = true;
-                    thread.in_vfork = false;
+                    thread.in_vfork = None;
                     thread.news = thread.news.or(news);
                 }
             }
@@ -177,7 +178,15 @@ impl Process {
         }
     }
 
+    /// A child leaves the memory that it shares: a parent that waits for that in vfork reports the end of the wait at once.
+    fn end_vfork(&mut self, child: Tid) {
+        for parent in self.threads.values_mut() {
+            parent.in_vfork.take_if(|awaited| *awaited == child);
+        }
+    }
+
     fn note_end(&mut self, id: Tid, status: Status) {
+        self.end_vfork(id);
         let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
             return;
         };
@@ -226,6 +235,7 @@ impl Process {
         }
         if process != self.id {
             // It has left the memory it shared with the traced one.
+            self.end_vfork(process);
             self.forget_threads(|thread| thread.process == process);
             if self.debugged_children.remove(&process) {
                 self.separate(id);
@@ -351,7 +361,7 @@ impl Process {
         if event == libc::PTRACE_EVENT_VFORK
             && let Some(parent) = self.threads.get_mut(&parent)
         {
-            parent.in_vfork = true;
+            parent.in_vfork = Some(child);
         }
         if is_thread || self.shares_memory(parent, child, event) {
             let process = if is_thread {

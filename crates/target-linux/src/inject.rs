@@ -334,19 +334,19 @@ impl Process {
         }
     }
 
-    /// A thread that may make system calls for us and has nothing to lose by it.
+    /// A thread that may make system calls for us and has nothing to lose by it: one of the process, or of a child by vfork,
+    /// which shares its memory, while the process waits for that child.
     pub(crate) fn volunteer(&mut self) -> Option<Tid> {
-        let idle = self
+        let mut idle: Vec<&Thread> = self
             .threads
             .values()
-            .filter(|thread| thread.process == self.id && !thread.exiting)
-            .filter(|thread| !thread.enters_call && !thread.mid_call)
-            .filter(|thread| matches!(thread.state, State::Stopped(_)));
+            .filter(|thread| !thread.exiting && !thread.enters_call && !thread.mid_call)
+            .filter(|thread| matches!(thread.state, State::Stopped(_)))
+            .collect();
         // Rather one that is not about to get a signal.
+        idle.sort_by_key(|thread| (thread.process != self.id, thread.pending.is_some()));
         let thread = idle
-            .clone()
-            .filter(|thread| thread.pending.is_none())
-            .chain(idle)
+            .into_iter()
             .find(|thread| {
                 ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())
                     && !self.dispatches_system_calls(thread)

@@ -265,7 +265,7 @@ impl Process {
         while let Some(waiting) = self
             .threads
             .values()
-            .find(|thread| thread.in_vfork && matches!(thread.state, State::Running(_)))
+            .find(|thread| thread.in_vfork.is_some() && matches!(thread.state, State::Running(_)))
             .map(|thread| thread.id)
         {
             let strangers: Vec<Tid> = self
@@ -279,7 +279,7 @@ impl Process {
                 self.release(id);
             }
             if let Some(thread) = self.threads.get_mut(&waiting) {
-                thread.in_vfork = false;
+                thread.in_vfork = None;
             }
             self.halt()?;
         }

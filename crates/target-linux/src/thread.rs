@@ -47,8 +47,8 @@ pub(crate) struct Thread {
     pub(crate) group_stopped: bool,
     /// A group stop was left to do something; it must be taken up again.
     pub(crate) rejoin_group_stop: bool,
-    /// It waits in vfork until its child has ended or become another program; nothing stops it there.
-    pub(crate) in_vfork: bool,
+    /// It waits in vfork until this child has ended or become another program; nothing stops it there.
+    pub(crate) in_vfork: Option<Tid>,
     /// Up to which change its debug registers are what they should be; 0 while they are empty.
     pub(crate) armed: u64,
     /// What its debug registers have stopped it for, until a debugger is told.
@@ -136,7 +136,7 @@ impl Thread {
             takes_signal: false,
             group_stopped: false,
             rejoin_group_stop: false,
-            in_vfork: false,
+            in_vfork: None,
             armed: 0,
             triggered: None,
             interrupt_due: Cell::new(false),
@@ -184,7 +184,7 @@ impl Thread {
 
     /// Whether it stands where it would begin to wait for its child, which nobody has been told of.
     pub(crate) fn waits_for_vfork(&self) -> bool {
-        self.in_vfork && matches!(self.news, Some(News::Vforked(_)))
+        self.in_vfork.is_some() && matches!(self.news, Some(News::Vforked(_)))
     }
 
     /// Whether it executes one instruction at a time, for whatever reason.
@@ -194,7 +194,10 @@ impl Thread {
 
     /// Whether a request to stop it will be answered.
     pub(crate) fn can_be_stopped(&self) -> bool {
-        matches!(self.state, State::Running(_)) && !self.in_vfork && !self.exiting && !self.asleep
+        matches!(self.state, State::Running(_))
+            && self.in_vfork.is_none()
+            && !self.exiting
+            && !self.asleep
     }
 
     /// Notes that a wait has told of a stop.

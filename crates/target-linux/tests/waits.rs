@@ -10,8 +10,8 @@ use support::watchdog::Watchdog;
 use support::{Counter, Program, address};
 use tracewire_experiment::{Hit, HitHandler, Outcome, PadCode, PadMaker, StoppedThread, Target};
 use tracewire_jump_pad::{Fault, FaultKind};
+use tracewire_model::ThreadId;
 use tracewire_target_linux::{Event, Process, Settings, SharedMemory, await_end};
-use tracewire_tracefile::ThreadId;
 
 /// The first thread calls `site` with memory that is not there yet, again and again; another thread provides it, not at
 /// once. What the program does until SIGTERM comes is in its results. Arguments after the file of results: `filter` for a
@@ -230,4 +230,109 @@ fn a_thread_that_sleeps_where_nothing_stops_it_holds_nobody_up() {
         }
         assert!(calls_of(&program, process) > 0);
     }
+}
+
+/// Is in vfork most of the time. A child calls `site` before it becomes another program.
+const FORKING: &str = r#"
+    #include <signal.h>
+    #include <stdio.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    static volatile int over;
+    static void end(int signal) { over = 1; }
+    __attribute__((noinline)) long site(long x) { __asm__ volatile("" ::: "memory"); return x * 3 + 1; }
+    int main(int count, char **arguments) {
+        long children = 0;
+        signal(SIGTERM, end);
+        write(1, "r", 1);
+        while (!over) {
+            pid_t child = vfork();
+            if (child == 0) {
+                for (long i = 0; i < 2000; i++) if (site(i) != i * 3 + 1) _exit(9);
+                execl("/bin/true", "true", (char *)0);
+                _exit(8);
+            }
+            int status;
+            if (waitpid(child, &status, 0) != child || status) return 3;
+            children++;
+        }
+        FILE *results = fopen(arguments[1], "w");
+        fprintf(results, "calls %ld\n", children);
+        fclose(results);
+        return 0;
+    }
+"#;
+
+#[test]
+fn a_jump_is_put_in_while_the_program_waits_in_vfork() {
+    const ROUNDS: u32 = 30;
+    let _watchdog = Watchdog::start("jumps in a program that is in vfork");
+    let program = Program::build(FORKING, &["-O1"]);
+    let mut child = program.start();
+    let mut ready = [0];
+    child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    for round in 0..ROUNDS {
+        let mut process = Process::attach(ThreadId(child.id()), Settings::default()).unwrap();
+        let site = address(&process, &program, "site");
+        process.insert(site).unwrap();
+        // Until a child is in the middle of its calls, and has this thread's memory.
+        let mut hits = Counter::default();
+        struct Stopped<'a>(&'a mut Counter);
+        impl HitHandler for Stopped<'_> {
+            fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+                let mut outcome = self.0.hit(hit, thread);
+                outcome.run_ended = true;
+                outcome
+            }
+        }
+        let event = support::run_to_end(&mut process, &mut Stopped(&mut hits));
+        assert_eq!((event, hits.at(site)), (Event::RunEnded, 1), "{round}");
+        process.remove(site).unwrap();
+        let memory = process.share_memory_of(4096).unwrap();
+        process
+            .insert_code(site, support::pads::counting(&memory, 0))
+            .unwrap();
+        run_for_hits(&mut process, &memory);
+        process.detach().unwrap();
+    }
+    // SAFETY: kill takes plain numbers; the process has not been waited for.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+    assert!(child.wait().unwrap().success());
+    assert!(program.results()["calls"] > 0);
+}
+
+#[test]
+fn a_program_that_begins_and_ends_vforks_has_jumps_at_any_moment() {
+    const ROUNDS: u32 = 40;
+    let _watchdog = Watchdog::start("jumps in a program that begins and ends vforks");
+    let program = Program::build(FORKING, &["-O1"]);
+    let mut child = program.start();
+    let mut ready = [0];
+    child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+    for round in 0..ROUNDS {
+        let mut process = Process::attach(ThreadId(child.id()), Settings::default()).unwrap();
+        let site = address(&process, &program, "site");
+        let interrupter = process.interrupter();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                // At any moment of a round of the program.
+                for _ in 0..round * 37 {
+                    std::thread::yield_now();
+                }
+                interrupter.interrupt();
+            });
+            while process.run(&mut Counter::default()).unwrap() != Event::Interrupted {}
+        });
+        let memory = process
+            .share_memory_of(4096)
+            .unwrap_or_else(|reason| panic!("{round}: {reason}"));
+        process
+            .insert_code(site, support::pads::counting(&memory, 0))
+            .unwrap();
+        run_for_hits(&mut process, &memory);
+        process.detach().unwrap();
+    }
+    // SAFETY: kill takes plain numbers; the process has not been waited for.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
+    assert!(child.wait().unwrap().success());
 }

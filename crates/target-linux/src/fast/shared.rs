@@ -240,7 +240,7 @@ impl Process {
         const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let size = size.next_multiple_of(PAGE_SIZE);
         let length = usize::try_from(size).map_err(|_| NoMemory::NoRoom)?;
-        let thread = self.volunteer().ok_or(NoMemory::Filtered)?;
+        let thread = self.volunteer().ok_or_else(|| self.why_no_call())?;
         fail_point!("share/begun");
         let name = self.call_for_us(
             libc::SYS_mmap,
@@ -305,7 +305,7 @@ impl Process {
     fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, NoMemory> {
         let result = self
             .system_call(number, arguments)
-            .ok_or(NoMemory::Filtered)?;
+            .ok_or_else(|| self.why_no_call())?;
         error_of(result).map_or(Ok(result), |error| Err(NoMemory::Refused(error)))
     }
 
