@@ -80,7 +80,7 @@ mod ring_model;
 mod shared;
 
 pub use clock::counter;
-pub use compile::compile;
+pub use compile::{REPORT_SIGNAL, compile, report};
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
 pub use pad::{CannotCompile, Features, Pad, PadOptions, PadTracepoint, PadVariable};
 pub use pads::{JumpPads, PadMemory, PadNews};

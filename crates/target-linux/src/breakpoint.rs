@@ -112,6 +112,7 @@ impl PadTarget for Process {
     }
 
     fn remove_pads(&mut self) {
+        self.unhook();
         self.unmap_pads();
         self.fast.attended = None;
     }

@@ -47,6 +47,7 @@ impl Process {
         self.unmap_pads();
         fail_point!("leave/unmapped");
         self.fast.attended = None;
+        self.fast.hook = None;
         fail_point!("leave/unattended");
         let threads = std::mem::take(&mut self.threads);
         let mut ending: Vec<Tid> = Vec::new();

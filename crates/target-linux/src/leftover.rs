@@ -154,6 +154,11 @@ impl Process {
             if !self.copy_frames(range.start, &mut copy) {
                 continue;
             }
+            // SAFETY: the copy is mapped, from the start of a page, and nobody else knows of it.
+            if unsafe { Shared::open(copy.start, copy.size as u64) }.is_err() {
+                // Without rings: that of the dynamic linker's hook.
+                continue;
+            }
             found.push(Leftover {
                 began: reading.made,
                 description: reading.note,
@@ -200,7 +205,8 @@ impl Process {
         Ok(())
     }
 
-    /// How many jumps of a tracer that was killed were found and taken out when this one came.
+    /// How many jumps of a tracer that was killed were found and taken out when this one came, without the one at the
+    /// dynamic linker's hook.
     #[must_use]
     pub const fn jumps_taken_over(&self) -> usize {
         self.taken_over
@@ -219,6 +225,7 @@ impl Process {
                 if read == present.len()
                     && present == told.written
                     && self.memory.write(told.site, &told.original).is_ok()
+                    && Some(told.site) != self.loader.hook()
                 {
                     self.taken_over += 1;
                 }

@@ -61,13 +61,16 @@
 //! - If this process is killed by `SIGKILL`, nobody removes the breakpoints, and **the program dies by `SIGTRAP` at
 //!   the next hit**. Any other end of the thread that owns the `Process` (a return, a panic) removes them. A program
 //!   that may be ended by `SIGTERM` or `SIGINT` should handle these with an [`Interrupter`].
+//! - Changes of the libraries are noticed by a jump at the dynamic linker's hook, or by a breakpoint where no jump can be: then
+//!   the program dies when it loads a library after the tracer was killed. A program that handles `SIGURG` can get one
+//!   if the tracer is killed while a thread changes the libraries.
 //! - Debug registers stay in the same case, with the same end.
 //! - The program sees breakpoints where it reads its own code.
 //! - A thread that blocks or ignores `SIGTRAP` finds it unblocked after a hit, and its handler for it
 //!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.
 //! - Within a restartable sequence (rseq) an instruction would be executed outside of it. Tracepoints are refused there; a
 //!   debugger's breakpoints are not.
-//! - An instruction that is stepped in its place and sleeps for longer than 0.2 s (a page that another thread provides) goes
+//! - An instruction that is stepped in its place and sleeps (a page that another thread provides) goes
 //!   on with its breakpoint out and the other threads let go: they pass it without a hit meanwhile.
 //! - A child made with `CLONE_UNTRACED` keeps the breakpoints.
 //! - The program sees the tracer in the `TracerPid` of `/proc/self/status`. A set-user-ID program that a `vfork` child executes

@@ -12,26 +12,31 @@ use crate::process::Process;
 use crate::ptrace::{Resume, Status, Tid, is_zombie, poll_any, poll_for};
 use crate::unclaimed;
 
-/// How long a thread that sleeps may take to answer. One that runs, or waits for a processor, may take longer.
-pub(crate) const LIMIT: Duration = Duration::from_millis(200);
+/// How long a thread that sleeps may take to answer when it runs alone. One that runs, or waits for a processor, may take
+/// longer.
+const ALONE: Duration = Duration::from_millis(200);
+/// How long all threads that sleep may take to stop: one may wait for a child by vfork to become another program.
+const HALT: Duration = Duration::from_secs(1);
 
 /// Looks again and again for an answer, less and less often.
 #[derive(Debug)]
-pub(crate) struct Patience {
+struct Patience {
     begun: Instant,
+    limit: Duration,
     nap: Duration,
 }
 
 impl Patience {
-    pub(crate) fn new() -> Self {
+    fn new(limit: Duration) -> Self {
         Self {
             begun: Instant::now(),
+            limit,
             nap: Duration::ZERO,
         }
     }
 
     /// Waits a little; whether the limit is not reached yet.
-    pub(crate) fn lasts(&mut self) -> bool {
+    fn lasts(&mut self) -> bool {
         /// Most threads answer within this time.
         const SOON: Duration = Duration::from_micros(50);
         const LONGEST: Duration = Duration::from_millis(1);
@@ -42,7 +47,7 @@ impl Patience {
         }
         self.nap = (self.nap * 2).clamp(SOON, LONGEST);
         std::thread::sleep(self.nap);
-        waited < LIMIT
+        waited < self.limit
     }
 }
 
@@ -60,7 +65,7 @@ pub(crate) enum Ran {
 /// Waits for what a thread tells, as long as it runs and for some time while it sleeps; `None` then, and where it has ended
 /// as the first of several threads.
 pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
-    let mut patience = Patience::new();
+    let mut patience = Patience::new(ALONE);
     loop {
         if let Some(status) = poll_for(thread)? {
             return Ok(Some(status));
@@ -69,7 +74,7 @@ pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
             if maps::sleeps(thread) {
                 return Ok(None);
             }
-            patience = Patience::new();
+            patience = Patience::new(ALONE);
         }
     }
 }
@@ -77,7 +82,7 @@ pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
 impl Process {
     /// Waits for what any thread tells; `None` where all that are to stop sleep, and have done so for some time.
     pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
-        let mut patience = Patience::new();
+        let mut patience = Patience::new(HALT);
         loop {
             if let Some(told) = unclaimed::take(|id| self.threads.contains_key(&id)) {
                 return Ok(Some(told));
@@ -93,7 +98,7 @@ impl Process {
                 if expected.any(|thread| maps::sleeps(thread.id)) {
                     return Ok(None);
                 }
-                patience = Patience::new();
+                patience = Patience::new(HALT);
             }
         }
     }

@@ -14,7 +14,7 @@ use tracewire_model::{Address, ThreadId};
 use crate::address_space::WhileStopped;
 use crate::affinity::Follower;
 use crate::attach;
-use crate::breakpoint::{Breakpoint, Purpose};
+use crate::breakpoint::Breakpoint;
 use crate::calls::CaughtCalls;
 use crate::clock::Clock;
 use crate::error::{Error, thread_id};
@@ -106,6 +106,10 @@ pub struct Process {
     /// A system call instruction of the program's, once it has been looked for.
     pub(crate) gate: Option<u64>,
     pub(crate) loader: Loader,
+    /// The dynamic linker has been at its hook, and nobody has looked yet.
+    pub(crate) loader_reported: bool,
+    /// Whether a jump has been tried at the hook of this program.
+    pub(crate) hook_tried: bool,
     pub(crate) indirect: IndirectFunctions,
     pub(crate) collecting: Collecting,
     /// How the C library keeps thread-local variables, once that is known.
@@ -221,11 +225,9 @@ impl Process {
         process.await_halt()?;
         process.choose_width();
         fail_point!("attach/halted");
+        process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
         process.take_over();
         fail_point!("attach/taken-over");
-        process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
-        process.place_loader_hook();
-        fail_point!("attach/hooked");
         Ok(process)
     }
 
@@ -259,6 +261,8 @@ impl Process {
             gate: None,
             refuge: None,
             loader: Loader::default(),
+            loader_reported: false,
+            hook_tried: false,
             indirect: IndirectFunctions::default(),
             collecting: Collecting {
                 block: RegisterPlan::new(Width::default(), settings.registers),
@@ -371,6 +375,8 @@ impl Process {
         self.gate = None;
         self.refuge = None;
         self.loader = Loader::default();
+        self.loader_reported = false;
+        self.hook_tried = false;
         self.indirect = IndirectFunctions::default();
         self.ready.clear();
         self.thread_local = None;
@@ -386,14 +392,6 @@ impl Process {
     pub(crate) fn new_image(&mut self) {
         self.choose_width();
         self.loader = Loader::at_start(self.width, &self.memory, self.id);
-        self.place_loader_hook();
-    }
-
-    pub(crate) fn place_loader_hook(&mut self) {
-        if let Some(hook) = self.loader.hook() {
-            // Without it, libraries are loaded unnoticed; the program is none the worse for it.
-            let _ = self.insert_breakpoint(hook, Purpose::Loader);
-        }
     }
 
     /// Forgets threads that are no more.

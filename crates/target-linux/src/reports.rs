@@ -128,7 +128,6 @@ impl Process {
         let mut process = self.offspring(child, thread, memory);
         process.choose_width();
         process.loader = Loader::of_running(process.width, &process.memory, child);
-        process.place_loader_hook();
         let sites: Vec<u64> = self
             .breakpoints
             .iter()

@@ -79,6 +79,7 @@ impl Process {
 
     /// Lets every thread go on that stands and is not held. One that has something to tell does so first.
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
+        self.place_loader_hook();
         let idle: Vec<Tid> = self.threads.keys().copied().collect();
         for id in idle {
             if self
@@ -106,6 +107,9 @@ impl Process {
             }
             if let Some(ended) = self.ended {
                 return Ok(Some((self.id, ended)));
+            }
+            if std::mem::take(&mut self.loader_reported) && self.loader.has_changed(&self.memory) {
+                return Ok(Some((self.id, Event::LibrariesChanged)));
             }
             let (id, event) = if let Some(id) = self.ready.pop_front() {
                 (id, self.act(id, handler)?)
@@ -349,6 +353,7 @@ impl Process {
                 breakpoint.loader,
                 breakpoint.resolver,
             ),
+            None if self.is_hook_jump(site) => (false, false, true, false),
             None if self.fast.has_jump(site) => (true, false, false, false),
             None => return None,
         };

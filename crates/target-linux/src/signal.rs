@@ -37,7 +37,7 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
     | bit(libc::SIGSYS);
 
 /// The trap flag.
-const TRAP_FLAG: u64 = 0x100;
+pub(crate) const TRAP_FLAG: u64 = 0x100;
 
 /// Whether an instruction has caused the signal.
 pub(crate) fn is_fault(info: &siginfo_t) -> bool {
@@ -60,6 +60,13 @@ impl Process {
             return Ok(None);
         };
         if self.is_fault_of_ours(id, &info) {
+            self.go_on(id, 0)?;
+            return Ok(None);
+        }
+        if self.is_report(&info, registers.rip) {
+            if self.loader.has_changed(&self.memory) {
+                return Ok(Some(Event::LibrariesChanged));
+            }
             self.go_on(id, 0)?;
             return Ok(None);
         }
@@ -190,6 +197,7 @@ impl Process {
             PadStep::GoesOn => return Ok(None),
             PadStep::Arrived(event) => return Ok(event),
         }
+        self.clear_leaked_trap_flag(id, &mut registers);
         self.clear_pushed_trap_flag(id, &registers);
         let mut event = None;
         if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
@@ -216,6 +224,25 @@ impl Process {
             self.go_on(id, 0)?;
         }
         Ok(event)
+    }
+
+    /// After a step over an instruction that loads the flags, the kernel takes the trap flag of all further steps for the
+    /// program's own, and would leave it set.
+    fn clear_leaked_trap_flag(&self, id: Tid, registers: &mut user_regs_struct) {
+        if registers.eflags & TRAP_FLAG == 0 {
+            return;
+        }
+        let Some(thread) = self.threads.get(&id) else {
+            return;
+        };
+        let loads = match self.memory.read_array::<2>(thread.stepped_from) {
+            Some([0x9d | 0xcf, _] | [0x48 | 0x66, 0x9d | 0xcf]) => true,
+            Some(_) | None => false,
+        };
+        if !loads && let Some(stopped) = thread.stopped() {
+            registers.eflags &= !TRAP_FLAG;
+            let _ = stopped.set_registers(registers);
+        }
     }
 
     /// The instruction that stores the flags also stores the trap flag of a step, which is not the program's.
@@ -356,7 +383,7 @@ impl Process {
 
     /// Whether the signal will end the process with a core dump, which should show the program as it is.
     fn would_dump_core(&self, id: Tid, info: &siginfo_t) -> bool {
-        if self.breakpoints.is_empty() && !self.fast.has_jumps() {
+        if self.breakpoints.is_empty() && !self.fast.is_in_use() {
             return false;
         }
         ThreadStatus::read(id).is_ok_and(|status| {

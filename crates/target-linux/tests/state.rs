@@ -378,6 +378,43 @@ int main(int argc, char **argv) {
 }
 "#;
 
+const LOADS_FLAGS: &str = r#"
+__attribute__((noinline)) int place(int n) {
+    __asm__ volatile("pushfq\n popfq\n nop\n nop\n" ::: "memory", "cc");
+    return n + 1;
+}
+int main(void) {
+    int n = 0;
+    for (int i = 0; i < 4; i++) n = place(n);
+    return n;
+}
+"#;
+
+/// The kernel takes the trap flag of steps after such an instruction for the program's.
+#[test]
+fn steps_over_an_instruction_that_loads_the_flags_leave_no_trap_flag() {
+    let program = Program::build(LOADS_FLAGS, &["-O1", "-mno-red-zone"]);
+    for steps in 1..=5 {
+        let mut process = program.spawn();
+        let place = trace(&mut process, &program, "place");
+        let mut left = 0;
+        let event = run_to_end(
+            &mut process,
+            &mut At(|hit, _: &mut dyn StoppedThread| {
+                left = match hit {
+                    Hit::Tracepoint(address) => {
+                        assert_eq!(address, place);
+                        steps
+                    }
+                    Hit::Step(_) => left - 1,
+                };
+                left > 0
+            }),
+        );
+        assert_eq!(event, Event::Exited(4), "{steps} steps");
+    }
+}
+
 #[test]
 fn steps_follow_the_program_and_only_its_thread() {
     const STEPS: u32 = 12;

@@ -3,13 +3,13 @@
 mod support;
 
 use std::io::Read;
-use std::rc::Rc;
 
 use support::pads::count;
 use support::watchdog::Watchdog;
 use support::{Counter, Program, address};
-use tracewire_experiment::{Hit, HitHandler, Outcome, PadCode, PadMaker, StoppedThread, Target};
-use tracewire_jump_pad::{Fault, FaultKind};
+use tracewire_experiment::{
+    Fault, FaultKind, Hit, HitHandler, Outcome, PadCode, StoppedThread, Target,
+};
 use tracewire_model::ThreadId;
 use tracewire_target_linux::{Event, Process, Settings, SharedMemory, await_end};
 
@@ -138,7 +138,7 @@ fn calls_of(program: &Program, process: Process) -> i64 {
 }
 
 /// Counts in shared memory, then reads where `rdi` leads.
-fn reading(memory: &SharedMemory) -> PadMaker {
+fn reading(memory: &SharedMemory) -> PadCode {
     let counter = memory.address().0;
     // lea rsp, [rsp-128]; pushfq; push rax; mov rax, counter; lock inc qword ptr [rax]
     let count = [
@@ -152,17 +152,14 @@ fn reading(memory: &SharedMemory) -> PadMaker {
     let read = [
         0x48, 0x8b, 0x07, 0x58, 0x9d, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0,
     ];
-    let code = [&count[..], &read].concat();
-    Rc::new(move |_| {
-        Ok(PadCode {
-            code: code.clone(),
-            faults: vec![Fault {
-                at,
-                resume: at + 3,
-                kind: FaultKind::Memory,
-            }],
-        })
-    })
+    PadCode {
+        code: [&count[..], &read].concat(),
+        faults: vec![Fault {
+            at,
+            resume: at + 3,
+            kind: FaultKind::Memory,
+        }],
+    }
 }
 
 #[test]

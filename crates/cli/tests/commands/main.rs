@@ -11,6 +11,7 @@ mod executes;
 mod generated;
 mod jumps;
 mod killed;
+mod linker;
 mod look;
 mod machine;
 mod messages;

@@ -19,9 +19,17 @@ const OWNER: u32 = 0x3fff_ffff;
 const WAITERS: u32 = 0x8000_0000;
 
 /// The alignment check flag, and its byte and its bit in that.
-const ALIGNMENT_CHECK: i32 = 1 << 18;
+pub(super) const ALIGNMENT_CHECK: i32 = 1 << 18;
 const ALIGNMENT_CHECK_BYTE: u32 = 2;
 const ALIGNMENT_CHECK_BIT: i32 = 1 << 2;
+
+/// Compares the owner of the tracer's futex, in `eax`: it is above or equal where the tracer is gone.
+pub(super) fn compare_owner(asm: &mut CodeAssembler) -> Made {
+    asm.and(eax, !WAITERS as i32)?;
+    asm.dec(eax)?;
+    asm.cmp(eax, OWNER as i32)?;
+    Ok(())
+}
 
 impl<'o> Code<'o> {
     /// Makes the pad. What frames can hold is given for each tracepoint.
@@ -78,9 +86,7 @@ impl<'o> Code<'o> {
     pub(super) fn tracer_is_gone(&mut self, gone: Label) -> Made {
         // It holds the futex while it lives.
         self.asm.mov(eax, dword_ptr(SHARED + header::OWNER))?;
-        self.asm.and(eax, !WAITERS as i32)?;
-        self.asm.dec(eax)?;
-        self.asm.cmp(eax, OWNER as i32)?;
+        compare_owner(&mut self.asm)?;
         self.asm.jae(self.to(gone))?;
         Ok(())
     }

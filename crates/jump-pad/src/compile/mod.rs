@@ -13,6 +13,7 @@ mod memory;
 mod operation;
 mod plan;
 mod registers;
+mod report;
 mod thread;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ use crate::layout::WhenFull;
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};
 use plan::{Bound, Planned};
+
+pub use report::{REPORT_SIGNAL, report};
 
 /// Makes the pad of an address at which these tracepoints are. The code runs at any place.
 ///

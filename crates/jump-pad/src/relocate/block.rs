@@ -22,7 +22,7 @@ pub enum Unmovable {
     /// A call or a system call before the last instruction: a thread may come back from it at any time.
     #[error("a thread may be on its way back to {0:#x}, into the middle of the jump")]
     Returns(u64),
-    /// Code does not go on where another instruction would have to be displaced.
+    /// Code does not go on, nor is there anything that fills room, where another instruction would have to be displaced.
     #[error("the code before {0:#x} ends there, and what follows is not known to be code")]
     Ends(u64),
     /// A branch leads into the middle of the jump.
@@ -46,15 +46,20 @@ impl Block {
         let mut taken = 0;
         while taken < length.max(1) {
             let at = address.wrapping_add(taken as u64);
-            if let Some(before) = instructions.last() {
-                if before.is_call() || before.is_system_call() {
-                    return Err(Unmovable::Returns(at));
-                }
-                if !before.falls_through() {
-                    return Err(Unmovable::Ends(at));
-                }
+            if instructions
+                .last()
+                .is_some_and(|before| before.is_call() || before.is_system_call())
+            {
+                return Err(Unmovable::Returns(at));
             }
             let instruction = Displaced::decode(bytes.get(taken..).unwrap_or_default(), at);
+            // What fills the room up to the next function is none of its code.
+            if let Some(before) = instructions.last()
+                && !before.falls_through()
+                && !instruction.is_padding()
+            {
+                return Err(Unmovable::Ends(at));
+            }
             match instruction.kind {
                 _ if instruction.length() == 0 || !instruction.is_valid() => {
                     return Err(Unmovable::NoInstruction(at));

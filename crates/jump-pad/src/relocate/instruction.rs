@@ -1,6 +1,8 @@
 //! One instruction: whether it can be moved at all.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
+};
 
 /// The longest instruction there is, in bytes.
 pub const MAX_INSTRUCTION: usize = 15;
@@ -113,6 +115,12 @@ impl Displaced {
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.kind == Kind::Relocatable && self.instruction.flow_control() == FlowControl::Next
+    }
+
+    /// Whether the instruction does nothing, as those do that fill the room up to the next function.
+    #[must_use]
+    pub fn is_padding(&self) -> bool {
+        self.instruction.mnemonic() == Mnemonic::Nop
     }
 
     /// Whether the instruction enters the kernel.

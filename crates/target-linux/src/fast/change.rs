@@ -109,6 +109,10 @@ impl Process {
             };
             if let Err(why) = placed {
                 // A breakpoint changes one byte, which lower jumps that still stand may read.
+                if Some(site) == self.loader.hook() {
+                    self.place_loader_hook();
+                    continue;
+                }
                 let _ = self.insert_breakpoint(site, Purpose::Tracepoint);
                 self.fast.demoted.push((site, why.to_string()));
             }
@@ -180,8 +184,8 @@ impl Process {
         fail_point!("jump/threads-moved");
         let mut original = vec![0; bytes.len()];
         self.memory.read(site, &mut original);
-        if let Some(attended) = &mut self.fast.attended {
-            attended.journal.add(site, &original, &bytes);
+        if let Some(journal) = self.fast.journal_of(site) {
+            journal.add(site, &original, &bytes);
         }
         fail_point!("jump/write");
         self.memory.cover_all(site, &bytes).map_err(write)?;
@@ -222,8 +226,8 @@ impl Process {
 impl super::Fast {
     /// No jump stands at a site any more.
     pub(super) fn strike(&mut self, site: u64) {
-        if let Some(attended) = &mut self.attended {
-            attended.journal.remove(site);
+        if let Some(journal) = self.journal_of(site) {
+            journal.remove(site);
         }
     }
 

@@ -49,6 +49,9 @@ impl Process {
         if self.is_restartable(address.0, JUMP_LENGTH as u64) {
             return Err(refuse(rseq::WITHIN.to_owned()));
         }
+        if self.is_hook_jump(address.0) {
+            self.hook_by_trap();
+        }
         self.insert_jump(address.0, &Rc::new(code))
             .map_err(|error| refuse(error.to_string()))?;
         self.raise_semaphore(address.0);
@@ -59,7 +62,9 @@ impl Process {
     /// What the tracepoint at an address is served by; `None` where there is none.
     #[must_use]
     pub fn mechanism(&self, address: Address) -> Option<Mechanism> {
-        if let Some(patch) = self.fast.jumps.get(&address.0) {
+        if let Some(patch) = self.fast.jumps.get(&address.0)
+            && !self.is_hook_jump(address.0)
+        {
             return Some(Mechanism::Jump(patch.jump.way()));
         }
         self.breakpoints

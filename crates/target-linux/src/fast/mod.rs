@@ -10,6 +10,7 @@ mod areas;
 mod attend;
 mod borrowed;
 mod change;
+mod hook;
 mod journal;
 mod mechanism;
 mod place;
@@ -33,6 +34,8 @@ use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
 use areas::Areas;
 use attend::Attended;
 use borrowed::Borrowed;
+pub(crate) use hook::HookMemory;
+use journal::Journal;
 pub use mechanism::Mechanism;
 pub use shared::{Ownership, SharedMemory};
 
@@ -60,6 +63,7 @@ pub(crate) struct Fast {
     /// The address and the size of what is shared.
     shared: Vec<(u64, u64)>,
     pub(crate) attended: Option<Attended>,
+    pub(crate) hook: Option<HookMemory>,
     /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
     interrupted: bool,
 }
@@ -148,13 +152,33 @@ impl Fast {
         })
     }
 
+    /// The site of a pad.
+    pub(crate) fn site_of(&self, pad: u64) -> Option<u64> {
+        Some(self.pads.get(&pad)?.site)
+    }
+
     /// Whether a jump stands at this address.
     pub(crate) fn has_jump(&self, site: u64) -> bool {
         self.jumps.contains_key(&site)
     }
 
+    /// Whether there are jumps of tracepoints.
     pub(crate) fn has_jumps(&self) -> bool {
+        let hook = self.hook.as_ref().map(HookMemory::hook);
+        self.jumps.keys().any(|site| Some(*site) != hook)
+    }
+
+    /// Whether there are jumps, be it one at the dynamic linker's hook.
+    pub(crate) fn is_in_use(&self) -> bool {
         !self.jumps.is_empty()
+    }
+
+    /// What notes the jump at a site for a tracer that comes after us.
+    fn journal_of(&mut self, site: u64) -> Option<&mut Journal> {
+        match &mut self.hook {
+            Some(memory) if memory.hook() == site => Some(memory.journal()),
+            _ => Some(&mut self.attended.as_mut()?.journal),
+        }
     }
 
     /// Where the displaced instructions run for a site.

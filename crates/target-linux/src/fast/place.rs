@@ -35,6 +35,8 @@ pub(crate) enum NoJump {
     ShadowStack,
     #[error("its memory cannot be written: {0}")]
     Write(String),
+    #[error("its pad cannot be made: {0}")]
+    Code(String),
 }
 
 /// A jump and where it leads.

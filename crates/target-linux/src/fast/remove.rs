@@ -112,7 +112,7 @@ impl Process {
     /// Unmaps all pads and the shared memory, unless a jump that could not be taken out leads there or some thread may
     /// come back to them: then they stay, and do no harm.
     pub(crate) fn unmap_pads(&mut self) {
-        if self.fast.has_jumps() {
+        if self.fast.is_in_use() {
             return;
         }
         let active: Vec<u64> = self

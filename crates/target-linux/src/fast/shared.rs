@@ -234,7 +234,7 @@ impl Process {
             .map_err(|error| error.to_string())
     }
 
-    fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
+    pub(super) fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
         const NAME: &[u8] = b"tracewire\0";
         const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;

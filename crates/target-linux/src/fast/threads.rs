@@ -10,13 +10,11 @@ use super::{Inside, Pad};
 use crate::patience::Ran;
 use crate::process::Process;
 use crate::ptrace::{Resume, Tid};
-use crate::signal::is_fault;
+use crate::signal::{TRAP_FLAG, is_fault};
 use crate::thread::Pending;
 
 /// The instruction `pushfq`.
 const PUSHFQ: u8 = 0x9c;
-/// The trap flag.
-const TRAP_FLAG: u64 = 0x100;
 /// The most instructions that a thread is stepped to leave a pad. Then it runs for a moment, again and again: a condition may
 /// loop for a million instructions, and steps take a thousand times as long.
 const MOST_STEPS: u32 = 1 << 12;
@@ -106,6 +104,12 @@ impl Process {
                 self.go_to_trap(id, Resume::Step)
             };
             let mut after = self.stopped(id)?.registers().ok()?;
+            if after.eflags & !registers.eflags & TRAP_FLAG != 0 {
+                // A step over an instruction that loads the flags has the kernel take the trap flag of the next for the
+                // program's.
+                after.eflags &= !TRAP_FLAG;
+                self.stopped(id)?.set_registers(&after).ok()?;
+            }
             if ran == Ran::Late {
                 // Whoever could give it the memory may stand, too: the memory is taken for one that cannot be read.
                 match self.fast.inside(after.rip) {
@@ -256,7 +260,8 @@ impl Process {
         true
     }
 
-    /// Takes care of a fault that a thread has stopped for and that is no matter of the program's; whether it was one.
+    /// Takes care of a fault or a report that a thread has stopped for and that is no matter of the program's; whether it was
+    /// one.
     pub(crate) fn absorb(&mut self, id: Tid) -> bool {
         let Some(thread) = self.threads.get(&id) else {
             return false;
@@ -265,7 +270,9 @@ impl Process {
             return false;
         };
         let info = *info;
-        if !self.is_fault_of_ours(id, &info) {
+        if self.is_report_to(id, &info) {
+            self.loader_reported = true;
+        } else if !self.is_fault_of_ours(id, &info) {
             return false;
         }
         if let Some(thread) = self.threads.get_mut(&id) {
