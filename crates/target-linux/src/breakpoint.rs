@@ -112,7 +112,6 @@ impl PadTarget for Process {
     }
 
     fn remove_pads(&mut self) {
-        self.unhook();
         self.unmap_pads();
         self.fast.attended = None;
     }

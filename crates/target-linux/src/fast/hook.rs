@@ -11,7 +11,7 @@ use tracewire_jump_pad::{REPORT_SIGNAL, report};
 use tracewire_model::Address;
 
 use super::journal::{self, Journal};
-use super::{Body, Inside, NoJump, Ownership};
+use super::{Body, Fast, Inside, NoJump, Ownership};
 use crate::address_space::PAGE_SIZE;
 use crate::breakpoint::Purpose;
 use crate::process::Process;
@@ -22,6 +22,8 @@ use crate::thread::Thread;
 #[derive(Debug)]
 pub(crate) struct HookMemory {
     hook: u64,
+    /// Where the program has it, and its size.
+    place: (u64, u64),
     journal: Journal,
     /// Held as long as we are there.
     _ownership: Ownership,
@@ -36,8 +38,27 @@ impl HookMemory {
         self.hook
     }
 
+    /// Where the program has it, and its size.
+    pub(super) const fn place(&self) -> (u64, u64) {
+        self.place
+    }
+
     pub(super) const fn journal(&mut self) -> &mut Journal {
         &mut self.journal
+    }
+}
+
+impl Fast {
+    /// The jump at the hook is out: its memory goes with that of the other pads.
+    pub(crate) fn give_hook_up(&mut self) {
+        if let Some(memory) = self.hook.take() {
+            self.shared.push(memory.place());
+        }
+    }
+
+    /// The pad that the jump at the hook leads to.
+    pub(super) fn hook_pad(&self) -> Option<u64> {
+        Some(self.jumps.get(&self.hook.as_ref()?.hook())?.pad)
     }
 }
 
@@ -59,7 +80,7 @@ impl Process {
         if !debugged && stands && !std::mem::replace(&mut self.hook_tried, true) {
             match self.hook_by_jump(hook) {
                 Ok(()) => return,
-                Err(_) => self.fast.hook = None,
+                Err(_) => self.fast.give_hook_up(),
             }
         }
         // Without it, libraries are loaded unnoticed; the program is none the worse for it.
@@ -73,8 +94,11 @@ impl Process {
             .map_err(|reason| NoJump::Write(reason.to_owned()))?;
         let memory = self.make_shared(PAGE_SIZE + journal::SIZE, PAGE_SIZE)?;
         let ownership = memory.own(HookMemory::OWNER as usize).map_err(write)?;
+        let place = (memory.address().0, memory.size() as u64);
+        self.fast.shared.retain(|shared| *shared != place);
         self.fast.hook = Some(HookMemory {
             hook,
+            place,
             journal: Journal::create(&memory, PAGE_SIZE),
             _ownership: ownership,
         });
@@ -96,18 +120,8 @@ impl Process {
             && self.is_hook_jump(hook)
             && self.take_jump_out(hook).is_ok()
         {
+            self.fast.give_hook_up();
             let _ = self.insert_breakpoint(hook, Purpose::Loader);
-        }
-    }
-
-    /// Takes the jump at the hook out, if that is there, until the program is to run again. All threads stand.
-    pub(crate) fn unhook(&mut self) {
-        if let Some(hook) = self.loader.hook()
-            && self.is_hook_jump(hook)
-            && self.take_jump_out(hook).is_ok()
-        {
-            self.fast.hook = None;
-            self.hook_tried = false;
         }
     }
 

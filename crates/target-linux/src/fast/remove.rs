@@ -110,24 +110,29 @@ impl Process {
     }
 
     /// Unmaps all pads and the shared memory, unless a jump that could not be taken out leads there or some thread may
-    /// come back to them: then they stay, and do no harm.
+    /// come back to them: then they stay, and do no harm. What the dynamic linker's hook has stays as long as its jump does.
     pub(crate) fn unmap_pads(&mut self) {
-        if self.fast.is_in_use() {
+        if self.fast.has_jumps() {
             return;
         }
+        let hook = self.fast.hook_pad();
         let active: Vec<u64> = self
             .fast
             .pads
             .iter()
-            .filter(|(_, pad)| !pad.retired)
+            .filter(|(start, pad)| !pad.retired && Some(**start) != hook)
             .map(|(start, _)| *start)
             .collect();
         for start in active {
             self.fast.retire(start);
         }
         self.free_pads();
-        if self.fast.pads.is_empty() {
-            self.fast.borrowed.clear();
+        if self.fast.pads.keys().any(|start| Some(*start) != hook) {
+            return;
+        }
+        self.fast.borrowed.clear();
+        if hook.is_none() {
+            self.fast.give_hook_up();
             let areas = [
                 std::mem::take(&mut self.fast.areas),
                 std::mem::take(&mut self.fast.springboard_areas),
@@ -135,8 +140,8 @@ impl Process {
             for area in areas.iter().flat_map(Areas::all) {
                 self.unmap_page(area.start, area.end - area.start);
             }
-            self.unmap_shared();
         }
+        self.unmap_shared();
     }
 
     /// The threads that stand.

@@ -170,16 +170,43 @@ impl Process {
         }
     }
 
-    /// Takes all threads out of pads, as far as can be.
+    /// Takes all threads out of pads that no jump leads to any more, as far as can be.
     pub(crate) fn empty_pads(&mut self) {
         self.run_out_of_pads(0);
         for id in self.standing() {
-            self.leave_pad(id);
+            if self.retired_pad_around(id).is_some() {
+                self.leave_pad(id);
+            }
         }
     }
 
+    /// Leads a thread that is inside a pad to where it would be without us, if that is possible as it stands: it may wait in a
+    /// displaced system call, or have been moved there for a start that has failed since.
+    fn step_back(&self, id: Tid) -> Option<()> {
+        let thread = self.threads.get(&id)?;
+        let stopped = thread.stopped().filter(|_| thread.pending.is_none())?;
+        let mut registers = stopped.registers().ok()?;
+        match self.fast.inside(registers.rip)? {
+            Inside::Displaced { pad, spot } if self.back_to_program(pad, spot, &mut registers) => {
+                stopped.set_registers(&registers).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The pad that a stopped thread is in the middle of, if no jump leads there any more.
+    fn retired_pad_around(&self, id: Tid) -> Option<u64> {
+        let registers = self.stopped(id)?.registers().ok()?;
+        let (Inside::Body { pad, .. } | Inside::Displaced { pad, .. }) =
+            self.fast.inside(registers.rip)?
+        else {
+            return None;
+        };
+        self.fast.pads.get(&pad)?.retired.then_some(pad)
+    }
+
     /// Lets threads that are inside pads run for a moment, until they are not. Unlike steps, that does no harm should we
-    /// be killed meanwhile. No jump leads to a pad any more.
+    /// be killed meanwhile. Pads that a jump leads to, as to the one at the dynamic linker's hook, are left alone.
     ///
     /// Where that does not do, the other threads run as well, all but one: a thread may be inside because it waits for memory
     /// that another one provides.
@@ -196,20 +223,13 @@ impl Process {
         let mut moment = MOMENT;
         for time in 0..TIMES {
             self.absorb_all();
-            let inside: Vec<Tid> = self
-                .standing()
+            let stopped = self.standing();
+            for id in &stopped {
+                self.step_back(*id);
+            }
+            let inside: Vec<Tid> = stopped
                 .into_iter()
-                .filter(|id| {
-                    let registers = self
-                        .stopped(*id)
-                        .and_then(|stopped| stopped.registers().ok());
-                    registers.is_some_and(|registers| {
-                        matches!(
-                            self.fast.inside(registers.rip),
-                            Some(Inside::Body { .. } | Inside::Displaced { .. })
-                        )
-                    })
-                })
+                .filter(|id| self.retired_pad_around(*id).is_some())
                 .filter(|id| {
                     self.threads
                         .get(id)
