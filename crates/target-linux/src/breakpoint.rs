@@ -69,6 +69,7 @@ impl Target for Process {
 
     fn remove(&mut self, address: Address) -> Result<(), TargetError> {
         self.lower_semaphore(address.0);
+        self.leave_bare(address.0);
         let written = self.take_jump_out(address.0);
         if let Err(error) = written
             && self.is_mapped(address.0)

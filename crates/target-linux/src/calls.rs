@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::thread::Pending;
+use crate::trace_me::is_trace_me;
 use crate::width::Width;
 
 /// Which system calls stop a thread as it enters and as it leaves them.
@@ -66,6 +67,7 @@ impl Process {
     /// A thread has stopped as it enters or leaves a system call.
     pub(crate) fn note_call(&mut self, id: Tid) {
         let own = self.id;
+        let watched = self.may_ask_to_be_traced(id);
         // `restart_syscall`, by which the kernel makes some of them again.
         let restart = match self.width {
             Width::Bits64 => 219,
@@ -83,6 +85,10 @@ impl Process {
         };
         let number = registers.orig_rax as u32;
         thread.enters_call = !leaves;
+        if watched && !leaves && is_trace_me(self.width, &registers) {
+            thread.pending = Some(Pending::TraceMe);
+            return;
+        }
         let stepped = leaves && std::mem::take(&mut thread.steps_call);
         let again = !leaves
             && thread

@@ -50,7 +50,7 @@ impl Process {
     }
 
     /// Takes note of what a wait tells while all threads are to stop.
-    fn halted(&mut self, id: Tid, status: Status) {
+    pub(crate) fn halted(&mut self, id: Tid, status: Status) {
         self.note(id, status);
         let how = self.way_out_of_call(id);
         if matches!(status, Status::Event(_) | Status::SystemCall)
@@ -261,7 +261,7 @@ impl Process {
             .threads
             .get(&id)
             .is_some_and(|thread| thread.steps_call || thread.news.is_some());
-        if asked || self.catches_calls(id) {
+        if asked || self.catches_calls(id) || self.may_ask_to_be_traced(id) {
             Resume::ToSystemCall
         } else {
             Resume::Continue

@@ -300,7 +300,7 @@ impl Process {
     }
 
     /// Lets one stopped thread of another process go.
-    fn release(&mut self, id: Tid) {
+    pub(crate) fn release(&mut self, id: Tid) {
         let Some(thread) = self.threads.remove(&id) else {
             return;
         };

@@ -45,7 +45,8 @@
 //! # What stays as it was
 //!
 //! - Children by `fork` have the breakpoints removed from their copy of the memory, and are not followed. Children that
-//!   share the memory (`vfork`, `clone`) are followed until they exit or exec, and their hits count.
+//!   share the memory (`vfork`, `clone`) are followed until they exit or exec, and their hits count. One that asks to be
+//!   traced by its parent is let go, as a debugger's child: the other threads are held until it has left the memory.
 //! - Signals, stops and continuations, `exec` and exits pass; a core dump shows no breakpoint of the tracer.
 //! - A thread that waits in a system call goes on waiting when the tracer attaches, stops or leaves. That holds even where Linux would
 //!   have the call fail with `EINTR` for a mere stop (`epoll_wait` and its like, which restart their timeout).
@@ -121,6 +122,7 @@ mod step;
 mod thread;
 mod thread_local;
 mod together;
+mod trace_me;
 mod unclaimed;
 mod watch;
 mod width;

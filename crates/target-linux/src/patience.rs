@@ -65,7 +65,16 @@ pub(crate) enum Ran {
 /// Waits for what a thread tells, as long as it runs and for some time while it sleeps; `None` then, and where it has ended
 /// as the first of several threads.
 pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
-    let mut patience = Patience::new(ALONE);
+    wait_for_at_most(thread, ALONE)
+}
+
+/// The same for a thread that waits in vfork, and so for as long as its child needs to become another program.
+pub(crate) fn wait_for_vfork(thread: Tid) -> Result<Option<Status>, Errno> {
+    wait_for_at_most(thread, HALT)
+}
+
+fn wait_for_at_most(thread: Tid, limit: Duration) -> Result<Option<Status>, Errno> {
+    let mut patience = Patience::new(limit);
     loop {
         if let Some(status) = poll_for(thread)? {
             return Ok(Some(status));
@@ -74,7 +83,7 @@ pub(crate) fn wait_within(thread: Tid) -> Result<Option<Status>, Errno> {
             if maps::sleeps(thread) {
                 return Ok(None);
             }
-            patience = Patience::new(ALONE);
+            patience = Patience::new(limit);
         }
     }
 }

@@ -36,6 +36,7 @@ use crate::spawn;
 use crate::standing::Collecting;
 use crate::thread::{State, Thread};
 use crate::thread_local;
+use crate::trace_me::BareMemory;
 use crate::unclaimed;
 use crate::watch::DebugRegisters;
 use crate::width::Width;
@@ -95,6 +96,8 @@ pub struct Process {
     pub(crate) fast: Fast,
     /// What is known of it as long as it is stopped.
     pub(crate) while_stopped: Option<WhileStopped>,
+    /// What is out of its memory for a child that shares it and is not traced.
+    pub(crate) bare_memory: Option<BareMemory>,
     /// The restartable sequences of its files.
     pub(crate) sequences: BTreeMap<PathBuf, Sequences>,
     /// The system calls that it has made for us.
@@ -255,6 +258,7 @@ impl Process {
             slots: Slots::default(),
             fast: Fast::default(),
             while_stopped: None,
+            bare_memory: None,
             sequences: BTreeMap::new(),
             remote_calls: 0,
             taken_over: 0,
@@ -371,6 +375,7 @@ impl Process {
         self.slots = Slots::default();
         self.fast = Fast::default();
         self.while_stopped = None;
+        self.bare_memory = None;
         self.sequences.clear();
         self.gate = None;
         self.refuge = None;

@@ -79,6 +79,7 @@ impl Process {
 
     /// Lets every thread go on that stands and is not held. One that has something to tell does so first.
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
+        self.take_memory_back()?;
         self.place_loader_hook();
         let idle: Vec<Tid> = self.threads.keys().copied().collect();
         for id in idle {
@@ -101,6 +102,7 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Result<Option<(Tid, Event)>, Error> {
         loop {
+            self.take_memory_back()?;
             self.tell_gone(handler);
             if let Some(told) = self.endings.pop_front() {
                 return Ok(Some(told));
@@ -215,6 +217,7 @@ impl Process {
             }
             Some(Pending::Signal(info)) => self.signal(id, info, handler),
             Some(Pending::Stepped) => self.step_done(id, handler),
+            Some(Pending::TraceMe) => self.let_be_traced(id).map(|()| None),
             Some(Pending::Call(call)) => match self.call_reached(id, call, handler) {
                 None => self.go_on(id, 0).map(|()| None),
                 event => Ok(event),
@@ -231,7 +234,7 @@ impl Process {
         self.introduce(id);
         self.arm(id)
             .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;
-        let catches_calls = self.catches_calls(id);
+        let catches_calls = self.catches_calls(id) || self.may_ask_to_be_traced(id);
         let Some(thread) = self.threads.get_mut(&id) else {
             return Ok(());
         };

@@ -109,6 +109,8 @@ pub(crate) enum News {
 pub(crate) enum Pending {
     /// A step over a system call is done.
     Stepped,
+    /// It enters the system call by which it asks to be traced by its parent.
+    TraceMe,
     /// It enters or leaves a system call that a debugger wants to know of.
     Call(AtCall),
     /// A signal that it is to get. A breakpoint's trap is one of them.

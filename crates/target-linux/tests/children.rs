@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{Counter, Program, run_to_end, trace};
+use support::{Counter, Program, address, run_to_end, trace};
 use tracewire_experiment::Target;
 use tracewire_target_linux::{Event, Process, Settings};
 
@@ -428,5 +428,76 @@ fn a_slow_vfork_hangs_neither_a_halt_nor_a_detach() {
             "{detach} {:?}",
             program.results()
         );
+    }
+}
+
+/// As a debugger does it: its child asks to be traced by it and becomes another program. Another thread calls `place` all
+/// the time.
+const DEBUGGER: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int over;
+static long calls[2];
+__attribute__((noinline)) long place(long x) { __asm__ volatile("" ::: "memory"); return x * 3 + 1; }
+static long call(int who, long x) { calls[who]++; return place(x) - x * 3 - 1; }
+static void *forever(void *unused) {
+    for (long x = 0; !over; x++) if (call(1, x)) return forever;
+    return 0;
+}
+int main(int argc, char **argv) {
+    pthread_t thread;
+    long traced = 0;
+    pthread_create(&thread, 0, forever, 0);
+    for (int round = 0; round < 25; round++) {
+        int status;
+        pid_t child = vfork();
+        if (child == 0) {
+            if (call(0, round)) _exit(9);
+            if (ptrace(PTRACE_TRACEME, 0, 0, 0)) _exit(8);
+            if (place(round) != round * 3 + 1) _exit(7);
+            execl("/bin/true", "true", (char *)0);
+            _exit(6);
+        }
+        if (waitpid(child, &status, 0) != child) return 2;
+        if (!WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) return 3;
+        if (ptrace(PTRACE_CONT, child, 0, 0)) return 4;
+        if (waitpid(child, &status, 0) != child || status) return 5;
+        traced++;
+        if (call(0, round)) return 6;
+    }
+    void *wrong;
+    over = 1;
+    pthread_join(thread, &wrong);
+    FILE *results = fopen(argv[1], "w");
+    fprintf(results, "traced %ld\ncalls %ld\nwrong %d\n", traced, calls[0] + calls[1], wrong != 0);
+    fclose(results);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_child_by_vfork_can_be_traced_by_its_parent() {
+    let program = Program::build(DEBUGGER, &["-O1"]);
+    for jumps in [true, false] {
+        let mut process = program.spawn();
+        let mut counter = Counter::default();
+        let place = address(&process, &program, "place");
+        let memory = process.share_memory_of(4096).unwrap();
+        if jumps {
+            let code = support::pads::counting(&memory, 0);
+            process.insert_code(place, code).unwrap();
+        } else {
+            process.insert(place).unwrap();
+        }
+        assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(0));
+        let results = program.results();
+        let hits = counter.at(place) + support::pads::count(&memory, 0);
+        assert_eq!((results["traced"], results["wrong"]), (25, 0), "{jumps}");
+        // What a child calls after it has asked is its tracer's to see; no other call is lost.
+        assert_eq!(hits.cast_signed(), results["calls"], "{jumps}");
     }
 }

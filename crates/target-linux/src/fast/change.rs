@@ -30,7 +30,7 @@ pub(crate) struct Lifted {
 }
 
 impl Lifted {
-    pub(super) const fn site(&self) -> u64 {
+    pub(crate) const fn site(&self) -> u64 {
         self.site
     }
 }
@@ -74,6 +74,12 @@ impl Process {
         self.put_back(lifted);
         self.free_some_pads();
         written
+    }
+
+    /// Takes out all jumps.
+    pub(crate) fn lift_all(&mut self) -> Vec<Lifted> {
+        self.absorb_all();
+        self.lift_up_to(u64::MAX, 0..u64::MAX)
     }
 
     /// Takes out the jumps up to an address that read any of these bytes, and those below that read the bytes of these.

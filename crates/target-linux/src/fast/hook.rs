@@ -72,7 +72,7 @@ impl Process {
             .breakpoints
             .get(&hook)
             .is_some_and(|breakpoint| breakpoint.loader);
-        if is_there || self.fast.has_jump(hook) || self.ended.is_some() {
+        if is_there || self.fast.has_jump(hook) || self.ended.is_some() || self.is_memory_bare() {
             return;
         }
         let debugged = self.passed_signals.is_some();

@@ -34,6 +34,7 @@ use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
 use areas::Areas;
 use attend::Attended;
 use borrowed::Borrowed;
+pub(crate) use change::Lifted;
 pub(crate) use hook::HookMemory;
 use journal::Journal;
 pub use mechanism::Mechanism;
