@@ -46,6 +46,10 @@ impl StoppedThread for Marked<'_> {
         self.thread.timestamp()
     }
 
+    fn timestamp_ns(&self) -> Option<u64> {
+        self.thread.timestamp_ns()
+    }
+
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {
         self.thread.register(register)
     }

@@ -35,6 +35,11 @@ pub trait StoppedThread {
     /// When it stopped, in microseconds since 1970-01-01 00:00 UTC; never smaller than an earlier stop's.
     fn timestamp(&self) -> u64;
 
+    /// The same in nanoseconds, where the target knows it.
+    fn timestamp_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// A register by its number in the target description, zero-extended; the lowest 64 bits of a vector register of 128
     /// ([`tracewire_arch::Register::number`]). `None` for another one wider than 64 bits, one that the machine does
     /// not have, or one that cannot be read. The program counter is that of the

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use tracewire_model::{VariableDefinition, VariableNumber};
+use tracewire_tracefile::{FRACTION, fraction_of};
 
 use crate::pads::SharedVariable;
 use crate::target::StoppedThread;
@@ -29,9 +30,11 @@ impl Builtin {
         }
     }
 
-    fn value(self, thread: &mut dyn StoppedThread, pad_time: Option<u64>) -> i64 {
+    fn value(self, thread: &mut dyn StoppedThread, pad_time: Option<(u64, u64)>) -> i64 {
         match self {
-            Self::Timestamp => pad_time.unwrap_or_else(|| thread.timestamp()).cast_signed(),
+            Self::Timestamp => pad_time
+                .map_or_else(|| thread.timestamp(), |(time, _)| time)
+                .cast_signed(),
             Self::Thread => i64::from(thread.id().0),
             Self::Cpu => i64::from(thread.cpu()),
         }
@@ -70,8 +73,8 @@ pub(crate) struct Variables {
     /// Sorted by number; there are few.
     list: Vec<Variable>,
     /// The time of the stop that is looked at by the clock of the pads, where there are any: all frames of a run have one
-    /// clock.
-    pub(crate) pad_time: Option<u64>,
+    /// clock. In microseconds, and the fraction of one that is left.
+    pub(crate) pad_time: Option<(u64, u64)>,
 }
 
 impl Variables {
@@ -143,19 +146,25 @@ impl Variables {
         variable.builtin.is_none().then_some(variable.stored())
     }
 
-    /// The builtin ones with their numbers and values.
+    /// The builtin ones with their numbers and values, and what of a microsecond is left, where that is known.
     pub(crate) fn stamps(
         &self,
         thread: &mut dyn StoppedThread,
     ) -> impl Iterator<Item = (VariableNumber, i64)> {
-        Builtin::ALL.into_iter().filter_map(move |builtin| {
+        let fraction = match self.pad_time {
+            Some((_, fraction)) => Some(fraction),
+            None => thread.timestamp_ns().map(|time| fraction_of(time % 1000)),
+        };
+        let fraction = fraction.map(|fraction| (FRACTION, fraction.cast_signed()));
+        let builtins = Builtin::ALL.into_iter().filter_map(move |builtin| {
             let variable = self
                 .list
                 .iter()
                 .find(|variable| variable.builtin == Some(builtin))?;
             let value = builtin.value(thread, self.pad_time);
             Some((variable.definition.number, value))
-        })
+        });
+        builtins.chain(fraction)
     }
 
     /// The variable, made if it is not there.

@@ -98,8 +98,14 @@ impl Rate {
 
     /// The microseconds from the base to a counter.
     pub(crate) fn since_base(self, counter: u64) -> u64 {
+        self.parts_since_base(counter).0
+    }
+
+    /// The microseconds from the base to a counter, and the fraction of one that is left.
+    pub(crate) fn parts_since_base(self, counter: u64) -> (u64, u64) {
         let ticks = u128::from(counter.wrapping_sub(self.base));
-        ((ticks * u128::from(self.rate)) >> 64) as u64
+        let time = ticks * u128::from(self.rate);
+        ((time >> 64) as u64, time as u64)
     }
 
     /// How many ticks that is.

@@ -61,7 +61,7 @@ pub struct PadOptions<'o> {
     pub registers: X86Registers,
     /// Whether every frame has a register block, and not only where an action collects registers.
     pub always_registers: bool,
-    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them after its
+    /// The numbers of `$trace_timestamp`, `$trace_thread` and `$trace_cpu`, if every frame holds them, and the fraction of a microsecond, after its
     /// registers.
     pub stamp: Option<[VariableNumber; 3]>,
     /// The variables by number. A tracepoint with another variable cannot be compiled.

@@ -333,9 +333,9 @@ impl Pads for JumpPads {
         self.stopped = Some(stopped);
     }
 
-    fn stop_time(&self) -> Option<u64> {
+    fn stop_time(&self) -> Option<(u64, u64)> {
         let stopped = self.stopped?;
-        Some(self.shared().microseconds(stopped))
+        Some(self.shared().exact_time(stopped))
     }
 
     fn end_stop(&mut self) {

@@ -116,6 +116,8 @@ pub struct RingReader {
     /// The frames that are held.
     bytes: Vec<u8>,
     last_microseconds: u64,
+    /// The fraction of a microsecond in the last frame that was given out.
+    last_fraction: u64,
     /// How many ticks the program has been seen to make frames or to lose them, and up to when it was looked at.
     active: u64,
     looked: Option<u64>,
@@ -263,6 +265,7 @@ impl RingReader {
             held: Vec::new(),
             bytes: Vec::new(),
             last_microseconds: 0,
+            last_fraction: 0,
             active: 0,
             looked: None,
             until: 0,
@@ -869,9 +872,21 @@ impl RingReader {
             .and_then(<[u8]>::first_chunk_mut::<8>);
         if let Some(field) = field {
             // Two pads may see the clock's start before and after the tracer has raised it.
-            let time = u64::from_le_bytes(*field).max(self.last_microseconds);
+            let before = self.last_microseconds;
+            let time = u64::from_le_bytes(*field).max(before);
+            let raised = time.to_le_bytes() != *field;
             self.last_microseconds = time;
             *field = time.to_le_bytes();
+            if let Some(field) = fraction_field(frame, held.stamp) {
+                let fraction = u64::from_le_bytes(*field);
+                let fraction = match (raised, time == before) {
+                    (true, _) => self.last_fraction,
+                    (false, true) => fraction.max(self.last_fraction),
+                    (false, false) => fraction,
+                };
+                self.last_fraction = fraction;
+                *field = fraction.to_le_bytes();
+            }
         }
         if !is_frame(frame) {
             drained.torn += 1;
@@ -1039,6 +1054,20 @@ impl Ring {
             fail_point!("ring/given-back");
         }
     }
+}
+
+/// The fraction of a microsecond in a frame: it follows time, thread and cpu.
+fn fraction_field(frame: &mut [u8], stamp: Option<usize>) -> Option<&mut [u8; 8]> {
+    /// A variable: its letter, its number, its value.
+    const NUMBER: usize = 1;
+    const VALUE: usize = 5;
+    const VARIABLE: usize = 13;
+    let start = stamp?.checked_sub(VALUE)?.checked_add(3 * VARIABLE)?;
+    let block = frame.get_mut(start..)?.first_chunk_mut::<VARIABLE>()?;
+    let (head, value) = block.split_at_mut(VALUE);
+    let number = tracewire_tracefile::FRACTION.0.to_le_bytes();
+    let is_fraction = head.first() == Some(&b'V') && head.get(NUMBER..) == Some(&number[..]);
+    value.first_chunk_mut().filter(|_| is_fraction)
 }
 
 /// Whether the bytes begin as a frame of just this length. A program may have written over them.

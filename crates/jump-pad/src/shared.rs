@@ -453,6 +453,13 @@ impl Shared {
         self.load(header::CLOCK_START).wrapping_add(since)
     }
 
+    /// As [`microseconds`](Self::microseconds), and the fraction of a microsecond that is left.
+    #[must_use]
+    pub fn exact_time(&self, counter: u64) -> (u64, u64) {
+        let (since, fraction) = self.rate().parts_since_base(counter);
+        (self.load(header::CLOCK_START).wrapping_add(since), fraction)
+    }
+
     pub(crate) fn rate(&self) -> Rate {
         Rate {
             base: self.load(header::CLOCK_BASE),

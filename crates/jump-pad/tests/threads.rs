@@ -116,7 +116,7 @@ impl Seen {
     fn take(&mut self, bytes: &[u8], time: u64) {
         self.frames += 1;
         let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
-        let stamps = 6 + 3 * 13;
+        let stamps = 6 + 4 * 13;
         let size = u32::from_le_bytes(bytes[2..6].try_into().unwrap());
         assert_eq!(size as usize + 6, bytes.len());
         assert_eq!(bytes[stamps], b'M');

@@ -10,11 +10,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Microseconds since 1970-01-01 00:00 UTC, or the last time given out if the clock was set back.
+    /// Nanoseconds since 1970-01-01 00:00 UTC, or the last time given out if the clock was set back.
     pub(crate) fn now(&self) -> u64 {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_micros() as u64);
+            .map_or(0, |since| since.as_nanos() as u64);
         let now = now.max(self.last.get());
         self.last.set(now);
         now

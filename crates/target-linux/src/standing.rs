@@ -73,6 +73,11 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// When it stopped.
+    fn nanoseconds(&self) -> u64 {
+        *self.time.get_or_init(|| self.clock.now())
+    }
+
     fn read_state(&mut self) -> Result<(), TargetError> {
         if !self.state_read {
             self.thread
@@ -112,7 +117,11 @@ impl StoppedThread for Standing<'_> {
     }
 
     fn timestamp(&self) -> u64 {
-        *self.time.get_or_init(|| self.clock.now())
+        self.nanoseconds() / 1000
+    }
+
+    fn timestamp_ns(&self) -> Option<u64> {
+        Some(self.nanoseconds())
     }
 
     fn register(&mut self, register: RegisterNumber) -> Option<u64> {

@@ -368,6 +368,15 @@ impl<'a> Frame<'a> {
             .map(i64::cast_unsigned)
     }
 
+    /// When it was made, in nanoseconds: `$trace_timestamp`, and what the frame says of the part of a microsecond. None where it
+    /// does not say that.
+    #[must_use]
+    pub fn nanoseconds(&self) -> Option<u64> {
+        let fraction = self.variable(crate::fraction::FRACTION)?.cast_unsigned();
+        let whole = self.timestamp()?.checked_mul(1000)?;
+        whole.checked_add(crate::fraction::nanoseconds_of(fraction))
+    }
+
     /// Which thread made it (`$trace_thread`).
     #[must_use]
     pub fn thread(&self) -> Option<ThreadId> {

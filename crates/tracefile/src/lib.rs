@@ -45,6 +45,7 @@ mod description;
 mod encode;
 mod file;
 mod find;
+mod fraction;
 mod frame;
 mod index;
 mod memory;
@@ -67,6 +68,7 @@ pub use description::{
 pub use encode::{EncodeError, FrameEncoder, FrameFormat, MAX_TRACEPOINT_NUMBER};
 pub use file::{MAX_DESCRIPTION, OpenError, TraceFile};
 pub use find::Search;
+pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
 pub use frame::{Block, Blocks, Frame};
 pub use index::{Ending, IndexCache};
 pub use memory::CollectedMemory;

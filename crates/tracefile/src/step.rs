@@ -16,5 +16,7 @@ pub(crate) const STEP: VariableNumber = VariableNumber(i32::MIN + 256);
 /// ([`crate::FrameEncoder::step`]).
 #[must_use]
 pub const fn describes_frame(variable: VariableNumber) -> bool {
-    tells_unknown_registers(variable) || variable.0 == STEP.0
+    tells_unknown_registers(variable)
+        || variable.0 == STEP.0
+        || variable.0 == crate::fraction::FRACTION.0
 }

@@ -38,6 +38,9 @@ pub struct FrameView {
     /// When, in microseconds (`$trace_timestamp`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_us: Option<u64>,
+    /// The same in nanoseconds, where the frame has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<u64>,
     /// Which thread (`$trace_thread`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
@@ -244,6 +247,7 @@ impl<'a> Viewer<'a> {
             tracepoint: frame.tracepoint().0,
             pc: frame.program_counter().map(|pc| pc.to_string()),
             time_us: frame.timestamp(),
+            time_ns: frame.nanoseconds(),
             thread: frame.thread().map(|thread| thread.0),
             cpu: frame.cpu(),
             stepping: frame.is_step(),

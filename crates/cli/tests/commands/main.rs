@@ -17,6 +17,7 @@ mod look;
 mod machine;
 mod messages;
 mod names;
+mod nanoseconds;
 mod opened;
 mod out_of_memory;
 mod progress;

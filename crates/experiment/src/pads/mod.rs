@@ -250,8 +250,8 @@ pub trait Pads: fmt::Debug {
     /// A thread has stopped.
     fn begin_stop(&mut self);
 
-    /// When the thread has stopped that is being handled.
-    fn stop_time(&self) -> Option<u64>;
+    /// When the thread has stopped that is being handled: microseconds, and the fraction of one that is left.
+    fn stop_time(&self) -> Option<(u64, u64)>;
 
     /// The stopped thread goes on.
     fn end_stop(&mut self);

@@ -49,7 +49,7 @@ impl<S: FrameStore> Experiment<S> {
     pub(crate) fn time_of(&self, thread: &dyn StoppedThread) -> u64 {
         self.variables
             .pad_time
-            .unwrap_or_else(|| thread.timestamp())
+            .map_or_else(|| thread.timestamp(), |(time, _)| time)
     }
 
     /// Keeps the frame that was made, of a hit or of a step, after all frames that were made before.

@@ -68,6 +68,8 @@ pub(super) enum Slot {
     Cpu,
     Thread,
     Microseconds,
+    /// What of a microsecond is left.
+    Fraction,
     /// The start of the record.
     Record,
     Ring,

@@ -278,6 +278,10 @@ impl<'o> Code<'o> {
         self.asm.mul(qword_ptr(SHARED + header::CLOCK_RATE))?;
         self.asm.add(rdx, qword_ptr(SHARED + header::CLOCK_START))?;
         self.asm.mov(time, rdx)?;
+        if self.options.stamp.is_some() {
+            let fraction = self.slot(Slot::Fraction);
+            self.asm.mov(fraction, rax)?;
+        }
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! A whole pad: in, the tracepoints, out.
 
 use iced_x86::code_asm::*;
-use tracewire_tracefile::{SET_HEADER, SET_LETTER};
+use tracewire_tracefile::{FRACTION, SET_HEADER, SET_LETTER};
 
 use super::code::{Code, Gpr, Label, Made, Mode, OUT, RED_ZONE, SHARED, Slot};
 use super::expression::Purpose;
@@ -255,11 +255,8 @@ impl<'o> Code<'o> {
         frame.at += FRAME_HEADER;
         self.frame_registers(&planned.registers, &mut frame)?;
         if let Some(numbers) = self.options.stamp {
-            for (number, slot) in
-                numbers
-                    .into_iter()
-                    .zip([Slot::Microseconds, Slot::Thread, Slot::Cpu])
-            {
+            let slots = [Slot::Microseconds, Slot::Thread, Slot::Cpu, Slot::Fraction];
+            for (number, slot) in numbers.into_iter().chain([FRACTION]).zip(slots) {
                 let value = self.slot(slot);
                 self.asm.mov(rax, value)?;
                 self.variable_block(frame.at, number, rax)?;

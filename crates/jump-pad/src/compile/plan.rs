@@ -204,7 +204,7 @@ impl Planned {
 
     /// What is in every frame.
     fn fixed_bytes(&self, options: &PadOptions<'_>) -> u32 {
-        let stamp = options.stamp.map_or(0, |_| 3 * VARIABLE);
+        let stamp = options.stamp.map_or(0, |_| 4 * VARIABLE);
         FRAME_HEADER + self.registers.bytes(options) + stamp
     }
 }
