@@ -73,6 +73,9 @@ pub struct SourceStrings {
     /// The condition, as given, where GDB 13 cannot read it: it ends its reading of a file at such a one. There is no
     /// `condition` then.
     pub own_condition: Option<String>,
+    /// The location, as given, where GDB 13 would take it for another place, or would not find it. `at` is what GDB finds the
+    /// place by.
+    pub own_location: Option<String>,
 }
 
 impl SourceStrings {
@@ -92,9 +95,12 @@ impl SourceStrings {
     /// The location for a reader: a marker by its name, as `-m NAME`, else as given.
     #[must_use]
     pub fn location(&self) -> Option<Cow<'_, str>> {
-        match (&self.marker, &self.at) {
-            (Some(marker), _) => Some(format!("-m {marker}").into()),
-            (None, at) => at.as_deref().map(Cow::Borrowed),
+        match &self.marker {
+            Some(marker) => Some(format!("-m {marker}").into()),
+            None => {
+                let given = self.own_location.as_deref().or(self.at.as_deref());
+                given.map(Cow::Borrowed)
+            }
         }
     }
 }

@@ -79,6 +79,8 @@ pub enum SourceKind {
     Frame,
     /// `if`: a condition that GDB 13 cannot read. A kind of our own.
     OwnCondition,
+    /// `loc`: a location that GDB 13 would take for another place. A kind of our own.
+    OwnLocation,
     /// A kind that GDB 13 does not have.
     Other(String),
 }
@@ -91,7 +93,7 @@ impl DefinitionContent {
             Self::Definition { .. } => "the condition, compiled,",
             Self::Actions(_) | Self::StepActions(_) => "a collected expression, compiled,",
             Self::Source {
-                kind: SourceKind::At,
+                kind: SourceKind::At | SourceKind::OwnLocation,
                 ..
             } => "the location",
             Self::Source {
@@ -122,6 +124,7 @@ impl SourceKind {
             Self::Marker => "marker",
             Self::Frame => "frame",
             Self::OwnCondition => "if",
+            Self::OwnLocation => "loc",
             Self::Other(name) => name,
         }
     }
@@ -233,6 +236,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError> {
         b"marker" => SourceKind::Marker,
         b"frame" => SourceKind::Frame,
         b"if" => SourceKind::OwnCondition,
+        b"loc" => SourceKind::OwnLocation,
         other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
     };
     scanner.colon()?;
@@ -341,6 +345,7 @@ impl TracepointDefinition {
         records.extend(one(SourceKind::Marker, &strings.marker));
         records.extend(one(SourceKind::Frame, &strings.frame));
         records.extend(one(SourceKind::OwnCondition, &strings.own_condition));
+        records.extend(one(SourceKind::OwnLocation, &strings.own_location));
         records.extend(usage.map(|usage| record(DefinitionContent::Usage(usage))));
         records
     }

@@ -162,6 +162,7 @@ impl TracepointTable {
             SourceKind::Marker => source.marker = Some(text),
             SourceKind::Frame => source.frame = Some(text),
             SourceKind::OwnCondition => source.own_condition = Some(text),
+            SourceKind::OwnLocation => source.own_location = Some(text),
             SourceKind::Command => source.commands.push(text),
             SourceKind::Other(_) => {}
         }

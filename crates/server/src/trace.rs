@@ -450,6 +450,7 @@ impl Trace {
             &source.marker,
             &source.frame,
             &source.own_condition,
+            &source.own_location,
         ];
         let others = others.into_iter().flatten().map(String::len);
         if commands + others.sum::<usize>() + text.len() > MOST_WORDS
@@ -463,6 +464,7 @@ impl Trace {
             SourceKind::Marker => source.marker.get_or_insert_default(),
             SourceKind::Frame => source.frame.get_or_insert_default(),
             SourceKind::OwnCondition => source.own_condition.get_or_insert_default(),
+            SourceKind::OwnLocation => source.own_location.get_or_insert_default(),
             SourceKind::Command => {
                 if first || source.commands.is_empty() {
                     source.commands.push(String::new());

@@ -119,6 +119,7 @@ fn piece(piece: &DefinitionRecord) -> Value {
         DefinitionContent::Source { kind, bytes, .. } => {
             let name = match kind {
                 SourceKind::At => "at",
+                SourceKind::OwnLocation => "location",
                 SourceKind::Condition | SourceKind::OwnCondition => "condition_text",
                 SourceKind::Command => "command",
                 SourceKind::Marker => "marker",

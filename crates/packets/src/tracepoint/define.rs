@@ -330,6 +330,7 @@ impl SourceString {
             SourceKind::Marker => "marker",
             SourceKind::Frame => "frame",
             SourceKind::OwnCondition => "condition that GDB cannot read",
+            SourceKind::OwnLocation => "location that GDB takes for another place",
             SourceKind::Other(name) => name,
         };
         format!(

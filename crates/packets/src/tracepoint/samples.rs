@@ -57,6 +57,7 @@ fn source_kind() -> impl Strategy<Value = SourceKind> {
         Just(SourceKind::Marker),
         Just(SourceKind::Frame),
         Just(SourceKind::OwnCondition),
+        Just(SourceKind::OwnLocation),
         "other[a-z]{0,5}".prop_map(SourceKind::Other),
     ]
 }
