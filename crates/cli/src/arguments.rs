@@ -218,6 +218,9 @@ pub struct RecordArguments {
     /// Attach to this process
     #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
     pub pid: Option<u32>,
+    /// Where a tracepoint on a function goes [default: arguments]
+    #[arg(long, value_enum, value_name = "PLACE")]
+    pub function_place: Option<FunctionPlace>,
     /// Let places that are not found wait for a library that is opened later
     #[arg(long)]
     pub pending: bool,
@@ -247,6 +250,27 @@ pub struct RecordArguments {
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
+}
+
+/// Where a tracepoint on a function goes.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FunctionPlace {
+    /// To the first instruction where that has arguments which are lost past the prologue, else past the prologue
+    Arguments,
+    /// To the first instruction
+    Entry,
+    /// Past the prologue, as in GDB
+    Prologue,
+}
+
+impl From<FunctionPlace> for tracewire_debuginfo::FunctionPlace {
+    fn from(asked: FunctionPlace) -> Self {
+        match asked {
+            FunctionPlace::Arguments => Self::Arguments,
+            FunctionPlace::Entry => Self::Entry,
+            FunctionPlace::Prologue => Self::AfterPrologue,
+        }
+    }
 }
 
 /// What serves tracepoints.

@@ -3,19 +3,23 @@
 use gimli::{Operation, constants};
 use tracewire_model::Address;
 
+use crate::dwarf::index::NameKind;
 use crate::dwarf::location::Finder;
-use crate::dwarf::{DebugInformation, Die, Entry};
+use crate::dwarf::{DebugInformation, Die, Entry, flag};
 use crate::location_expression::LocationExpression;
 use crate::symbols::Symbols;
 
 /// How deep the blocks of a caller are searched, and how many entries are looked at.
 const DEEPEST: u32 = 32;
 const MOST_ENTRIES: usize = 100_000;
+/// How many functions that jump to one another are followed.
+const MOST_FUNCTIONS: usize = 64;
 
 impl Symbols {
     /// The expression, in terms of the caller's frame, of what a register (DWARF's number) held when the call that
     /// returns to `return_pc` entered the function that `callee` is in (`DW_TAG_call_site_parameter`). `None` where
-    /// nothing says so, and where the call was of another function: that one then jumped to this one.
+    /// nothing says so, where the call was of another function, which then jumped to this one, and where this one may have been
+    /// entered again by jumps, of which the return address says nothing.
     #[must_use]
     pub fn call_site_value(
         &self,
@@ -32,15 +36,12 @@ impl Symbols {
         let wanted = place.module.unbiased(return_pc);
         let site = find(debug, function, wanted, DEEPEST, &mut 0)?;
         let entry = debug.entry(site)?;
-        let origin = [
-            constants::DW_AT_call_origin,
-            constants::DW_AT_abstract_origin,
-        ]
-        .into_iter()
-        .find_map(|name| debug.reference(site.unit, &entry.attr_value(name)?))?;
+        let origin = called_function(debug, site.unit, &entry)?;
         let origin_name = debug.name(origin.unit, &debug.entry(origin)?)?;
         let called = self.function_at(callee)?.name;
-        if called.rsplit("::").next() != Some(origin_name.as_str()) {
+        if called.rsplit("::").next() != Some(origin_name.as_str())
+            || self.may_jump_to_itself(callee)
+        {
             return None;
         }
         let finder = Finder {
@@ -66,6 +67,123 @@ impl Symbols {
             is_register.then(value)?
         })
     }
+}
+
+impl Symbols {
+    /// Whether calls that were made jumps may lead from a function to its own entry, or to what is not known.
+    fn may_jump_to_itself(&self, callee: Address) -> bool {
+        let Some(place) = self.code_at(callee) else {
+            return true;
+        };
+        let Some(function) = place.function() else {
+            return true;
+        };
+        let start = Die {
+            unit: place.unit,
+            offset: function.offset,
+        };
+        let key = (place.module.info.id, start);
+        if let Some(&known) = self.jumps_to_itself.borrow().get(&key) {
+            return known;
+        }
+        let may = leads_to_itself(place.debug(), start).unwrap_or(true);
+        self.jumps_to_itself.borrow_mut().insert(key, may);
+        may
+    }
+}
+
+/// Whether a function is among those that it jumps to in the place of a call, directly or by others; none where that is not
+/// known.
+fn leads_to_itself(debug: &DebugInformation, start: Die) -> Option<bool> {
+    let root = abstract_of(debug, start);
+    let mut known = vec![root];
+    let mut waiting = vec![start];
+    let mut seen = 0;
+    while let Some(function) = waiting.pop() {
+        let mut calls = Vec::new();
+        jumps(debug, function, DEEPEST, &mut seen, &mut calls)?;
+        for called in calls {
+            let called = abstract_of(debug, called?);
+            if called == root {
+                return Some(true);
+            }
+            if known.contains(&called) {
+                continue;
+            }
+            if known.len() >= MOST_FUNCTIONS {
+                return None;
+            }
+            known.push(called);
+            waiting.extend(instances(debug, called)?);
+        }
+    }
+    Some(false)
+}
+
+/// The entry that an instance of a function is made from.
+fn abstract_of(debug: &DebugInformation, function: Die) -> Die {
+    let origin = debug.attribute(function, constants::DW_AT_abstract_origin);
+    origin
+        .and_then(|(unit, value)| debug.reference(unit, &value))
+        .unwrap_or(function)
+}
+
+/// The functions with code that are instances of one; none where there are none.
+fn instances(debug: &DebugInformation, function: Die) -> Option<Vec<Die>> {
+    let name = debug.name(function.unit, &debug.entry(function)?)?;
+    let found: Vec<Die> = debug
+        .named(&name)
+        .into_iter()
+        .filter(|found| found.kind == NameKind::Function)
+        .map(crate::dwarf::index::Name::die)
+        .filter(|&die| die == function || abstract_of(debug, die) == function)
+        .collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// The functions that a function jumps to in the place of a call: each none where that is not known.
+fn jumps(
+    debug: &DebugInformation,
+    block: Die,
+    depth: u32,
+    seen: &mut usize,
+    found: &mut Vec<Option<Die>>,
+) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    for child in debug.children(block) {
+        *seen += 1;
+        if *seen > MOST_ENTRIES {
+            return None;
+        }
+        match child.tag() {
+            constants::DW_TAG_call_site | constants::DW_TAG_GNU_call_site => {
+                let is_jump = flag(&child, constants::DW_AT_call_tail_call)
+                    || flag(&child, constants::DW_AT_GNU_tail_call);
+                if is_jump {
+                    found.push(called_function(debug, block.unit, &child));
+                }
+            }
+            constants::DW_TAG_lexical_block | constants::DW_TAG_inlined_subroutine => {
+                let inner = Die {
+                    unit: block.unit,
+                    offset: child.offset(),
+                };
+                jumps(debug, inner, depth, seen, found)?;
+            }
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+/// The function that a call names.
+fn called_function(debug: &DebugInformation, unit: usize, call: &Entry) -> Option<Die> {
+    [
+        constants::DW_AT_call_origin,
+        constants::DW_AT_abstract_origin,
+    ]
+    .into_iter()
+    .find_map(|name| debug.reference(unit, &call.attr_value(name)?))
 }
 
 /// The call in `block` that returns to a link-time address.

@@ -58,6 +58,7 @@ mod location;
 mod location_expression;
 mod lookup;
 mod module;
+mod nearest;
 mod resolve;
 mod scope;
 mod symbols;
@@ -66,15 +67,17 @@ mod types;
 mod unwind;
 mod variables;
 
+pub use dwarf::name::plain_name;
 pub use error::{LocationError, SymbolError};
 pub use frame::{CfaRule, RegisterRule, UnwindRow};
 pub use indirect::IndirectSlot;
-pub use location::{CallerPlace, Function, Marker, ResolvedLocation, SourcePlace};
+pub use location::{CallerPlace, Function, FunctionPlace, Marker, ResolvedLocation, SourcePlace};
 pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
     VariableLocation,
 };
 pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
+pub use nearest::ValuePlace;
 pub use resolve::{is_pattern, names_functions};
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};

@@ -7,6 +7,19 @@ use tracewire_model::Address;
 use crate::module::ModuleId;
 use crate::scope::Scope;
 
+/// Where a tracepoint on a function goes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FunctionPlace {
+    /// Past the prologue, as GDB has it.
+    AfterPrologue,
+    /// To the first instruction.
+    Entry,
+    /// To the first instruction where that has arguments which are lost past the prologue, and lacks none that is known
+    /// there; else past the prologue.
+    #[default]
+    Arguments,
+}
+
 /// One place in the program that a location names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResolvedLocation {
@@ -30,6 +43,8 @@ pub struct ResolvedLocation {
     pub selected_for: Option<String>,
     /// For a marker: its arguments and its semaphore.
     pub marker: Option<Box<Marker>>,
+    /// Whether GDB 13 puts a tracepoint on it at another address.
+    pub elsewhere_in_gdb: bool,
 }
 
 impl ResolvedLocation {

@@ -14,7 +14,7 @@ use crate::dwarf::index::NameKind;
 use crate::error::{LocationError, SymbolError};
 use crate::frame::{CfaRule, UnwindRow};
 use crate::function;
-use crate::location::{Function, Marker, ResolvedLocation, SourcePlace};
+use crate::location::{Function, FunctionPlace, Marker, ResolvedLocation, SourcePlace};
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
 use crate::module::{
@@ -43,6 +43,8 @@ pub struct Symbols {
     pub(crate) types: RefCell<TypeTable>,
     /// What the resolvers of indirect functions have selected.
     pub(crate) selected: HashMap<Address, BTreeSet<Address>>,
+    /// Of functions, whether jumps in the place of calls may lead from them to themselves.
+    pub(crate) jumps_to_itself: RefCell<HashMap<(ModuleId, Die), bool>>,
     /// For how many functions that are not there names close to theirs were looked for.
     suggestions: Cell<u32>,
     /// The rules for types that were given; without any the built-in ones.
@@ -270,7 +272,7 @@ impl Symbols {
     }
 
     /// The places that a location names, by address; at least one. See the crate's front page for the forms.
-    /// `default_file` is the file of a line number alone.
+    /// `default_file` is the file of a line number alone. A function is its place past the prologue, as in GDB.
     ///
     /// # Errors
     /// When the location names nothing; [`LocationError::may_come_later`] tells whether a library that is opened
@@ -280,7 +282,20 @@ impl Symbols {
         location: &str,
         default_file: Option<&str>,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
-        self.resolve_location(location, default_file)
+        self.resolve_at(location, default_file, FunctionPlace::AfterPrologue)
+    }
+
+    /// As [`Symbols::resolve`], with a choice of where a tracepoint on a function goes.
+    ///
+    /// # Errors
+    /// As [`Symbols::resolve`].
+    pub fn resolve_at(
+        &self,
+        location: &str,
+        default_file: Option<&str>,
+        place: FunctionPlace,
+    ) -> Result<Vec<ResolvedLocation>, LocationError> {
+        self.resolve_location(location, default_file, place)
     }
 
     /// Every marker of every module.
@@ -421,6 +436,12 @@ impl Symbols {
         let function = self.read_function_at(place.address)?;
         let named = place.function.as_ref()?;
         (function.name == *named).then_some(function.entry)
+    }
+
+    /// Whether an address is that of the first instruction of a (not inlined) function with debug information.
+    #[must_use]
+    pub fn is_entry(&self, pc: Address) -> bool {
+        self.code_at(pc).is_some_and(|place| place.at_entry())
     }
 
     /// The (not inlined) function that an address is in.

@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::resolve::{NoVariables, Resolver, Result};
 use crate::scalar::{Scalar, scalar, storage_size, strip};
 use crate::walk::TypeWalks;
-use tracewire_arch::gdb_register;
+use tracewire_arch::{Architecture, gdb_register};
 use tracewire_debuginfo::{BaseEncoding, Language, RegisterRule, Type, TypeId};
 
 /// The most bytes that one array of run-time length is collected of.
@@ -333,11 +333,37 @@ impl<'a> Collection<'a> {
                 let (type_id, location, _) = &**target;
                 if let Ok(object) = self.lower.locator.object(location)
                     && !matches!(object, Object::Synthetic(_))
+                    && !object.is_at_unknown_address()
                     && let Some(size) = self.lower.symbols().size_of(*type_id)
                 {
                     self.object(&object, size);
                 }
             }
+        }
+    }
+
+    /// What the caller's frame is found by: the return address, and the registers that the caller keeps over a call, which say
+    /// what it passed.
+    fn caller(&mut self) {
+        let symbols = self.lower.symbols();
+        let pc = self.lower.locator.pc;
+        let architecture = self.lower.locator.architecture();
+        let (Some(row), Ok(frame)) = (symbols.unwind(pc), self.lower.locator.frame_address())
+        else {
+            return;
+        };
+        self.inputs(&frame);
+        let size = u64::from(architecture.pointer_size());
+        for (_, rule) in &row.registers {
+            if let RegisterRule::Offset(offset) = rule {
+                self.object(&Object::Memory(frame.clone().add(*offset as u64)), size);
+            }
+        }
+        let kept = kept_registers(architecture)
+            .iter()
+            .filter(|kept| !row.registers.iter().any(|(saved, _)| saved == *kept));
+        for register in kept.filter_map(|register| gdb_register(architecture, *register)) {
+            self.collected.registers.insert(register);
         }
     }
 
@@ -351,6 +377,7 @@ impl<'a> Collection<'a> {
             Operation::Load(address, size) => {
                 self.object(&Object::Memory(address.clone()), u64::from(*size))
             }
+            Operation::Entry(_) => self.caller(),
             Operation::SignExtend(inner, _)
             | Operation::ZeroExtend(inner, _)
             | Operation::BitNot(inner)
@@ -458,6 +485,15 @@ impl<'a> Collection<'a> {
             }
             _ => Ok(false),
         }
+    }
+}
+
+/// The registers (DWARF's numbers) that a function leaves as its caller had them.
+const fn kept_registers(architecture: Architecture) -> &'static [u16] {
+    match architecture {
+        Architecture::X86_64 => &[3, 6, 12, 13, 14, 15],
+        Architecture::I386 => &[3, 5, 6, 7],
+        _ => &[],
     }
 }
 

@@ -8,6 +8,7 @@ use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
 use crate::collect::{Collected, Collection};
 use crate::emit::{Emitter, Tracing};
 use crate::follow::CollectLimits;
+use crate::inlined::{inlined_variables, is_inlined};
 use crate::location::Locator;
 use crate::lower::Lower;
 use crate::register_names::program_counter;
@@ -15,7 +16,7 @@ use crate::resolve::{Resolver, Result, StateVariables, resolve};
 use crate::stack::StackItem;
 use crate::walk::TypeWalks;
 use crate::{ExpressionError, ExpressionErrorKind};
-use tracewire_debuginfo::{Scope, Symbols, VariableLocation};
+use tracewire_debuginfo::{Scope, Symbols, VariableLocation, plain_name};
 
 /// The trace state variables that exist.
 pub trait Variables {
@@ -182,6 +183,7 @@ enum Group {
     Locals,
     ReturnAddress,
     StaticData,
+    Inlined,
 }
 
 fn group(item: &str) -> Option<Group> {
@@ -200,6 +202,7 @@ fn group(item: &str) -> Option<Group> {
         _ if name.starts_with("loc") => Some(Group::Locals),
         _ if name.starts_with("_ret") => Some(Group::ReturnAddress),
         _ if name.starts_with("_sdata") => Some(Group::StaticData),
+        _ if is_inlined(item) => Some(Group::Inlined),
         _ => None,
     }
 }
@@ -244,8 +247,8 @@ impl<'a> ActionList<'a> {
     }
 
     /// Adds one item of a `collect` line (what stands between two commas at the top level; see
-    /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$_ret`, `$_sdata`, `$stack`, `$register`, a
-    /// trace state variable, or any expression. What it gives back was left out and why.
+    /// [`split_items`](crate::split_items)): `$regs`, `$args`, `$locals`, `$inlined`, `$_ret`, `$_sdata`, `$stack`,
+    /// `$register`, a trace state variable, or any expression. What it gives back was left out and why.
     ///
     /// A later [`evaluate`](crate::evaluate) of the item at what was collected finds all it needs: the pointers on
     /// the way to a value are collected too, and the registers that lead to it.
@@ -287,7 +290,18 @@ impl<'a> ActionList<'a> {
                     Group::Arguments => variables.arguments,
                     _ => variables.locals,
                 };
-                return Ok(self.collect_all(variables, string, limits));
+                return Ok(self.collect_all(self.scope, variables, string, limits));
+            }
+            Some(Group::Inlined) => {
+                return Ok(match inlined_variables(self.symbols, self.scope.pc) {
+                    Ok(variables) => {
+                        self.collect_all(self.scope.pc.into(), variables, string, limits)
+                    }
+                    Err(message) => {
+                        let name = item.to_owned();
+                        vec![Warning { name, message }]
+                    }
+                });
             }
             None => {}
         }
@@ -335,7 +349,7 @@ impl<'a> ActionList<'a> {
             locator: Locator {
                 symbols: self.symbols,
                 pc: self.scope.pc,
-                callers: false,
+                callers: true,
             },
             text,
             subjects: None,
@@ -344,6 +358,7 @@ impl<'a> ActionList<'a> {
 
     fn collect_all(
         &mut self,
+        scope: Scope,
         variables: Vec<tracewire_debuginfo::Variable>,
         string: Option<u64>,
         limits: CollectLimits,
@@ -351,8 +366,15 @@ impl<'a> ActionList<'a> {
         let mut warnings = Vec::new();
         for variable in variables {
             let name = variable.name.clone();
+            let lost = || {
+                let place = (self.symbols).nearest_value(scope, plain_name(&name));
+                place.map_or_else(
+                    || "optimized out".to_owned(),
+                    |place| format!("optimized out; it has a value at {place}"),
+                )
+            };
             if matches!(variable.location, VariableLocation::OptimizedOut) {
-                let message = "optimized out".to_owned();
+                let message = lost();
                 warnings.push(Warning { name, message });
                 continue;
             }
@@ -371,7 +393,7 @@ impl<'a> ActionList<'a> {
                 Ok(collected) => self.merge(collected),
                 Err(error) => {
                     let message = match error.kind() {
-                        ExpressionErrorKind::OptimizedOut(_) => "optimized out".to_owned(),
+                        ExpressionErrorKind::OptimizedOut(_) => lost(),
                         ExpressionErrorKind::NoLocation { reason, .. } => reason.clone(),
                         other => other.to_string(),
                     };

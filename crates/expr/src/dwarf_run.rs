@@ -87,12 +87,22 @@ impl Run<'_> {
                     );
                 }
                 ExpressionOperation::EntryValue { expression }
-                    if self.locator.callers && self.entry_register(expression).is_some() =>
+                    if self.entry_register(expression).is_some()
+                        && (self.locator.callers || self.locator.at_entry()) =>
                 {
                     let (register, kind) = self
                         .entry_register(expression)
                         .unwrap_or((0, Kind::Generic));
-                    stack.push(self.canonical(IntExpr::entry(register), kind));
+                    // At the entry the register has the value.
+                    stack.push(if self.locator.at_entry() {
+                        let register = self.locator.register_number(register)?;
+                        match kind {
+                            Kind::Generic => self.canonical(IntExpr::register(register), kind),
+                            kind => self.typed_register(register, kind),
+                        }
+                    } else {
+                        self.canonical(IntExpr::entry(register), kind)
+                    });
                 }
                 ExpressionOperation::EntryValue { .. }
                 | ExpressionOperation::ParameterRef { .. } => {

@@ -2,12 +2,14 @@
 
 use tracewire_model::VariableNumber;
 
+use crate::inlined::is_inlined;
 use crate::node::{Node, NodeKind};
 use crate::register_names::{is_only_alias, register_size};
 use crate::resolve::{StateVariables, resolve, resolve_with_parts};
 use crate::scalar::{Scalar, scalar, strip};
 use tracewire_debuginfo::{
-    ExpressionOperation, Language, Scope, Symbols, Type, TypeId, VariableKind, VariableLocation,
+    ExpressionOperation, Language, Scope, Symbols, Type, TypeId, Variable, VariableKind,
+    VariableLocation,
 };
 
 /// Whether GDB 13 compiles `collect TEXT` at a place, as it does when it opens a trace file that says so, and takes it for
@@ -33,7 +35,7 @@ pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -
             rest.get(..group.len())
                 .is_some_and(|start| start.eq_ignore_ascii_case(group))
         });
-        if variables && scope.level > 0 {
+        if variables && scope.level > 0 || is_inlined(text) {
             return false;
         }
         // What is no register to GDB but a name for one, it cannot trace.
@@ -56,21 +58,27 @@ pub fn gdb_can_read(symbols: &Symbols, scope: impl Into<Scope>, condition: &str)
 fn seen_by_gdb(symbols: &Symbols, scope: Scope, text: &str) -> Option<Node> {
     let innermost = Scope::from(scope.pc);
     let (node, has_parts) = resolve_with_parts(symbols, innermost, text, &AnyVariable).ok()?;
-    if has_parts {
+    // `FUNCTION::VARIABLE` is a static variable to GDB.
+    let qualified = |variable: &Variable| is_of_frame(variable) && variable.name.contains("::");
+    if has_parts || any_variable(&node, &qualified) {
         return None;
     }
     if scope == innermost {
         return Some(node);
     }
     let meant = resolve(symbols, scope, text, &AnyVariable).ok()?;
-    (!is_of_frame(&node) && !is_of_frame(&meant)).then_some(node)
+    (!any_variable(&node, &is_of_frame) && !any_variable(&meant, &is_of_frame)).then_some(node)
 }
 
-/// Whether an expression names an argument or a local variable. The node's depth was bounded by the parser.
-fn is_of_frame(node: &Node) -> bool {
-    let itself = matches!(&node.kind, NodeKind::Place(variable)
-        if matches!(variable.kind, VariableKind::Argument | VariableKind::Local));
-    itself || node.operands().into_iter().any(is_of_frame)
+/// Whether an expression names a variable of a kind. The node's depth was bounded by the parser.
+fn any_variable(node: &Node, is_it: &dyn Fn(&Variable) -> bool) -> bool {
+    matches!(&node.kind, NodeKind::Place(variable) if is_it(variable))
+        || (node.operands().into_iter()).any(|operand| any_variable(operand, is_it))
+}
+
+/// Whether it is an argument or a local variable.
+fn is_of_frame(variable: &Variable) -> bool {
+    matches!(variable.kind, VariableKind::Argument | VariableKind::Local)
 }
 
 /// Trace state variables are no obstacle.

@@ -24,6 +24,8 @@ struct Inner {
     size: u32,
     /// Whether only a saved state may tell: agent expressions cannot do it.
     state_only: bool,
+    /// Whether the caller's frame is needed.
+    needs_caller: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -32,7 +34,7 @@ pub(crate) enum Operation {
     Register(RegisterNumber),
     /// The bytes of a register from its ninth on. Never in what is compiled.
     RegisterHigh(RegisterNumber),
-    /// What a register (DWARF's number) held when the function was entered. Never in what is compiled.
+    /// What a register (DWARF's number) held when the function was entered. Never in bytecode.
     Entry(u16),
     /// Of floating-point numbers. Never in what is compiled.
     Float(OfFloats, FloatExpr),
@@ -178,10 +180,12 @@ impl IntExpr {
             operation,
             Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Float(..)
         );
+        let needs_caller = matches!(operation, Operation::Entry(_));
         Self(Rc::new(Inner {
             operation,
             size,
             state_only: of_state || below.iter().any(|expr| expr.0.state_only),
+            needs_caller: needs_caller || below.iter().any(|expr| expr.0.needs_caller),
         }))
     }
 
@@ -253,6 +257,12 @@ impl IntExpr {
             _ => Rc::ptr_eq(&a.0, &b.0),
         };
         same.then(|| from_a.wrapping_sub(from_b))
+    }
+
+    /// Whether it is computed from what the caller passed, as far as that is not within a computation with floating-point
+    /// numbers.
+    pub(crate) fn needs_caller(&self) -> bool {
+        self.0.needs_caller
     }
 
     pub(crate) fn constant(number: u64) -> Self {

@@ -35,6 +35,7 @@ mod float_compare;
 mod float_expr;
 mod follow;
 mod gdb;
+mod inlined;
 mod int_expr;
 mod items;
 mod location;

@@ -26,13 +26,18 @@ const MOST_OPERATIONS: u32 = 10_000;
 pub(crate) struct Locator<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) pc: Address,
-    /// Whether what the caller's frame tells may be used: at a saved state, not in what is compiled.
+    /// Whether what the caller's frame tells may be used: at a saved state and in what is collected, not in conditions.
     pub(crate) callers: bool,
 }
 
 impl<'a> Locator<'a> {
     pub(crate) fn architecture(&self) -> Architecture {
         self.symbols.architecture().unwrap_or(Architecture::X86_64)
+    }
+
+    /// Whether the place is the first instruction of a function.
+    pub(crate) fn at_entry(&self) -> bool {
+        self.symbols.is_entry(self.pc)
     }
 
     /// Where a variable's bytes are.

@@ -76,6 +76,13 @@ impl<'a> Lower<'a> {
     }
 
     fn compilable(&self, expr: IntExpr, node: &Node) -> Result<IntExpr> {
+        if expr.needs_caller() {
+            return self.unsupported(
+                "This is what the caller passed, which is worked out from what was collected; agent expressions cannot \
+                 compute with it.",
+                node,
+            );
+        }
         if expr.is_state_only() {
             return self.unsupported(
                 "This is computed with floating-point numbers here, which agent expressions cannot do; it can be \
@@ -90,6 +97,7 @@ impl<'a> Lower<'a> {
     pub(crate) fn object(&self, node: &Node) -> Result<Object> {
         match &node.kind {
             NodeKind::Place(variable) => match self.locator.object(&variable.location) {
+                Ok(object) if object.is_at_unknown_address() => self.lost(node),
                 Ok(object) => Ok(object),
                 Err(reason) => {
                     let name = variable.name.clone();
@@ -136,6 +144,7 @@ impl<'a> Lower<'a> {
         {
             let (_, location, offset) = &*target;
             return match self.locator.object(location) {
+                Ok(object) if object.is_at_unknown_address() => self.lost(pointer),
                 Ok(object) => Ok(offset_by(object, *offset as u64)),
                 Err(reason) => {
                     let name = "*pointer".to_owned();

@@ -26,6 +26,19 @@ pub(crate) enum Object {
     OptimizedOut,
 }
 
+impl Object {
+    /// Whether some of it is in memory at an address that only a saved state tells, so that a hit cannot collect it.
+    pub(crate) fn is_at_unknown_address(&self) -> bool {
+        match self {
+            Self::Memory(address) => address.is_state_only(),
+            Self::Pieces(pieces) => pieces
+                .iter()
+                .any(|(piece, _)| piece.is_at_unknown_address()),
+            _ => false,
+        }
+    }
+}
+
 /// The first eight bytes as a number.
 pub(crate) fn little_number(bytes: &[u8]) -> u64 {
     let mut number = [0; 8];

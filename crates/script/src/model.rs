@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tracewire_debuginfo::FunctionPlace;
 use tracewire_model::TracepointNumber;
 
 use crate::place::Located;
@@ -105,6 +106,8 @@ pub struct Settings {
     /// `set breakpoint pending`: whether a location that is not found waits for a library (`on`) or is an error (`off`);
     /// `auto` (`None`) leaves it to the command line.
     pub pending: Option<bool>,
+    /// Where a tracepoint on a function goes. GDB's scripts have no setting for it.
+    pub function_place: FunctionPlace,
 }
 
 /// How much a run may fill.

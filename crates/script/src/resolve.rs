@@ -213,7 +213,8 @@ impl Resolver {
                     resolution.unselected.push(resolver);
                 }
             }
-            let locations = match symbols.resolve(&text, default_file.as_deref()) {
+            let place = self.script.settings.function_place;
+            let locations = match symbols.resolve_at(&text, default_file.as_deref(), place) {
                 Ok(locations) => locations,
                 Err(error) if error.may_come_later() => {
                     let has_location = self.given.iter().any(|(given, _)| *given == number);
@@ -262,6 +263,7 @@ impl Resolver {
                     function: location.function.clone(),
                     known_to_gdb: location.known_to_gdb,
                     marker: location.marker.as_deref(),
+                    elsewhere_in_gdb: location.elsewhere_in_gdb,
                     everywhere: &everywhere,
                     stack_top: self.stack_top,
                     warnings: Vec::new(),
@@ -333,6 +335,8 @@ struct Compiler<'a> {
     /// Whether GDB finds the place by the words of the location.
     known_to_gdb: bool,
     marker: Option<&'a Marker>,
+    /// Whether GDB takes the location for another address.
+    elsewhere_in_gdb: bool,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
     stack_top: Option<Address>,
@@ -351,7 +355,7 @@ impl Compiler<'_> {
         let condition = match &tracepoint.condition {
             Some(condition) => Some(
                 compile_condition(self.symbols, self.scope, condition.text(), &numbers)
-                    .map_err(|error| expression_error(condition, &error))?,
+                    .map_err(|error| self.expression_error(condition, &error))?,
             ),
             None => None,
         };
@@ -401,9 +405,10 @@ impl Compiler<'_> {
             source: SourceStrings {
                 marker: (tracepoint.kind == ScriptTracepointKind::Marker)
                     .then(|| tracepoint.location.text().to_owned()),
-                at: Some(self.at(tracepoint)),
+                at: Some(self.at_for_gdb(tracepoint)),
                 condition: words.clone().filter(|_| gdb_reads_condition),
                 own_condition: words.filter(|_| !gdb_reads_condition),
+                own_location: self.own_location(tracepoint),
                 commands,
                 frame: (self.scope.level > 0).then(|| self.scope.level.to_string()),
             },
@@ -437,11 +442,22 @@ impl Compiler<'_> {
         Ok(Some(action))
     }
 
+    /// The location as given, where GDB has to find the place by other words. A marker has words of its own.
+    fn own_location(&self, tracepoint: &ScriptTracepoint) -> Option<String> {
+        let text = tracepoint.location.text();
+        let is_own =
+            tracepoint.kind != ScriptTracepointKind::Marker && self.at_for_gdb(tracepoint) != text;
+        is_own.then(|| text.to_owned())
+    }
+
     /// The location, in words that GDB finds the place by. It knows Rust's functions by their whole names alone.
-    fn at(&self, tracepoint: &ScriptTracepoint) -> String {
+    fn at_for_gdb(&self, tracepoint: &ScriptTracepoint) -> String {
         let text = tracepoint.location.text();
         if tracepoint.kind == ScriptTracepointKind::Marker {
             // `-m NAME` ends GDB's reading of a trace file.
+            return format!("*{}", self.scope.pc);
+        }
+        if self.elsewhere_in_gdb {
             return format!("*{}", self.scope.pc);
         }
         let rust = self.symbols.language_at(Some(self.scope.pc)) == Language::Rust;
@@ -509,25 +525,47 @@ impl Compiler<'_> {
                                         | ExpressionErrorKind::NoLocation { .. }
                                 ) =>
                             {
-                                self.warn(item, format!("{}: {error}", item.text()));
+                                let nearest = self.nearest_value(&error);
+                                self.warn(item, format!("{}: {error}{nearest}", item.text()));
                             }
                             Err(error) if self.fits_elsewhere(item, options) => {
                                 self.warn(item, format!("{}: {error}", item.text()));
                             }
-                            Err(error) => return Err(expression_error(item, &error)),
+                            Err(error) => return Err(self.expression_error(item, &error)),
                         }
                     }
                 }
                 ScriptActionKind::Evaluate { items } => {
                     for item in items {
                         list.teval(item.text())
-                            .map_err(|error| expression_error(item, &error))?;
+                            .map_err(|error| self.expression_error(item, &error))?;
                     }
                 }
                 ScriptActionKind::WhileStepping { .. } => {}
             }
         }
         Ok(list.finish())
+    }
+
+    /// From where the variable could be had that an error is about, as the end of a message.
+    fn nearest_value(&self, error: &ExpressionError) -> String {
+        let place = match error.kind() {
+            ExpressionErrorKind::OptimizedOut(name) => self.symbols.nearest_value(self.scope, name),
+            _ => None,
+        };
+        place.map_or_else(String::new, |place| format!("; it has a value at {place}"))
+    }
+
+    /// The error at the token that is wrong.
+    fn expression_error(&self, place: &Located, error: &ExpressionError) -> ScriptError {
+        let whole = error.text() == place.text();
+        let token = if whole {
+            place.part(error.span())
+        } else {
+            place.clone()
+        };
+        let reason = format!("{error}{}", self.nearest_value(error));
+        ScriptError::new(&token, Problem::Expression(reason))
     }
 
     /// Whether an item that does not fit this location can be collected at another one of the tracepoint.
@@ -586,15 +624,4 @@ fn number(variables: &[VariableDefinition], name: &str) -> Option<VariableNumber
         .iter()
         .find(|variable| variable.name == name)
         .map(|variable| variable.number)
-}
-
-/// The error at the token that is wrong.
-fn expression_error(place: &Located, error: &ExpressionError) -> ScriptError {
-    let whole = error.text() == place.text();
-    let token = if whole {
-        place.part(error.span())
-    } else {
-        place.clone()
-    };
-    ScriptError::new(&token, Problem::Expression(error.to_string()))
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracewire_debuginfo::{LocationError, ModuleFile, Symbols, TypeRules};
+use tracewire_debuginfo::{FunctionPlace, LocationError, ModuleFile, Symbols, TypeRules};
 use tracewire_model::{Address, hex};
 use tracewire_tracefile::{Module, TraceFile};
 
@@ -314,7 +314,8 @@ fn infer_bias(file: &TraceFile, program: &ModuleFile) -> Result<u64, ProgramErro
         let Some(at) = definition.source.location() else {
             continue;
         };
-        let Ok(locations) = symbols.resolve(&at, default_file.as_deref()) else {
+        let place = FunctionPlace::default();
+        let Ok(locations) = symbols.resolve_at(&at, default_file.as_deref(), place) else {
             continue;
         };
         for location in locations {

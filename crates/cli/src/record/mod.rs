@@ -30,7 +30,10 @@ const EXCESSIVE: &str = "a narrower pattern is faster; --yes sets tracepoints at
 
 /// `record`.
 pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
-    let script = read_script(&arguments.scripts, &arguments.tracepoints)?;
+    let mut script = read_script(&arguments.scripts, &arguments.tracepoints)?;
+    if let Some(place) = arguments.function_place {
+        script.settings.function_place = place.into();
+    }
     let circular = arguments.circular || script.settings.circular == Some(true);
     let mut recorder = recorder(arguments.pid, arguments.program)?;
     recorder

@@ -3,6 +3,7 @@
 mod cold;
 mod conditions;
 mod deleted;
+mod entries;
 mod forms;
 mod indirect;
 mod programs;

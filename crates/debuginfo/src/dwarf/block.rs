@@ -25,6 +25,8 @@ pub(crate) struct Block {
     pub(crate) parent: Option<usize>,
     /// Not empty, in the order of the debug information.
     pub(crate) ranges: Vec<(u64, u64)>,
+    /// `DW_AT_entry_pc`, as it is written.
+    entry_pc: Option<u64>,
     /// Variables, parameters, labels, types and the like that are declared right here, in order.
     pub(crate) names: Vec<UnitOffset<usize>>,
     /// For an inlined copy: where the call was.
@@ -38,9 +40,16 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Where the block is entered, as GDB has it: its start, or the first of several ranges.
+    /// Where the block begins, as GDB 13 has it: its start, or the first of several ranges.
     pub(crate) fn entry(&self) -> u64 {
         self.ranges.first().map_or(0, |range| range.0)
+    }
+
+    /// Where the block is entered: `DW_AT_entry_pc`, as GDB 16 has it, which need not be in the first of several ranges.
+    pub(crate) fn entered_at(&self) -> u64 {
+        self.entry_pc
+            .filter(|&address| self.contains(address))
+            .unwrap_or_else(|| self.entry())
     }
 
     /// One past its last address.
@@ -242,11 +251,16 @@ impl BlockTree {
             })
         };
         let index = self.blocks.len();
+        let entry_pc = entry
+            .attr_value(constants::DW_AT_entry_pc)
+            .filter(|_| kind == BlockKind::Inlined)
+            .and_then(|value| debug.entry_pc(unit, entry, &value));
         self.blocks.push(Block {
             kind,
             offset: entry.offset(),
             parent,
             ranges,
+            entry_pc,
             names: Vec::new(),
             call_file: number(constants::DW_AT_call_file),
             call_line: number(constants::DW_AT_call_line).unwrap_or(0),

@@ -176,6 +176,23 @@ impl DebugInformation {
             .is_some()
     }
 
+    /// The address of a `DW_AT_entry_pc`: a number is one of bytes from the start of the entry's code.
+    pub(super) fn entry_pc(&self, unit: usize, entry: &Entry, value: &Value) -> Option<u64> {
+        let found = self.unit(unit)?;
+        if let Some(address) = self
+            .dwarf_of(unit)
+            .attr_address(found, value.clone())
+            .ok()?
+        {
+            return Some(address);
+        }
+        let start = match entry.attr_value(constants::DW_AT_low_pc) {
+            Some(low) => self.dwarf_of(unit).attr_address(found, low).ok()??,
+            None => self.ranges(unit, entry).first()?.0,
+        };
+        start.checked_add(value.udata_value()?)
+    }
+
     /// The code of an entry: its ranges in the order of the list, without empty ones and those the linker
     /// dropped.
     pub(crate) fn ranges(&self, unit: usize, entry: &Entry) -> Vec<(u64, u64)> {

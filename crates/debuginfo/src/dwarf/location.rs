@@ -9,6 +9,9 @@ use crate::location_expression::{LocationExpression, ThreadLocalOffset, Variable
 use crate::module::{Module, Reader};
 use crate::types::read::constant;
 
+/// The most ranges that are looked at of one location list.
+const MOST_RANGES: usize = 4096;
+
 /// What is needed to find a variable.
 pub(crate) struct Finder<'a> {
     pub(crate) module: &'a Module,
@@ -52,14 +55,55 @@ impl Finder<'_> {
         };
         Ok(bytes
             .filter(|bytes| !gimli::Reader::is_empty(bytes))
-            .map(|bytes| LocationExpression {
-                bytes,
-                encoding: unit.encoding(),
-                module: self.module.info.id,
-                unit: Some(number),
-                bias: self.module.info.bias,
-                addresses: Some((debug.dwarf_of(number).debug_addr.clone(), unit.addr_base)),
-            }))
+            .map(|bytes| self.of_unit(debug, number, unit, bytes)))
+    }
+
+    fn of_unit(
+        &self,
+        debug: &DebugInformation,
+        number: usize,
+        unit: &Unit,
+        bytes: Reader,
+    ) -> LocationExpression {
+        LocationExpression {
+            bytes,
+            encoding: unit.encoding(),
+            module: self.module.info.id,
+            unit: Some(number),
+            bias: self.module.info.bias,
+            addresses: Some((debug.dwarf_of(number).debug_addr.clone(), unit.addr_base)),
+        }
+    }
+
+    /// The link-time addresses at which a location list has a location, from the first to one past the last, each with that;
+    /// none for a location that is no list.
+    pub(crate) fn ranges(
+        &self,
+        debug: &DebugInformation,
+        number: usize,
+        value: &Value,
+    ) -> Result<Vec<(u64, u64, LocationExpression)>, String> {
+        let unit = debug.unit(number).ok_or("its unit is damaged")?;
+        let damaged = |error: gimli::Error| format!("damaged location list: {error}");
+        let dwarf = debug.dwarf_of(number);
+        let mut found = Vec::new();
+        if matches!(value, AttributeValue::Exprloc(_) | AttributeValue::Block(_)) {
+            return Ok(found);
+        }
+        let Some(mut list) = dwarf.attr_locations(unit, value.clone()).map_err(damaged)? else {
+            return Ok(found);
+        };
+        while let Some(entry) = list.next().map_err(damaged)? {
+            let bytes = entry.data.0;
+            if entry.range.begin < entry.range.end && !gimli::Reader::is_empty(&bytes) {
+                let expression = self.of_unit(debug, number, unit, bytes);
+                found.push((entry.range.begin, entry.range.end, expression));
+            }
+            if found.len() >= MOST_RANGES {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// The entry of a location list that holds at the pc.

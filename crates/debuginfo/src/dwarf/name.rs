@@ -432,6 +432,12 @@ fn within_declarator(text: &str) -> Option<&str> {
 
 const ANONYMOUS: &str = "(anonymous namespace)";
 
+/// The last word of a qualified name, without template arguments and parameters: `Ring<int>::push<long>` is `push`.
+#[must_use]
+pub fn plain_name(name: &str) -> &str {
+    components(name).last().map_or(name, |last| plain(last))
+}
+
 /// A component, or a whole qualified name, without its parameters.
 pub(crate) fn without_parameters(name: &str) -> &str {
     let last_start = components(name)

@@ -1,10 +1,13 @@
 //! Variables by name.
 
 use gimli::constants;
+use tracewire_model::Address;
 
+use crate::dwarf::block::{Block, BlockKind};
 use crate::dwarf::index::NameKind;
 use crate::dwarf::name::Pattern;
 use crate::dwarf::{Die, Entry};
+use crate::function::block_name;
 use crate::location_expression::VariableLocation;
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
 use crate::scope::{Scope, Variable, VariableKind};
@@ -16,7 +19,8 @@ use super::{Candidate, VARIABLES, elf_symbols_named, file_prefix};
 impl Symbols {
     /// Finds a variable as an expression at `scope` sees it: innermost block outwards to the function, then the
     /// file, the namespaces of the function, the module's globals, the other modules', symbols without debug
-    /// information. Also `'file.c'::name`, `function::name` and `ns::name`. Without `scope`, globals only.
+    /// information. Also `'file.c'::name`, `ns::name`, and `function::name`: a variable of any frame at `scope`'s address,
+    /// or a static one of any function. Without `scope`, globals only.
     #[must_use]
     pub fn lookup_variable(&self, scope: Option<Scope>, name: &str) -> Option<Variable> {
         let place = scope.and_then(|scope| self.code_in(scope));
@@ -35,6 +39,7 @@ impl Symbols {
         candidates
             .iter()
             .find_map(|candidate| self.candidate_variable(candidate))
+            .or_else(|| self.find_in_frame(scope?.pc, name))
             .or_else(|| self.find_static_of_function(name))
             .or_else(|| self.find_elf_variable(place.as_ref(), &pattern))
             // Declared, and nowhere to be found.
@@ -239,6 +244,32 @@ impl Symbols {
             }
         }
         None
+    }
+
+    /// `function::name`: a variable of the innermost frame at an address that is of the function or of a copy of it.
+    fn find_in_frame(&self, pc: Address, name: &str) -> Option<Variable> {
+        let (function, wanted) = name.rsplit_once("::")?;
+        let function = Pattern::new(function);
+        let mut place = self.code_at(pc)?;
+        let innermost = place.block?;
+        let mut level = 0;
+        loop {
+            place.block = Some(place.tree.frame_block(innermost, level)?);
+            let is_it = |block: &Block| {
+                block.kind != BlockKind::Lexical
+                    && block_name(place.debug(), place.unit, block)
+                        .is_some_and(|name| function.matches(&name))
+            };
+            if place.frame().into_iter().any(is_it)
+                && let Some(found) = self.find_local(&place, wanted)
+            {
+                return Some(Variable {
+                    name: name.to_owned(),
+                    ..found
+                });
+            }
+            level += 1;
+        }
     }
 
     /// `function::name`: a static variable of a function.

@@ -124,12 +124,18 @@ pub(crate) fn is_rust(name: &str) -> bool {
 
 /// Whether a linker's name is that of a part of a function that is entered by jumps from within the function alone, and
 /// so is no entry of it: what GCC and LLVM move out of the way (`f.cold`, `f.part.0.cold`, `f.cold.1`), and LLVM's
-/// sections of single blocks (`f.__part.1`, `f.eh`), which GDB 13 takes for entries. A clone (`f.part.0`, `f.isra.0`,
-/// `f.constprop.0`) is a function and is called.
+/// sections of single blocks (`f.__part.1`, `f.eh`), which GDB 13 takes for entries. A clone (`f.isra.0`, `f.constprop.0`) is
+/// a function and is called.
 pub(crate) fn is_part(name: &str) -> bool {
     name.split('.')
         .skip(1)
         .any(|suffix| matches!(suffix, "cold" | "__part" | "eh"))
+}
+
+/// Whether a linker's name is that of the rest of a function whose beginning GCC has inlined into the callers, or has left in
+/// the function itself (`f.part.0`): it is called from there alone.
+pub(crate) fn is_split_off(name: &str) -> bool {
+    name.split('.').skip(1).any(|suffix| suffix == "part")
 }
 
 /// As [`demangle`], or the name itself.

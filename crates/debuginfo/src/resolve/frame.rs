@@ -78,6 +78,20 @@ pub(crate) fn same_function(symbols: &Symbols, scope: Scope, pc: Address) -> Opt
     (level != Scope::OUTSIDE).then_some(Scope { pc, level })
 }
 
+/// The line that a frame is at which other frames are in: that of the call that the next inner one is a copy of.
+pub(super) fn call_line(
+    module: &Module,
+    address: u64,
+    level: u32,
+) -> Option<(Option<String>, u64)> {
+    let frames = Frames::at(module, address)?;
+    let inner = level.checked_sub(1)?;
+    let (_, copy) = frames.iter().find(|(level, _)| *level == inner)?;
+    let lines = module.debug().lines(frames.unit);
+    let file = copy.call_file.and_then(|number| lines.file(number));
+    (copy.call_line != 0).then(|| (file.map(|file| file.name.clone()), copy.call_line))
+}
+
 /// The frame of the function that is no copy.
 pub(super) fn outermost(module: &Module, address: u64) -> u32 {
     Frames::at(module, address)

@@ -2,17 +2,20 @@
 
 use std::collections::HashMap;
 
-use crate::dwarf::Die;
-use crate::dwarf::block::BlockKind;
+use gimli::constants;
+
+use crate::dwarf::block::{Block, BlockKind, BlockTree};
 use crate::dwarf::index::{Name, NameKind};
 use crate::dwarf::name::{
     Pattern, components, parameters, without_parameters, without_return_type,
 };
 use crate::dwarf::parameters::same_parameters;
+use crate::dwarf::{DebugInformation, Die};
 use crate::error::LocationError;
 use crate::location::ResolvedLocation;
 use crate::lookup::elf_symbols_named;
 use crate::module::{ElfSymbol, ElfSymbolKind, Module, demangle};
+use crate::scope::Scope;
 use crate::symbols::Symbols;
 use crate::types::base::canonical_c_name;
 use crate::types::{Language, ReferenceKind, Type, TypeId};
@@ -132,6 +135,11 @@ impl Symbols {
         if found.is_empty() {
             found = printed.functions(modules);
         }
+        // The debug information may call by another name what the linker's name is made of.
+        if found.is_empty() && (linkage_name.is_some() || name.starts_with("_Z")) {
+            let modules = modules.iter();
+            found.extend(modules.flat_map(|module| with_linkage_name(module, name)));
+        }
         if !found.is_empty() {
             return Ok(found);
         }
@@ -232,10 +240,10 @@ impl Symbols {
         let types: Vec<String> = debug
             .children(die)
             .iter()
-            .filter(|child| child.tag() == gimli::constants::DW_TAG_formal_parameter)
+            .filter(|child| child.tag() == constants::DW_TAG_formal_parameter)
             .filter(|child| {
                 debug
-                    .attribute_of(die.unit, child, gimli::constants::DW_AT_artificial)
+                    .attribute_of(die.unit, child, constants::DW_AT_artificial)
                     .is_none()
             })
             .map(|child| self.cpp_type(self.type_id_of(module, die.unit, child), 0))
@@ -362,6 +370,27 @@ fn has_linkage_name(module: &Module, die: Die, wanted: &str) -> bool {
     })
 }
 
+/// The places of the functions of a module that have a linker's name. All functions are looked at.
+fn with_linkage_name(module: &Module, wanted: &str) -> Vec<ResolvedLocation> {
+    let debug = module.debug();
+    let mut found = Vec::new();
+    let functions = (debug.index().iter()).filter(|name| FUNCTIONS.contains(&name.kind));
+    for name in functions {
+        let die = name.die();
+        let linkage_name =
+            (debug.entry(die)).and_then(|entry| debug.linkage_name(die.unit, &entry));
+        if linkage_name.as_deref() != Some(wanted) {
+            continue;
+        }
+        let qualified = debug.index().qualified(debug, name);
+        if name.kind == NameKind::Function {
+            found.extend(function_entry(module, die, &qualified));
+        }
+        found.extend(copies(module, die, &qualified));
+    }
+    found
+}
+
 /// The place of a function that has code of its own.
 pub(super) fn function_entry(module: &Module, die: Die, name: &str) -> Option<ResolvedLocation> {
     let debug = module.debug();
@@ -376,14 +405,54 @@ pub(super) fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocat
     let mut found = Vec::new();
     for &unit in debug.index().units_with_copies(die) {
         let tree = debug.blocks(unit);
-        found.extend(
-            tree.blocks
-                .iter()
-                .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die))
-                .map(|block| at_entry(module, block.entry(), name, Some(die))),
-        );
+        let copies = (tree.blocks.iter())
+            .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die))
+            .filter(|copy| !is_rest(debug, unit, &tree, copy));
+        found.extend(copies.map(|copy| {
+            let location = at_entry(module, copy.entered_at(), name, Some(die));
+            let of_gdb = Prologue::new(module).function_start(copy.entry());
+            ResolvedLocation {
+                elsewhere_in_gdb: location.address != module.biased(of_gdb),
+                ..location
+            }
+        }));
     }
     found
+}
+
+/// Whether a copy is of the rest that GCC has split off a function, and within the function's beginning: it is a copy of the
+/// function in itself, called where the function is declared.
+fn is_rest(debug: &DebugInformation, unit: usize, tree: &BlockTree, copy: &Block) -> bool {
+    let Some(function) = copy.origin else {
+        return false;
+    };
+    let around = copy.parent.and_then(|parent| {
+        tree.outwards(parent)
+            .filter_map(|index| tree.block(index))
+            .find(|block| block.kind != BlockKind::Lexical)
+    });
+    let is_within_itself = around.is_some_and(|around| {
+        let die = Die {
+            unit,
+            offset: around.offset,
+        };
+        // A destructor that deletes and the one in it are two functions of one origin.
+        let is_variant = || {
+            debug
+                .entry(die)
+                .is_some_and(|entry| entry.has_attr(constants::DW_AT_linkage_name))
+        };
+        die == function || around.origin == Some(function) && !is_variant()
+    });
+    let number = |die, name| Some(debug.attribute(die, name)?.1.udata_value());
+    let call = Die {
+        unit,
+        offset: copy.offset,
+    };
+    is_within_itself
+        && copy.call_line == crate::function::declared_at(debug, function).1
+        && number(call, constants::DW_AT_call_column)
+            == number(function, constants::DW_AT_decl_column)
 }
 
 /// The place of a function that a symbol is of, with the name that the debug information has for it.
@@ -432,23 +501,35 @@ pub(super) fn at_entry(
     name: &str,
     die: Option<Die>,
 ) -> ResolvedLocation {
-    let prologue = Prologue::new(module);
-    let address = prologue.function_start(entry);
+    let in_gdb = Prologue::new(module).function_start(entry);
+    let mut address = in_gdb;
     let level = match die {
-        Some(die) => frame::of_function(module, address, die),
         None => frame::outermost(module, address),
+        Some(die) => {
+            let level = frame::of_function(module, address, die);
+            if level == Scope::OUTSIDE && address != entry {
+                // Past the prologue of the function that it was inlined into is outside of a copy that begins in it.
+                address = entry;
+                frame::of_function(module, entry, die)
+            } else {
+                level
+            }
+        }
     };
-    located(
-        module,
-        address,
-        address != entry,
-        Some(name.to_owned()),
-        level,
-    )
+    ResolvedLocation {
+        elsewhere_in_gdb: address != in_gdb,
+        ..located(
+            module,
+            address,
+            address != entry,
+            Some(name.to_owned()),
+            level,
+        )
+    }
 }
 
-/// A location at a link-time address. Where the prologue was skipped into an inlined copy, GDB tells the line of
-/// the call.
+/// A location at a link-time address. The line is that of the frame that the location means: where copies of other functions
+/// begin there, the line of the call. GDB 13 has the innermost copy's, but for a prologue that was skipped.
 pub(crate) fn located(
     module: &Module,
     address: u64,
@@ -460,7 +541,11 @@ pub(crate) fn located(
     let (mut file, mut number) = line.as_ref().map_or((None, 0), |line| {
         (line.file_name().map(str::to_owned), line.place.line)
     });
-    if moved && let Some((call_file, call_line)) = outermost_call(module, address) {
+    let call = match level {
+        0 if moved => outermost_call(module, address),
+        level => frame::call_line(module, address, level),
+    };
+    if let Some((call_file, call_line)) = call {
         (file, number) = (call_file, call_line);
     }
     ResolvedLocation {
@@ -473,6 +558,7 @@ pub(crate) fn located(
         known_to_gdb: true,
         selected_for: None,
         marker: None,
+        elsewhere_in_gdb: false,
     }
 }
 

@@ -105,6 +105,7 @@ impl Symbols {
                     known_to_gdb: true,
                     selected_for: None,
                     marker: None,
+                    elsewhere_in_gdb: false,
                 });
             } else {
                 let level = frame::of_line(found.module, address, file, line, true);

@@ -6,6 +6,7 @@ pub(crate) mod function;
 pub(crate) mod line;
 pub(crate) mod matching;
 mod parse;
+pub(crate) mod place;
 mod prologue;
 mod readable;
 
@@ -13,7 +14,7 @@ use tracewire_model::Address;
 
 use crate::dwarf::name::Pattern;
 use crate::error::LocationError;
-use crate::location::ResolvedLocation;
+use crate::location::{FunctionPlace, ResolvedLocation};
 use crate::module::{ElfSymbolKind, Module};
 use crate::symbols::Symbols;
 use parse::{AddressForm, Form};
@@ -72,6 +73,7 @@ impl Symbols {
         &self,
         location: &str,
         default_file: Option<&str>,
+        place: FunctionPlace,
     ) -> Result<Vec<ResolvedLocation>, LocationError> {
         let mut found = match parse::parse(location)? {
             Form::Address(form) => vec![self.resolve_address(location, form)?],
@@ -103,6 +105,9 @@ impl Symbols {
             }
             Form::Function { name, whole } => self.resolve_function(&name, whole)?,
         };
+        if names_functions(location) {
+            self.settle(&mut found, location, place);
+        }
         found.sort_by_key(|location| location.address);
         found.dedup_by_key(|location| location.address);
         Ok(found)
@@ -161,6 +166,7 @@ impl Symbols {
             known_to_gdb: true,
             selected_for: None,
             marker: None,
+            elsewhere_in_gdb: false,
         }
     }
 

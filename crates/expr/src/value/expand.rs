@@ -7,6 +7,7 @@ use super::contents::Value;
 use super::prepare::PreparedExpression;
 use super::state::State;
 use crate::Span;
+use crate::inlined::{inlined_variables, is_inlined};
 use crate::int_expr::IntExpr;
 use crate::location::Locator;
 use crate::node::{Node, NodeKind};
@@ -24,7 +25,7 @@ pub struct NamedValue {
     pub value: Result<Value, ExpressionError>,
 }
 
-/// What an item of a `collect` stands for: `$args`, `$locals` and `$regs` give one value for each variable or
+/// What an item of a `collect` stands for: `$args`, `$locals`, `$inlined` and `$regs` give one value for each variable or
 /// register that was saved (a variable that was optimized out gives a value that says so), `$_ret` the return
 /// address, `$_sdata` nothing, and any other expression one value.
 #[must_use]
@@ -84,6 +85,9 @@ impl<'a> PreparedItem<'a> {
                 variables(symbols.variables_at(scope).arguments)
             }
             Some(name) if name.starts_with("loc") => variables(symbols.variables_at(scope).locals),
+            Some(_) if is_inlined(item) => {
+                variables(inlined_variables(symbols, pc).unwrap_or_default())
+            }
             Some(name) if name.starts_with("reg") => registers(symbols, pc),
             Some(name) if name.starts_with("_sdata") => Vec::new(),
             Some(name) if name.starts_with("_ret") => {
