@@ -437,7 +437,13 @@ fn versions_of_formats() {
         "from_le_bytes(*b\"",
         "\"",
     );
+    let names = between(
+        "crates/debuginfo/src/module/known_names.rs",
+        "MAGIC: &[u8; 8] = b\"",
+        "\"",
+    );
     for (page, version) in [
+        ("known-names", names),
         ("execution-index", format!("Version {index}.")),
         ("frame-index", frames),
         ("shared-memory", shared),

@@ -10,7 +10,7 @@
 //!
 //! Debug information may be in the file, compressed or not, or in another file that is found by build id or `.gnu_debuglink`. Parts
 //! may be in split units (`.dwo`, `.dwp`) or in a file that several programs share (`.gnu_debugaltlink`). Without any, the ELF
-//! symbols remain. A part that cannot be read is reported ([`ModuleFile::unread_debug_information`]).
+//! symbols remain: those of the file, of a file within it (`.gnu_debugdata`), or of the table of a Go program's runtime. A part that cannot be read is reported ([`ModuleFile::unread_debug_information`]).
 //!
 //! # GDB's answers
 //!

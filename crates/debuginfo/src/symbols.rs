@@ -49,6 +49,8 @@ pub struct Symbols {
     suggestions: Cell<u32>,
     /// The rules for types that were given; without any the built-in ones.
     type_rules: Option<Arc<TypeRules>>,
+    /// The folder in which the names of large debug information are kept.
+    names_folder: Option<Arc<Path>>,
 }
 
 /// For how many functions that are not there close names are suggested. Each search compares all names, and nobody reads
@@ -90,6 +92,12 @@ impl Symbols {
         let count = self.suggestions.get();
         self.suggestions.set(count.saturating_add(1));
         count < MOST_SUGGESTIONS
+    }
+
+    /// Keeps the names in the debug information of the modules that are added from now on in a folder, which need not be there: from
+    /// the second time on, a large module that has none of the names asked for is not read.
+    pub fn keep_names_in(&mut self, folder: &Path) {
+        self.names_folder = Some(Arc::from(folder));
     }
 
     /// No modules yet.
@@ -138,6 +146,9 @@ impl Symbols {
     /// # Errors
     /// When there are too many modules.
     pub fn add_file(&mut self, file: &ModuleFile, bias: u64) -> Result<ModuleId, SymbolError> {
+        if let Some(folder) = &self.names_folder {
+            file.keep_names(folder);
+        }
         let place = (file.identity(), bias);
         let before = self.places.get(&place).copied();
         let id = match before.and_then(|id| self.modules.get_mut(id.0 as usize)) {
@@ -484,14 +495,12 @@ impl Symbols {
     /// The function `main` of the program, if it has debug information.
     pub(crate) fn main(&self) -> Option<(&Module, Die)> {
         let module = self.loaded().next()?;
-        let debug = module.debug();
-        let index = debug.index();
-        let main = index
+        let main = module
             .named("main")
             .into_iter()
             .filter(|name| name.kind == NameKind::Function && !name.local)
-            // C's `main` stands alone, Rust's in its crate; others of the name are deeper.
-            .min_by_key(|name| index.scopes(name).len())?;
+            // C's `main` is alone, Rust's in its crate; others of the name are deeper.
+            .min_by_key(|name| module.debug().index().scopes(name).len())?;
         Some((module, main.die()))
     }
 

@@ -104,6 +104,47 @@ fn stripped_program_is_read_with_its_debug_file() {
     ));
 }
 
+/// The symbols that distributions leave in a stripped program, compressed by xz.
+#[test]
+fn symbols_are_read_from_a_file_within_the_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = SHAPES.run(directory.path()) else {
+        return;
+    };
+    let wanted = load(&program, 0);
+    let bare = directory.path().join("bare");
+    let inner = directory.path().join("inner");
+    tool("objcopy", &["--strip-all".as_ref(), &program, &bare]);
+    tool("objcopy", &["--strip-debug".as_ref(), &program, &inner]);
+    let function = |symbols: &Symbols, name: &str| {
+        let places = symbols.resolve(name, None).ok()?;
+        symbols
+            .function_at(places.first()?.address)
+            .map(|found| found.entry)
+    };
+    assert_eq!(function(&load(&bare, 0), "helper"), None);
+    let damaged = directory.path().join("damaged.xz");
+    tool("xz", &["--keep".as_ref(), &inner]);
+    let compressed = directory.path().join("inner.xz");
+    let mut bytes = std::fs::read(&compressed).expect("it is compressed");
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 64].fill(0xff);
+    std::fs::write(&damaged, bytes).expect("written");
+    for (section, is_good) in [(compressed, true), (damaged, false)] {
+        let whole = directory.path().join("whole");
+        let section = format!(".gnu_debugdata={}", section.display());
+        tool(
+            "objcopy",
+            &["--add-section".as_ref(), section.as_ref(), &bare, &whole],
+        );
+        let symbols = load(&whole, 0);
+        for name in ["helper", "sum", "main"] {
+            let expected = function(&wanted, name).filter(|_| is_good);
+            assert_eq!(function(&symbols, name), expected, "{name}");
+        }
+    }
+}
+
 #[test]
 fn compressed_sections_say_the_same() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -514,4 +555,58 @@ fn errors_say_what_was_looked_for_and_what_is_near() {
 fn symbols_may_go_to_another_thread() {
     fn goes<T: Send>(_: T) {}
     goes(Symbols::new());
+}
+
+/// Names of large debug information are kept: the answers are the same with them.
+#[test]
+fn kept_names_change_no_answer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let build = Build {
+        compiler: "g++",
+        source: "names.cpp",
+        options: &["-g", "-O1", "-Wl,--build-id=sha1"],
+    };
+    let program = build.run(directory.path()).expect("it is built");
+    let cache = directory.path().join("cache");
+    let answers = |cache: Option<&Path>| -> Vec<String> {
+        let locations = [
+            "shop::label(Label const&)",
+            "shop::*",
+            "names.cpp:60",
+            "names.cpp:twice",
+            "nowhere.cpp:1",
+            "nowhere",
+            "shop::nowhere",
+            "largest<int>",
+            "_ZN4shop7checkedEi",
+            "main",
+            "60",
+        ];
+        let answer = |location: &&str| {
+            let mut symbols = Symbols::new();
+            if let Some(cache) = cache {
+                symbols.keep_names_in(cache);
+            }
+            symbols
+                .add_module(&program, 0)
+                .expect("the program is read");
+            format!("{location}: {:?}", symbols.resolve(location, None))
+        };
+        locations.iter().map(answer).collect()
+    };
+    let wanted = answers(None);
+    let files = || {
+        let files = std::fs::read_dir(&cache).expect("the cache is made");
+        files
+            .map(|file| file.expect("a file").path())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(answers(Some(&cache)), wanted);
+    assert_eq!(files().len(), 1, "{:?}", files());
+    assert_eq!(answers(Some(&cache)), wanted);
+    // What is damaged is made again.
+    let whole = std::fs::read(&files()[0]).expect("read");
+    std::fs::write(&files()[0], &whole[..whole.len() / 2]).expect("written");
+    assert_eq!(answers(Some(&cache)), wanted);
+    assert_eq!(std::fs::read(&files()[0]).expect("read"), whole);
 }

@@ -46,8 +46,12 @@ impl Prepared {
         let stack_top = process.stack_top();
         let type_rules = request.type_rules.clone();
         let confirm = request.confirm.clone();
+        let names_folder = request.names_folder.clone();
         let look = move || {
             let mut modules = Modules::default();
+            if let Some(folder) = names_folder {
+                modules.symbols_mut().keep_names_in(&folder);
+            }
             if let Some(rules) = type_rules {
                 modules.symbols_mut().set_type_rules(rules);
             }

@@ -53,6 +53,7 @@ pub(crate) struct RecordOptions {
     pub keep_going: bool,
     pub type_rules: Option<Arc<TypeRules>>,
     pub confirm: Confirm,
+    pub names_folder: Option<PathBuf>,
 }
 
 type Question = dyn Fn(&[Excessive]) -> bool + Send + Sync;
@@ -162,6 +163,13 @@ impl Recorder {
     /// The rules that say what values of certain types lead to, which is collected with them. Otherwise the built-in ones.
     pub fn type_rules(&mut self, rules: Arc<TypeRules>) -> &mut Self {
         self.options.type_rules = Some(rules);
+        self
+    }
+
+    /// Keeps the names in large debug information in a folder, which need not be there, so that the next recording of such a program
+    /// or library begins sooner.
+    pub fn keep_names_in(&mut self, folder: impl AsRef<Path>) -> &mut Self {
+        self.options.names_folder = Some(folder.as_ref().to_owned());
         self
     }
 

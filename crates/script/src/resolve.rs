@@ -201,7 +201,6 @@ impl Resolver {
     /// Looks every tracepoint up in the modules that are there now, and compiles what is new.
     pub fn resolve(&mut self, symbols: &Symbols) -> Resolution {
         let mut resolution = Resolution::default();
-        let default_file = symbols.default_file();
         for tracepoint in &self.script.tracepoints {
             let number = tracepoint.number;
             let text = match tracepoint.kind {
@@ -214,7 +213,7 @@ impl Resolver {
                 }
             }
             let place = self.script.settings.function_place;
-            let locations = match symbols.resolve_at(&text, default_file.as_deref(), place) {
+            let locations = match symbols.resolve_at(&text, None, place) {
                 Ok(locations) => locations,
                 Err(error) if error.may_come_later() => {
                     let has_location = self.given.iter().any(|(given, _)| *given == number);

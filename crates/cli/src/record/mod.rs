@@ -12,6 +12,7 @@ use anyhow::Context;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, out_of_memory};
 use tracewire_script::{Script, ScriptError};
+use tracewire_tracefile::IndexCache;
 
 pub use report::{Summary, first_lines, placed, quoted, resolve_warnings, say, warn};
 use report::{Teller, error_words};
@@ -44,6 +45,9 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)
         .type_rules(arguments.types.rules()?);
+    if let Some(cache) = IndexCache::of_user() {
+        recorder.keep_names_in(cache.folder());
+    }
     if arguments.yes {
         recorder.confirm(|_| true);
     } else {

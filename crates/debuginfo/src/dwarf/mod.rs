@@ -175,6 +175,11 @@ impl DebugInformation {
         &self.all_units().unread
     }
 
+    /// Whether parts are in other files than the module's own: of split units, or one that several programs share.
+    pub(crate) fn is_in_several_files(&self) -> bool {
+        self.dwarf.sup().is_some() || self.is_split()
+    }
+
     /// Whether entries are in the files of split units.
     pub(in crate::dwarf) fn is_split(&self) -> bool {
         self.slots().iter().any(|slot| slot.split.is_some())

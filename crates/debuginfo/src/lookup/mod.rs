@@ -83,8 +83,8 @@ impl Symbols {
         let home = place.map(|place| (place.module.info.id, place.unit));
         let mut found = Vec::new();
         for module in self.loaded() {
-            let debug = module.debug();
-            for name in debug.named(pattern.base()) {
+            for name in module.named(pattern.base()) {
+                let debug = module.debug();
                 if !kinds.contains(&name.kind) || name.local {
                     continue;
                 }

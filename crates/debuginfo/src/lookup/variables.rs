@@ -220,8 +220,8 @@ impl Symbols {
     fn find_in_file(&self, file: &str, name: &str) -> Option<Variable> {
         let pattern = Pattern::new(name);
         for module in self.loaded() {
-            let debug = module.debug();
-            for found in debug.named(pattern.base()) {
+            for found in module.named(pattern.base()) {
+                let debug = module.debug();
                 if !VARIABLES.contains(&found.kind) || found.local {
                     continue;
                 }
@@ -277,8 +277,8 @@ impl Symbols {
         let (function, wanted) = name.rsplit_once("::")?;
         let pattern = Pattern::new(function);
         for module in self.loaded() {
-            let debug = module.debug();
-            for function in debug.named(pattern.base()) {
+            for function in module.named(pattern.base()) {
+                let debug = module.debug();
                 if function.kind != NameKind::Function
                     || !pattern.matches(&debug.index().qualified(debug, function))
                 {

@@ -85,7 +85,7 @@ pub(crate) fn supplementary(image: &Image) -> Option<Image> {
 }
 
 /// The checksum of `.gnu_debuglink`: CRC-32 of ISO 3309, reflected.
-fn crc32(bytes: &[u8]) -> u32 {
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let mut table = [0u32; 256];
     for (value, entry) in (0u32..).zip(table.iter_mut()) {
         *entry = (0..8).fold(value, |sum, _| {

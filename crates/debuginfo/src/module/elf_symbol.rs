@@ -4,8 +4,8 @@ use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, ST
 use object::{Object, ObjectSymbol, SymbolFlags};
 use tracewire_arch::Architecture;
 
-use super::go;
 use super::image::Image;
+use super::{go, mini_debug};
 
 /// What a symbol names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,10 +40,13 @@ pub(crate) struct ElfSymbols {
 }
 
 impl ElfSymbols {
-    /// Reads `.symtab` (of the debug file where the program was stripped) and `.dynsym`.
+    /// Reads `.symtab` (of the debug file where the program was stripped, else of `.gnu_debugdata`) and `.dynsym`, and the functions
+    /// that the runtime of a stripped Go program knows.
     pub(crate) fn read(image: &Image, debug: Option<&Image>) -> Self {
         let mut symbols = Vec::new();
-        for source in [Some(image), debug].into_iter().flatten() {
+        let is_stripped = !image.has_bytes(".symtab") && debug.is_none();
+        let inner = is_stripped.then(|| mini_debug::read(image)).flatten();
+        for source in [Some(image), debug, inner.as_ref()].into_iter().flatten() {
             let Ok(file) = object::File::parse(&*source.bytes) else {
                 continue;
             };
@@ -53,7 +56,7 @@ impl ElfSymbols {
                     .filter_map(|symbol| read(image, &symbol)),
             );
         }
-        if !image.has_bytes(".symtab") && debug.is_none() {
+        if is_stripped {
             symbols.extend(go::functions(image).into_iter().filter_map(|function| {
                 let section = section_at(image, function.address)?;
                 Some(ElfSymbol {

@@ -6,7 +6,9 @@ mod elf_symbol;
 mod go;
 mod image;
 pub(crate) mod indirect;
+pub(crate) mod known_names;
 mod marker;
+mod mini_debug;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,9 +19,11 @@ use tracewire_model::Address;
 
 pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
 pub(crate) use image::{Image, Reader};
+use known_names::{Key, Kind, KnownNames};
 pub(crate) use marker::MarkerNote;
 
 use crate::dwarf::DebugInformation;
+use crate::dwarf::index::Name;
 use crate::error::SymbolError;
 use crate::unwind::FrameTables;
 
@@ -90,6 +94,9 @@ struct Contents {
     markers: OnceLock<Vec<MarkerNote>>,
     debug: OnceLock<DebugInformation>,
     frames: OnceLock<FrameTables>,
+    /// The folder in which names are kept.
+    cache: OnceLock<Arc<Path>>,
+    known_names: OnceLock<Option<KnownNames>>,
 }
 
 impl ModuleFile {
@@ -110,12 +117,19 @@ impl ModuleFile {
             markers: OnceLock::new(),
             debug: OnceLock::new(),
             frames: OnceLock::new(),
+            cache: OnceLock::new(),
+            known_names: OnceLock::new(),
         }))
     }
 
     /// A number that this file has as long as anybody has it, and no other one.
     pub(crate) fn identity(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Keeps the names of large debug information in a folder, and uses those that were kept.
+    pub(crate) fn keep_names(&self, folder: &Arc<Path>) {
+        self.0.cache.get_or_init(|| Arc::clone(folder));
     }
 
     /// How the file is called.
@@ -194,6 +208,21 @@ impl Contents {
             is_apart.then(|| debug_file::find(&self.image)).flatten()
         });
         found.as_ref()
+    }
+
+    /// The names of the debug information, where they are kept.
+    fn known_names(&self) -> Option<&KnownNames> {
+        let known = self.known_names.get_or_init(|| {
+            let folder = self.cache.get()?;
+            let debug = self.debug_image().unwrap_or(&self.image);
+            let key = Key::new(folder, &self.image, debug)?;
+            KnownNames::load(&key).or_else(|| {
+                let known = KnownNames::read(self.debug())?;
+                known.store(&key);
+                Some(known)
+            })
+        });
+        known.as_ref()
     }
 
     fn debug(&self) -> &DebugInformation {
@@ -336,6 +365,28 @@ impl Module {
 
     pub(crate) fn debug(&self) -> &DebugInformation {
         self.file.0.debug()
+    }
+
+    /// The entries whose last component without template arguments is `plain_name`, in the order of the file. The debug information of
+    /// a module is not read for a name that it is known not to have.
+    pub(crate) fn named(&self, plain_name: &str) -> Vec<&Name> {
+        if self.may_have(Kind::Entry, plain_name) {
+            self.debug().named(plain_name)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the debug information may have a name. Never wrongly `false`.
+    pub(crate) fn may_have(&self, kind: Kind, name: &str) -> bool {
+        let file = &*self.file.0;
+        // What has been read is asked itself.
+        let known = if file.debug.get().is_some() {
+            file.known_names.get().and_then(Option::as_ref)
+        } else {
+            file.known_names()
+        };
+        known.is_none_or(|known| known.may_have(kind, name))
     }
 
     pub(crate) fn file(&self) -> &ModuleFile {

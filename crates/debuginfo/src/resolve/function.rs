@@ -71,11 +71,11 @@ impl Symbols {
         let mut partly = Vec::new();
         let mut indirect = false;
         for &module in modules {
-            let debug = module.debug();
             let base = linkage_name
                 .as_ref()
                 .map_or(pattern.base(), |(pattern, _)| pattern.base());
-            for name in debug.named(base) {
+            for name in module.named(base) {
+                let debug = module.debug();
                 if !FUNCTIONS.contains(&name.kind) {
                     continue;
                 }
@@ -183,10 +183,10 @@ impl Symbols {
         let mut found = Vec::new();
         let mut file_found = false;
         for module in self.loaded() {
-            let debug = module.debug();
             let units = super::line::units_with_file(module, file);
             file_found |= !units.is_empty();
-            for name in debug.named(pattern.base()) {
+            for name in module.named(pattern.base()) {
+                let debug = module.debug();
                 if name.kind != NameKind::Function || !units.contains(&name.die().unit) {
                     continue;
                 }

@@ -7,6 +7,7 @@ use crate::error::LocationError;
 use crate::function::block_name;
 use crate::location::ResolvedLocation;
 use crate::module::Module;
+use crate::module::known_names::Kind;
 use crate::symbols::Symbols;
 
 use super::frame;
@@ -176,6 +177,9 @@ fn line_after(lines: &FileLines, line: u64) -> Option<u64> {
 
 /// The units whose line table has a file of that name.
 pub(crate) fn units_with_file(module: &Module, file: &str) -> Vec<usize> {
+    if !module.may_have(Kind::File, file) {
+        return Vec::new();
+    }
     let debug = module.debug();
     (0..debug.unit_count())
         .filter(|&unit| {

@@ -221,8 +221,8 @@ impl Symbols {
     fn file_of_function(&self, name: &str) -> Option<String> {
         let pattern = Pattern::new(name);
         self.loaded().find_map(|module| {
-            let debug = module.debug();
-            debug.named(pattern.base()).into_iter().find_map(|found| {
+            module.named(pattern.base()).into_iter().find_map(|found| {
+                let debug = module.debug();
                 let function = found.kind == crate::dwarf::index::NameKind::Function
                     && pattern.matches(&debug.index().qualified(debug, found));
                 if !function {

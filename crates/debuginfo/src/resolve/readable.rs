@@ -147,8 +147,8 @@ fn copies_of_function(module: &Module, die: Die) -> Vec<ResolvedLocation> {
 pub(super) fn rust_functions(modules: &[&Module], pattern: &Pattern) -> Vec<ResolvedLocation> {
     let mut found = Vec::new();
     for &module in modules {
-        let debug = module.debug();
         let candidates: Vec<&Name> = if pattern.base() == "{{closure}}" {
+            let debug = module.debug();
             let mut units = 0..debug.unit_count();
             if !units.any(|unit| debug.facts(unit).language == Language::Rust) {
                 continue;
@@ -159,9 +159,10 @@ pub(super) fn rust_functions(modules: &[&Module], pattern: &Pattern) -> Vec<Reso
                 .filter(|name| index.text(name).starts_with(CLOSURE))
                 .collect()
         } else {
-            debug.named(pattern.base())
+            module.named(pattern.base())
         };
         for name in candidates {
+            let debug = module.debug();
             let unit = name.die().unit;
             let is_function = matches!(name.kind, NameKind::Function | NameKind::AbstractFunction);
             if !is_function || debug.facts(unit).language != Language::Rust {

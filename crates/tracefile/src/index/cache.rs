@@ -72,6 +72,12 @@ impl IndexCache {
         Some(Self::new(caches.join("tracewire")))
     }
 
+    /// The folder, which need not be there.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The key of a file, when an index for it pays.
     pub(crate) fn key(path: &Path, metadata: &Metadata) -> Option<Key> {
         if metadata.len() < SMALLEST {

@@ -159,6 +159,11 @@ impl Index {
         self.texts.get(name.text as usize).map_or("", |text| text)
     }
 
+    /// The hashes of all plain names.
+    pub(crate) fn plain_name_hashes(&self) -> impl Iterator<Item = u64> {
+        self.by_plain_name.keys().copied()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Name> {
         self.names.iter()
     }
@@ -265,7 +270,7 @@ impl Index {
 }
 
 /// FNV-1a: the names are many and short, and a hostile file gains little from collisions.
-fn hash(name: &str) -> u64 {
+pub(crate) fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
