@@ -42,6 +42,10 @@ pub const FOR_TESTS: &[Need] = &[
         package: "clang",
     },
     Need {
+        what: "/usr/lib/x86_64-linux-gnu/libc++.so",
+        package: "libc++-dev",
+    },
+    Need {
         what: "ld.lld",
         package: "lld",
     },

@@ -11,8 +11,34 @@ use crate::resolve::{Resolver, Result};
 use crate::scalar::{Scalar, scalar, strip};
 use crate::syntax::{BinaryOperator, Expression, ExpressionKind};
 use tracewire_debuginfo::{
-    ArrayBound, BaseEncoding, Language, Type, TypeId, Variable, VariableKind, VariableLocation,
+    ArrayBound, BaseEncoding, Language, Symbols, Type, TypeId, Variable, VariableKind,
+    VariableLocation,
 };
+
+/// How deep types are looked into for their alignment.
+const DEEPEST_TYPE: u32 = 16;
+
+/// The alignment of a type, which debug information does not say: that of its largest part.
+fn alignment(symbols: &Symbols, type_id: TypeId, depth: u32) -> u64 {
+    let Some(depth) = depth.checked_sub(1) else {
+        return 1;
+    };
+    match &*strip(symbols, type_id).1 {
+        Type::Structure { members, .. } => {
+            let of_members = members
+                .iter()
+                .take(256)
+                .map(|member| alignment(symbols, member.type_id, depth));
+            of_members.max().unwrap_or(1)
+        }
+        Type::Array { element, .. } => alignment(symbols, *element, depth),
+        Type::Base { size, .. }
+        | Type::Enumeration { size, .. }
+        | Type::Pointer { size, .. }
+        | Type::Reference { size, .. } => (*size).clamp(1, 16).next_power_of_two(),
+        _ => 8,
+    }
+}
 
 impl Resolver<'_> {
     pub(crate) fn integer_literal(
@@ -106,6 +132,13 @@ impl Resolver<'_> {
     /// A variable, a function, an enumerator, or a member of `this`.
     pub(crate) fn name(&self, name: &str, span: Span) -> Result<Node> {
         if let Some(rule) = self.rule {
+            if let Some(argument) = name.strip_prefix('A')
+                && let Some(type_id) = rule.argument(&format!("T{argument}"))
+            {
+                let alignment = alignment(self.symbols, type_id, DEEPEST_TYPE);
+                let kind = NodeKind::Integer(i128::from(alignment));
+                return Ok(Node::new(kind, self.builtin("unsigned long"), span));
+            }
             // A rule sees the value and nothing else of the program.
             let object = Node::new(NodeKind::Subject(Subject::Object), rule.object, span);
             return self.member(object, name, span, span);

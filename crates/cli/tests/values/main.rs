@@ -116,6 +116,12 @@ fn cpp_values_of_optimized_code_are_what_the_program_prints() {
 }
 
 #[test]
+fn cpp_values_of_libcxx_are_what_the_program_prints() {
+    let options = ["-stdlib=libc++", "-std=c++17", "-g", "-O1"];
+    assert_as_printed("clang++", &options, CPP, 150);
+}
+
+#[test]
 fn rust_values_are_what_the_program_prints() {
     assert_as_printed("rustc", &["-g"], RUST, 200);
 }
