@@ -29,6 +29,7 @@
 //! bytes. The session does what every stub does alike: framing, acknowledgements, `PacketSize`, and the log. It sends the empty reply to an unknown
 //! packet, and an error with a text to a malformed one. The responder differs: a saved trace ([`saved`]), a live
 //! program ([`live`]), a recorded execution ([`replay`]), a machine of your own ([`Stub`]), or a test's program ([`fake`]).
+//! They share the answers about memory, registers, threads and objects.
 //!
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this machine alone, and any user
 //! of the machine can connect. A Unix socket accepts its owner and root; a [`Token`] protects TCP.

@@ -398,10 +398,7 @@ impl Trace {
             return Reply::Error(Failure::text(&error.to_string()));
         }
         self.tell_register_sets();
-        match target.map(|target| self.install(target)) {
-            Some(Err(reply)) => reply,
-            Some(Ok(())) | None => Reply::Ok,
-        }
+        self.install(target)
     }
 
     /// Tells the buffer which registers the frames to come may keep.
@@ -415,19 +412,19 @@ impl Trace {
         }
     }
 
-    fn install(&mut self, target: &mut impl Target) -> Result<(), Reply> {
-        if !self.experiment.is_running() {
-            return Ok(());
-        }
-        let Err(mut errors) = self.experiment.install(target) else {
-            return Ok(());
+    /// What has changed takes effect at once in a run where a target is given.
+    fn install(&mut self, target: Option<&mut impl Target>) -> Reply {
+        let Some(target) = target.filter(|_| self.experiment.is_running()) else {
+            return Reply::Ok;
         };
+        let mut errors = self.experiment.install(target).err().unwrap_or_default();
         // A library may have gone before the client has heard of it, which asks for its tracepoints still.
         errors.retain(|failure| !matches!(failure.error, TargetError::NotMapped(_)));
         if errors.is_empty() {
-            return Ok(());
+            Reply::Ok
+        } else {
+            Reply::Error(Failure::text(&words(&errors)))
         }
-        Err(Reply::Error(Failure::text(&words(&errors))))
     }
 
     pub(crate) fn source(
@@ -482,10 +479,7 @@ impl Trace {
         }
         place.push_str(&text);
         // The user's words come last.
-        match target.map(|target| self.install(target)) {
-            Some(Err(reply)) => reply,
-            Some(Ok(())) | None => Reply::Ok,
-        }
+        self.install(target)
     }
 
     pub(crate) fn start(&mut self, target: &mut impl Target) -> Reply {
@@ -528,10 +522,7 @@ impl Trace {
         if let Err(error) = self.experiment.set_enabled(number, Some(address), enabled) {
             return Reply::Error(Failure::text(&error.to_string()));
         }
-        match target.map(|target| self.install(target)) {
-            Some(Err(reply)) => reply,
-            Some(Ok(())) | None => Reply::Ok,
-        }
+        self.install(target)
     }
 
     pub(crate) fn notes(&mut self, notes: &Notes) -> Reply {

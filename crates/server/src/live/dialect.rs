@@ -5,7 +5,7 @@ use tracewire_packets::family::features::FeatureList;
 use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::family::stop::{StopField, StopReply};
 use tracewire_packets::family::thread::ThreadRequest;
-use tracewire_packets::{HexBytes, Request, Signal, ThreadSelector, Which};
+use tracewire_packets::{Request, Signal, ThreadSelector, Which};
 
 use crate::trace::{announce_frames, announce_runs};
 
@@ -136,19 +136,14 @@ impl Dialect {
         }
     }
 
-    pub(super) fn software_breakpoint(&self) -> Option<StopField> {
-        let known = self.client.software_breakpoints;
-        known.then_some(StopField::SoftwareBreakpoint)
-    }
-
-    pub(super) fn hardware_breakpoint(&self) -> Option<StopField> {
-        let known = self.client.hardware_breakpoints;
-        known.then_some(StopField::HardwareBreakpoint)
-    }
-
-    pub(super) fn exec(&self, file: Vec<u8>) -> Option<StopField> {
-        let known = self.client.exec_events;
-        known.then_some(StopField::Exec(HexBytes(file)))
+    /// Whether the client can take a reason for a stop.
+    pub(super) const fn takes(&self, field: &StopField) -> bool {
+        match field {
+            StopField::SoftwareBreakpoint => self.client.software_breakpoints,
+            StopField::HardwareBreakpoint => self.client.hardware_breakpoints,
+            StopField::Exec(_) => self.client.exec_events,
+            _ => true,
+        }
     }
 
     /// Whether the client can be told that nothing runs.

@@ -4,7 +4,7 @@ use tracewire_model::{Address, ThreadId};
 use tracewire_packets::family::register::RegisterBytes;
 use tracewire_packets::family::resume::{ResumeKind, ResumeRequest};
 use tracewire_packets::family::stop::{StopField, StopReply, WatchKind};
-use tracewire_packets::{Failure, Reply, Signal, Which};
+use tracewire_packets::{Failure, HexBytes, Reply, Signal, Which};
 use tracewire_target_linux::{Error, Event, Happened, Resumption, Stop, StopCause, Watch};
 
 use super::program::{LiveProgram, expedited, program_file};
@@ -312,16 +312,19 @@ impl LiveProgram {
                         .trace
                         .program_gone(traced, "the program has become another one");
                 }
-                let file = program_file(process).unwrap_or_default();
-                let field = self.dialect.exec(file);
+                let file = HexBytes(program_file(process).unwrap_or_default());
+                let field = Some(StopField::Exec(file));
                 self.thread_stopped(process, ThreadId(process), Signal::TRAP, field)
             }
             Event::Stopped(Stop { thread, cause }) => {
-                let (signal, field) = match cause {
-                    StopCause::Breakpoint => (Signal::TRAP, self.dialect.software_breakpoint()),
-                    StopCause::HardwareBreakpoint => {
-                        (Signal::TRAP, self.dialect.hardware_breakpoint())
-                    }
+                let signal = match cause {
+                    StopCause::Signal(signal) => signals::from_linux(signal),
+                    StopCause::Asked => Signal(0),
+                    _ => Signal::TRAP,
+                };
+                let field = match cause {
+                    StopCause::Breakpoint => Some(StopField::SoftwareBreakpoint),
+                    StopCause::HardwareBreakpoint => Some(StopField::HardwareBreakpoint),
                     StopCause::Watchpoint(watch, address) => {
                         self.diagnostics
                             .hardware(|| format!("thread {thread}: {watch:?} at {address}"));
@@ -329,27 +332,19 @@ impl LiveProgram {
                             Watch::Access => WatchKind::Access,
                             Watch::Write | Watch::Execution => WatchKind::Write,
                         };
-                        (Signal::TRAP, Some(StopField::Watch(kind, address)))
+                        Some(StopField::Watch(kind, address))
                     }
-                    StopCause::CallEntry(number) => {
-                        (Signal::TRAP, Some(StopField::SyscallEntry(number)))
+                    StopCause::CallEntry(number) => Some(StopField::SyscallEntry(number)),
+                    StopCause::CallReturn(number) => Some(StopField::SyscallReturn(number)),
+                    StopCause::Forked(child) => {
+                        Some(StopField::Fork(self.dialect.selector(child.0, child)))
                     }
-                    StopCause::CallReturn(number) => {
-                        (Signal::TRAP, Some(StopField::SyscallReturn(number)))
+                    StopCause::Vforked(child) => {
+                        Some(StopField::Vfork(self.dialect.selector(child.0, child)))
                     }
-                    StopCause::Step => (Signal::TRAP, None),
-                    StopCause::Signal(signal) => (signals::from_linux(signal), None),
-                    StopCause::Asked => (Signal(0), None),
-                    StopCause::Forked(child) => (
-                        Signal::TRAP,
-                        Some(StopField::Fork(self.dialect.selector(child.0, child))),
-                    ),
-                    StopCause::Vforked(child) => (
-                        Signal::TRAP,
-                        Some(StopField::Vfork(self.dialect.selector(child.0, child))),
-                    ),
-                    StopCause::VforkDone => (Signal::TRAP, Some(StopField::VforkDone)),
-                    StopCause::Created => (Signal::TRAP, Some(StopField::Create)),
+                    StopCause::VforkDone => Some(StopField::VforkDone),
+                    StopCause::Created => Some(StopField::Create),
+                    StopCause::Step | StopCause::Signal(_) | StopCause::Asked => None,
                 };
                 self.thread_stopped(process, thread, signal, field)
             }
@@ -365,6 +360,7 @@ impl LiveProgram {
         signal: Signal,
         field: Option<StopField>,
     ) -> News {
+        let field = field.filter(|field| self.dialect.takes(field));
         let fields = field.into_iter().collect();
         self.stops.insert(thread, ThreadStop { signal, fields });
         News::Thread(process, thread)
