@@ -159,3 +159,36 @@ fn a_definition_in_pieces_takes_effect_when_it_is_complete() {
     assert!(!listed.iter().any(|it| it.starts_with("T4:")), "{listed:?}");
     assert!(session.is_tracing());
 }
+
+/// What every session answers about memory: reads in both forms, a search, a checksum.
+#[test]
+fn memory_is_read_searched_and_summed() {
+    let mut session = session_of(None);
+    let sum = (0..9u8).fold(u32::MAX, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(byte) << 24, |sum, _| {
+            sum << 1 ^ if sum >> 31 == 1 { 0x04c1_1db7 } else { 0 }
+        })
+    });
+    let packets = [
+        "m1000,3",
+        "m1000,0",
+        "m8000,1",
+        "x1001,2",
+        "qSearch:memory:1000;40;\x05\x06",
+        "qSearch:memory:1000;40;\x06\x05",
+        "qCRC:1000,9",
+        "qCRC:1000,800",
+    ];
+    let sum = format!("C{sum:x}");
+    let expected = [
+        "000102",
+        "E01",
+        "E01",
+        "b\x01\x02",
+        "1,1005",
+        "0",
+        &sum,
+        "E01",
+    ];
+    assert_eq!(answers(&mut session, &packets), expected);
+}
