@@ -88,7 +88,7 @@ fn frames(built: &Built, mechanism: &str) -> Vec<Value> {
     assert!(frames.len() > 100, "{}", frames.len());
     for frame in &mut frames {
         let frame = frame.as_object_mut().expect("an object");
-        for field in ["time_us", "thread", "cpu", "values"] {
+        for field in ["time_us", "time_ns", "thread", "cpu", "values"] {
             frame.remove(field);
         }
         if let Some(Value::Object(variables)) = frame.get_mut("variables") {
