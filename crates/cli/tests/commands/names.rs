@@ -225,12 +225,18 @@ fn patterns_and_modules_are_recorded() {
     assert_eq!(built.frames().len(), 1);
     recorded(&built, "libc.so.6:/^(putchar|printf|vprintf)$/", &[]).code(0);
     assert!(!built.frames().is_empty());
-    // The file has places that GDB finds.
+    // The file has the user's words, and an address where GDB looks for a place.
     let info = built.info();
-    let at = info["tracepoints"][0]["source"]["at"]
-        .as_str()
-        .expect("a place");
-    assert!(at.starts_with("*0x"), "{at}");
+    assert_eq!(
+        info["tracepoints"][0]["source"]["at"],
+        "libc.so.6:/^(putchar|printf|vprintf)$/"
+    );
+    let file = std::fs::read(built.path("out.tf")).expect("read");
+    let address: Vec<u8> = b"*0x"
+        .iter()
+        .flat_map(|byte| format!("{byte:02x}").into_bytes())
+        .collect();
+    assert!(file.windows(address.len()).any(|bytes| bytes == address));
     recorded(&built, "nolib.so:main", &[])
         .code(2)
         .says(&["no source file or module named nolib.so"]);
