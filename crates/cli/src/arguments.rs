@@ -247,6 +247,8 @@ pub struct RecordArguments {
     pub duration: Option<std::time::Duration>,
     #[command(flatten)]
     pub types: crate::types::TypeArguments,
+    #[command(flatten)]
+    pub limits: crate::types::LimitArguments,
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueHint;
 use tracewire_debuginfo::TypeRules;
+use tracewire_expr::CollectLimits;
 
 /// Files of rules.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,6 +32,31 @@ impl TypeArguments {
             rules.add_before(&text, &shown)?;
         }
         Ok(Arc::new(rules))
+    }
+}
+
+/// How much is collected of what values lead to.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LimitArguments {
+    /// Collect so many bytes of a string at most [default: 200]
+    #[arg(long, value_name = "BYTES", default_value_t = 200, hide_default_value = true, value_parser = clap::value_parser!(u64).range(0..=16_384))]
+    pub max_string: u64,
+    /// Collect so many elements of a container at most [default: 32]
+    #[arg(long, value_name = "N", default_value_t = 32, hide_default_value = true, value_parser = clap::value_parser!(u64).range(0..=1000))]
+    pub max_elements: u64,
+    /// Follow so many pointers from a string or container to the next at most; 0 collects members alone [default: 4]
+    #[arg(long, value_name = "N", default_value_t = 4, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=16))]
+    pub max_depth: u32,
+}
+
+impl LimitArguments {
+    /// The limits.
+    pub const fn limits(&self) -> CollectLimits {
+        CollectLimits {
+            string: self.max_string,
+            elements: self.max_elements,
+            depth: self.max_depth,
+        }
     }
 }
 

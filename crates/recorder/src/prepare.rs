@@ -45,6 +45,7 @@ impl Prepared {
         let script = request.script.clone();
         let stack_top = process.stack_top();
         let type_rules = request.type_rules.clone();
+        let limits = request.collect_limits;
         let confirm = request.confirm.clone();
         let names_folder = request.names_folder.clone();
         let look = move || {
@@ -56,7 +57,9 @@ impl Prepared {
                 modules.symbols_mut().set_type_rules(rules);
             }
             let warnings = modules.update(&loaded, 0).warnings;
-            let mut resolver = Resolver::new(script).with_stack_top(stack_top);
+            let mut resolver = Resolver::new(script)
+                .with_stack_top(stack_top)
+                .with_collect_limits(limits);
             let resolution = resolve(&mut resolver, &modules, &confirm);
             (modules, warnings, resolver, resolution)
         };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tracewire_debuginfo::TypeRules;
 use tracewire_experiment::Mechanism;
+use tracewire_expr::CollectLimits;
 use tracewire_model::ThreadId;
 use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
@@ -52,6 +53,7 @@ pub(crate) struct RecordOptions {
     pub pending: bool,
     pub keep_going: bool,
     pub type_rules: Option<Arc<TypeRules>>,
+    pub collect_limits: CollectLimits,
     pub confirm: Confirm,
     pub names_folder: Option<PathBuf>,
 }
@@ -181,6 +183,12 @@ impl Recorder {
         confirm: impl Fn(&[Excessive]) -> bool + Send + Sync + 'static,
     ) -> &mut Self {
         self.options.confirm = Confirm(Arc::new(confirm));
+        self
+    }
+
+    /// How much is collected of what strings, containers and pointers with an owner lead to.
+    pub fn collect_limits(&mut self, limits: CollectLimits) -> &mut Self {
+        self.options.collect_limits = limits;
         self
     }
 

@@ -10,8 +10,8 @@ use tracewire_debuginfo::{
     Language, LocationError, Marker, ResolvedLocation, Scope, Symbols, is_pattern,
 };
 use tracewire_expr::{
-    ActionList, CollectOptions, ExpressionError, ExpressionErrorKind, compile_condition,
-    gdb_can_collect, gdb_can_read, marker_arguments,
+    ActionList, CollectLimits, CollectOptions, ExpressionError, ExpressionErrorKind,
+    compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
 };
 use tracewire_model::{
     Action, Address, SourceStrings, TracepointDefinition, TracepointKind, TracepointNumber,
@@ -34,6 +34,7 @@ pub struct Resolver {
     /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
     left_out: HashSet<(TracepointNumber, Address)>,
     stack_top: Option<Address>,
+    collect_limits: CollectLimits,
     /// Whether a pattern may have any number of places.
     is_unlimited: bool,
 }
@@ -170,6 +171,7 @@ impl Resolver {
             given: HashSet::new(),
             left_out: HashSet::new(),
             stack_top: None,
+            collect_limits: CollectLimits::default(),
             is_unlimited: false,
         }
     }
@@ -178,6 +180,13 @@ impl Resolver {
     #[must_use]
     pub const fn with_stack_top(mut self, top: Option<Address>) -> Self {
         self.stack_top = top;
+        self
+    }
+
+    /// How much is collected of what strings, containers and pointers with an owner lead to.
+    #[must_use]
+    pub const fn with_collect_limits(mut self, limits: CollectLimits) -> Self {
+        self.collect_limits = limits;
         self
     }
 
@@ -265,6 +274,7 @@ impl Resolver {
                     elsewhere_in_gdb: location.elsewhere_in_gdb,
                     everywhere: &everywhere,
                     stack_top: self.stack_top,
+                    collect_limits: self.collect_limits,
                     warnings: Vec::new(),
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
@@ -339,6 +349,7 @@ struct Compiler<'a> {
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
     stack_top: Option<Address>,
+    collect_limits: CollectLimits,
     warnings: Vec<ResolveWarning>,
 }
 
@@ -505,7 +516,7 @@ impl Compiler<'_> {
                 } => {
                     let options = CollectOptions {
                         string: string_limit.map(|limit| Some(u64::from(limit))),
-                        ..CollectOptions::default()
+                        limits: self.collect_limits,
                     };
                     for item in items {
                         match list.collect(item.text(), options) {

@@ -44,7 +44,8 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)
-        .type_rules(arguments.types.rules()?);
+        .type_rules(arguments.types.rules()?)
+        .collect_limits(arguments.limits.limits());
     if let Some(cache) = IndexCache::of_user() {
         recorder.keep_names_in(cache.folder());
     }

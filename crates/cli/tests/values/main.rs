@@ -218,6 +218,30 @@ fn parts_of_values_are_expressions() {
     assert_eq!(found, parts);
 }
 
+#[test]
+fn limits_of_what_is_collected_are_options() {
+    let directory = TempDir::new().expect("a directory");
+    let directory = directory.path();
+    let program = compiled(directory, "g++", &["-std=c++17", "-g", "-O0"], PARTS);
+    let options = [
+        "--max-string=3",
+        "--max-elements=2",
+        "-t",
+        "handle : r.path, r.parts",
+    ];
+    recorded(directory, &program, &options);
+    let all = frames(directory, &[]);
+    let shown = |index: usize| all[0]["values"][index]["value"].as_str().unwrap_or("");
+    // A short string is in the object itself.
+    assert_eq!((shown(0), shown(1)), ("\"/item/0\"", "[4, 5...]"));
+    recorded(
+        directory,
+        &program,
+        &["--max-depth=0", "-t", "handle : r.parts"],
+    );
+    assert_eq!(value(&frames(directory, &[])[0]), "<unavailable>");
+}
+
 /// Another thread pushes into a vector, a map and a string while they are collected.
 const CHANGED: &str = r#"
 #include <atomic>
