@@ -78,6 +78,14 @@ pub const FOR_TESTS: &[Need] = &[
         package: "zstd",
     },
     Need {
+        what: "xz",
+        package: "xz-utils",
+    },
+    Need {
+        what: "go",
+        package: "golang-go",
+    },
+    Need {
         what: "script",
         package: "bsdutils",
     },
