@@ -165,7 +165,7 @@ collects the string that it points to, /s80 at most 80 characters of it; before 
 those used to scripts, the word collect may be put before the LIST (collect x, collect/s x); anywhere else (collect, x; \
 collect->x; collect * x) it is a variable of that name. Quote the whole for the shell.
 
-  In both, an expression is $regs, $args, $locals, $_ret, $rax, or one of C: j->name, *j, table[2].x, *p@n. At a \
+  In both, an expression is $regs, $args, $locals, $inlined, $_ret, $rax, or one of C: j->name, *j, table[2].x, *p@n. At a \
 marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text; without \
 a list, each is collected.
 

@@ -30,6 +30,8 @@ pub(crate) struct Collected {
     pub(crate) registers: RegisterMask,
     pub(crate) memory: Vec<(u64, u64)>,
     pub(crate) program: Option<Vec<u8>>,
+    /// Whether some of it is known only where the caller's debug information tells what was passed.
+    pub(crate) of_caller: bool,
 }
 
 /// The collection of one item, under way.
@@ -352,6 +354,7 @@ impl<'a> Collection<'a> {
         else {
             return;
         };
+        self.collected.of_caller = true;
         self.inputs(&frame);
         let size = u64::from(architecture.pointer_size());
         for (_, rule) in &row.registers {

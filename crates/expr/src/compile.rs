@@ -316,8 +316,9 @@ impl<'a> ActionList<'a> {
         let collect = |collection: &mut Collection<'_>| collection.node(&node);
         let collected =
             Collection::within_limits(self.lower(item), &self.walks, string, limits, collect)?;
+        let warning = (collected.of_caller).then(|| self.of_caller(self.scope, item));
         self.merge(collected);
-        Ok(Vec::new())
+        Ok(warning.into_iter().collect())
     }
 
     fn stack(
@@ -390,7 +391,12 @@ impl<'a> ActionList<'a> {
             let collect = |collection: &mut Collection<'_>| collection.node(&node);
             let lower = self.lower(&name);
             match Collection::within_limits(lower, &self.walks, string, limits, collect) {
-                Ok(collected) => self.merge(collected),
+                Ok(collected) => {
+                    if collected.of_caller {
+                        warnings.push(self.of_caller(scope, &name));
+                    }
+                    self.merge(collected);
+                }
                 Err(error) => {
                     let message = match error.kind() {
                         ExpressionErrorKind::OptimizedOut(_) => lost(),
@@ -402,6 +408,18 @@ impl<'a> ActionList<'a> {
             }
         }
         warnings
+    }
+
+    /// Says that a value is shown only where the caller's debug information tells it.
+    fn of_caller(&self, scope: Scope, name: &str) -> Warning {
+        let place = self.symbols.nearest_value(scope, plain_name(name));
+        let place = place.map_or_else(String::new, |place| format!("; it is kept at {place}"));
+        Warning {
+            name: name.to_owned(),
+            message: format!(
+                "it is lost here, and shown where the caller's debug information tells it{place}"
+            ),
+        }
     }
 
     fn merge(&mut self, collected: Collected) {

@@ -6,6 +6,7 @@ mod deleted;
 mod entries;
 mod forms;
 mod indirect;
+mod inlined;
 mod programs;
 mod scope;
 #[path = "../commands/support.rs"]
