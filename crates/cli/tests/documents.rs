@@ -383,6 +383,11 @@ fn values() {
 }
 
 #[test]
+fn optimised() {
+    check("docs/guide/optimised.md");
+}
+
+#[test]
 fn crash() {
     check("docs/guide/crash.md");
 }
