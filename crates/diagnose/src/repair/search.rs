@@ -127,7 +127,11 @@ impl<'a> Search<'a> {
             lost: Vec::new(),
             end_marker: false,
         };
-        let mut at = start;
+        // Where the description's end is damaged, too, the first frame may start later.
+        let mut at = self.in_step(start);
+        if at > start {
+            salvage.lost.push(start..at);
+        }
         let mut follows = true;
         while at < self.bytes.len() {
             if self.is_end(at) {
@@ -314,7 +318,33 @@ impl<'a> Search<'a> {
             let mut near = found..found + FRAME_HEADER;
             near.find(|place| self.is_of(&self.known.numbers, *place) && self.may_resume(*place))
         });
-        known.or(found).or(by_size).unwrap_or(self.bytes.len())
+        let found = known.or(found.map(|found| self.in_step(found)));
+        found.or(by_size).unwrap_or(self.bytes.len())
+    }
+
+    /// Where a row of frames without blocks starts: here, or less than a frame later. What is read a few bytes too early or too
+    /// late looks like such a row, too, of other tracepoints, but it ends in the middle of the first frame with blocks.
+    fn in_step(&self, at: usize) -> usize {
+        let is_empty = self.end_by_size(at) == Some(at + FRAME_HEADER);
+        if !is_empty || self.is_of(&self.known.numbers, at) || self.row_leads_on(at) {
+            return at;
+        }
+        let mut near = at + 1..at + FRAME_HEADER;
+        near.find(|place| self.may_resume(*place) && self.row_leads_on(*place))
+            .unwrap_or(at)
+    }
+
+    /// Whether a frame with blocks, or the end, stands behind the frames without blocks here.
+    fn row_leads_on(&self, mut at: usize) -> bool {
+        loop {
+            match self.end_by_size(at) {
+                _ if self.is_end(at) => return true,
+                Some(end) if !self.may_be_of(at) || !self.fits(at, end) => return false,
+                Some(end) if end > at + FRAME_HEADER => return true,
+                Some(end) => at = end,
+                None => return false,
+            }
+        }
     }
 
     /// Whether a whole frame is here, and another after it.
