@@ -128,8 +128,8 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
             .entry(definition.number)
             .or_insert(&definition.step_actions);
         plan.same_steps &= first == definition.step_actions;
-        plan.always_registers &=
-            asks_for_registers(&definition.actions) && asks_for_registers(&definition.step_actions);
+        plan.always_registers &= Action::any_of_registers(&definition.actions)
+            && Action::any_of_registers(&definition.step_actions);
         plan.locations.push(Location {
             address: definition.address,
             hits_told: tracepoint.usage.map(|usage| usage.hits),
@@ -149,12 +149,6 @@ fn plans(file: &TraceFile) -> HashMap<TracepointNumber, Plan> {
         plan.locations.sort_by_key(|location| location.address);
     }
     plans
-}
-
-fn asks_for_registers(actions: &[Action]) -> bool {
-    actions
-        .iter()
-        .any(|action| matches!(action, Action::Registers(mask) if !mask.is_empty()))
 }
 
 fn expressions(actions: &[Action]) -> impl Iterator<Item = &Vec<u8>> {

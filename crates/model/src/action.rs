@@ -5,51 +5,65 @@ use std::fmt;
 use crate::definition::{Action, RegisterMask};
 use crate::hex::Hex;
 use crate::number::RegisterNumber;
-use crate::text::{Scanner, TextError};
+use crate::text::{Expected, Scanner, TextError};
 
 /// The most digits a register mask can have: one bit for each possible [`RegisterNumber`].
 const MASK_DIGITS: usize = (u16::MAX as usize + 1) / 4;
 
 impl Action {
+    /// Whether any of these actions collects registers.
+    #[must_use]
+    pub fn any_of_registers(actions: &[Self]) -> bool {
+        let asks = |action: &Self| matches!(action, Self::Registers(mask) if !mask.is_empty());
+        actions.iter().any(asks)
+    }
+
     /// Reads a string of actions, such as `R0fM-1,401000,4X3,2a2a27`. Numbers are hexadecimal; the grammar is
     /// the manual's (Tracepoint Packets, QTDP), and gdbserver's `L`, which the manual does not have.
     ///
     /// # Errors
     /// Where something else is, with its place. A leading `S` and a trailing `-` are no part of the list.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, TextError> {
-        Self::scan_list(&mut Scanner::new(text.as_bytes()))
+        let mut scanner = Scanner::new(text.as_bytes());
+        Self::scan_list(&mut scanner)
+            .and_then(|actions| scanner.end("an action: R, M, X or L").map(|()| actions))
+            .map_err(|expected| expected.in_text(text.as_bytes()))
     }
 
-    pub(crate) fn scan_list(scanner: &mut Scanner<'_>) -> Result<Vec<Self>, TextError> {
+    /// Reads a string of actions up to the end, or up to a `-` there.
+    ///
+    /// # Errors
+    /// Where something else stands.
+    pub fn scan_list(scanner: &mut Scanner<'_>) -> Result<Vec<Self>, Expected> {
         let mut actions = Vec::new();
-        while !scanner.is_at_end() {
+        while !matches!(scanner.rest(), [] | [b'-']) {
             actions.push(Self::scan(scanner)?);
         }
         Ok(actions)
     }
 
-    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, TextError> {
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let start = *scanner;
         match scanner.byte() {
             Some(b'R') => {
                 let digits = scanner.digits();
                 RegisterMask::from_digits(digits)
                     .map(Self::Registers)
-                    .ok_or_else(|| start.error("a register mask of at most 65536 bits"))
+                    .ok_or_else(|| start.expected("a register mask of at most 65536 bits"))
             }
             Some(b'M') => {
-                let base = if scanner.take(b'-') {
-                    scanner.expect(b'1', "-1 or a register number")?;
+                let base = if scanner.take("-") {
+                    scanner.expect("1", "-1 or a register number")?;
                     None
                 } else {
                     let at = *scanner;
                     let number = u16::try_from(scanner.hex()?)
-                        .map_err(|_| at.error("a register number of at most ffff"))?;
+                        .map_err(|_| at.expected("a register number of at most ffff"))?;
                     Some(RegisterNumber(number))
                 };
-                scanner.expect(b',', "a comma")?;
+                scanner.expect(",", "a comma")?;
                 let offset = scanner.hex()?;
-                scanner.expect(b',', "a comma")?;
+                scanner.expect(",", "a comma")?;
                 let length = scanner.hex()?;
                 Ok(Self::Memory {
                     base,
@@ -59,11 +73,11 @@ impl Action {
             }
             Some(b'X') => {
                 let length = scanner.hex()?;
-                scanner.expect(b',', "a comma")?;
+                scanner.expect(",", "a comma")?;
                 scanner.hex_bytes(length).map(Self::Expression)
             }
             Some(b'L') => Ok(Self::StaticData),
-            _ => Err(start.error("an action: R, M, X or L")),
+            _ => Err(start.expected("an action: R, M, X or L")),
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::definition::{
 };
 use crate::hex::Hex;
 use crate::number::{Address, TracepointNumber, VariableNumber};
-use crate::text::{Scanner, TextError};
+use crate::text::{Expected, Scanner, TextError};
 
 /// One record of one tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,21 +137,35 @@ impl DefinitionRecord {
     /// # Errors
     /// Where the text departs from the grammar.
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new(text);
-        let start = scanner;
-        let letter = scanner.byte();
-        if !matches!(letter, Some(b'T' | b'A' | b'S' | b'Z' | b'V')) {
-            return Err(start.error("a definition record: T, A, S, Z or V"));
+        Self::scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
+    }
+
+    /// As [`parse`](Self::parse), of what is left of a text.
+    ///
+    /// # Errors
+    /// Where the text departs from the grammar.
+    pub fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let start = *scanner;
+        match scanner.byte() {
+            Some(letter @ (b'T' | b'A' | b'S' | b'Z' | b'V')) => Self::scan_after(letter, scanner),
+            _ => Err(start.expected("a definition record: T, A, S, Z or V")),
         }
-        let number = tracepoint_number(&mut scanner)?;
+    }
+
+    /// Reads what follows the letter of a record: T, A, S or Z, or else V.
+    ///
+    /// # Errors
+    /// Where the text departs from the grammar.
+    pub fn scan_after(letter: u8, scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let number = tracepoint_number(scanner)?;
         scanner.colon()?;
         let address = Address(scanner.hex()?);
         scanner.colon()?;
         let content = match letter {
-            Some(b'T') => definition(&mut scanner)?,
-            Some(b'A') => DefinitionContent::Actions(action_list(text, scanner)?),
-            Some(b'S') => DefinitionContent::StepActions(action_list(text, scanner)?),
-            Some(b'Z') => source(&mut scanner)?,
+            b'T' => definition(scanner)?,
+            b'A' => DefinitionContent::Actions(action_list(scanner)?),
+            b'S' => DefinitionContent::StepActions(action_list(scanner)?),
+            b'Z' => source(scanner)?,
             _ => {
                 let hits = scanner.hex()?;
                 scanner.colon()?;
@@ -170,29 +184,24 @@ impl DefinitionRecord {
     }
 }
 
-fn tracepoint_number(scanner: &mut Scanner<'_>) -> Result<TracepointNumber, TextError> {
-    let at = *scanner;
-    i32::try_from(scanner.hex()?)
-        .map(TracepointNumber)
-        .map_err(|_| at.error("a tracepoint number of at most 7fffffff"))
+fn tracepoint_number(scanner: &mut Scanner<'_>) -> Result<TracepointNumber, Expected> {
+    let largest = i32::MAX as u64;
+    let number = scanner.hex_up_to(largest, "a tracepoint number of at most 7fffffff")?;
+    Ok(TracepointNumber(number as i32))
 }
 
-fn action_list(text: &[u8], scanner: Scanner<'_>) -> Result<Vec<Action>, TextError> {
-    let column = text.len() - scanner.rest().len();
-    let body = scanner.rest();
-    let body = body.strip_suffix(b"-").unwrap_or(body);
-    Action::scan_list(&mut Scanner::new(body)).map_err(|error| TextError {
-        column: error.column + column,
-        ..scanner.error(error.expected)
-    })
+fn action_list(scanner: &mut Scanner<'_>) -> Result<Vec<Action>, Expected> {
+    let actions = Action::scan_list(scanner)?;
+    scanner.take("-");
+    Ok(actions)
 }
 
-fn definition(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError> {
+fn definition(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, Expected> {
     let at = *scanner;
     let enabled = match scanner.byte() {
         Some(b'E') => true,
         Some(b'D') => false,
-        _ => return Err(at.error("E (enabled) or D (disabled)")),
+        _ => return Err(at.expected("E (enabled) or D (disabled)")),
     };
     scanner.colon()?;
     let step_count = scanner.hex()?;
@@ -200,7 +209,7 @@ fn definition(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError>
     let pass_count = scanner.hex()?;
     let mut kind = TracepointKind::Trap;
     let mut condition = None;
-    while scanner.take(b':') {
+    while scanner.take(":") {
         let at = *scanner;
         match scanner.byte() {
             Some(b'F') => {
@@ -211,14 +220,14 @@ fn definition(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError>
             Some(b'S') => kind = TracepointKind::Static,
             Some(b'X') => {
                 let length = scanner.hex()?;
-                scanner.expect(b',', "a comma")?;
+                scanner.expect(",", "a comma")?;
                 condition = Some(scanner.hex_bytes(length)?);
             }
-            _ => return Err(at.error("F, S or X")),
+            _ => return Err(at.expected("F, S or X")),
         }
     }
-    scanner.take(b'-');
-    scanner.end()?;
+    scanner.take("-");
+    scanner.end("the end")?;
     Ok(DefinitionContent::Definition {
         enabled,
         kind,
@@ -228,8 +237,8 @@ fn definition(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError>
     })
 }
 
-fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError> {
-    let kind = match scanner.until(b':') {
+fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, Expected> {
+    let kind = match scanner.until(|byte| byte == b':') {
         b"at" => SourceKind::At,
         b"cond" => SourceKind::Condition,
         b"cmd" => SourceKind::Command,
@@ -245,7 +254,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, TextError> {
     let total = scanner.hex()?;
     scanner.colon()?;
     let bytes = scanner.hex_bytes(scanner.rest().len() as u64 / 2)?;
-    scanner.end()?;
+    scanner.end("the end")?;
     Ok(DefinitionContent::Source {
         kind,
         start,
@@ -378,17 +387,23 @@ impl VariableDefinition {
     /// # Errors
     /// Where the text departs from the grammar.
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new(text);
-        let start = scanner;
-        let number = i32::try_from(scanner.hex()?)
-            .map_err(|_| start.error("a variable number of at most 7fffffff"))?;
+        Self::scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
+    }
+
+    /// As [`parse`](Self::parse), of what is left of a text.
+    ///
+    /// # Errors
+    /// Where the text departs from the grammar.
+    pub fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
+        let number =
+            scanner.hex_up_to(i32::MAX as u64, "a variable number of at most 7fffffff")? as i32;
         scanner.colon()?;
         let initial = scanner.hex()?.cast_signed();
         scanner.colon()?;
         let builtin = scanner.hex()? != 0;
         scanner.colon()?;
         let name = scanner.hex_bytes(scanner.rest().len() as u64 / 2)?;
-        scanner.end()?;
+        scanner.end("the end")?;
         let name = String::from_utf8_lossy(&name).into_owned();
         Ok(Self {
             number: VariableNumber(number),

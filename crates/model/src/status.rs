@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::hex::{Hex, decode, number};
 use crate::number::TracepointNumber;
-use crate::text::{Scanner, TextError};
+use crate::text::{Expected, Scanner, TextError};
 
 /// How many fields are read at most; GDB's own status lines have some fifteen.
 const MAX_FIELDS: usize = 1000;
@@ -139,23 +139,27 @@ impl Status {
     /// When it starts with neither digit, is no text or has more than a thousand fields. A field that cannot be understood goes to
     /// [`StatusFields::other`].
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
+        Self::scan(text).map_err(|expected| expected.in_text(text))
+    }
+
+    fn scan(text: &[u8]) -> Result<Self, Expected> {
         let mut scanner = Scanner::new(text);
         let start = scanner;
         let running = match scanner.byte() {
             Some(b'1') => true,
             Some(b'0') => false,
-            _ => return Err(start.error("1 (running) or 0 (not running)")),
+            _ => return Err(start.expected("1 (running) or 0 (not running)")),
         };
-        let whole = std::str::from_utf8(text).map_err(|_| start.error("UTF-8 text"))?;
+        let whole = std::str::from_utf8(text).map_err(|_| start.expected("UTF-8 text"))?;
         let mut fields = StatusFields {
             running,
             ..StatusFields::default()
         };
         if !scanner.is_at_end() {
-            scanner.expect(b';', "a semicolon")?;
+            scanner.expect(";", "a semicolon")?;
         }
         if memchr::memchr_iter(b';', text).count() > MAX_FIELDS {
-            return Err(start.error("at most 1000 fields"));
+            return Err(start.expected("at most 1000 fields"));
         }
         for field in whole.split(';').skip(1) {
             let (name, value) = field.split_once(':').unwrap_or((field, ""));

@@ -1,6 +1,6 @@
 //! Reading and writing the small texts that GDB's tracepoint packets are made of.
 
-use crate::hex::{decode, number};
+use crate::hex;
 
 /// A text that does not follow its grammar.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -10,12 +10,37 @@ pub struct TextError {
     pub text: String,
     /// Where in the text, from 0.
     pub column: usize,
-    /// What should have stood there.
+    /// What the grammar has there.
     pub expected: &'static str,
 }
 
-/// How much of a text an error carries.
-const SHOWN: usize = 200;
+/// The text departs from its grammar.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// Where in the text, from 0.
+    pub column: usize,
+    /// What the grammar has there.
+    pub what: &'static str,
+}
+
+impl Expected {
+    /// The same with the text, cut to a length that can be shown.
+    #[must_use]
+    pub fn in_text(self, text: &[u8]) -> TextError {
+        TextError {
+            text: shown(text),
+            column: self.column,
+            expected: self.what,
+        }
+    }
+}
+
+/// As much of a text as an error carries; bytes that are no text are replaced.
+#[must_use]
+pub fn shown(text: &[u8]) -> String {
+    const SHOWN: usize = 200;
+    String::from_utf8_lossy(text.get(..SHOWN).unwrap_or(text)).into_owned()
+}
 
 /// A position in a text.
 #[derive(Clone, Copy, Debug)]
@@ -31,22 +56,45 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0 }
     }
 
+    /// Past the letters a text starts with; none when it starts with others. `whole` says that nothing may follow.
+    #[must_use]
+    pub fn after(text: &'a [u8], prefix: &str, whole: bool) -> Option<Self> {
+        let rest = text.strip_prefix(prefix.as_bytes())?;
+        (!whole || rest.is_empty()).then_some(Self {
+            text,
+            at: prefix.len(),
+        })
+    }
+
+    /// Where it is in the text, in bytes.
+    #[must_use]
+    pub const fn column(&self) -> usize {
+        self.at
+    }
+
     /// What is left.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
 
+    /// Takes everything that is left.
+    pub fn take_rest(&mut self) -> &'a [u8] {
+        let rest = self.rest();
+        self.at = self.text.len();
+        rest
+    }
+
     /// Whether nothing is left.
     #[must_use]
-    pub fn is_at_end(&self) -> bool {
-        self.rest().is_empty()
+    pub const fn is_at_end(&self) -> bool {
+        self.at >= self.text.len()
     }
 
     /// The next byte, which stays.
     #[must_use]
     pub fn peek(&self) -> Option<u8> {
-        self.rest().first().copied()
+        self.text.get(self.at).copied()
     }
 
     /// Takes the next byte.
@@ -56,22 +104,32 @@ impl<'a> Scanner<'a> {
         Some(byte)
     }
 
-    /// Takes the byte if it is next.
-    pub fn take(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
+    /// Takes these letters if they are next.
+    pub fn take(&mut self, letters: &str) -> bool {
+        let found = self.rest().starts_with(letters.as_bytes());
+        if found {
+            self.at += letters.len();
+        }
         found
     }
 
-    /// Takes this byte.
+    /// Takes these letters.
     ///
     /// # Errors
-    /// When another one is next, or none.
-    pub fn expect(&mut self, byte: u8, expected: &'static str) -> Result<(), TextError> {
-        if self.take(byte) {
+    /// When something else is next.
+    pub fn literal(&mut self, letters: &'static str) -> Result<(), Expected> {
+        self.expect(letters, letters)
+    }
+
+    /// Takes these letters, which an error calls `what`.
+    ///
+    /// # Errors
+    /// When something else is next.
+    pub fn expect(&mut self, letters: &str, what: &'static str) -> Result<(), Expected> {
+        if self.take(letters) {
             Ok(())
         } else {
-            Err(self.error(expected))
+            Err(self.expected(what))
         }
     }
 
@@ -79,53 +137,63 @@ impl<'a> Scanner<'a> {
     ///
     /// # Errors
     /// When something else is next.
-    pub fn colon(&mut self) -> Result<(), TextError> {
-        self.expect(b':', "a colon")
+    pub fn colon(&mut self) -> Result<(), Expected> {
+        self.expect(":", "a colon")
     }
 
-    /// Everything up to the byte or the end; the byte itself is not taken.
-    pub fn until(&mut self, byte: u8) -> &'a [u8] {
+    /// Takes the bytes before the first one that the test accepts, or before the end.
+    pub fn until(&mut self, stop: impl Fn(u8) -> bool) -> &'a [u8] {
         let rest = self.rest();
-        let length = memchr::memchr(byte, rest).unwrap_or(rest.len());
-        self.at += length;
-        &rest[..length]
+        let length = rest.iter().position(|byte| stop(*byte));
+        let (before, _) = rest.split_at(length.unwrap_or(rest.len()));
+        self.at += before.len();
+        before
     }
 
-    /// The hexadecimal digits that stand next, none perhaps.
+    /// Takes the hexadecimal digits that come next, none perhaps.
     pub fn digits(&mut self) -> &'a [u8] {
-        let rest = self.rest();
-        let length = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_hexdigit())
-            .count();
-        self.at += length;
-        &rest[..length]
+        self.until(|byte| hex::digit(byte) > 15)
     }
 
-    /// A hexadecimal number of any number of digits whose value fits 64 bits.
+    /// Takes a hexadecimal number of any number of digits whose value fits 64 bits.
     ///
     /// # Errors
     /// When no digit is next, or too many.
-    pub fn hex(&mut self) -> Result<u64, TextError> {
+    pub fn hex(&mut self) -> Result<u64, Expected> {
         let start = *self;
         let digits = self.digits();
         if digits.is_empty() {
-            return Err(start.error("a hexadecimal number"));
+            return Err(start.expected("a hexadecimal number"));
         }
-        number(digits).ok_or_else(|| start.error("a hexadecimal number of at most 64 bits"))
+        hex::number(digits).ok_or_else(|| start.expected("a hexadecimal number of at most 64 bits"))
     }
 
-    /// Exactly `count` bytes, two digits each.
+    /// Takes a hexadecimal number of at most `largest`, which an error calls `what`.
+    ///
+    /// # Errors
+    /// When no such number is next.
+    pub fn hex_up_to(&mut self, largest: u64, what: &'static str) -> Result<u64, Expected> {
+        let start = *self;
+        let value = self.hex()?;
+        if value <= largest {
+            Ok(value)
+        } else {
+            Err(start.expected(what))
+        }
+    }
+
+    /// Takes exactly `count` bytes, two digits each.
     ///
     /// # Errors
     /// When fewer are left, or what is left are no digits.
-    pub fn hex_bytes(&mut self, count: u64) -> Result<Vec<u8>, TextError> {
+    pub fn hex_bytes(&mut self, count: u64) -> Result<Vec<u8>, Expected> {
         let digits = usize::try_from(count)
             .ok()
             .and_then(|count| count.checked_mul(2))
             .and_then(|digits| self.rest().get(..digits))
-            .ok_or_else(|| self.error("as many bytes as the length says, two digits each"))?;
-        let bytes = decode(digits).ok_or_else(|| self.error("bytes of two hexadecimal digits"))?;
+            .ok_or_else(|| self.expected("as many bytes as the length says, two digits each"))?;
+        let bytes =
+            hex::decode(digits).ok_or_else(|| self.expected("bytes of two hexadecimal digits"))?;
         self.at += digits.len();
         Ok(bytes)
     }
@@ -133,23 +201,21 @@ impl<'a> Scanner<'a> {
     /// Nothing may be left.
     ///
     /// # Errors
-    /// When something is.
-    pub fn end(&self) -> Result<(), TextError> {
+    /// When something is; the error calls the end `what`.
+    pub fn end(&self, what: &'static str) -> Result<(), Expected> {
         if self.is_at_end() {
             Ok(())
         } else {
-            Err(self.error("the end"))
+            Err(self.expected(what))
         }
     }
 
     /// The error that something else was expected here.
     #[must_use]
-    pub fn error(&self, expected: &'static str) -> TextError {
-        let shown = self.text.get(..SHOWN).unwrap_or(self.text);
-        TextError {
-            text: String::from_utf8_lossy(shown).into_owned(),
+    pub const fn expected(&self, what: &'static str) -> Expected {
+        Expected {
             column: self.at,
-            expected,
+            what,
         }
     }
 }

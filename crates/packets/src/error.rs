@@ -1,6 +1,6 @@
 //! What is wrong with a packet.
 
-use tracewire_model::TextError;
+use tracewire_model::text::{Expected, shown};
 
 /// A packet that is known by its name but does not follow its grammar.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -19,32 +19,13 @@ pub struct PacketError {
     pub text: String,
 }
 
-/// How much of a packet an error carries.
-const SHOWN: usize = 200;
-
-/// What a scanner missed, before the packet's name is put to it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Expected {
-    pub(crate) column: usize,
-    pub(crate) what: &'static str,
-}
-
-impl Expected {
-    pub(crate) fn of(self, packet: &'static str, text: &[u8]) -> PacketError {
-        let shown = text.get(..SHOWN).unwrap_or(text);
-        PacketError {
-            packet,
-            column: self.column,
-            expected: self.what,
-            text: String::from_utf8_lossy(shown).into_owned(),
-        }
-    }
-
-    /// The trace file's own parsers name the same place, counted from `start`.
-    pub(crate) fn from_text(error: &TextError, start: usize) -> Self {
+impl PacketError {
+    pub(crate) fn new(expected: Expected, packet: &'static str, text: &[u8]) -> Self {
         Self {
-            column: start.saturating_add(error.column),
-            what: error.expected,
+            packet,
+            column: expected.column,
+            expected: expected.what,
+            text: shown(text),
         }
     }
 }

@@ -4,10 +4,9 @@ use std::fmt;
 
 use tracewire_model::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 
-use crate::error::Expected;
 use crate::escape::{escape, unescape};
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// A piece of a packet, which reads as much as belongs to it.
 pub(crate) trait Field: Sized {
@@ -58,7 +57,7 @@ hexadecimal! {
 impl Field for bool {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let start = *scanner;
-        match scanner.next() {
+        match scanner.byte() {
             Some(b'0') => Ok(false),
             Some(b'1') => Ok(true),
             _ => Err(start.expected("1 or 0")),

@@ -37,7 +37,6 @@ pub mod log;
 mod packets;
 mod reply;
 mod request;
-mod scan;
 mod thread_id;
 pub mod tracepoint;
 

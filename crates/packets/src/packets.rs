@@ -32,18 +32,19 @@ macro_rules! packets {
 
             /// None when the text starts with the letters of none of these packets.
             pub(crate) fn scan(text: &[u8]) -> Option<Result<Self, $crate::PacketError>> {
+                use tracewire_model::text::{Expected, Scanner};
                 $(
                     let whole = $crate::packets::packets!(@whole $( $item )*);
-                    if let Some(start) = $crate::scan::Scanner::after(text, $prefix, whole) {
-                        let read = |start: $crate::scan::Scanner<'_>| {
+                    if let Some(start) = Scanner::after(text, $prefix, whole) {
+                        let read = |start: Scanner<'_>| -> Result<Self, Expected> {
                             #[allow(unused_mut)]
                             let mut scanner = start;
                             $( $crate::packets::packets!(@scan scanner $item); )*
-                            scanner.end()?;
+                            scanner.end("the end of the packet")?;
                             Ok(Self::$variant { $( $( $field ),* )? })
                         };
-                        return Some(read(start).map_err(|error: $crate::error::Expected| {
-                            error.of($prefix, text)
+                        return Some(read(start).map_err(|expected| {
+                            $crate::PacketError::new(expected, $prefix, text)
                         }));
                     }
                 )*

@@ -13,7 +13,6 @@ pub use notification::Notification;
 use tracewire_model::{Address, DefinitionRecord, Status, TracepointUsage, VariableDefinition};
 
 use crate::PacketError;
-use crate::error::Expected;
 use crate::family::features::FeatureList;
 use crate::family::file::FileReply;
 use crate::family::file_io::FileIoCall;
@@ -22,10 +21,10 @@ use crate::family::register::RegisterBytes;
 use crate::family::stop::StopReply;
 use crate::family::transfer::Chunk;
 use crate::field::{Field, HexBytes};
-use crate::scan::Scanner;
 use crate::thread_id::{ThreadList, ThreadSelector};
-use crate::tracepoint::{MarkerList, SelectedFrame, parse_record, print_record};
+use crate::tracepoint::{MarkerList, SelectedFrame, print_record};
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// A reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,14 +121,14 @@ impl Reply {
             text if Failure::is(text) => {
                 return Failure::scan(&mut Scanner::new(&text[1..]))
                     .map(Self::Error)
-                    .map_err(|error| error.of(kind.name(), payload));
+                    .map_err(|error| PacketError::new(error, kind.name(), payload));
             }
             _ => {}
         }
         let mut scanner = Scanner::new(payload);
         Self::scan(kind, &mut scanner)
-            .and_then(|reply| scanner.end().map(|()| reply))
-            .map_err(|error| error.of(kind.name(), payload))
+            .and_then(|reply| scanner.end("the end of the packet").map(|()| reply))
+            .map_err(|error| PacketError::new(error, kind.name(), payload))
     }
 
     fn scan(kind: ReplyKind, scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
@@ -148,11 +147,11 @@ impl Reply {
             }
             ReplyKind::Stop => match scanner.peek() {
                 Some(b'O') => {
-                    scanner.next();
+                    scanner.byte();
                     Field::scan(scanner).map(Self::Output)
                 }
                 Some(b'F') => {
-                    scanner.next();
+                    scanner.byte();
                     Field::scan(scanner).map(Self::FileIo)
                 }
                 _ => Field::scan(scanner).map(Self::Stop),
@@ -184,7 +183,7 @@ impl Reply {
                 scanner.literal("vCont")?;
                 let mut letters = Vec::new();
                 while scanner.take(";") {
-                    let letter = scanner.next().filter(u8::is_ascii_alphabetic);
+                    let letter = scanner.byte().filter(u8::is_ascii_alphabetic);
                     letters.push(letter.ok_or_else(|| start.expected("letters after `;`"))?);
                 }
                 Ok(Self::ResumeActions(letters))
@@ -235,9 +234,6 @@ impl Reply {
     }
 
     fn scan_trace(kind: ReplyKind, scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
-        let from_text = |error: tracewire_model::TextError, start: Scanner<'_>| {
-            Expected::from_text(&error, start.column())
-        };
         match kind {
             ReplyKind::Frame => Field::scan(scanner).map(Self::Frame),
             ReplyKind::TraceStatus => {
@@ -245,7 +241,10 @@ impl Reply {
                 let start = *scanner;
                 Status::parse(scanner.take_rest())
                     .map(|status| Self::TraceStatus(Box::new(status)))
-                    .map_err(|error| from_text(error, start))
+                    .map_err(|error| Expected {
+                        column: start.column() + error.column,
+                        what: error.expected,
+                    })
             }
             ReplyKind::TracepointUsage => {
                 scanner.literal("V")?;
@@ -268,14 +267,9 @@ impl Reply {
             ReplyKind::Length => Field::scan(scanner).map(Self::Length),
             _ if end(scanner) => Ok(Self::End),
             ReplyKind::DefinitionRecord => {
-                parse_record(scanner.take_rest()).map(Self::DefinitionRecord)
+                DefinitionRecord::scan(scanner).map(Self::DefinitionRecord)
             }
-            ReplyKind::Variable => {
-                let start = *scanner;
-                VariableDefinition::parse(scanner.take_rest())
-                    .map(Self::Variable)
-                    .map_err(|error| from_text(error, start))
-            }
+            ReplyKind::Variable => Field::scan(scanner).map(Self::Variable),
             ReplyKind::TraceBuffer => bytes(scanner).map(Self::TraceBuffer),
             _ => Field::scan(scanner).map(Self::Markers),
         }
@@ -378,7 +372,7 @@ impl Reply {
 fn end(scanner: &mut Scanner<'_>) -> bool {
     let found = scanner.rest() == b"l";
     if found {
-        scanner.next();
+        scanner.byte();
     }
     found
 }

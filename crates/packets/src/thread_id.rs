@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::error::Expected;
 use crate::field::Field;
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// Which of several: one, any (`0`), or all (`-1`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

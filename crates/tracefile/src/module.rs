@@ -7,7 +7,7 @@ use std::fmt;
 
 use tracewire_model::Address;
 use tracewire_model::hex::Hex;
-use tracewire_model::text::{Scanner, TextError};
+use tracewire_model::text::{Expected, Scanner, TextError};
 
 /// The program or a shared library, and where and when it was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -42,7 +42,10 @@ impl Module {
     /// # Errors
     /// Where the text departs from the grammar above.
     pub fn parse(text: &[u8]) -> Result<Self, TextError> {
-        let mut scanner = Scanner::new(text);
+        Self::scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
+    }
+
+    fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let mut number = || {
             let value = scanner.hex()?;
             scanner.colon()?;
@@ -50,12 +53,11 @@ impl Module {
         };
         let (bias, start, end) = (number()?, number()?, number()?);
         let (loaded, unloaded) = (number()?, number()?);
-        let digits = scanner.digits().len();
-        let mut again = Scanner::new(&text[text.len() - scanner.rest().len() - digits..]);
-        let build_id = again.hex_bytes(digits as u64 / 2)?;
-        again.colon()?;
-        let path = again.hex_bytes(again.rest().len() as u64 / 2)?;
-        again.end()?;
+        let digits = { *scanner }.digits().len();
+        let build_id = scanner.hex_bytes(digits as u64 / 2)?;
+        scanner.colon()?;
+        let path = scanner.hex_bytes(scanner.rest().len() as u64 / 2)?;
+        scanner.end("the end")?;
         Ok(Self {
             bias,
             start: Address(start),

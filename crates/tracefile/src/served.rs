@@ -5,7 +5,7 @@
 
 use crate::description::MAX_LINE;
 use tracewire_model::hex::Hex;
-use tracewire_model::text::{Scanner, TextError};
+use tracewire_model::text::{Expected, Scanner, TextError};
 use tracewire_model::{Address, Served, TracepointNumber};
 
 /// The longest mechanism or reason, in bytes: a line has room for both, as digits, and for tracepoints. What is longer is
@@ -20,7 +20,10 @@ pub type Keys = Vec<(TracepointNumber, Address)>;
 /// # Errors
 /// When it has another form.
 pub fn parse(text: &[u8]) -> Result<(Served, Keys), TextError> {
-    let mut scanner = Scanner::new(text);
+    scan(&mut Scanner::new(text)).map_err(|expected| expected.in_text(text))
+}
+
+fn scan(scanner: &mut Scanner<'_>) -> Result<(Served, Keys), Expected> {
     let mut words = || {
         let digits = Scanner::new(scanner.rest()).digits().len();
         let bytes = scanner.hex_bytes(digits as u64 / 2)?;
@@ -31,16 +34,14 @@ pub fn parse(text: &[u8]) -> Result<(Served, Keys), TextError> {
     let (mechanism, reason) = (words()?, words()?);
     let mut keys = Vec::new();
     loop {
-        let number = scanner.hex()?;
-        let number =
-            i32::try_from(number).map_err(|_| scanner.error("the number of a tracepoint"))?;
+        let number = scanner.hex_up_to(i32::MAX as u64, "the number of a tracepoint")?;
         scanner.colon()?;
-        keys.push((TracepointNumber(number), Address(scanner.hex()?)));
-        if !scanner.take(b',') {
+        keys.push((TracepointNumber(number as i32), Address(scanner.hex()?)));
+        if !scanner.take(",") {
             break;
         }
     }
-    scanner.end()?;
+    scanner.end("the end")?;
     let served = Served {
         mechanism,
         reason: Some(reason).filter(|reason| !reason.is_empty()),

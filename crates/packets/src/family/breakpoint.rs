@@ -4,11 +4,10 @@ use std::fmt;
 
 use tracewire_model::Address;
 
-use crate::error::Expected;
 use crate::field::{Field, HexBytes};
 use crate::packets::packets;
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests about breakpoints. Both are idempotent: GDB sends `Z` again with new conditions for one that is there.
@@ -78,7 +77,7 @@ impl Field for BreakpointKind {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let start = *scanner;
         scanner
-            .next()
+            .byte()
             .and_then(|digit| Self::ALL.get(usize::from(digit.wrapping_sub(b'0'))))
             .copied()
             .ok_or_else(|| start.expected("a kind of breakpoint, 0 to 4"))

@@ -1,9 +1,8 @@
 //! `qSupported`: what each side can do. GDB uses most features only when the stub announces them.
 
-use crate::error::Expected;
 use crate::field::Field;
 use crate::packets::packets;
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// The request that opens a session.

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::error::Expected;
 use crate::field::{Binary, Field, HexBytes, SignedHex};
 use crate::packets::packets;
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests about files. All numbers, file descriptors too, are hexadecimal.

@@ -3,10 +3,9 @@
 //! The stub sends the call in place of a stop reply; GDB reads and writes target memory for it, answers with an `F`
 //! request of its own, and the program goes on.
 
-use crate::error::Expected;
 use crate::field::{Field, SignedHex, Word};
 use crate::packets::packets;
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// GDB's answer to a system call.

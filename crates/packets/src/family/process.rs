@@ -2,10 +2,9 @@
 
 use tracewire_model::Address;
 
-use crate::error::Expected;
 use crate::field::{Field, HexBytes};
 use crate::packets::packets;
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests about processes.

@@ -2,11 +2,10 @@
 
 use tracewire_model::RegisterNumber;
 
-use crate::error::Expected;
 use crate::field::HexBytes;
 use crate::packets::packets;
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests about the selected thread's registers (`Hg`), or those of the selected trace frame.

@@ -2,11 +2,10 @@
 
 use tracewire_model::Address;
 
-use crate::error::Expected;
 use crate::field::{Field, Signal};
 use crate::packets::packets;
-use crate::scan::Scanner;
 use crate::thread_id::ThreadSelector;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests to let the program run. In all-stop mode the reply comes when it stops; in non-stop mode `OK` comes at
@@ -138,7 +137,7 @@ impl Field for ResumeActions {
         loop {
             scanner.literal(";")?;
             let start = *scanner;
-            let kind = match scanner.next() {
+            let kind = match scanner.byte() {
                 Some(b'c') => ResumeKind::Continue,
                 Some(b'C') => ResumeKind::ContinueWithSignal(Field::scan(scanner)?),
                 Some(b's') => ResumeKind::Step,

@@ -1,9 +1,8 @@
 //! Settings: how the stub is to behave.
 
-use crate::error::Expected;
 use crate::field::{Field, HexBytes, Numbers, Word};
 use crate::packets::packets;
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests that set something.

@@ -4,12 +4,11 @@ use std::fmt;
 
 use tracewire_model::{Address, RegisterNumber};
 
-use crate::error::Expected;
 use crate::family::register::RegisterBytes;
 use crate::field::{Field, HexBytes, Signal};
-use crate::scan::Scanner;
 use crate::thread_id::ThreadSelector;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// A stop reply; also the body of a `%Stop` notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,7 +119,7 @@ pub enum ReplayEnd {
 impl Field for StopReply {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let start = *scanner;
-        Ok(match scanner.next() {
+        Ok(match scanner.byte() {
             Some(b'S') => Self::Signal(two_digits(scanner)?),
             Some(b'T') => {
                 let signal = two_digits(scanner)?;
@@ -180,7 +179,7 @@ impl Field for StopReply {
 /// A signal right before register numbers: exactly two digits.
 fn two_digits(scanner: &mut Scanner<'_>) -> Result<Signal, Expected> {
     let start = *scanner;
-    let mut digit = || scanner.next().map(hex::digit).filter(|digit| *digit <= 15);
+    let mut digit = || scanner.byte().map(hex::digit).filter(|digit| *digit <= 15);
     match (digit(), digit()) {
         (Some(high), Some(low)) => Ok(Signal(high << 4 | low)),
         _ => Err(start.expected("a signal of two hexadecimal digits")),

@@ -2,11 +2,10 @@
 
 use tracewire_model::Address;
 
-use crate::error::Expected;
 use crate::field::Field;
 use crate::packets::packets;
-use crate::scan::Scanner;
 use crate::thread_id::ThreadSelector;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests about threads.
@@ -90,7 +89,7 @@ impl<const DIGITS: u32> Field for FixedHex<DIGITS> {
         let start = *scanner;
         let mut value = 0;
         for _ in 0..DIGITS {
-            match scanner.next().map(tracewire_model::hex::digit) {
+            match scanner.byte().map(tracewire_model::hex::digit) {
                 Some(digit @ 0..16) => value = value << 4 | u64::from(digit),
                 _ => return Err(start.expected("a hexadecimal number of a fixed width")),
             }

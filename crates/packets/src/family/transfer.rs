@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::error::Expected;
 use crate::field::{Binary, Field};
 use crate::packets::packets;
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 packets! {
     /// Requests about objects of the target.
@@ -232,7 +231,7 @@ impl Chunk {
 impl Field for Chunk {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
         let start = *scanner;
-        let last = match scanner.next() {
+        let last = match scanner.byte() {
             Some(b'l') => true,
             Some(b'm') => false,
             _ => return Err(start.expected("m (there may be more) or l (the last part)")),

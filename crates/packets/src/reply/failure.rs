@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::error::Expected;
 use crate::field::Field;
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// What an `E` reply says.
 #[derive(Clone, PartialEq, Eq, Debug)]

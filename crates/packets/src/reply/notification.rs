@@ -3,7 +3,7 @@
 use crate::PacketError;
 use crate::family::stop::StopReply;
 use crate::field::Field;
-use crate::scan::Scanner;
+use tracewire_model::text::Scanner;
 
 /// A notification: what a server sends without being asked, in non-stop mode.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,8 +25,12 @@ impl Notification {
             return Ok(Self::Other(payload.to_vec()));
         }
         StopReply::scan(&mut scanner)
-            .and_then(|stop| scanner.end().map(|()| Self::Stop(stop)))
-            .map_err(|error| error.of("Stop notification", payload))
+            .and_then(|stop| {
+                scanner
+                    .end("the end of the packet")
+                    .map(|()| Self::Stop(stop))
+            })
+            .map_err(|error| PacketError::new(error, "Stop notification", payload))
     }
 
     /// Appends the notification.

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use crate::field::{Field, Sample};
 use crate::frame::{Decoder, Side};
 use crate::reply::{Notification, Reply, ReplyKind, samples};
-use crate::scan::Scanner;
 use crate::{Request, explain_request};
+use tracewire_model::text::Scanner;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]

@@ -10,10 +10,9 @@ use tracewire_model::{
     TracepointNumber, VariableDefinition,
 };
 
-use crate::error::Expected;
 use crate::field::Field;
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// A tracepoint without its actions: `QTDP:n:addr:ena:step:pass[:Fflen][:S][:Xlen,bytes][-]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,21 +33,6 @@ pub struct Definition {
     pub condition: Option<Vec<u8>>,
     /// Whether `QTDP:-` packets with its actions follow.
     pub more: bool,
-}
-
-/// Reads a record whose letter the packet does not have: it has its own beginning instead.
-fn scan_record(letter: u8, scanner: &mut Scanner<'_>) -> Result<DefinitionRecord, Expected> {
-    let column = scanner.column();
-    let mut text = vec![letter];
-    text.extend_from_slice(scanner.take_rest());
-    // The letter takes a byte that the packet does not have.
-    DefinitionRecord::parse(&text)
-        .map_err(|error| Expected::from_text(&error, column.saturating_sub(1)))
-}
-
-/// Reads a qTfP or qTsP reply.
-pub(crate) fn parse_record(text: &[u8]) -> Result<DefinitionRecord, Expected> {
-    DefinitionRecord::parse(text).map_err(|error| Expected::from_text(&error, 0))
 }
 
 /// Writes a qTfP or qTsP reply, its actions as GDB spelt them.
@@ -79,7 +63,7 @@ impl Field for Definition {
             number,
             address,
             content,
-        } = scan_record(b'T', scanner)?;
+        } = DefinitionRecord::scan_after(b'T', scanner)?;
         match content {
             DefinitionContent::Definition {
                 enabled,
@@ -181,15 +165,8 @@ impl Field for ActionPacket {
         let address = Field::scan(scanner)?;
         scanner.literal(":")?;
         let starts_stepping = scanner.take("S");
-        let start = *scanner;
-        let rest = scanner.take_rest();
-        let (list, more) = match rest.strip_suffix(b"-") {
-            Some(list) => (list, true),
-            None => (rest, false),
-        };
-        let list = std::str::from_utf8(list).map_err(|_| start.expected("actions"))?;
-        let actions = Action::parse_list(list)
-            .map_err(|error| Expected::from_text(&error, start.column()))?;
+        let actions = Action::scan_list(scanner)?;
+        let more = scanner.take("-");
         Ok(Self {
             number,
             address,
@@ -348,7 +325,7 @@ impl Field for SourceString {
             number,
             address,
             content,
-        } = scan_record(b'Z', scanner)?;
+        } = DefinitionRecord::scan_after(b'Z', scanner)?;
         match content {
             DefinitionContent::Source {
                 kind,
@@ -379,8 +356,7 @@ impl Field for SourceString {
 /// As in `QTDV`, where GDB writes the value with all its digits.
 impl Field for VariableDefinition {
     fn scan(scanner: &mut Scanner<'_>) -> Result<Self, Expected> {
-        let column = scanner.column();
-        Self::parse(scanner.take_rest()).map_err(|error| Expected::from_text(&error, column))
+        Self::scan(scanner)
     }
 
     fn print(&self, out: &mut Vec<u8>) {

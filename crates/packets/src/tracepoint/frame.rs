@@ -2,10 +2,9 @@
 
 use tracewire_model::{Address, FrameNumber, TracepointNumber};
 
-use crate::error::Expected;
 use crate::field::Field;
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// Which frame to select. All but [`Self::Number`] start after the selected frame, or at the first one when none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +118,7 @@ impl Field for SelectedFrame {
         };
         while !scanner.is_at_end() {
             let start = *scanner;
-            match scanner.next() {
+            match scanner.byte() {
                 Some(b'F') if scanner.take("-1") => selected.frame = None,
                 Some(b'F') => selected.frame = Some(FrameNumber(scanner.hex()?)),
                 Some(b'T') => selected.tracepoint = Some(Field::scan(scanner)?),

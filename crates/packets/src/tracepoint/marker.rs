@@ -2,9 +2,8 @@
 
 use tracewire_model::Address;
 
-use crate::error::Expected;
 use crate::field::{Field, HexBytes};
-use crate::scan::Scanner;
+use tracewire_model::text::{Expected, Scanner};
 
 /// A marker that the program's authors left.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -8,8 +8,8 @@ mod run;
 #[cfg(test)]
 mod samples;
 
+pub(crate) use define::print_record;
 pub use define::{ActionPacket, Definition, Ranges, SourceString};
-pub(crate) use define::{parse_record, print_record};
 pub use frame::{FrameSelection, SelectedFrame};
 pub use frame_info::{FrameInfo, FrameInfoError, FramePart};
 pub use marker::{Marker, MarkerList};

@@ -1,9 +1,8 @@
 //! How a run is to be: buffer size and notes.
 
-use crate::error::Expected;
 use crate::field::{Field, HexBytes};
-use crate::scan::Scanner;
 use tracewire_model::hex;
+use tracewire_model::text::{Expected, Scanner};
 
 /// The size of the trace buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -22,8 +22,9 @@ impl Locations {
         let mut all: HashMap<TracepointNumber, Self> = HashMap::new();
         for (place, tracepoint) in tracepoints.iter().enumerate() {
             let definition = &tracepoint.definition;
-            let hits = asks_for_registers(&definition.actions);
-            let is_step = (hits != asks_for_registers(&definition.step_actions)).then_some(hits);
+            let hits = Action::any_of_registers(&definition.actions);
+            let is_step =
+                (hits != Action::any_of_registers(&definition.step_actions)).then_some(hits);
             let locations = all.entry(definition.number).or_insert_with(|| Self {
                 first: place,
                 is_step_without_registers: is_step,
@@ -73,9 +74,4 @@ impl Locations {
     pub const fn first(&self) -> usize {
         self.first
     }
-}
-
-fn asks_for_registers(actions: &[Action]) -> bool {
-    let asks = |action: &Action| matches!(action, Action::Registers(mask) if !mask.is_empty());
-    actions.iter().any(asks)
 }
