@@ -29,4 +29,4 @@ pub use names::{StackBank, stack_bank};
 pub use standard::StandardRegisters;
 pub use stores::Stores;
 pub use types::{BitField, FloatFormat, RegisterType};
-pub use x86::{X86Registers, is_x87};
+pub use x86::{EFLAGS, X86Registers, is_x87};

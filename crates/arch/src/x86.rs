@@ -239,6 +239,27 @@ fn core_registers(width: Width) -> Vec<Row> {
     rows
 }
 
+/// The flags of `eflags` by name and bit, as GDB's `i386_eflags` has them. The bit without a name is always 1.
+pub const EFLAGS: &[(&str, u32)] = &[
+    ("CF", 0),
+    ("", 1),
+    ("PF", 2),
+    ("AF", 4),
+    ("ZF", 6),
+    ("SF", 7),
+    ("TF", 8),
+    ("IF", 9),
+    ("DF", 10),
+    ("OF", 11),
+    ("NT", 14),
+    ("RF", 16),
+    ("VM", 17),
+    ("AC", 18),
+    ("VIF", 19),
+    ("VIP", 20),
+    ("ID", 21),
+];
+
 fn feature_types(feature: &str, width: Width) -> String {
     let vec128 = || {
         vector_union(
@@ -256,28 +277,7 @@ fn feature_types(feature: &str, width: Width) -> String {
         )
     };
     match feature {
-        "core" => flags(
-            "i386_eflags",
-            &[
-                ("CF", 0),
-                ("", 1),
-                ("PF", 2),
-                ("AF", 4),
-                ("ZF", 6),
-                ("SF", 7),
-                ("TF", 8),
-                ("IF", 9),
-                ("DF", 10),
-                ("OF", 11),
-                ("NT", 14),
-                ("RF", 16),
-                ("VM", 17),
-                ("AC", 18),
-                ("VIF", 19),
-                ("VIP", 20),
-                ("ID", 21),
-            ],
-        ),
+        "core" => flags("i386_eflags", EFLAGS),
         "sse" => {
             vec128()
                 + &flags(

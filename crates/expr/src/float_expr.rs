@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use crate::int_expr::{Binary, IntExpr, Source, zero_extend};
-use crate::soft_float::{arithmetic, convert, round};
+use crate::soft_float::{arithmetic, convert, from_integer};
 
 /// The format of a floating-point number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,14 +146,7 @@ impl FloatExpr {
                 u128::from(zero_extend(high, 16)) << 64 | u128::from(low)
             }
             Operation::Integer(expr, signed) => {
-                let number = expr.work_out(source)?;
-                let negative = *signed && (number as i64) < 0;
-                let magnitude = if negative {
-                    number.wrapping_neg()
-                } else {
-                    number
-                };
-                round(negative, u128::from(magnitude), 0, format)
+                from_integer(expr.work_out(source)?, *signed, format)
             }
             Operation::Convert(of) => convert(of.work_out(source)?, of.0.format, format),
             Operation::Binary(operator, left, right) => {

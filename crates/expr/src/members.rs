@@ -5,6 +5,7 @@ use crate::node::{Node, NodeKind};
 use crate::resolve::{Resolver, Result};
 use crate::scalar::Scalar;
 use crate::syntax::{Expression, ExpressionKind};
+use crate::token::Literal;
 use tracewire_debuginfo::{Member, Type, TypeId, Variable, VariantPart};
 
 /// How deep structures are searched for a member.
@@ -204,8 +205,8 @@ impl Resolver<'_> {
             return self.type_error("$_streq takes two arguments.", span);
         };
         let (pointer, text) = match (&left.kind, &right.kind) {
-            (_, ExpressionKind::Text(text)) => (left, text),
-            (ExpressionKind::Text(text), _) => (right, text),
+            (_, ExpressionKind::Literal(Literal::Text(text))) => (left, text),
+            (ExpressionKind::Literal(Literal::Text(text)), _) => (right, text),
             _ => {
                 let message = "One of $_streq's arguments must be a string literal.";
                 return self.error(ExpressionErrorKind::Unsupported(message.to_owned()), span);

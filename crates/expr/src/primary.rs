@@ -3,7 +3,7 @@
 use crate::error::{ExpressionError, ExpressionErrorKind, Span};
 use crate::parse::{Parser, Result};
 use crate::syntax::{Expression, ExpressionKind};
-use crate::token::TokenKind;
+use crate::token::{Literal, TokenKind};
 use tracewire_debuginfo::Language;
 
 impl Parser<'_> {
@@ -65,7 +65,9 @@ impl Parser<'_> {
         let name = match self.peek() {
             TokenKind::Name(name) => name.clone(),
             // A field of a tuple.
-            TokenKind::Integer { value, suffix, .. } if suffix.is_empty() => value.to_string(),
+            TokenKind::Literal(Literal::Integer { value, suffix, .. }) if suffix.is_empty() => {
+                value.to_string()
+            }
             _ => return self.unexpected("a member's name"),
         };
         self.advance();
@@ -88,18 +90,7 @@ impl Parser<'_> {
     fn primary(&mut self) -> Result<Expression> {
         let start = self.span();
         let kind = match self.peek().clone() {
-            TokenKind::Integer {
-                value,
-                decimal,
-                suffix,
-            } => ExpressionKind::Integer {
-                value,
-                decimal,
-                suffix,
-            },
-            TokenKind::Float { value, suffix } => ExpressionKind::Float { value, suffix },
-            TokenKind::Character { value, prefix } => ExpressionKind::Character { value, prefix },
-            TokenKind::Text { bytes, .. } => ExpressionKind::Text(bytes),
+            TokenKind::Literal(literal) => ExpressionKind::Literal(literal),
             TokenKind::Dollar(name) => ExpressionKind::Dollar(name),
             TokenKind::Quoted(scope) => return self.quoted_name(scope),
             TokenKind::Mark("(") => {

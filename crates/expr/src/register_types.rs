@@ -1,27 +1,8 @@
 //! The types of registers that are more than numbers.
 
 use crate::scalar::builtin;
+use tracewire_arch::EFLAGS;
 use tracewire_debuginfo::{Enumerator, Member, StructureKind, Symbols, Type, TypeId};
-
-/// The flags of `eflags`, as GDB's `i386_eflags` names them.
-const FLAGS: &[(&str, u32)] = &[
-    ("CF", 0),
-    ("PF", 2),
-    ("AF", 4),
-    ("ZF", 6),
-    ("SF", 7),
-    ("TF", 8),
-    ("IF", 9),
-    ("DF", 10),
-    ("OF", 11),
-    ("NT", 14),
-    ("RF", 16),
-    ("VM", 17),
-    ("AC", 18),
-    ("VIF", 19),
-    ("VIP", 20),
-    ("ID", 21),
-];
 
 /// The name that tells a flags type from an enumeration of the program.
 pub(crate) const FLAGS_NAME: &str = "i386_eflags";
@@ -32,7 +13,8 @@ pub(crate) fn flags(symbols: &Symbols) -> TypeId {
         name: Some(FLAGS_NAME.to_owned()),
         size: 4,
         signed: false,
-        enumerators: (FLAGS.iter())
+        enumerators: (EFLAGS.iter())
+            .filter(|(name, _)| !name.is_empty())
             .map(|(name, bit)| Enumerator {
                 name: (*name).to_owned(),
                 value: 1 << bit,

@@ -10,6 +10,7 @@ use crate::node::{Node, NodeKind};
 use crate::parse::{Names, parse};
 use crate::scalar::{Scalar, builtin, scalar, strip};
 use crate::syntax::{BinaryOperator, Expression, ExpressionKind, UnaryOperator};
+use crate::token::Literal;
 use tracewire_debuginfo::{Language, Scope, Symbols, Type, TypeId, VariableKind, VariableLocation};
 
 pub(crate) type Result<T, E = ExpressionError> = std::result::Result<T, E>;
@@ -140,16 +141,14 @@ impl Resolver<'_> {
         scalar(self.symbols, node.type_id)
     }
 
-    /// Resolves one expression. The depth of `expression` was bounded by the parser.
-    pub(crate) fn expression(&self, expression: &Expression) -> Result<Node> {
-        let span = expression.span;
-        match &expression.kind {
-            ExpressionKind::Integer {
+    fn literal(&self, literal: &Literal, span: Span) -> Result<Node> {
+        match literal {
+            Literal::Integer {
                 value,
                 decimal,
                 suffix,
             } => self.integer_literal(*value, *decimal, suffix, span),
-            ExpressionKind::Float { value, suffix } => {
+            Literal::Float { value, suffix } => {
                 let name = match (suffix.as_str(), self.language) {
                     ("f" | "F", _) => "float",
                     ("f32", _) => "f32",
@@ -164,8 +163,16 @@ impl Resolver<'_> {
                 };
                 Ok(Node::new(NodeKind::Float(value), self.builtin(name), span))
             }
-            ExpressionKind::Character { value, prefix } => Ok(self.character(*value, prefix, span)),
-            ExpressionKind::Text(bytes) => Ok(self.string(bytes, span)),
+            Literal::Character { value, prefix } => Ok(self.character(*value, prefix, span)),
+            Literal::Text(bytes) => Ok(self.string(bytes, span)),
+        }
+    }
+
+    /// Resolves one expression. The depth of `expression` was bounded by the parser.
+    pub(crate) fn expression(&self, expression: &Expression) -> Result<Node> {
+        let span = expression.span;
+        match &expression.kind {
+            ExpressionKind::Literal(literal) => self.literal(literal, span),
             ExpressionKind::Name(name) => self.name(name, span),
             ExpressionKind::Scoped { scope, name } => {
                 self.name(&format!("'{scope}'::{name}"), span)

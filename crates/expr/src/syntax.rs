@@ -1,6 +1,7 @@
 //! The syntax tree of an expression, before any name is looked up.
 
 use crate::error::Span;
+use crate::token::Literal;
 
 /// An expression and where it stands in the text.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,20 +14,7 @@ pub(crate) struct Expression {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ExpressionKind {
-    Integer {
-        value: u128,
-        decimal: bool,
-        suffix: String,
-    },
-    Float {
-        value: f64,
-        suffix: String,
-    },
-    Character {
-        value: u32,
-        prefix: String,
-    },
-    Text(Vec<u8>),
+    Literal(Literal),
     /// A name, with `::` inside where it is qualified.
     Name(String),
     /// `'file.c'::name` or `function::name`, where the scope is quoted.

@@ -24,6 +24,15 @@ pub(crate) enum TokenKind {
     Quoted(String),
     /// `$name`, without the `$`.
     Dollar(String),
+    Literal(Literal),
+    /// Everything else: operators and brackets.
+    Mark(&'static str),
+    End,
+}
+
+/// A number, a character or a string.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Literal {
     Integer {
         value: u128,
         decimal: bool,
@@ -37,13 +46,7 @@ pub(crate) enum TokenKind {
         value: u32,
         prefix: String,
     },
-    Text {
-        bytes: Vec<u8>,
-        prefix: String,
-    },
-    /// Everything else: operators and brackets.
-    Mark(&'static str),
-    End,
+    Text(Vec<u8>),
 }
 
 /// Longest first, so that the first that fits is the right one.
@@ -215,11 +218,11 @@ impl<'a> Lexer<'a> {
             return self.error(start, format!("Invalid number \"{number}\"."));
         }
         match u128::from_str_radix(&digits, radix) {
-            Ok(value) => Ok(TokenKind::Integer {
+            Ok(value) => Ok(TokenKind::Literal(Literal::Integer {
                 value,
                 decimal: radix == 10,
                 suffix,
-            }),
+            })),
             Err(_) => self.error(start, "Numeric constant too large."),
         }
     }
@@ -272,7 +275,7 @@ impl<'a> Lexer<'a> {
         let suffix = self.take_while(goes_on_name).to_owned();
         let known = matches!(suffix.as_str(), "" | "f" | "F" | "l" | "L" | "f32" | "f64");
         match digits.parse::<f64>() {
-            Ok(value) if known => Ok(TokenKind::Float { value, suffix }),
+            Ok(value) if known => Ok(TokenKind::Literal(Literal::Float { value, suffix })),
             _ => {
                 let number = self.text.get(start..self.position).unwrap_or("");
                 self.error(start, format!("Invalid number \"{number}\"."))
@@ -316,13 +319,13 @@ impl<'a> Lexer<'a> {
             }
         }
         if quote == '"' {
-            return Ok(TokenKind::Text { bytes, prefix });
+            return Ok(TokenKind::Literal(Literal::Text(bytes)));
         }
         match values.as_slice() {
-            [value] => Ok(TokenKind::Character {
+            [value] => Ok(TokenKind::Literal(Literal::Character {
                 value: *value,
                 prefix,
-            }),
+            })),
             [] => self.error(start, "Empty character constant."),
             _ => Ok(TokenKind::Quoted(
                 self.text

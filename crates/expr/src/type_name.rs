@@ -2,7 +2,7 @@
 
 use crate::parse::{Parser, Result};
 use crate::syntax::TypeSyntax;
-use crate::token::TokenKind;
+use crate::token::{Literal, TokenKind};
 use tracewire_debuginfo::Language;
 
 /// The words that make up C's own types.
@@ -144,7 +144,7 @@ impl Parser<'_> {
         self.count_declarator()?;
         if self.eat("[") {
             let count = match self.peek() {
-                TokenKind::Integer { value, .. } => u64::try_from(*value).ok(),
+                TokenKind::Literal(Literal::Integer { value, .. }) => u64::try_from(*value).ok(),
                 _ => None,
             };
             self.next_if(count.is_some());
@@ -187,7 +187,9 @@ impl Parser<'_> {
                 let element = parser.rust_type_name()?;
                 parser.expect(";")?;
                 let count = match parser.peek() {
-                    TokenKind::Integer { value, .. } => u64::try_from(*value).ok(),
+                    TokenKind::Literal(Literal::Integer { value, .. }) => {
+                        u64::try_from(*value).ok()
+                    }
                     _ => return parser.unexpected("a length"),
                 };
                 parser.advance();

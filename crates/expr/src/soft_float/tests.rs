@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Binary, Format, arithmetic, compare, convert, round, to_integer};
+use super::{Binary, Format, arithmetic, compare, convert, from_integer, to_integer};
 
 fn single(number: f32) -> u128 {
     u128::from(number.to_bits())
@@ -69,9 +69,10 @@ proptest! {
     #[test]
     fn integers_are_rounded_as_by_the_machine(number: u64, shift in 0_u32..64) {
         let number = number >> shift;
-        prop_assert_eq!(round(false, number.into(), 0, Format::Single), single(number as f32));
-        prop_assert_eq!(round(true, number.into(), 0, Format::Double), double(-(number as f64)));
-        let wide = round(false, number.into(), 0, Format::Extended);
+        prop_assert_eq!(from_integer(number, false, Format::Single), single(number as f32));
+        let negative = number.wrapping_neg();
+        prop_assert_eq!(from_integer(negative, true, Format::Double), double(negative.cast_signed() as f64));
+        let wide = from_integer(number, false, Format::Extended);
         prop_assert_eq!(to_integer(wide, Format::Extended, false), number);
     }
 
@@ -98,7 +99,7 @@ proptest! {
 /// The digits below those of a `double` count: 2^63 + 1 is a number of 80 bits.
 #[test]
 fn all_64_digits_are_kept() {
-    let wide = |number: u64| round(false, number.into(), 0, Format::Extended);
+    let wide = |number: u64| from_integer(number, false, Format::Extended);
     let sum = arithmetic(Binary::Add, wide(1 << 63), wide(1), Format::Extended);
     assert_eq!(to_integer(sum, Format::Extended, false), (1 << 63) + 1);
     // Half of the last digit, and to even.

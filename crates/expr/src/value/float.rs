@@ -1,7 +1,9 @@
 //! Floating-point numbers: IEEE's of 2, 4 and 8 bytes and the x87's of 10, and their decimal text.
 
 use super::contents::{Value, number, order, pack};
+use crate::float_expr::Format;
 use crate::scalar::{Scalar, scalar, strip};
+use crate::soft_float::convert;
 use tracewire_arch::FloatFormat;
 use tracewire_debuginfo::{Symbols, Type};
 
@@ -20,7 +22,7 @@ pub(crate) fn from_bytes(symbols: &Symbols, value: &Value) -> Option<f64> {
         2 if is_brain_float(symbols, value) => f64::from(f32::from_bits((raw(2)? as u32) << 16)),
         4 => f64::from(f32::from_bits(raw(4)? as u32)),
         8 => f64::from_bits(raw(8)? as u64),
-        10 | 12 | 16 => extended_to_double(raw(10)?),
+        10 | 12 | 16 => f64::from_bits(convert(raw(10)?, Format::Extended, Format::Double) as u64),
         _ => return None,
     })
 }
@@ -36,47 +38,13 @@ pub(crate) fn to_bytes(symbols: &Symbols, value: f64, size: u64) -> Vec<u8> {
         4 => pack(i128::from((value as f32).to_bits()), 4, order),
         8 => pack(i128::from(value.to_bits()), 8, order),
         10 | 12 | 16 => {
-            let mut bytes = pack(double_to_extended(value) as i128, 10, order);
+            let bits = convert(value.to_bits().into(), Format::Double, Format::Extended);
+            let mut bytes = pack(bits as i128, 10, order);
             bytes.resize(usize::try_from(size).unwrap_or(16), 0);
             bytes
         }
         _ => vec![0; usize::try_from(size).unwrap_or(0).min(64)],
     }
-}
-
-fn extended_to_double(raw: u128) -> f64 {
-    let mantissa = raw as u64;
-    let exponent = ((raw >> 64) & 0x7fff) as i32;
-    let sign = if raw >> 79 & 1 == 1 { -1.0 } else { 1.0 };
-    match exponent {
-        0x7fff if mantissa << 1 == 0 => sign * f64::INFINITY,
-        0x7fff => f64::NAN,
-        _ => {
-            // In two steps, as the exponent may be out of a double's range on the way only.
-            let power = exponent - 16383 - 63;
-            sign * (mantissa as f64) * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2)
-        }
-    }
-}
-
-fn double_to_extended(value: f64) -> u128 {
-    let bits = value.to_bits();
-    let sign = u128::from(bits >> 63) << 79;
-    let exponent = (bits >> 52 & 0x7ff) as i32;
-    let fraction = bits & ((1 << 52) - 1);
-    let (exponent, mantissa): (u128, u64) = match exponent {
-        0x7ff => (0x7fff, 1 << 63 | fraction << 11),
-        0 if fraction == 0 => (0, 0),
-        0 => {
-            let shift = fraction.leading_zeros();
-            (
-                (16383 - 1022 + 11 - shift as i32) as u128,
-                fraction << shift,
-            )
-        }
-        _ => ((exponent - 1023 + 16383) as u128, 1 << 63 | fraction << 11),
-    };
-    sign | exponent << 64 | u128::from(mantissa)
 }
 
 /// A floating-point value as GDB prints it.
