@@ -1,6 +1,6 @@
 //! A recording from the first look at the program to the finished file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use tracewire_agent_expr::verify;
@@ -301,7 +301,8 @@ impl<'o> Recording<'o> {
         if !placed.is_empty() {
             self.observer.event(RecordEvent::Placed(&placed));
         }
-        let mut addresses: Vec<Address> = placed.iter().map(|one| one.definition.address).collect();
+        let mut addresses: HashSet<Address> =
+            placed.iter().map(|one| one.definition.address).collect();
         if !self.ever_placed {
             addresses.extend(
                 self.experiment
@@ -434,7 +435,7 @@ impl<'o> Recording<'o> {
     }
 
     /// Reports what serves the tracepoints at these addresses.
-    fn report_installed(&mut self, addresses: &[Address]) {
+    fn report_installed(&mut self, addresses: &HashSet<Address>) {
         let mut all = Vec::new();
         for tracepoint in self.experiment.tracepoints() {
             let definition = tracepoint.definition();

@@ -1,6 +1,6 @@
 //! From a script and the program's symbols to what an experiment is made of.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::source;
 pub struct Resolver {
     script: Script,
     variables: Vec<VariableDefinition>,
-    given: HashSet<(TracepointNumber, Address)>,
+    given: BTreeSet<(TracepointNumber, Address)>,
     /// Locations where the tracepoint cannot be as it is written, but is elsewhere.
     left_out: HashSet<(TracepointNumber, Address)>,
     stack_top: Option<Address>,
@@ -168,7 +168,7 @@ impl Resolver {
         Self {
             script,
             variables,
-            given: HashSet::new(),
+            given: BTreeSet::new(),
             left_out: HashSet::new(),
             stack_top: None,
             collect_limits: CollectLimits::default(),
@@ -225,8 +225,7 @@ impl Resolver {
             let locations = match symbols.resolve_at(&text, None, place) {
                 Ok(locations) => locations,
                 Err(error) if error.may_come_later() => {
-                    let has_location = self.given.iter().any(|(given, _)| *given == number);
-                    if !has_location {
+                    if !self.is_given(number) {
                         resolution.pending.push(Pending {
                             number,
                             location: tracepoint.location.clone(),
@@ -289,7 +288,7 @@ impl Resolver {
                     Err(error) => refused.push((location, error)),
                 }
             }
-            let is_set = self.given.iter().any(|(given, _)| *given == number);
+            let is_set = self.is_given(number);
             for (location, mut error) in refused {
                 if let (Problem::Expression(reason), Some(place)) = (&error.problem, &error.place) {
                     // As GDB has it: a condition that fits some of the locations leaves the others out.
@@ -328,9 +327,15 @@ impl Resolver {
     /// Forgets the locations in a range of addresses, whose module is gone: if it comes back, they are given
     /// again.
     pub fn forget(&mut self, from: Address, to: Address) {
-        for known in [&mut self.given, &mut self.left_out] {
-            known.retain(|(_, address)| !(from..to).contains(address));
-        }
+        let stays = |(_, address): &(TracepointNumber, Address)| !(from..to).contains(address);
+        self.given.retain(stays);
+        self.left_out.retain(stays);
+    }
+
+    /// Whether a location of a tracepoint was given.
+    fn is_given(&self, number: TracepointNumber) -> bool {
+        let all = (number, Address(0))..=(number, Address(u64::MAX));
+        self.given.range(all).next().is_some()
     }
 }
 
