@@ -13,7 +13,6 @@ use tracewire_views::Program;
 
 use crate::Answer;
 use crate::arguments::DemoArguments;
-use crate::execution;
 use crate::look::write_table;
 use crate::record::{Request, quoted, run, say};
 
@@ -76,7 +75,7 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
 
 /// Where the files go that nobody asked for by a name: not into the current directory, which may be a checkout.
 fn directory() -> anyhow::Result<PathBuf> {
-    let Some(cache) = execution::cache() else {
+    let Some(cache) = tracewire_tracefile::user_cache() else {
         // Of a name that nobody else can have taken: a program in it is run.
         let made = tempfile::Builder::new().prefix("tracewire-demo-").tempdir();
         return Ok(made.context("no temporary directory")?.keep());

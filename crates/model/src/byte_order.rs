@@ -47,61 +47,37 @@ impl ByteOrder {
             }
         }
     }
+}
 
-    /// The number of 16 bits at an offset; none where the bytes end before it does.
-    #[must_use]
-    pub fn u16_at(self, bytes: &[u8], offset: usize) -> Option<u16> {
-        let (field, _) = bytes.get(offset..)?.split_first_chunk()?;
-        Some(match self {
-            Self::Little => u16::from_le_bytes(*field),
-            Self::Big => u16::from_be_bytes(*field),
-        })
-    }
+macro_rules! numbers {
+    ($($type:ident $at:ident $to_bytes:ident;)*) => {
+        impl ByteOrder {
+            $(
+                #[doc = concat!("The [`", stringify!($type), "`] at an offset; none where the bytes end before it does.")]
+                #[must_use]
+                pub fn $at(self, bytes: &[u8], offset: usize) -> Option<$type> {
+                    let (field, _) = bytes.get(offset..)?.split_first_chunk()?;
+                    Some(match self {
+                        Self::Little => $type::from_le_bytes(*field),
+                        Self::Big => $type::from_be_bytes(*field),
+                    })
+                }
 
-    /// The number of 32 bits at an offset; none where the bytes end before it does.
-    #[must_use]
-    pub fn u32_at(self, bytes: &[u8], offset: usize) -> Option<u32> {
-        let (field, _) = bytes.get(offset..)?.split_first_chunk()?;
-        Some(match self {
-            Self::Little => u32::from_le_bytes(*field),
-            Self::Big => u32::from_be_bytes(*field),
-        })
-    }
-
-    /// The number of 64 bits at an offset; none where the bytes end before it does.
-    #[must_use]
-    pub fn u64_at(self, bytes: &[u8], offset: usize) -> Option<u64> {
-        let (field, _) = bytes.get(offset..)?.split_first_chunk()?;
-        Some(match self {
-            Self::Little => u64::from_le_bytes(*field),
-            Self::Big => u64::from_be_bytes(*field),
-        })
-    }
-
-    /// The bytes of a number of 16 bits in this order.
-    #[must_use]
-    pub const fn u16_bytes(self, value: u16) -> [u8; 2] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
+                #[doc = concat!("The bytes of a [`", stringify!($type), "`] in this order.")]
+                #[must_use]
+                pub const fn $to_bytes(self, value: $type) -> [u8; size_of::<$type>()] {
+                    match self {
+                        Self::Little => value.to_le_bytes(),
+                        Self::Big => value.to_be_bytes(),
+                    }
+                }
+            )*
         }
-    }
+    };
+}
 
-    /// The bytes of a number of 32 bits in this order.
-    #[must_use]
-    pub const fn u32_bytes(self, value: u32) -> [u8; 4] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
-    }
-
-    /// The bytes of a number of 64 bits in this order.
-    #[must_use]
-    pub const fn u64_bytes(self, value: u64) -> [u8; 8] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
-    }
+numbers! {
+    u16 u16_at u16_bytes;
+    u32 u32_at u32_bytes;
+    u64 u64_at u64_bytes;
 }

@@ -64,6 +64,15 @@ impl RegisterBlock {
     }
 }
 
+/// Which way time runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// As it was recorded.
+    Forward,
+    /// Backwards.
+    Backward,
+}
+
 /// A recording that can be asked for any instant. Instructions are numbered from 0, all cpus together; the instant of a
 /// number is before that instruction is executed, and the one after the last is the end.
 pub trait Execution {
@@ -97,19 +106,11 @@ pub trait Execution {
     /// The last instruction at this very address before `before`.
     fn last_visit(&self, address: Address, before: u64) -> Option<u64>;
 
-    /// The first instruction in `from..to` that accesses a byte of `length` from `address` on, and the first of these bytes
-    /// that it accesses.
-    fn next_access(
+    /// The first instruction of a range, in a direction, that accesses a byte of `length` from `address` on, and the first of
+    /// these bytes that it accesses.
+    fn access(
         &self,
-        watch: Watch,
-        address: Address,
-        length: u64,
-        range: std::ops::Range<u64>,
-    ) -> Option<(u64, Address)>;
-
-    /// The last such instruction of the range.
-    fn last_access(
-        &self,
+        direction: Direction,
         watch: Watch,
         address: Address,
         length: u64,
@@ -195,24 +196,15 @@ impl<E: Execution + ?Sized> Execution for &E {
         (**self).last_visit(address, before)
     }
 
-    fn next_access(
+    fn access(
         &self,
+        direction: Direction,
         watch: Watch,
         address: Address,
         length: u64,
         range: std::ops::Range<u64>,
     ) -> Option<(u64, Address)> {
-        (**self).next_access(watch, address, length, range)
-    }
-
-    fn last_access(
-        &self,
-        watch: Watch,
-        address: Address,
-        length: u64,
-        range: std::ops::Range<u64>,
-    ) -> Option<(u64, Address)> {
-        (**self).last_access(watch, address, length, range)
+        (**self).access(direction, watch, address, length, range)
     }
 
     fn registers(&self, cpu: u32, instant: u64) -> RegisterBlock {

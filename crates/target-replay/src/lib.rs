@@ -30,9 +30,11 @@ mod recorded;
 mod replay;
 
 pub use collect::{CollectError, Collected, FrameRegisters, FrameSink, Request, collect};
-pub use execution::{Executed, Execution, RegisterBlock, Watch, canonical, extends_addresses};
+pub use execution::{
+    Direction, Executed, Execution, RegisterBlock, Watch, canonical, extends_addresses,
+};
 pub use moment::Moment;
 pub use movement::{Stop, StopCause};
 pub use player::{Player, Seeker};
 pub use recorded::{Recorded, UnknownMachine};
-pub use replay::{Direction, Replay, thread_of};
+pub use replay::{Replay, thread_of};

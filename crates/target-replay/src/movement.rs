@@ -5,9 +5,9 @@ use std::ops::Range;
 use tracewire_experiment::{Hit, HitHandler};
 use tracewire_model::{Address, ThreadId};
 
-use crate::execution::{Execution, Watch, canonical, watches_before};
+use crate::execution::{Direction, Execution, Watch, canonical, watches_before};
 use crate::moment::Moment;
-use crate::replay::{Direction, Replay, thread_of};
+use crate::replay::{Replay, thread_of};
 
 /// Why the recording stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,7 +208,8 @@ impl<E: Execution> Replay<E> {
             _ => accesses,
         };
         let watchpoints = self.watchpoints.iter().filter_map(|watchpoint| {
-            let (number, address) = self.execution.next_access(
+            let (number, address) = self.execution.access(
+                Direction::Forward,
                 watchpoint.watch,
                 watchpoint.address,
                 watchpoint.length,
@@ -242,7 +243,8 @@ impl<E: Execution> Replay<E> {
             _ => before,
         };
         let watchpoints = self.watchpoints.iter().filter_map(|watchpoint| {
-            let (number, address) = self.execution.last_access(
+            let (number, address) = self.execution.access(
+                Direction::Backward,
                 watchpoint.watch,
                 watchpoint.address,
                 watchpoint.length,

@@ -12,7 +12,7 @@ use tracewire_exec_trace::recording::{
 };
 use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
-use crate::execution::{Executed, Execution, RegisterBlock, Watch};
+use crate::execution::{Direction, Executed, Execution, RegisterBlock, Watch};
 use crate::played::{Direct, Played};
 use crate::player::Player;
 
@@ -347,31 +347,20 @@ impl Execution for Recorded {
         self.last(&Search::new(What::Visit, address.0..=address.0), before)
     }
 
-    fn next_access(
+    fn access(
         &self,
+        direction: Direction,
         watch: Watch,
         address: Address,
         length: u64,
         range: Range<u64>,
     ) -> Option<(u64, Address)> {
-        let number = self.first(&Self::search(watch, address, length), range.start)?;
-        if number >= range.end {
-            return None;
+        let search = Self::search(watch, address, length);
+        let number = match direction {
+            Direction::Forward => self.first(&search, range.start),
+            Direction::Backward => self.last(&search, range.end),
         }
-        Some((number, self.accessed(watch, address, length, number)?))
-    }
-
-    fn last_access(
-        &self,
-        watch: Watch,
-        address: Address,
-        length: u64,
-        range: Range<u64>,
-    ) -> Option<(u64, Address)> {
-        let number = self.last(&Self::search(watch, address, length), range.end)?;
-        if number < range.start {
-            return None;
-        }
+        .filter(|number| range.contains(number))?;
         Some((number, self.accessed(watch, address, length, number)?))
     }
 

@@ -6,7 +6,7 @@ use tracewire_arch::{Machine, Register};
 use tracewire_experiment::{Target, TargetError};
 use tracewire_model::{Address, ThreadId};
 
-use crate::execution::{Execution, RegisterBlock, Watch, canonical};
+use crate::execution::{Direction, Execution, RegisterBlock, Watch, canonical};
 
 /// The thread that a cpu is to a debugger. Threads are numbered from 1.
 #[must_use]
@@ -24,15 +24,6 @@ pub(crate) struct Watchpoint {
     pub(crate) watch: Watch,
     pub(crate) address: Address,
     pub(crate) length: u64,
-}
-
-/// Which way time runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Direction {
-    /// As it was recorded.
-    Forward,
-    /// Backwards.
-    Backward,
 }
 
 /// A recording, a place in it, and the breakpoints, watchpoints and tracepoints that are set.

@@ -9,7 +9,7 @@ use support::naive::Naive;
 use tracewire_arch::Architecture;
 use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_model::Address;
-use tracewire_target_replay::{Executed, Execution, Recorded, Replay, Watch, thread_of};
+use tracewire_target_replay::{Direction, Executed, Execution, Recorded, Replay, Watch, thread_of};
 
 const INSTANTS: usize = 1000;
 /// So many bytes are looked at in each, from a random one on.
@@ -137,18 +137,14 @@ fn the_index_and_plain_lists_agree() {
             for watch in [Watch::Read, Watch::Write, Watch::Access] {
                 let range = at..at + random.below(end + 1 - at);
                 let range = || range.clone();
-                assert_eq!(
-                    recorded.next_access(watch, address, length, range()),
-                    naive.next_access(watch, address, length, range()),
-                    "{machine} {watch:?} {address} {length} {:?}",
-                    range()
-                );
-                assert_eq!(
-                    recorded.last_access(watch, address, length, range()),
-                    naive.last_access(watch, address, length, range()),
-                    "{machine} {watch:?} {address} {length} {:?}",
-                    range()
-                );
+                for direction in [Direction::Forward, Direction::Backward] {
+                    assert_eq!(
+                        recorded.access(direction, watch, address, length, range()),
+                        naive.access(direction, watch, address, length, range()),
+                        "{machine} {direction:?} {watch:?} {address} {length} {:?}",
+                        range()
+                    );
+                }
             }
         }
     }

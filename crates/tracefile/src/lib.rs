@@ -70,7 +70,7 @@ pub use file::{MAX_DESCRIPTION, OpenError, TraceFile};
 pub use find::Search;
 pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
 pub use frame::{Block, Blocks, Frame};
-pub use index::{Ending, IndexCache};
+pub use index::{Ending, IndexCache, user_cache};
 pub use memory::CollectedMemory;
 pub use module::Module;
 pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};

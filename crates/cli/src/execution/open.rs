@@ -188,7 +188,7 @@ impl Source {
             architecture,
             data_order: machine.data_order.map(DataOrder::from),
             image: symbols.as_ref().map_or(Image::default(), image),
-            cache: cache(),
+            cache: tracewire_tracefile::user_cache(),
             progress: Some(&tell),
         };
         let recording = Recording::open(&self.path, &options);
@@ -307,17 +307,6 @@ pub fn image(symbols: &Symbols) -> Image {
         }
     }
     Image::new(pieces)
-}
-
-/// Where files of ours go that belong beside nothing: indexes that cannot be beside their traces, the demo's.
-pub fn cache() -> Option<PathBuf> {
-    let set = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(caches.join("tracewire"))
 }
 
 /// How far the index is.

@@ -178,18 +178,9 @@ impl Recording {
         bytes: &mut [Option<u8>],
     ) -> Result<(), ReadError> {
         let mut found = vec![None; bytes.len()];
-        let mut at = 0;
-        while at < bytes.len() {
-            let Address(first) = address.offset(at as i64);
-            let granule = self.granule_at(before.0, first / GRANULE)?;
-            for place in first % GRANULE..GRANULE {
-                let Some(byte) = found.get_mut(at) else {
-                    break;
-                };
-                *byte = granule[place as usize];
-                at += 1;
-            }
-        }
+        by_granules(address, &mut found, |granule| {
+            self.granule_at(before.0, granule)
+        })?;
         bytes.copy_from_slice(&found);
         Ok(())
     }
@@ -311,6 +302,27 @@ pub(super) fn page_before(
     })?;
     // The row of the end is no page.
     Ok(after.min(store.page_count()).checked_sub(1))
+}
+
+/// Fills in bytes from an address on, granule by granule.
+pub(super) fn by_granules(
+    address: Address,
+    bytes: &mut [Option<u8>],
+    mut granule_of: impl FnMut(u64) -> Result<[Option<u8>; 8], ReadError>,
+) -> Result<(), ReadError> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let Address(first) = address.offset(at as i64);
+        let granule = granule_of(first / GRANULE)?;
+        for place in first % GRANULE..GRANULE {
+            let Some(byte) = bytes.get_mut(at) else {
+                break;
+            };
+            *byte = granule[place as usize];
+            at += 1;
+        }
+    }
+    Ok(())
 }
 
 /// What accesses tell of a granule before an instruction.

@@ -50,6 +50,19 @@ impl Recording {
     }
 }
 
+/// A register of a cpu among the registers of all.
+pub(super) fn value_of(
+    cpus: &[(u32, Vec<RegisterValue>)],
+    cpu: CpuNumber,
+    register: RegisterId,
+) -> &RegisterValue {
+    static UNKNOWN: RegisterValue = RegisterValue::UNKNOWN;
+    cpus.iter()
+        .find(|(of, _)| *of == cpu.0)
+        .and_then(|(_, values)| values.get(register.0 as usize))
+        .unwrap_or(&UNKNOWN)
+}
+
 /// A register's value, or what is written to it.
 pub(super) enum Write<'a> {
     /// At the start.

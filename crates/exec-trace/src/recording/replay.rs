@@ -2,13 +2,13 @@
 
 use tracewire_model::Address;
 
-use super::memory::known_bytes;
-use super::registers::registers_at;
+use super::memory::{by_granules, known_bytes};
+use super::registers::{registers_at, value_of};
 use super::scan::{Effect, OpenBlock, Step};
 use super::{ReadError, Recording, RegisterId, ReportedWrites};
 use crate::compact::RegisterValue;
 use crate::compact::map::Map;
-use crate::compact::part::{GRANULE, Part, parts};
+use crate::compact::part::{Part, parts};
 use crate::index::{Entry, PageState};
 use crate::record::{AccessKind, CpuNumber, InstructionNumber};
 
@@ -191,12 +191,7 @@ impl<'a> Replay<'a> {
     /// What a register of a cpu holds.
     #[must_use]
     pub fn register(&self, cpu: CpuNumber, register: RegisterId) -> &RegisterValue {
-        static UNKNOWN: RegisterValue = RegisterValue::UNKNOWN;
-        self.cpus
-            .iter()
-            .find(|(of, _)| *of == cpu.0)
-            .and_then(|(_, values)| values.get(register.0 as usize))
-            .unwrap_or(&UNKNOWN)
+        value_of(&self.cpus, cpu, register)
     }
 
     /// What memory holds, `None` for a byte that is not known.
@@ -205,19 +200,7 @@ impl<'a> Replay<'a> {
     ///
     /// When the file is damaged and cannot be made again.
     pub fn memory(&mut self, address: Address, bytes: &mut [Option<u8>]) -> Result<(), ReadError> {
-        let mut at = 0;
-        while at < bytes.len() {
-            let Address(first) = address.offset(at as i64);
-            let granule = self.granule(first / GRANULE)?;
-            for place in first % GRANULE..GRANULE {
-                let Some(byte) = bytes.get_mut(at) else {
-                    break;
-                };
-                *byte = granule[place as usize];
-                at += 1;
-            }
-        }
-        Ok(())
+        by_granules(address, bytes, |granule| self.granule(granule))
     }
 
     fn granule(&mut self, granule: u64) -> Result<[Option<u8>; 8], ReadError> {

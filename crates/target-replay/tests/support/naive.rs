@@ -7,7 +7,9 @@ use tracewire_arch::{Architecture, Machine, UpperBits};
 use tracewire_exec_trace::record::{Access, AccessKind, Instruction, Line, Owner, RegisterWrite};
 use tracewire_exec_trace::text::{Format, Piece, Sink, read};
 use tracewire_model::{Address, ByteOrder};
-use tracewire_target_replay::{Executed, Execution, Player, RegisterBlock, Seeker, Watch};
+use tracewire_target_replay::{
+    Direction, Executed, Execution, Player, RegisterBlock, Seeker, Watch,
+};
 
 #[derive(Debug)]
 struct Touch {
@@ -175,26 +177,19 @@ impl Execution for Naive {
             .find(|number| self.executed[*number as usize].address == address)
     }
 
-    fn next_access(
+    fn access(
         &self,
+        direction: Direction,
         watch: Watch,
         address: Address,
         length: u64,
         range: Range<u64>,
     ) -> Option<(u64, Address)> {
-        let (number, _) = self.touching(watch, address, length, range).next()?;
-        self.touching(watch, address, length, number..number + 1)
-            .min()
-    }
-
-    fn last_access(
-        &self,
-        watch: Watch,
-        address: Address,
-        length: u64,
-        range: Range<u64>,
-    ) -> Option<(u64, Address)> {
-        let (number, _) = self.touching(watch, address, length, range).next_back()?;
+        let mut touching = self.touching(watch, address, length, range);
+        let (number, _) = match direction {
+            Direction::Forward => touching.next(),
+            Direction::Backward => touching.next_back(),
+        }?;
         self.touching(watch, address, length, number..number + 1)
             .min()
     }

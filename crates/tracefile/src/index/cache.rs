@@ -51,6 +51,19 @@ pub(crate) struct Key {
 /// The numbers at the front of the file.
 struct Header([u64; FIELDS]);
 
+/// Where files of ours go that belong beside nothing: `tracewire` in `$XDG_CACHE_HOME`, or in `~/.cache`; none where neither is
+/// set.
+#[must_use]
+pub fn user_cache() -> Option<PathBuf> {
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(caches.join("tracewire"))
+}
+
 impl IndexCache {
     /// A cache in this folder, which need not be there.
     #[must_use]
@@ -63,13 +76,7 @@ impl IndexCache {
     /// The user's own: `tracewire` in `$XDG_CACHE_HOME`, or in `~/.cache`; none where neither is set.
     #[must_use]
     pub fn of_user() -> Option<Self> {
-        let set = |name| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let caches = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-        Some(Self::new(caches.join("tracewire")))
+        Some(Self::new(user_cache()?))
     }
 
     /// The folder, which need not be there.

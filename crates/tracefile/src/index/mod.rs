@@ -8,8 +8,8 @@ use crate::checksum::Checksum;
 use tracewire_arch::{bfd_byte_order, likely_byte_order};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber};
 
-pub use cache::IndexCache;
 pub(crate) use cache::{CachedIndex, Key, Unindexed};
+pub use cache::{IndexCache, user_cache};
 
 /// How the frames of a file end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,13 +13,14 @@ use tracewire_model::Address;
 
 use self::granule::Granule;
 use self::writes::{Writes, cpu_place};
+use super::memory::by_granules;
+use super::registers::value_of;
 use super::scan::{OpenBlock, Step};
 use super::{ReadError, Recording, RegisterId, ReportedWrites};
 use crate::compact::RegisterValue;
 use crate::compact::block::GroupPlace;
 use crate::compact::bytes::Damaged;
 use crate::compact::map::Map;
-use crate::compact::part::GRANULE;
 use crate::compact::template::{Class, Template};
 use crate::index::Store;
 use crate::record::{CpuNumber, InstructionNumber};
@@ -244,12 +245,7 @@ impl<'a> Visits<'a> {
     /// What a register of a cpu holds before the instruction that is stood at.
     #[must_use]
     pub fn register(&self, cpu: CpuNumber, register: RegisterId) -> &RegisterValue {
-        static UNKNOWN: RegisterValue = RegisterValue::UNKNOWN;
-        self.registers
-            .iter()
-            .find(|(of, _)| *of == cpu.0)
-            .and_then(|(_, values)| values.get(register.0 as usize))
-            .unwrap_or(&UNKNOWN)
+        value_of(&self.registers, cpu, register)
     }
 
     /// What memory holds before the instruction that is stood at, `None` for a byte that is not known.
@@ -259,19 +255,7 @@ impl<'a> Visits<'a> {
     /// When the file is damaged and cannot be made again.
     pub fn memory(&mut self, address: Address, bytes: &mut [Option<u8>]) -> Result<(), ReadError> {
         let now = self.next.saturating_sub(1);
-        let mut at = 0;
-        while at < bytes.len() {
-            let Address(first) = address.offset(at as i64);
-            let granule = self.granule(now, first / GRANULE)?;
-            for place in first % GRANULE..GRANULE {
-                let Some(byte) = bytes.get_mut(at) else {
-                    break;
-                };
-                *byte = granule[place as usize];
-                at += 1;
-            }
-        }
-        Ok(())
+        by_granules(address, bytes, |granule| self.granule(now, granule))
     }
 
     fn granule(&mut self, now: u64, granule: u64) -> Result<[Option<u8>; 8], ReadError> {

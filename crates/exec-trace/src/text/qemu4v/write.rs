@@ -7,18 +7,8 @@ const LOWER: &[u8; 16] = b"0123456789abcdef";
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Appends a decimal number.
-pub(in crate::text) fn decimal(out: &mut Vec<u8>, mut value: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (value % 10) as u8;
-        value /= 10;
-        at -= 1;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+pub(in crate::text) fn decimal(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Appends a hex number of at least so many digits.
