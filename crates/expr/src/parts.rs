@@ -9,6 +9,7 @@ use crate::node::{Node, NodeKind, Subject};
 use crate::resolve::{Resolver, Result};
 use crate::scalar::Scalar;
 use crate::syntax::{BinaryOperator, Expression, ExpressionKind};
+use crate::token::Literal;
 use crate::walk::{Extent, TypeWalks, Walk};
 use tracewire_debuginfo::{Language, Type};
 
@@ -287,7 +288,7 @@ impl Resolver<'_> {
             ("has_value", []) => self.part(&of, "has_value"),
             ("value", []) => self.part(&of, "value"),
             ("starts_with", [text]) => {
-                let ExpressionKind::Text(bytes) = &text.kind else {
+                let ExpressionKind::Literal(Literal::Text(bytes)) = &text.kind else {
                     return self.type_error("starts_with takes a string literal.", text.span);
                 };
                 self.begins_with(&of, bytes, false, span).transpose()?

@@ -13,6 +13,7 @@ mod split;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 
@@ -47,6 +48,8 @@ pub(crate) struct DebugInformation {
     units: OnceLock<Units>,
     by_address: OnceLock<Vec<address::UnitRange>>,
     index: OnceLock<Index>,
+    /// How many names were searched in the strings.
+    searches: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -118,6 +121,7 @@ impl DebugInformation {
             units: OnceLock::new(),
             by_address: OnceLock::new(),
             index: OnceLock::new(),
+            searches: AtomicU32::new(0),
         }
     }
 
@@ -300,9 +304,14 @@ impl DebugInformation {
     }
 
     /// The names whose last component without template arguments is `plain_name`, in the order of the file. The
-    /// index is not read for a name that the module does not have.
+    /// index is not read for a name that the module does not have, unless there are many such names.
     pub(crate) fn named(&self, plain_name: &str) -> Vec<&Name> {
-        if self.index.get().is_none() && !self.may_name(plain_name) {
+        /// So many searches of the strings take longer than to read the index.
+        const MOST_SEARCHES: u32 = 256;
+        if self.index.get().is_none()
+            && self.searches.fetch_add(1, Ordering::Relaxed) < MOST_SEARCHES
+            && !self.may_name(plain_name)
+        {
             return Vec::new();
         }
         self.index().named(plain_name)
