@@ -694,3 +694,62 @@ fn what_a_frame_gives_back_where_frames_are_overwritten_is_used_again() {
     run(WhenFull::Overwrite, First::Begun, 4, true, [2, 0], false);
     run(WhenFull::Overwrite, First::Whole, 2, true, [1, 0], true);
 }
+
+/// A memory in which a writer makes a frame whenever the reader takes one.
+struct Busy {
+    world: Arc<World>,
+    taken: std::cell::Cell<u64>,
+}
+
+impl RingMemory for Busy {
+    fn load(&self, at: u64) -> u64 {
+        self.world.words.load(at)
+    }
+    fn store(&self, at: u64, value: u64) {
+        self.world.words.store(at, value);
+    }
+    fn exchange(&self, at: u64, expected: u64, new: u64) -> bool {
+        let exchanged = self.world.words.exchange(at, expected, new);
+        if exchanged && at == self.world.layout.ring(0) + ring::TAIL {
+            self.taken.set(self.taken.get() + 1);
+            assert!(self.taken.get() < 100, "the reader follows the writer");
+            assert!(self.world.write(0, 100, false));
+        }
+        exchanged
+    }
+    fn copy(&self, at: u64, length: usize, into: &mut Vec<u8>) {
+        self.world.words.copy(at, length, into);
+    }
+    fn note(&self, at: u64, value: u64) {
+        self.world.words.note(at, value);
+    }
+    fn put(&self, at: u64, bytes: &[u8]) {
+        self.world.words.put(at, bytes);
+    }
+    fn pair(&self, at: u64) -> (u64, u64) {
+        self.world.words.pair(at)
+    }
+}
+
+#[test]
+fn a_reader_ends_though_a_writer_is_as_fast() {
+    loom::model(|| {
+        let world = World::new(WhenFull::Overwrite);
+        for name in 0..3 {
+            assert!(world.write(0, name, false));
+        }
+        let busy = Busy {
+            world: world.clone(),
+            taken: std::cell::Cell::new(0),
+        };
+        let mut reader = RingReader::with_patience(&busy, &world.layout, NEVER, NEVER);
+        let now = world.clock.load(Ordering::Acquire) + EARLY;
+        let drained = reader.drain_at(&busy, now, Writers::Running, &mut |_| {});
+        assert_eq!(drained.frames, 3);
+        assert_eq!(busy.taken.get(), 3);
+        // What was made meanwhile comes the next time.
+        let now = world.clock.load(Ordering::Acquire) + EARLY;
+        let drained = reader.drain_at(&busy, now, Writers::Running, &mut |_| {});
+        assert_eq!(drained.frames, 3);
+    });
+}
