@@ -19,7 +19,7 @@ use wire::{Client, Server, address, build, runs};
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A user of no files.
 const NOBODY: u32 = 65534;

@@ -236,24 +236,35 @@ fn started(attribute: &str, mechanism: &str, options: &[&str]) {
     assert_eq!(frames(&file), if is_child { 0 } else { CALLS }, "{what}");
 }
 
-/// Attached to and let go; whether tracepoints are allowed.
+/// Attached to and let go after some calls; whether tracepoints are allowed.
 fn attached(program: &Running, name: &str, options: &[&str]) -> bool {
     let file = format!("{name}.tf");
-    let output = tracewire(&["record", "-t", "site : total"])
+    let mut recorder = tracewire(&["record", "-t", "site : total"])
         .args(options)
         .args(["-o", &file, "-p", &program.shared.process()])
-        .args(["--duration", "0.1"])
-        .output()
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    let what = format!("{name}: {}\n{said}", output.status);
+    let mut messages = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let mut said = String::new();
+    while messages.read_line(&mut said).expect("text") > 0 {
+        if said.contains("tracepoint 1 by ") {
+            program.goes_on(&said);
+            // SAFETY: kill takes plain numbers, and the child has not been waited for.
+            unsafe { libc::kill(recorder.id().cast_signed(), libc::SIGINT) };
+            messages.read_to_string(&mut said).expect("text");
+            break;
+        }
+    }
+    let status = recorder.wait().expect("ended");
+    let what = format!("{name}: {status}\n{said}");
     program.goes_on(&what);
-    if output.status.code() == Some(2) {
+    if status.code() == Some(2) {
         assert!(is_refused(&said), "{what}");
         eprintln!("{what}");
         return false;
     }
-    assert_eq!(output.status.code(), Some(0), "{what}");
+    assert_eq!(status.code(), Some(0), "{what}");
     assert!(frames(&file) > 0, "{what}");
     true
 }

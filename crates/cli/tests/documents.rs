@@ -14,6 +14,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -72,6 +73,10 @@ impl Shown {
                 "mkfifo listens; {server} >listens 2>&1 & exec {{listens}}<listens; rm listens; read -r line <&$listens; echo \"$line\"\n\
                  cat <&$listens >/dev/null & exec {{listens}}<&-"
             );
+        }
+        if shell.ends_with(" &") {
+            // Until the program has taken the shell's place.
+            shell.push_str("\nwhile [ /proc/$!/exe -ef /proc/$$/exe ]; do :; done");
         }
         shell
     }
@@ -146,13 +151,23 @@ fn session(body: &[&str]) -> Vec<Shown> {
     commands
 }
 
+/// A port that no other test takes meanwhile: the system gives none below 32768 to who asks for any, as most tests do.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    loop {
+        let taken = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Another run of the tests begins elsewhere.
+        let begin = (std::process::id() as u16).wrapping_mul(64);
+        let port = 16384 + begin.wrapping_add(taken) % 16384;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 /// The output of all commands of a page, one after the other in one shell.
 fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port()
-        .to_string();
+    let port = free_port().to_string();
     let mut script = String::from("exec 2>&1\n");
     for part in parts {
         match part {
@@ -183,7 +198,7 @@ fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
         std::env::var("PATH").unwrap()
     );
     let output = Command::new("timeout")
-        .args(["120", "bash", "-c", &script])
+        .args(["600", "bash", "-c", &script])
         .current_dir(folder)
         .env("PATH", path)
         .env("HOME", folder)

@@ -59,7 +59,7 @@ impl Server {
         let stream = std::net::TcpStream::connect(("127.0.0.1", self.1)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream
-            .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+            .set_read_timeout(Some(std::time::Duration::from_secs(120)))
             .unwrap();
         let mut session = Session {
             client: Client(stream),

@@ -205,7 +205,7 @@ fn gdb_waits_while_a_trace_is_indexed() {
     let with_socket = gdb(&socket.display().to_string());
     let mut client = UnixStream::connect(&socket).unwrap();
     client
-        .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+        .set_read_timeout(Some(std::time::Duration::from_secs(120)))
         .unwrap();
     client.write_all(b"$qSupported:swbreak+#8b").unwrap();
     // The server's own ticks are the clock: five seconds of them.
