@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::median;
+use super::{median, print_ratio};
 use crate::{setup, workspace};
 
 #[derive(clap::Args)]
@@ -235,21 +235,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Ratios are taken turn by turn, since the machine's speed drifts.
-fn print_ratio(what: &str, peer: &[f64], ours: &[f64]) {
-    let ratios: Vec<_> = peer
-        .iter()
-        .zip(ours)
-        .map(|(peer, ours)| peer / ours)
-        .collect();
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = ratios.iter().copied().fold(0.0, f64::max);
-    println!(
-        "{what}: {:.1} times ({least:.1} to {most:.1})",
-        median(&ratios)
-    );
 }
 
 fn with_tracewire(

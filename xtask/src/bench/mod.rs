@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: what a user would measure, as ratios to a peer in the same run.
 
+mod arm;
 mod file;
 mod hit;
 mod save;
@@ -10,6 +11,8 @@ use anyhow::Result;
 
 #[derive(clap::Subcommand)]
 pub enum Benchmark {
+    /// Thousands of tracepoints armed and removed, unknown names, a hundred busy threads; beside GDB and gdbserver
+    Arm(arm::Arguments),
     /// The cost of a tracepoint's hit: Tracewire, gdbserver's trap and, where the kernel lets it, a uprobe
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
@@ -22,6 +25,7 @@ pub enum Benchmark {
 
 pub fn run(what: &Benchmark) -> Result<()> {
     match what {
+        Benchmark::Arm(arguments) => arm::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Save(arguments) => save::run(arguments),
@@ -38,4 +42,19 @@ pub fn median(values: &[f64]) -> f64 {
         count if count % 2 == 1 => sorted[count / 2],
         count => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
     }
+}
+
+/// Ratios are taken turn by turn, since the machine's speed drifts.
+pub fn print_ratio(what: &str, peer: &[f64], ours: &[f64]) {
+    let ratios: Vec<_> = peer
+        .iter()
+        .zip(ours)
+        .map(|(peer, ours)| peer / ours)
+        .collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    println!(
+        "{what}: {:.1} times ({least:.1} to {most:.1})",
+        median(&ratios)
+    );
 }
