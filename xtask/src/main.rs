@@ -5,6 +5,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod gdb;
+mod package;
 mod prose;
 mod real;
 mod setup;
@@ -41,6 +42,8 @@ enum Chore {
     Conformance(conformance::Arguments),
     /// Build a GDB for a machine that Debian's does not know, from Debian's source package, and print where it is
     Gdb(gdb::Arguments),
+    /// Make the Debian package, with manual pages and completions, and a program without shared libraries
+    Package(package::Arguments),
     /// Trace real programs from packages, and hold what is recorded against their own logs
     Real(real::Arguments),
     /// Trace 25 programs that check themselves for hours, with kills at random, and hold what is saved against their own counts
@@ -62,6 +65,7 @@ fn main() -> Result<()> {
         Chore::Conformance(arguments) => conformance::run(&arguments),
         Chore::Prose(arguments) => prose::run(&arguments),
         Chore::Gdb(arguments) => gdb::run(&arguments),
+        Chore::Package(arguments) => package::run(&arguments),
         Chore::Real(arguments) => real::run(&arguments),
         Chore::Soak(arguments) => soak::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
