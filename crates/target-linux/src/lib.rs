@@ -53,8 +53,8 @@
 //! - [`Process::detach`], dropping the `Process` and every error path leave the process running, with the same bytes in
 //!   its memory that were there. `PTRACE_O_EXITKILL` is not set unless it is asked for ([`Launch::ends_with_tracer`]).
 //!
-//! A thread can sleep in the kernel where no request to stop reaches it, for a file or a network, or for another thread of the
-//! program that the tracer holds (userfaultfd). No wait for a thread that sleeps lasts longer than a second. Such a thread
+//! A thread can sleep in the kernel where no request to stop reaches it. It waits for a file, a network, or another thread of
+//! the program that the tracer holds (userfaultfd). No wait for a thread that sleeps lasts longer than a second. Such a thread
 //! counts as stopped: it stops before it executes anything. One that waits in a pad is moved past what it waits for.
 //!
 //! # What cannot be hidden
@@ -62,7 +62,7 @@
 //! - If this process is killed by `SIGKILL`, nobody removes the breakpoints, and **the program dies by `SIGTRAP` at
 //!   the next hit**. Any other end of the thread that owns the `Process` (a return, a panic) removes them. A program
 //!   that may be ended by `SIGTERM` or `SIGINT` should handle these with an [`Interrupter`].
-//! - Changes of the libraries are noticed by a jump at the dynamic linker's hook, or by a breakpoint where no jump can be: then
+//! - A jump at the dynamic linker's hook notices changes of the libraries. Where no jump can be it is a breakpoint: then
 //!   the program dies when it loads a library after the tracer was killed. A program that handles `SIGURG` can get one
 //!   if the tracer is killed while a thread changes the libraries.
 //! - Debug registers stay in the same case, with the same end.
@@ -71,8 +71,8 @@
 //!   gone: the kernel forces the signal. Steps avoid this, breakpoints cannot.
 //! - Within a restartable sequence (rseq) an instruction would be executed outside of it. Tracepoints are refused there; a
 //!   debugger's breakpoints are not.
-//! - An instruction that is stepped in its place and sleeps (a page that another thread provides) goes
-//!   on with its breakpoint out and the other threads let go: they pass it without a hit meanwhile.
+//! - An instruction that is stepped in its place can sleep, for a page that another thread provides. Then its
+//!   breakpoint is taken out and the other threads run: they pass it without a hit meanwhile.
 //! - A child made with `CLONE_UNTRACED` keeps the breakpoints.
 //! - The program sees the tracer in the `TracerPid` of `/proc/self/status`. A set-user-ID program that a `vfork` child executes
 //!   while it is followed gets no rights unless the tracer is privileged.
