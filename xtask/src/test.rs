@@ -7,6 +7,7 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -171,7 +172,9 @@ fn build(cargo_arguments: &[String]) -> Result<Vec<TestProgram>> {
 impl TestProgram {
     fn run(&self, arguments: &[String], limit: Duration) -> Result<End> {
         // Whatever a test starts inherits this, so that it is found when its parent is gone.
-        let mark = format!("{}.{}", std::process::id(), self.executable.display());
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}.{run}", std::process::id());
         let child = Command::new(&self.executable)
             .args(arguments)
             .current_dir(&self.directory)

@@ -5,7 +5,7 @@ use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
 use crate::compile::finish;
-use crate::emit::{Emitter, Tracing, variable_operand};
+use crate::emit::{Emitter, Traced, Tracing, variable_operand};
 use crate::error::{ExpressionErrorKind, Span};
 use crate::follow::{CollectLimits, Cost};
 use crate::int_expr::{Binary, IntExpr, OfFloats, Operation};
@@ -147,9 +147,12 @@ impl<'a> Collection<'a> {
             tracing: Tracing::Everything,
             depth: self.depth,
             registers: &mut self.collected.registers,
+            traced: Traced::default(),
         };
         emit(&mut emitter);
+        let traced = emitter.traced;
         self.builder = emitter.builder;
+        self.count(traced);
     }
 
     /// What was found.

@@ -6,7 +6,7 @@ use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
 
 use crate::collect::{Collected, Collection};
-use crate::emit::{Emitter, Tracing};
+use crate::emit::{Emitter, Traced, Tracing};
 use crate::follow::CollectLimits;
 use crate::inlined::{inlined_variables, is_inlined};
 use crate::location::Locator;
@@ -89,6 +89,7 @@ pub fn compile_condition(
         tracing: Tracing::Nothing,
         depth: 0,
         registers: &mut registers,
+        traced: Traced::default(),
     };
     emitter.expr(&truth);
     finish(emitter.builder, text)

@@ -15,6 +15,13 @@ pub(crate) enum Tracing {
     Pointees,
 }
 
+/// What a computation collects at most when it is made once.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Traced {
+    pub(crate) pieces: u64,
+    pub(crate) bytes: u64,
+}
+
 /// Turns computations into bytecode.
 pub(crate) struct Emitter<'a> {
     pub(crate) builder: Builder,
@@ -24,6 +31,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) depth: usize,
     /// The registers that are read.
     pub(crate) registers: &'a mut RegisterMask,
+    /// The memory that the code collects.
+    pub(crate) traced: Traced,
 }
 
 impl Emitter<'_> {
@@ -68,7 +77,7 @@ impl Emitter<'_> {
                     Tracing::Pointees => address.loads(),
                 };
                 if is_traced {
-                    self.builder.trace_quick(u16::from(*size));
+                    self.trace(*size);
                 }
                 self.builder.load(*size);
             }
@@ -118,6 +127,13 @@ impl Emitter<'_> {
         }
     }
 
+    /// Collects so many bytes at the address on the stack.
+    fn trace(&mut self, size: u8) {
+        self.builder.trace_quick(u16::from(size));
+        self.traced.pieces += 1;
+        self.traced.bytes += u64::from(size);
+    }
+
     fn unary(&mut self, inner: &IntExpr, opcode: Opcode) {
         self.expr(inner);
         self.builder.op(opcode);
@@ -152,7 +168,7 @@ impl Emitter<'_> {
                 self.builder.constant(offset).op(Opcode::Add);
             }
             if self.tracing != Tracing::Nothing {
-                self.builder.trace_quick(1);
+                self.trace(1);
             }
             self.builder.load(1);
             // The difference is not zero where the bytes differ.

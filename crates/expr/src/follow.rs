@@ -6,7 +6,7 @@
 use tracewire_agent_expr::{Label, Opcode};
 
 use crate::collect::Collection;
-use crate::emit::{Emitter, Tracing};
+use crate::emit::{Emitter, Traced, Tracing};
 use crate::int_expr::{Binary, IntExpr, Operation};
 use crate::lower::Subjects;
 use crate::node::Node;
@@ -56,7 +56,7 @@ pub(crate) struct Cost {
 impl Cost {
     /// Whether it is well below what an evaluation, a frame and a hit are given.
     pub(crate) const fn is_small(self) -> bool {
-        self.steps <= 80_000 && self.bytes <= 48 << 10 && self.pieces <= 1500
+        self.steps <= 80_000 && self.bytes <= 48 << 10 && self.pieces <= 2000
     }
 }
 
@@ -137,11 +137,19 @@ impl Collection<'_> {
     /// Collects the memory whose address and length are on the stack: so many bytes at most.
     fn trace(&mut self, most: u64) {
         self.op(Opcode::Trace);
-        let bytes = most
-            .saturating_add(BYTES_OF_BLOCK)
-            .saturating_mul(self.times);
-        self.cost.bytes = self.cost.bytes.saturating_add(bytes);
-        self.cost.pieces = self.cost.pieces.saturating_add(self.times);
+        self.count(Traced {
+            pieces: 1,
+            bytes: most,
+        });
+    }
+
+    /// Counts what code collects that has been emitted.
+    pub(crate) fn count(&mut self, traced: Traced) {
+        let blocks = traced.pieces.saturating_mul(BYTES_OF_BLOCK);
+        let bytes = traced.bytes.saturating_add(blocks);
+        let cost = &mut self.cost;
+        cost.bytes = cost.bytes.saturating_add(bytes.saturating_mul(self.times));
+        cost.pieces = (cost.pieces).saturating_add(traced.pieces.saturating_mul(self.times));
     }
 
     fn constant(&mut self, number: u64) {
@@ -160,9 +168,12 @@ impl Collection<'_> {
                 tracing: Tracing::Pointees,
                 depth: cell,
                 registers: &mut this.collected.registers,
+                traced: Traced::default(),
             };
             emitter.expr(expr);
+            let traced = emitter.traced;
             this.builder = emitter.builder;
+            this.count(traced);
         });
         self.depth = cell + 1;
         // The stack is not deeper than `MOST_CELLS` and what one walk takes.

@@ -6,7 +6,7 @@ use tracewire_arch::Architecture;
 use tracewire_model::{Address, RegisterMask};
 
 use crate::compile::finish;
-use crate::emit::{Emitter, Tracing};
+use crate::emit::{Emitter, Traced, Tracing};
 use crate::error::{ExpressionErrorKind, Span};
 use crate::location::Locator;
 use crate::lower::Lower;
@@ -108,6 +108,7 @@ fn compiled(
         tracing: Tracing::Nothing,
         depth: 0,
         registers: &mut registers,
+        traced: Traced::default(),
     };
     emitter.expr(&value);
     finish(emitter.builder, resolver.text).ok()

@@ -80,6 +80,10 @@ fn wait_for_at_most(thread: Tid, limit: Duration) -> Result<Option<Status>, Errn
             return Ok(Some(status));
         }
         if !patience.lasts() {
+            if is_zombie(thread) {
+                // The end of the first thread is reported when the other threads are reaped, and not before.
+                return poll_for(thread);
+            }
             if maps::sleeps(thread) {
                 return Ok(None);
             }
