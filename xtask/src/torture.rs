@@ -56,7 +56,7 @@ pub struct Disconnect {
 
 #[derive(clap::Args)]
 pub struct Kills {
-    /// How many rounds
+    /// How many kills
     #[arg(long, default_value_t = 5000)]
     times: u64,
     /// What the rounds are made from
@@ -244,9 +244,9 @@ fn disconnect(arguments: &Disconnect) -> Result<()> {
 }
 
 fn kills(arguments: &Kills) -> Result<()> {
-    // With debug assertions: other programs have no fail points.
     let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "kills"])
+    test.args(["--quiet", "--profile", "checked"])
+        .args(["-p", "tracewire-cli", "--test", "kills"])
         .args(["--", "--nocapture", "--test-threads", "1"])
         .env("TRACEWIRE_KILLS_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_KILLS_SEED", arguments.seed.to_string());
@@ -254,9 +254,9 @@ fn kills(arguments: &Kills) -> Result<()> {
 }
 
 fn elf(arguments: &Elf) -> Result<()> {
-    // Without optimisation: an overflow is a panic.
     let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "commands"])
+    test.args(["--quiet", "--profile", "checked"])
+        .args(["-p", "tracewire-cli", "--test", "commands"])
         .args(["damaged_programs::", "--", "--nocapture"])
         .env("TRACEWIRE_ELF_TIMES", arguments.times.to_string())
         .env("TRACEWIRE_ELF_SEED", arguments.seed.to_string());

@@ -1,6 +1,6 @@
 //! What happens at fail points, as the environment says.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ struct Place {
 #[derive(Debug)]
 struct Log {
     file: File,
-    seen: Mutex<BTreeSet<&'static str>>,
+    reached: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -39,8 +39,8 @@ impl Plan {
     fn read() -> Option<Self> {
         let log = variable("TRACEWIRE_FAIL_LOG").and_then(|path| {
             let file = File::options().append(true).create(true).open(path).ok()?;
-            let seen = Mutex::default();
-            Some(Log { file, seen })
+            let reached = Mutex::default();
+            Some(Log { file, reached })
         });
         let place = variable("TRACEWIRE_FAIL_POINT").and_then(|text| {
             let (name, count) = text.rsplit_once(':')?;
@@ -70,10 +70,12 @@ pub fn reach(name: &'static str) {
         return;
     };
     if let Some(log) = &plan.log {
-        let mut seen = log.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.insert(name) {
+        let mut reached = log.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = reached.entry(name).or_default();
+        *count += 1;
+        if count.is_power_of_two() {
             // One write, as the process may end at any moment.
-            let _ = (&log.file).write_all(format!("{name}\n").as_bytes());
+            let _ = (&log.file).write_all(format!("{name} {count}\n").as_bytes());
         }
     }
     if let Some(place) = plan.place.as_ref().filter(|place| place.name == name)

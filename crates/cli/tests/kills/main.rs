@@ -1,17 +1,17 @@
 //! Tracewire, the program or one of its threads is killed: every call has its frame once, or is counted, and jumps harm nobody.
 //!
-//! `TRACEWIRE_KILLS_TIMES` says how often, `TRACEWIRE_KILLS_SEED` what the rounds are made from (`cargo xtask torture kills`);
-//! `TRACEWIRE_KILLS_FIRST` leaves the rounds before that one out, `TRACEWIRE_KILLS_ONLY` does one alone.
+//! `TRACEWIRE_KILLS_TIMES` says how many kills, `TRACEWIRE_KILLS_SEED` what the rounds are made from (`cargo xtask torture
+//! kills`). `TRACEWIRE_KILLS_ROUND` does one round alone, so many times; a round that fails prints its line.
 
 mod program;
 mod round;
 mod union;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use program::Counted;
-use round::{Recorder, Round, Victim, counted, rescue};
+use round::{Kill, Recorder, Round, Scenario, Victim, counted, rescue};
 use union::Union;
 
 fn setting(name: &str, standard: u64) -> u64 {
@@ -29,6 +29,10 @@ impl Random {
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ mixed >> 31) % limit
     }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
 }
 
 /// Killed by somebody else, while frames come as fast as they can.
@@ -39,7 +43,7 @@ fn a_killed_recording_and_what_is_rescued_have_each_frame_once() {
     let mut random = Random(setting("TRACEWIRE_KILLS_SEED", 1));
     for round in 0..3 {
         let threads = [1, 2, 16][round];
-        let mut program = Counted::start(&built, folder.path(), threads);
+        let mut program = Counted::start(&built, folder.path(), threads, 0);
         let options = ["--mechanism", "jump", "-t", "hit : thread, seq, check"];
         let mut recorder = Recorder::start(folder.path(), &program, &options, &[]);
         assert!(recorder.wait_until_placed().unwrap());
@@ -79,15 +83,21 @@ fn what_is_killed_during_a_system_call_for_tracewire_does_no_harm() {
         ("share/closed", 1, Victim::Program),
     ] {
         let round = Round {
-            point: point.to_owned(),
-            count,
-            victim,
+            kill: Kill {
+                point: point.to_owned(),
+                count,
+                victim,
+            },
             threads: 16,
-            circular: false,
-            early: true,
-            mixed: false,
             calls: 1000,
+            pause: 0,
             choice: 0,
+            scenario: Scenario {
+                circular: false,
+                early: true,
+                mixed: false,
+                rescue: false,
+            },
         };
         let folder = tempfile::tempdir().unwrap();
         let reached = round::run(&round, &built, folder.path());
@@ -133,44 +143,74 @@ fn what_is_killed_at_a_fail_point_loses_nothing_uncounted() {
     assert_eq!(names.len(), points.len(), "a name is used twice");
     assert!(points.len() >= 60, "{}", points.len());
 
-    let times = setting("TRACEWIRE_KILLS_TIMES", 12);
-    let mut random = Random(setting("TRACEWIRE_KILLS_SEED", 1));
+    let times = setting("TRACEWIRE_KILLS_TIMES", 16);
+    let folder = tempfile::tempdir().unwrap();
+    let built = program::build(folder.path());
+    if let Ok(line) = std::env::var("TRACEWIRE_KILLS_ROUND") {
+        let round = Round::parse(&line).expect("a round");
+        assert_eq!(round.to_string(), line);
+        for _ in 0..times {
+            let folder = tempfile::tempdir().unwrap();
+            let reached = round::run(&round, &built, folder.path());
+            assert!(reached.is_ok(), "{}", reached.unwrap_err());
+        }
+        return;
+    }
+
+    // Which points a scenario reaches, and how often.
+    let mut reaching: BTreeMap<String, Vec<(Scenario, u64)>> = BTreeMap::new();
+    for scenario in Scenario::all() {
+        let folder = tempfile::tempdir().unwrap();
+        let points = round::points(scenario, &built, folder.path());
+        for (point, count) in points.unwrap_or_else(|error| panic!("{scenario:?}: {error}")) {
+            reaching.entry(point).or_default().push((scenario, count));
+        }
+    }
+    let (known, unknown): (Vec<&String>, Vec<&String>) = points
+        .iter()
+        .partition(|point| reaching.contains_key(*point));
+    let seed = setting("TRACEWIRE_KILLS_SEED", 1);
     // Each before one comes again.
-    let mut order = points.clone();
+    let mut order = known.clone();
+    let mut random = Random(seed);
     for place in (1..order.len()).rev() {
         let other = random.below(place as u64 + 1);
         order.swap(place, usize::try_from(other).unwrap());
     }
-    let first = setting("TRACEWIRE_KILLS_FIRST", 0);
-    let only = std::env::var("TRACEWIRE_KILLS_ONLY").ok();
-    let only = only.map(|number| number.parse::<u64>().expect("a number"));
-    let program = tempfile::tempdir().unwrap();
-    let built = program::build(program.path());
-    let (mut kills, mut faults) = (0, 0);
-    let mut reached = BTreeSet::new();
-    for number in 0..times {
-        let point = &order[usize::try_from(number).unwrap() % order.len()];
-        let round = Round::random(point, &mut random);
-        if number < first || only.is_some_and(|only| only != number) {
-            continue;
-        }
+    let begun = std::time::Instant::now();
+    let (mut kills, mut faults, mut rounds) = (0, 0, 0);
+    let mut killed_at = BTreeSet::new();
+    while kills < times && rounds < 2 * times {
+        let point = order[usize::try_from(rounds).unwrap() % order.len()];
+        let (scenario, count) = random.pick(&reaching[point]);
+        let round = Round::random(point, scenario, count, &mut random);
+        rounds += 1;
         let folder = tempfile::tempdir().unwrap();
         match round::run(&round, &built, folder.path()) {
+            Ok(false) => {}
             Ok(true) => {
                 kills += 1;
-                reached.insert(point);
+                killed_at.insert(point);
             }
-            Ok(false) => {}
             Err(error) => {
+                kills += 1;
                 faults += 1;
-                println!("TRACEWIRE_KILLS_ONLY={number}: {round:?}:\n{error}\n");
+                println!("TRACEWIRE_KILLS_ROUND='{round}':\n{error}\n");
             }
+        }
+        if rounds % 100 == 0 {
+            println!(
+                "{kills} kills in {rounds} rounds, {faults} faults, {:.0?}",
+                begun.elapsed()
+            );
         }
     }
     println!(
-        "{times} rounds, {kills} kills at {} of {} points, {faults} faults",
-        reached.len(),
-        points.len()
+        "{kills} kills in {rounds} rounds at {} of {} points, {faults} faults, {:.0?}; no scenario reaches {unknown:?}",
+        killed_at.len(),
+        points.len(),
+        begun.elapsed(),
     );
     assert_eq!(faults, 0);
+    assert_eq!(kills, times, "rounds kill nobody");
 }

@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 const LINE: usize = 64;
 
 /// How long something may take.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often it is looked whether something has come. Looking all the time would take the program the processor.
+const TURN: Duration = Duration::from_micros(500);
 
 /// Builds it.
 pub fn build(folder: &Path) -> PathBuf {
@@ -52,7 +55,8 @@ impl Drop for Counted {
 }
 
 impl Counted {
-    pub fn start(program: &Path, folder: &Path, threads: usize) -> Self {
+    /// Starts so many threads, which pause for some microseconds after a few calls.
+    pub fn start(program: &Path, folder: &Path, threads: usize, pause: u32) -> Self {
         let path = folder.join("counts");
         let counts = File::options()
             .read(true)
@@ -67,7 +71,7 @@ impl Counted {
             .args(["-n", "19"])
             .arg(program)
             .arg(&path)
-            .arg(threads.to_string())
+            .args([threads.to_string(), pause.to_string()])
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program runs");
@@ -121,7 +125,7 @@ impl Counted {
                 return;
             }
             assert!(begun.elapsed() < PATIENCE, "{} calls", now - before);
-            std::thread::yield_now();
+            std::thread::sleep(TURN);
         }
     }
 
@@ -135,7 +139,7 @@ impl Counted {
         self.counts.write_all_at(&[1], 0).unwrap();
         let begun = Instant::now();
         while self.ended().is_none() && begun.elapsed() < PATIENCE {
-            std::thread::yield_now();
+            std::thread::sleep(TURN);
         }
         let status = self.ended().expect("the program does not end");
         (status, self.counts())

@@ -1,11 +1,12 @@
 //! One round: who is killed, where, beside what.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::time::Instant;
 
 use crate::Random;
 use crate::program::{self, Count, Counted, PATIENCE};
@@ -21,44 +22,165 @@ pub enum Victim {
     Thread,
 }
 
-/// What is to happen.
-#[derive(Clone, Debug)]
-pub struct Round {
-    pub point: String,
-    /// When the point is reached for the how-many-th time.
-    pub count: u64,
-    pub victim: Victim,
-    pub threads: usize,
+const VICTIMS: [(&str, Victim); 3] = [
+    ("tracewire", Victim::Tracewire),
+    ("program", Victim::Program),
+    ("thread", Victim::Thread),
+];
+
+/// What happens in a round, whoever is killed in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scenario {
     pub circular: bool,
     /// Whether the threads run before the tracepoints are there.
     pub early: bool,
     /// Whether there is a tracepoint by trap, too.
     pub mixed: bool,
+    /// Whether the fail points are those of `rescue`, after a killed `record`.
+    pub rescue: bool,
+}
+
+const MARKS: [(&str, fn(&mut Scenario) -> &mut bool); 4] = [
+    ("circular", |scenario| &mut scenario.circular),
+    ("early", |scenario| &mut scenario.early),
+    ("mixed", |scenario| &mut scenario.mixed),
+    ("rescue", |scenario| &mut scenario.rescue),
+];
+
+impl Scenario {
+    const NONE: Self = Self {
+        circular: false,
+        early: false,
+        mixed: false,
+        rescue: false,
+    };
+
+    /// All that there are: a trap ends the program when Tracewire is killed, so that there is nothing to rescue.
+    pub fn all() -> Vec<Self> {
+        let mut all = vec![Self::NONE];
+        for (_, mark) in MARKS {
+            for mut scenario in all.clone() {
+                *mark(&mut scenario) = true;
+                all.push(scenario);
+            }
+        }
+        all.retain(|scenario| !(scenario.mixed && scenario.rescue));
+        all
+    }
+}
+
+/// Who is killed, and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kill {
+    pub point: String,
+    /// When the point is reached for the how-many-th time.
+    pub count: u64,
+    pub victim: Victim,
+}
+
+/// What is to happen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Round {
+    pub kill: Kill,
+    pub threads: usize,
     /// How many calls are made before the run is ended.
     pub calls: u64,
+    /// How many microseconds a thread pauses after some calls.
+    pub pause: u32,
+    /// Which thread is killed.
     pub choice: u64,
+    pub scenario: Scenario,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kill {
+            point,
+            count,
+            victim,
+        } = &self.kill;
+        let victim = VICTIMS.iter().find(|(_, known)| known == victim);
+        let victim = victim.map_or("", |(name, _)| name);
+        let numbers = [
+            *count,
+            self.threads as u64,
+            self.calls,
+            self.pause.into(),
+            self.choice,
+        ];
+        write!(
+            f,
+            "{point} {victim} {}",
+            numbers.map(|n| n.to_string()).join(" ")
+        )?;
+        let mut scenario = self.scenario;
+        for (name, mark) in MARKS {
+            if *mark(&mut scenario) {
+                write!(f, " {name}")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Round {
-    pub fn random(point: &str, random: &mut Random) -> Self {
+    /// What `Display` writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace();
+        let point = words.next()?.to_owned();
+        let name = words.next()?;
+        let (_, victim) = VICTIMS.into_iter().find(|(known, _)| *known == name)?;
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let [count, threads, calls, pause, choice] =
+            [number()?, number()?, number()?, number()?, number()?];
+        let mut scenario = Scenario::NONE;
+        for word in words {
+            let (_, mark) = MARKS.into_iter().find(|(name, _)| *name == word)?;
+            *mark(&mut scenario) = true;
+        }
+        Some(Self {
+            kill: Kill {
+                point,
+                count,
+                victim,
+            },
+            threads: threads.try_into().ok()?,
+            calls,
+            pause: pause.try_into().ok()?,
+            choice,
+            scenario,
+        })
+    }
+
+    /// A round that kills at a point, which the scenario is known to reach so many times.
+    pub fn random(point: &str, scenario: Scenario, reached: u64, random: &mut Random) -> Self {
         let victim = match random.below(8) {
-            _ if point.starts_with("rescue/") => Victim::Tracewire,
-            0..5 => Victim::Tracewire,
-            5 => Victim::Program,
+            _ if scenario.rescue => Victim::Tracewire,
+            // A trap ends the program when Tracewire is killed.
+            0..5 if !scenario.mixed => Victim::Tracewire,
+            0..4 => Victim::Program,
             _ => Victim::Thread,
         };
-        let mut pick = |of: &[u64]| of[usize::try_from(random.below(of.len() as u64)).unwrap()];
+        // The next time it may be reached less often.
+        let count = random.pick(&[1, 1, 1, 2, 3, 10, 300]);
+        let threads = match random.below(32) {
+            0 => 500,
+            1 => 200,
+            2..4 => 64,
+            4..8 => 32,
+            _ => 16,
+        };
         Self {
-            point: point.to_owned(),
-            count: pick(&[1, 1, 1, 1, 2, 3, 10, 300]),
-            victim,
-            threads: usize::try_from(pick(&[16, 16, 16, 16, 32, 64, 200, 500])).unwrap(),
-            circular: pick(&[0, 0, 0, 1]) == 1,
-            early: pick(&[0, 1]) == 1,
-            // A trap ends the program when Tracewire is killed.
-            mixed: victim != Victim::Tracewire && pick(&[0, 1]) == 1,
-            calls: pick(&[1000, 10_000, 40_000]),
+            kill: Kill {
+                point: point.to_owned(),
+                count: count.min(reached / 2).max(1),
+                victim,
+            },
+            threads,
+            calls: random.pick(&[500, 1000, 2000, 10_000]),
+            pause: random.pick(&[0, 200, 1000, 5000]),
             choice: random.below(u64::MAX),
+            scenario,
         }
     }
 }
@@ -164,18 +286,20 @@ impl Recorder {
 
     /// How it has ended, and what it has said.
     pub fn end(mut self) -> Result<(ExitStatus, String), String> {
-        let begun = Instant::now();
-        while !self.ended() {
-            if begun.elapsed() > PATIENCE {
-                return Err(format!("record does not end:\n{}", self.said));
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    self.said.push_str(&line);
+                    self.said.push('\n');
+                }
+                // It has closed its standard error.
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    return Err(format!("record does not end:\n{}", self.said));
+                }
             }
-            std::thread::yield_now();
         }
         let status = self.child.wait().expect("ended");
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
-            self.said.push_str(&line);
-            self.said.push('\n');
-        }
         Ok((status, std::mem::take(&mut self.said)))
     }
 }
@@ -197,50 +321,106 @@ pub fn rescue(folder: &Path, program: &Counted, set: &[(&str, String)]) -> Resul
     }
 }
 
+/// How often which fail points are reached in a scenario where nobody is killed, in an empty folder: a power of two that is not
+/// more.
+pub fn points(
+    scenario: Scenario,
+    built: &Path,
+    folder: &Path,
+) -> Result<BTreeMap<String, u64>, String> {
+    let log = folder.join("points");
+    let ways = Ways {
+        scenario,
+        threads: 16,
+        calls: 2000,
+        pause: 200,
+    };
+    let set = |_: &Counted| vec![("TRACEWIRE_FAIL_LOG", log.display().to_string())];
+    go(&ways, None, built, folder, set)?;
+    let log = std::fs::read_to_string(&log).map_err(|error| error.to_string())?;
+    let lines = log.lines().filter_map(|line| line.split_once(' '));
+    // The last line of each is the highest.
+    Ok(lines
+        .filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?)))
+        .collect())
+}
+
 /// Does it, in an empty folder. Gives whether the point was reached.
 pub fn run(round: &Round, built: &Path, folder: &Path) -> Result<bool, String> {
-    let mut program = Counted::start(built, folder, round.threads);
-    if round.early {
+    let ways = Ways {
+        scenario: round.scenario,
+        threads: round.threads,
+        calls: round.calls,
+        pause: round.pause,
+    };
+    let kill = &round.kill;
+    let copy = folder.join(COPY);
+    let set = |program: &Counted| {
+        let mut set = vec![
+            (
+                "TRACEWIRE_FAIL_POINT",
+                format!("{}:{}", kill.point, kill.count),
+            ),
+            (
+                "TRACEWIRE_FAIL_COPY",
+                format!("{}:{}", program.counts_path().display(), copy.display()),
+            ),
+        ];
+        let signal = match kill.victim {
+            Victim::Tracewire => None,
+            Victim::Program => Some((program.id(), libc::SIGKILL)),
+            Victim::Thread => Some((program.some_thread(round.choice), libc::SIGUSR2)),
+        };
+        if let Some((thread, signal)) = signal {
+            set.push((
+                "TRACEWIRE_FAIL_SIGNAL",
+                format!("{}:{thread}:{signal}", program.id()),
+            ));
+        }
+        set
+    };
+    go(&ways, Some(kill.victim), built, folder, set)
+}
+
+/// Where what the program has counted is copied when the point is reached.
+const COPY: &str = "counts-then";
+
+struct Ways {
+    scenario: Scenario,
+    threads: usize,
+    calls: u64,
+    pause: u32,
+}
+
+fn go(
+    ways: &Ways,
+    victim: Option<Victim>,
+    built: &Path,
+    folder: &Path,
+    set: impl FnOnce(&Counted) -> Vec<(&'static str, String)>,
+) -> Result<bool, String> {
+    let scenario = ways.scenario;
+    let mut program = Counted::start(built, folder, ways.threads, ways.pause);
+    if scenario.early {
         program.begin();
     }
-    let copy = folder.join("counts-then");
-    let mut set = vec![
-        (
-            "TRACEWIRE_FAIL_POINT",
-            format!("{}:{}", round.point, round.count),
-        ),
-        (
-            "TRACEWIRE_FAIL_COPY",
-            format!("{}:{}", program.counts_path().display(), copy.display()),
-        ),
-    ];
-    let signal = match round.victim {
-        Victim::Tracewire => None,
-        Victim::Program => Some((program.id(), libc::SIGKILL)),
-        Victim::Thread => Some((program.some_thread(round.choice), libc::SIGUSR2)),
-    };
-    if let Some((thread, signal)) = signal {
-        set.push((
-            "TRACEWIRE_FAIL_SIGNAL",
-            format!("{}:{thread}:{signal}", program.id()),
-        ));
-    }
+    let copy = folder.join(COPY);
+    let set = set(&program);
     std::fs::write(
         folder.join("seldom.gdb"),
         "trace hit\nactions\ncollect thread, seq, check\nend\n\
          trace seldom\nactions\ncollect thread, seq, check\nwhile-stepping 1\ncollect $pc\nend\nend\n",
     )
     .unwrap();
-    let mut options = match round.mixed {
+    let mut options = match scenario.mixed {
         true => vec!["-x", "seldom.gdb"],
         false => vec!["--mechanism", "jump", "-t", "hit : thread, seq, check"],
     };
-    if round.circular {
+    if scenario.circular {
         options.push("--circular");
     }
-    let in_rescue = round.point.starts_with("rescue/");
     let nothing = Vec::new();
-    let (in_record, in_rescue) = match in_rescue {
+    let (in_record, in_rescue) = match scenario.rescue {
         true => (&nothing, &set),
         false => (&set, &nothing),
     };
@@ -249,22 +429,22 @@ pub fn run(round: &Round, built: &Path, folder: &Path) -> Result<bool, String> {
     program.begin();
     let mut before_end = None;
     if placed {
-        program.wait_for(round.calls, || copy.exists() || recorder.ended());
+        program.wait_for(ways.calls, || copy.exists() || recorder.ended());
         let now = program.counts();
         if !recorder.ended() && !copy.exists() {
             before_end = Some(now);
         }
         if !recorder.ended() {
-            if in_rescue.is_empty() {
-                recorder.interrupt();
-            } else {
+            if scenario.rescue {
                 recorder.stop();
+            } else {
+                recorder.interrupt();
             }
         }
     }
     let (status, mut said) = recorder.end()?;
     let killed = status.signal() == Some(libc::SIGKILL);
-    if !killed && !matches!(status.code(), Some(0 | 1)) && round.victim != Victim::Program {
+    if !killed && !matches!(status.code(), Some(0 | 1)) && victim != Some(Victim::Program) {
         return Err(format!("record: {status}:\n{said}"));
     }
     if killed {
@@ -274,23 +454,23 @@ pub fn run(round: &Round, built: &Path, folder: &Path) -> Result<bool, String> {
         said = rescue(folder, &program, in_rescue)?;
     }
     let reached = copy.exists();
-    let copied = reached.then(|| program::counts(&copy, round.threads));
+    let copied = reached.then(|| program::counts(&copy, ways.threads));
     // What was made after the run was told to end need not be there.
     let by_then = before_end.or(copied).unwrap_or_else(|| program.counts());
     let (ended, finally) = program.finish();
-    let expected = match round.victim {
-        Victim::Program if reached => ended.signal() == Some(libc::SIGKILL),
+    let expected = match victim {
+        Some(Victim::Program) if reached => ended.signal() == Some(libc::SIGKILL),
         _ => ended.success(),
     };
     if !expected {
         return Err(format!("the program is harmed: {ended}"));
     }
-    compare(round, folder, &said, killed, placed, &by_then, &finally)?;
+    compare(scenario, folder, &said, killed, placed, &by_then, &finally)?;
     Ok(reached)
 }
 
 fn compare(
-    round: &Round,
+    scenario: Scenario,
     folder: &Path,
     said: &str,
     killed: bool,
@@ -316,15 +496,15 @@ fn compare(
         return Ok(());
     }
     let lost = counted(said);
-    let from_first = !round.early;
+    let from_first = !scenario.early;
     let (missing, gap) = union.missing(by_then, from_first);
-    let seldom = if round.mixed {
+    let seldom = if scenario.mixed {
         union.missing_seldom(by_then, from_first)
     } else {
         0
     };
     // A circular buffer is memory: once it is not in the program any more, it goes with Tracewire.
-    let gone = round.circular && killed && !said.contains("jump") && !said.contains("frame");
+    let gone = scenario.circular && killed && !said.contains("jump") && !said.contains("frame");
     if missing + seldom > lost && !gone {
         return Err(format!(
             "{missing} and {seldom} frames are missing, the first {gap:?}, {lost} are counted, {} and {} are there:\n{said}",
@@ -333,10 +513,17 @@ fn compare(
     }
     let most: u64 = finally
         .iter()
-        .map(|count| count.begun + if round.mixed { count.seldom_begun } else { 0 })
+        .map(|count| {
+            count.begun
+                + if scenario.mixed {
+                    count.seldom_begun
+                } else {
+                    0
+                }
+        })
         .sum();
     // Steps may have made room, too.
-    if round.circular && round.mixed {
+    if scenario.circular && scenario.mixed {
         return Ok(());
     }
     let all = union.hits.frames + union.seldom.frames + lost;

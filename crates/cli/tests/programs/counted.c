@@ -1,10 +1,11 @@
 /* Threads that call one function with their number and a count, and say in a file how far each has come.
 
-   counted FILE THREADS
+   counted FILE THREADS PAUSE
 
    The file is mapped.  Its first line of 64 bytes has two words: one that ends the program and one that lets its threads
    begin.  Then each thread has a line: how many calls it has begun, how many have returned, how many things were wrong, and
-   the first two of a function that is called every thousandth time.  SIGUSR2 ends the thread that gets it at once.  Ends with
+   the first two of a function that is called every thousandth time.  After 64 calls each thread pauses for PAUSE
+   microseconds; 0: it lets others run.  SIGUSR2 ends the thread that gets it at once.  Ends with
    0 if nothing was wrong.  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,6 +25,7 @@ struct line
   _Atomic unsigned long first, second, wrong, third, fourth, unused[3];
 };
 static struct line *lines;
+static unsigned pause_between;
 
 __attribute__ ((noinline)) unsigned long
 hit (unsigned long thread, unsigned long seq, unsigned long check)
@@ -62,7 +64,9 @@ run (void *argument)
 	own->wrong++;
       atomic_store_explicit (&own->second, seq + 1, memory_order_release);
       /* Not so fast that a reader which is not optimised falls behind for good.  */
-      if (seq % 64 == 0)
+      if (seq % 64 == 0 && pause_between)
+	usleep (pause_between);
+      else if (seq % 64 == 0)
 	sched_yield ();
       if (seq % 1000 == 0)
 	{
@@ -81,6 +85,7 @@ int
 main (int count, char **arguments)
 {
   long threads = count > 2 ? atol (arguments[2]) : 1;
+  pause_between = count > 3 ? atoi (arguments[3]) : 0;
   int file = open (arguments[1], O_RDWR);
   lines = mmap (0, 64 * (threads + 1), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (lines == MAP_FAILED)
