@@ -1,10 +1,21 @@
 //! `cargo xtask fuzz`: the fuzz targets under `fuzz/`, with the toolchain there is.
+//!
+//! A target runs as an unprivileged user where this runs as root, and in namespaces of its own, without a network: what it makes
+//! of hostile bytes stays there.
 
-use std::process::Command;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
 use crate::{setup, workspace};
+
+/// The user and the group that own nothing.
+const NOBODY: u32 = 65534;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -13,9 +24,20 @@ pub struct Arguments {
     /// How many inputs each target gets
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
+    /// How long each target runs at most, in seconds; 0: as long as it takes
+    #[arg(long, default_value_t = 0)]
+    seconds: u64,
 }
 
-/// Runs the targets one after the other; a finding is an error.
+/// What came of a target.
+struct Outcome {
+    target: String,
+    inputs: u64,
+    seconds: f64,
+    findings: usize,
+}
+
+/// Runs the targets one after the other. A finding is an error, once all have run.
 pub fn run(arguments: &Arguments) -> Result<()> {
     if setup::find_program("cargo-fuzz").is_none() {
         workspace::run(workspace::cargo("install").args(["cargo-fuzz", "--locked"]))?;
@@ -28,14 +50,157 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         arguments.targets.clone()
     };
-    for target in targets {
+    let host = host()?;
+    let mut outcomes = Vec::new();
+    for target in &targets {
         workspace::run(
-            cargo_fuzz("run")
-                .args(["--fuzz-dir", "fuzz", "--release", &target, "--"])
-                .arg(format!("-runs={}", arguments.runs))
-                .arg("-print_final_stats=1"),
+            cargo_fuzz("build")
+                .args(["--fuzz-dir", "fuzz", "--release"])
+                .args(["--target", &host, target]),
         )?;
+        let built = format!("target/{host}/release/{target}");
+        outcomes.push(fuzz(target, Path::new(&built), arguments)?);
+        print!("{}", table(&outcomes));
     }
+    let findings: usize = outcomes.iter().map(|outcome| outcome.findings).sum();
+    if findings > 0 {
+        bail!("{findings} findings, in fuzz/artifacts");
+    }
+    Ok(())
+}
+
+fn table(outcomes: &[Outcome]) -> String {
+    let mut table = format!(
+        "{:<20} {:>12} {:>10} {:>9}\n",
+        "target", "inputs", "inputs/s", "findings"
+    );
+    for outcome in outcomes {
+        let _ = writeln!(
+            table,
+            "{:<20} {:>12} {:>10.0} {:>9}",
+            outcome.target,
+            outcome.inputs,
+            outcome.inputs as f64 / outcome.seconds,
+            outcome.findings
+        );
+    }
+    table
+}
+
+/// What this machine is to the compiler.
+fn host() -> Result<String> {
+    let version = workspace::output(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not say its host")?.to_owned())
+}
+
+/// Runs a target that has been built.
+fn fuzz(target: &str, built: &Path, arguments: &Arguments) -> Result<Outcome> {
+    let folder = workspace::root().join("fuzz");
+    let (corpus, artifacts) = (
+        folder.join("corpus").join(target),
+        folder.join("artifacts").join(target),
+    );
+    let built = folder.join(built);
+    // The unprivileged user may not get into the checkout.
+    let room = tempfile::tempdir()?;
+    let own = ["program", "corpus", "artifacts"].map(|name| room.path().join(name));
+    let [program, own_corpus, own_artifacts] = &own;
+    std::fs::copy(&built, program).with_context(|| format!("no {}", built.display()))?;
+    copy(&corpus, own_corpus)?;
+    copy(&artifacts, own_artifacts)?;
+    let before = std::fs::read_dir(own_artifacts)?.count();
+    if is_root() {
+        give_away(room.path())?;
+    }
+    let begun = Instant::now();
+    let mut child = confined(program)
+        .arg(own_corpus)
+        .arg(format!("-artifact_prefix={}/", own_artifacts.display()))
+        .arg(format!("-runs={}", arguments.runs))
+        .arg(format!("-max_total_time={}", arguments.seconds))
+        .arg("-print_final_stats=1")
+        .current_dir(room.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut inputs = 0;
+    let messages = child.stderr.take().context("no messages")?;
+    for line in BufReader::new(messages).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        eprintln!("{line}");
+        // The last line that says so: `#4096 pulse …`, and at the end `stat::number_of_executed_units: 4096`.
+        let number = line
+            .strip_prefix("stat::number_of_executed_units:")
+            .or_else(|| line.strip_prefix('#')?.split_whitespace().next());
+        if let Some(number) = number.and_then(|number| number.trim().parse().ok()) {
+            inputs = number;
+        }
+    }
+    let status = child.wait()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    copy(own_corpus, &corpus)?;
+    copy(own_artifacts, &artifacts)?;
+    let findings = std::fs::read_dir(&artifacts)?.count() - before;
+    if !status.success() && findings == 0 {
+        bail!("{target} has ended by {status}, and has left no input");
+    }
+    Ok(Outcome {
+        target: target.to_owned(),
+        inputs,
+        seconds,
+        findings,
+    })
+}
+
+fn is_root() -> bool {
+    // SAFETY: geteuid cannot fail and touches nothing.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Runs a program without privileges, a network, and others' processes.
+fn confined(program: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    if !is_root() {
+        command.arg("--user");
+    }
+    command.args(["--net", "--ipc", "--pid", "--fork", "--kill-child", "--"]);
+    if is_root() {
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+        command.args(["setpriv", &user, &group, "--clear-groups"]);
+        command.args(["--no-new-privs", "--bounding-set=-all", "--"]);
+    }
+    command.arg(program);
+    command
+}
+
+/// Copies the files of a folder, which may not be there yet, into another one.
+fn copy(from: &Path, into: &Path) -> Result<()> {
+    std::fs::create_dir_all(into)?;
+    let files: Vec<PathBuf> = match std::fs::read_dir(from) {
+        Ok(entries) => entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    for file in files {
+        let name = file.file_name().context("a file without a name")?;
+        std::fs::copy(&file, into.join(name))?;
+    }
+    Ok(())
+}
+
+/// Makes a folder and all in it the unprivileged user's.
+fn give_away(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give_away(&entry?.path())?;
+        }
+    }
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o700))?;
+    chown(path, Some(NOBODY), Some(NOBODY))?;
     Ok(())
 }
 
