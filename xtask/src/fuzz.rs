@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

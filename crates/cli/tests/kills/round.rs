@@ -40,7 +40,10 @@ pub struct Scenario {
     pub rescue: bool,
 }
 
-const MARKS: [(&str, fn(&mut Scenario) -> &mut bool); 4] = [
+/// A word in a scenario's name, and what it switches on.
+type Mark = (&'static str, fn(&mut Scenario) -> &mut bool);
+
+const MARKS: [Mark; 4] = [
     ("circular", |scenario| &mut scenario.circular),
     ("early", |scenario| &mut scenario.early),
     ("mixed", |scenario| &mut scenario.mixed),
