@@ -49,6 +49,15 @@ struct Turns {
     removed: Vec<f64>,
 }
 
+/// Seconds of a run under GDB. Its `tstart` sends 8,000 packets before the one that arms, and waits for each reply.
+#[derive(Default)]
+struct ServerTurns {
+    tstart: Vec<f64>,
+    tstop: Vec<f64>,
+    /// `QTStart` alone, sent again after the run.
+    packet: Vec<f64>,
+}
+
 pub fn run(arguments: &Arguments) -> Result<()> {
     setup::provide(setup::FOR_BENCH_HIT)?;
     let directory = tempfile::tempdir()?;
@@ -59,8 +68,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         program: directory.path().join("arm"),
     };
     bench.prepare()?;
-    let [mut started, mut attached, mut busy] = <[Turns; 3]>::default();
-    let [mut ours, mut theirs, mut attached_by_gdb] = <[Turns; 3]>::default();
+    let [mut started, mut attached, mut busy, mut attached_by_gdb] = <[Turns; 4]>::default();
+    let [mut ours, mut theirs] = <[ServerTurns; 2]>::default();
     let (mut refused, mut refused_by_gdb) = (Vec::new(), Vec::new());
     for round in 1..=arguments.rounds {
         eprintln!("round {round} of {}", arguments.rounds);
@@ -106,10 +115,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &attached.removed,
         Some(REMOVED),
     );
-    row("tracewire gdbserver: tstart", &ours.armed, Some(ARMED));
-    row("tracewire gdbserver: tstop", &ours.removed, Some(REMOVED));
-    row("gdbserver: tstart", &theirs.armed, None);
-    row("gdbserver: tstop", &theirs.removed, None);
+    row(
+        "tracewire gdbserver: the packet QTStart",
+        &ours.packet,
+        Some(ARMED),
+    );
+    row("tracewire gdbserver: tstop", &ours.tstop, Some(REMOVED));
+    row(
+        "tracewire gdbserver: tstart with GDB's packets",
+        &ours.tstart,
+        None,
+    );
+    row("gdbserver: the packet QTStart", &theirs.packet, None);
+    row("gdbserver: tstop", &theirs.tstop, None);
+    row("gdbserver: tstart with GDB's packets", &theirs.tstart, None);
     row(
         &format!("record: {names} unknown names"),
         &refused,
@@ -143,13 +162,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for (what, peer, ours) in [
         (
             "tstart: gdbserver / tracewire gdbserver",
-            &theirs.armed,
-            &ours.armed,
+            &theirs.tstart,
+            &ours.tstart,
         ),
         (
             "tstop: gdbserver / tracewire gdbserver",
-            &theirs.removed,
-            &ours.removed,
+            &theirs.tstop,
+            &ours.tstop,
         ),
         ("unknown names: gdb / record", &refused_by_gdb, &refused),
         (
@@ -374,7 +393,7 @@ impl Bench<'_> {
     }
 
     /// `tstart` and `tstop`, with all tracepoints, of a server.
-    fn gdb_tracepoints(&self, server: &str, turns: &mut Turns) -> Result<()> {
+    fn gdb_tracepoints(&self, server: &str, turns: &mut ServerTurns) -> Result<()> {
         let program = self.program.display();
         let script = format!(
             "file {program}\ntarget remote | {server} {program} 0\nbreak main\ncontinue\n\
@@ -382,11 +401,14 @@ impl Bench<'_> {
              python start = time.monotonic()\ntstart\npython print('armed', time.monotonic() - start)\n\
              break done\ncontinue\n\
              python start = time.monotonic()\ntstop\npython print('removed', time.monotonic() - start)\n\
-             kill\n"
+             python start = time.monotonic()\nmaint packet QTStart\npython print('packet', time.monotonic() - start)\n\
+             maint packet QTStop\nkill\n"
         );
-        let [armed, removed] = self.gdb_figures(&[], &script, ["armed", "removed"])?;
-        turns.armed.push(armed);
-        turns.removed.push(removed);
+        let [tstart, tstop, packet] =
+            self.gdb_figures(&[], &script, ["armed", "removed", "packet"])?;
+        turns.tstart.push(tstart);
+        turns.tstop.push(tstop);
+        turns.packet.push(packet);
         Ok(())
     }
 
