@@ -71,7 +71,7 @@ pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
 }
 
 /// Whether the thread has ended, reaped or not.
-fn is_gone(thread: Tid) -> bool {
+pub(crate) fn is_gone(thread: Tid) -> bool {
     ThreadStatus::read(thread)
         .ok()
         .and_then(|status| Some(status.field("State")?.starts_with(['Z', 'X'])))
@@ -83,14 +83,14 @@ fn seen_others(process: Tid) -> bool {
 }
 
 /// Whether the calling thread traces it.
-fn is_ours(thread: Tid) -> bool {
+pub(crate) fn is_ours(thread: Tid) -> bool {
     // SAFETY: gettid cannot fail and touches nothing.
     let own = unsafe { libc::gettid() };
     ThreadStatus::read(thread).is_ok_and(|status| status.number("TracerPid") == Some(own))
 }
 
 /// Finds out why the kernel has refused.
-fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
+pub(crate) fn refusal(process: Tid, thread: Tid, error: Errno) -> Error {
     let id = thread_id(process);
     let Ok(status) = ThreadStatus::read(thread) else {
         return Error::NoSuchProcess(id);

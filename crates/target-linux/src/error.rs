@@ -51,6 +51,16 @@ pub enum Error {
         /// Who traces it.
         tracer: ThreadId,
     },
+    /// A process that shares the memory may not be traced: what is put into the memory would end it.
+    #[error("process {process} shares its memory with process {other}: {reason}")]
+    SharesMemory {
+        /// The process.
+        process: ThreadId,
+        /// The one that shares its memory.
+        other: ThreadId,
+        /// Why that one may not be traced.
+        reason: Box<Error>,
+    },
     /// A part of the kernel.
     #[error("process {0} is a thread of the kernel and cannot be traced")]
     KernelThread(ThreadId),

@@ -8,6 +8,7 @@ use crate::maps::ThreadStatus;
 use crate::patience::wait_within;
 use crate::process::Process;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
+use crate::sharing::share_memory;
 use crate::thread::{News, Pending, Thread};
 use crate::unclaimed;
 use crate::width::Width;
@@ -415,15 +416,10 @@ impl Process {
 
     /// Whether a child shares the memory of its parent.
     fn shares_memory(&self, parent: Tid, child: Tid, event: i32) -> bool {
-        /// `KCMP_VM`.
-        const ADDRESS_SPACE: libc::c_int = 1;
-        // SAFETY: kcmp takes plain numbers.
-        let order = unsafe { libc::syscall(libc::SYS_kcmp, parent, child, ADDRESS_SPACE, 0, 0) };
-        match order {
-            0 => true,
-            1.. => false,
+        match share_memory(parent, child) {
+            Some(shared) => shared,
             // The kernel is built without it: what was asked for tells.
-            _ => match event {
+            None => match event {
                 libc::PTRACE_EVENT_FORK => false,
                 libc::PTRACE_EVENT_VFORK => true,
                 _ => self.asked_to_share_memory(parent),

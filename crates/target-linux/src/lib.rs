@@ -113,6 +113,7 @@ mod reports;
 mod rseq;
 mod run;
 mod semaphore;
+mod sharing;
 mod signal;
 mod signal_info;
 mod slots;

@@ -151,6 +151,29 @@ pub(crate) fn sleeping_at(thread: Tid) -> Option<u64> {
     u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
 }
 
+/// Whether a thread sleeps in a system call that may be a vfork: in none other does one that has made a process wait for it.
+pub(crate) fn is_in_vfork(thread: Tid) -> bool {
+    /// `vfork`, `clone` and `clone3` of i386.
+    const CALLS_32: [libc::c_long; 3] = [190, 120, 435];
+    const CALLS: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
+    let calls = match Width::of_program(thread).flatten() {
+        Some(Width::Bits32) => CALLS_32,
+        _ => CALLS,
+    };
+    let line = fs::read_to_string(format!("/proc/{thread}/syscall"));
+    line.ok()
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .is_some_and(|call| calls.contains(&call))
+}
+
+/// All processes that there are, as of now.
+pub(crate) fn all_processes() -> Vec<Tid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
 /// The threads of a process, as of now.
 pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
     Ok(fs::read_dir(format!("/proc/{process}/task"))?

@@ -20,7 +20,7 @@ const HALT: Duration = Duration::from_secs(1);
 
 /// Looks again and again for an answer, less and less often.
 #[derive(Debug)]
-struct Patience {
+pub(crate) struct Patience {
     begun: Instant,
     limit: Duration,
     nap: Duration,
@@ -35,8 +35,13 @@ impl Patience {
         }
     }
 
+    /// For as long as a child by vfork may need to become another program.
+    pub(crate) fn of_vfork() -> Self {
+        Self::new(HALT)
+    }
+
     /// Waits a little; whether the limit is not reached yet.
-    fn lasts(&mut self) -> bool {
+    pub(crate) fn lasts(&mut self) -> bool {
         /// Most threads answer within this time.
         const SOON: Duration = Duration::from_micros(50);
         const LONGEST: Duration = Duration::from_millis(1);

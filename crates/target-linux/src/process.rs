@@ -226,6 +226,7 @@ impl Process {
             .collect();
         let mut process = Self::new(id, threads, memory, settings);
         process.await_halt()?;
+        process.seize_sharing()?;
         process.choose_width();
         fail_point!("attach/halted");
         process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());

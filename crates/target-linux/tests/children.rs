@@ -501,3 +501,118 @@ fn a_child_by_vfork_can_be_traced_by_its_parent() {
         assert_eq!(hits.cast_signed(), results["calls"], "{jumps}");
     }
 }
+
+/// Makes a child that shares its memory. The child waits for a byte before it comes by `place`.
+const SHARER: &str = r#"
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) void place(void) { __asm__ volatile("" ::: "memory"); }
+static char stack[65536];
+static int child(void *unused) {
+    char c;
+    char number[16];
+    write(1, number, sprintf(number, "%d\n", getpid()));
+    read(0, &c, 1);
+    for (int i = 0; i < 10; i++) place();
+    _exit(42);
+}
+int main(int argc, char **argv) {
+    int status = -1;
+    int vforks = argv[2][0] == 'v';
+    pid_t pid = vforks ? vfork() : clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, 0);
+    if (!pid) child(0);
+    waitpid(pid, &status, 0);
+    place();
+    FILE *results = fopen(argv[1], "w"); fprintf(results, "exit %d\nsignal %d\n", WEXITSTATUS(status), WTERMSIG(status)); fclose(results);
+    return 0;
+}
+"#;
+
+/// Starts it; the number of its child.
+fn start_sharer(program: &Program, how: &str) -> (std::process::Child, i32) {
+    use std::io::BufRead;
+    let mut parent = std::process::Command::new(&program.path)
+        .args(program.arguments())
+        .arg(how)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    std::io::BufReader::new(parent.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    (parent, line.trim().parse().unwrap())
+}
+
+#[test]
+fn a_process_that_shares_the_memory_at_attaching_is_traced() {
+    use std::io::Write;
+    let program = Program::build(SHARER, &["-O1"]);
+    for how in ["clone", "vfork"] {
+        for detaches in [false, true] {
+            let (mut parent, _) = start_sharer(&program, how);
+            let id = tracewire_model::ThreadId(parent.id());
+            let mut input = parent.stdin.take().unwrap();
+            let trace_it = || {
+                let mut process = Process::attach(id, Settings::default()).unwrap();
+                let place = trace(&mut process, &program, "place");
+                if detaches {
+                    return process.detach().unwrap();
+                }
+                input.write_all(b"x").unwrap();
+                let mut counter = Counter::default();
+                assert_eq!(run_to_end(&mut process, &mut counter), Event::Exited(0));
+                assert_eq!(counter.at(place), 11, "{how}");
+            };
+            // A thread in vfork is let go when it has stopped, or when its tracer ends.
+            std::thread::scope(|scope| scope.spawn(trace_it).join().unwrap());
+            if detaches {
+                input.write_all(b"x").unwrap();
+                assert!(parent.wait().unwrap().success());
+            }
+            let results = program.results();
+            assert_eq!(
+                (results["exit"], results["signal"]),
+                (42, 0),
+                "{how}, detaches: {detaches}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_process_whose_memory_is_shared_with_one_that_cannot_be_traced_is_refused() {
+    use std::io::Write;
+    let program = Program::build(SHARER, &["-O1"]);
+    let (mut parent, child) = start_sharer(&program, "clone");
+    let id = tracewire_model::ThreadId(parent.id());
+    // A thread is a tracer of its own to the kernel.
+    std::thread::scope(|scope| {
+        let (seized, is_seized) = std::sync::mpsc::channel();
+        let (refused, is_refused) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            // SAFETY: PTRACE_SEIZE takes plain numbers.
+            let result = unsafe { libc::ptrace(libc::PTRACE_SEIZE, child, 0, 0) };
+            seized.send(result).unwrap();
+            // It is let go at the end of this thread.
+            let _ = is_refused.recv();
+        });
+        assert_eq!(is_seized.recv().unwrap(), 0);
+        let error = Process::attach(id, Settings::default()).unwrap_err();
+        let expected = format!(
+            "process {id} shares its memory with process {child}: process {child} is already traced by process {}",
+            std::process::id()
+        );
+        assert_eq!(error.to_string(), expected);
+        drop(refused);
+    });
+    parent.stdin.take().unwrap().write_all(b"x").unwrap();
+    assert!(parent.wait().unwrap().success());
+    assert_eq!(program.results()["exit"], 42);
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -24,11 +24,15 @@ impl Process {
     pub fn start(words: &[String], said: PathBuf) -> Result<Self> {
         let (program, arguments) = words.split_first().context("no program")?;
         let out = File::create(&said)?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
-            .stderr(out)
+            .stderr(out);
+        // SAFETY: between fork and exec, this makes system calls only.
+        unsafe { command.pre_exec(default_signals) };
+        let child = command
             .spawn()
             .with_context(|| format!("cannot start {program}"))?;
         Ok(Self {
@@ -83,6 +87,16 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Gives every signal its default action. A shell ignores SIGINT for what it starts in the background, `nohup` ignores SIGHUP, and a
+/// recorder that inherits an ignored signal goes on when it comes.
+fn default_signals() -> std::io::Result<()> {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: `signal` takes plain numbers. It fails for SIGKILL, SIGSTOP and those that libc keeps to itself.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    Ok(())
 }
 
 /// Waits for something; whether it came in time.
