@@ -44,8 +44,9 @@
 //!
 //! # What stays as it was
 //!
-//! - Children by `fork` have the breakpoints removed from their copy of the memory, and are not followed. Children that
-//!   share the memory (`vfork`, `clone`) are followed until they exit or exec, and their hits count. One that asks to be
+//! - Children by `fork` have the breakpoints removed from their copy of the memory, and are not followed. Processes that
+//!   share the memory (`vfork`, `clone`) are followed until they exit or exec, and their hits count. Those that are there at
+//!   attaching are looked for (`kcmp`); where one may not be traced, attaching is refused. One that asks to be
 //!   traced by its parent is let go, as a debugger's child: the other threads are held until it has left the memory.
 //! - Signals, stops and continuations, `exec` and exits pass; a core dump shows no breakpoint of the tracer.
 //! - A thread that waits in a system call goes on waiting when the tracer attaches, stops or leaves. That holds even where Linux would

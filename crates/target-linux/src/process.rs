@@ -410,11 +410,14 @@ impl Process {
         self.gone.extend(gone);
     }
 
-    /// A thread that has not ended; the leader may have.
+    /// A thread that has not ended: the leader if it can be. What is known by its number is read later, and the others may be
+    /// gone by then, a process that shares the memory before all.
     pub(crate) fn any_thread(&self) -> Tid {
+        let rank = |thread: &&Thread| (thread.id != self.id, thread.process != self.id);
         self.threads
             .values()
-            .find(|thread| !thread.exiting)
+            .filter(|thread| !thread.exiting)
+            .min_by_key(rank)
             .map_or(self.id, |thread| thread.id)
     }
 
