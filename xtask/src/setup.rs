@@ -97,6 +97,26 @@ pub const FOR_TESTS: &[Need] = &[
         what: "/usr/lib/python3/dist-packages/jsonschema/__init__.py",
         package: "python3-jsonschema",
     },
+    Need {
+        what: "qemu-system-x86_64",
+        package: "qemu-system-x86",
+    },
+    Need {
+        what: "qemu-system-aarch64",
+        package: "qemu-system-arm",
+    },
+    Need {
+        what: "qemu-system-riscv64",
+        package: "qemu-system-misc",
+    },
+    Need {
+        what: "qemu-system-mips",
+        package: "qemu-system-mips",
+    },
+    Need {
+        what: "qemu-system-ppc",
+        package: "qemu-system-ppc",
+    },
 ];
 
 /// What `torture browser` needs.

@@ -297,6 +297,15 @@ impl RegisterLayout {
         })
     }
 
+    /// The first registers, as many as a block of this size has whole.
+    #[must_use]
+    pub fn truncated(&self, size: u32) -> Self {
+        let has = |register: &&Register| register.offset + register.size() <= size;
+        let registers = self.registers.iter().take_while(has).cloned().collect();
+        // A block without any register is none.
+        Self::new(self.architecture.clone(), registers).unwrap_or_else(|_| self.clone())
+    }
+
     /// The size of the whole block, in bytes.
     #[must_use]
     pub const fn size(&self) -> u32 {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
+use tracewire_target_remote::UpstreamAddress;
 
 /// GDB's tracepoints, for any program, without stopping it.
 #[derive(Parser, Debug)]
@@ -173,6 +174,11 @@ a list, each is collected.
 call frames and more, and GDB's backtrace too. $stack(N), and backtrace N, collect what N call frames take (512 bytes each, N up to \
 112), and show stops after them.
 
+STUBS
+  With --upstream, record is a debugger at a GDB stub, such as QEMU's (qemu-system-arm -gdb tcp::1234) or gdbserver. Each tracepoint \
+is a breakpoint there, which is gone over without a debugger. The symbols are those of --elf, else of the program that the stub \
+names. Libraries of the program are not looked into.
+
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
 on ^C. Then the program is let go as it was found: a program that is still running runs on. A program that record \
@@ -195,7 +201,8 @@ Examples:
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'malloc : $stack' -o run.tf -- ./program
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
-  tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234";
+  tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234
+  tracewire record -t 'isr : state' -o run.tf --upstream localhost:1234 --elf firmware.elf";
 
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("target").required(true))]
@@ -218,6 +225,15 @@ pub struct RecordArguments {
     /// Attach to this process
     #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
     pub pid: Option<u32>,
+    /// Record the program of a GDB stub: HOST:PORT, unix:PATH, or - for standard input and output
+    #[arg(long, value_name = "ADDRESS", group = "target")]
+    pub upstream: Option<UpstreamAddress>,
+    /// With --upstream: the program, where the stub does not name it; may be given several times
+    #[arg(long, value_name = "ELF", requires = "upstream", value_hint = ValueHint::FilePath)]
+    pub elf: Vec<PathBuf>,
+    /// With --upstream: the machine, where neither the program nor the stub says it
+    #[arg(long, value_name = "NAME", requires = "upstream")]
+    pub architecture: Option<tracewire_arch::Architecture>,
     /// Where a tracepoint on a function goes [default: arguments]
     #[arg(long, value_enum, value_name = "PLACE")]
     pub function_place: Option<FunctionPlace>,

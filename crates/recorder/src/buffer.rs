@@ -71,6 +71,7 @@ impl Counters {
 pub struct Buffer {
     store: Store,
     path: PathBuf,
+    order: ByteOrder,
     counters: Arc<Counters>,
 }
 
@@ -86,9 +87,10 @@ impl Buffer {
         path: &Path,
         size: BufferSize,
         description: &Description,
+        order: ByteOrder,
     ) -> Result<Self, RecordError> {
         let store = if size.circular {
-            Store::Memory(CircularStore::new(size.size, ByteOrder::Little)?)
+            Store::Memory(CircularStore::new(size.size, order)?)
         } else {
             Store::File(SpoolStore::new(
                 Spool::create(path, description)?,
@@ -98,6 +100,7 @@ impl Buffer {
         Ok(Self {
             store,
             path: path.to_owned(),
+            order,
             counters: Arc::default(),
         })
     }
@@ -140,7 +143,7 @@ impl Buffer {
                 let growing = spool.temporary_path().to_owned();
                 (Some(growing), spool.finish(description))
             }
-            Store::Memory(store) => (None, write(&self.path, &store, description)),
+            Store::Memory(store) => (None, write(&self.path, &store, description, self.order)),
         };
         finished.map_err(|source| RecordError::Finish {
             output: self.path,
@@ -151,10 +154,15 @@ impl Buffer {
 }
 
 /// Writes what memory holds.
-fn write(path: &Path, store: &CircularStore, description: &Description) -> Result<(), WriteError> {
+fn write(
+    path: &Path,
+    store: &CircularStore,
+    description: &Description,
+    order: ByteOrder,
+) -> Result<(), WriteError> {
     let mut file = TraceFileWriter::create(path, description)?;
     let (first, second) = store.bytes();
-    for frame in frames(first, second) {
+    for frame in frames(first, second, order) {
         file.append(&frame)?;
     }
     file.finish()
@@ -164,6 +172,7 @@ fn write(path: &Path, store: &CircularStore, description: &Description) -> Resul
 fn frames<'a>(
     first: &'a [u8],
     second: &'a [u8],
+    order: ByteOrder,
 ) -> impl Iterator<Item = std::borrow::Cow<'a, [u8]>> {
     const HEADER: usize = 6;
     let mut at = 0;
@@ -178,7 +187,7 @@ fn frames<'a>(
         for (offset, digit) in size.iter_mut().enumerate() {
             *digit = byte(at + 2 + offset)?;
         }
-        let length = HEADER + usize::try_from(u32::from_le_bytes(size)).ok()?;
+        let length = HEADER + usize::try_from(order.u32_at(&size, 0)?).ok()?;
         let start = at;
         at += length;
         if let Some(frame) = first.get(start..at) {
@@ -251,6 +260,8 @@ impl FrameStore for Buffer {
 
 #[cfg(test)]
 mod tests {
+    use tracewire_model::ByteOrder;
+
     use super::frames;
 
     #[test]
@@ -260,7 +271,7 @@ mod tests {
         let whole = [&one[..], &two, &one].concat();
         for border in 0..=whole.len() {
             let (first, second) = whole.split_at(border);
-            let found: Vec<_> = frames(first, second).collect();
+            let found: Vec<_> = frames(first, second, ByteOrder::Little).collect();
             assert_eq!(found, [&one[..], &two, &one], "{border}");
         }
     }

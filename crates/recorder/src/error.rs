@@ -36,6 +36,20 @@ pub enum RecordError {
     /// The process cannot be traced, or tracing it failed.
     #[error(transparent)]
     Target(#[from] tracewire_target_linux::Error),
+    /// The stub cannot be used, or has failed.
+    #[error(transparent)]
+    Stub(#[from] tracewire_target_remote::RemoteError),
+    /// A stub's program has symbols that cannot be read.
+    #[error("{} cannot be used: {reason}", path.display())]
+    Program {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A stub does not say which program it has, and none was named.
+    #[error("the stub does not name its program: add --elf PROGRAM")]
+    NoProgram,
     /// The experiment refuses a tracepoint.
     #[error("tracepoint {number}: {source}")]
     Define {

@@ -25,6 +25,7 @@ mod recording;
 mod registers;
 mod report;
 mod stop;
+mod upstream;
 
 pub use buffer::{BufferSize, Counters};
 pub use error::RecordError;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tracewire_debuginfo::is_pattern;
+use tracewire_debuginfo::{Symbols, is_pattern};
 use tracewire_experiment::{Experiment, Options, Registers, Unreadable};
 use tracewire_model::{ByteOrder, StatusFields, TracepointDefinition};
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
@@ -60,7 +60,7 @@ impl Prepared {
             let mut resolver = Resolver::new(script)
                 .with_stack_top(stack_top)
                 .with_collect_limits(limits);
-            let resolution = resolve(&mut resolver, &modules, &confirm);
+            let resolution = resolve(&mut resolver, modules.symbols(), &confirm);
             (modules, warnings, resolver, resolution)
         };
         let (mut modules, mut warnings, mut resolver, mut resolution) = if spawned {
@@ -92,7 +92,7 @@ impl Prepared {
             let confirm = request.confirm.clone();
             (modules, warnings, resolver, more) = Expendable::wait(move || {
                 warnings.extend(modules.update(&loaded, 0).warnings);
-                let more = resolve(&mut resolver, &modules, &confirm);
+                let more = resolve(&mut resolver, modules.symbols(), &confirm);
                 (modules, warnings, resolver, more)
             })?;
             resolution.extend(more);
@@ -171,7 +171,7 @@ impl Prepared {
             let circular = script.circular == Some(true);
             BufferSize::of(&request.script, None, circular)
         });
-        let buffer = Buffer::create(&request.output, size, &description)?;
+        let buffer = Buffer::create(&request.output, size, &description, ByteOrder::Little)?;
         let options = Options {
             format: FrameFormat {
                 byte_order: ByteOrder::Little,
@@ -237,11 +237,11 @@ impl tracewire_experiment::HitHandler for Nobody {
 }
 
 /// Looks the tracepoints up, and asks whether patterns with very many places are meant.
-fn resolve(resolver: &mut Resolver, modules: &Modules, confirm: &Confirm) -> Resolution {
-    let mut resolution = resolver.resolve(modules.symbols());
+pub fn resolve(resolver: &mut Resolver, symbols: &Symbols, confirm: &Confirm) -> Resolution {
+    let mut resolution = resolver.resolve(symbols);
     if !resolution.excessive.is_empty() && confirm.ask(&resolution.excessive) {
         resolver.unlimited();
-        resolution.extend(resolver.resolve(modules.symbols()));
+        resolution.extend(resolver.resolve(symbols));
     }
     resolution
 }

@@ -12,6 +12,7 @@ use tracewire_expr::CollectLimits;
 use tracewire_model::ThreadId;
 use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
+use tracewire_target_remote::{Options as StubOptions, Stub, UpstreamAddress};
 
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
@@ -20,6 +21,7 @@ use crate::priority::Priority;
 use crate::recording::Recording;
 use crate::report::Report;
 use crate::stop::StopHandle;
+use crate::upstream;
 
 /// Records what tracepoints in a program see.
 ///
@@ -40,6 +42,11 @@ enum Start {
         arguments: Vec<OsString>,
     },
     Attach(ThreadId),
+    Upstream {
+        address: UpstreamAddress,
+        options: StubOptions,
+        programs: Vec<PathBuf>,
+    },
 }
 
 /// What is to be recorded.
@@ -99,6 +106,20 @@ impl Recorder {
     #[must_use]
     pub fn attach(process: ThreadId) -> Self {
         Self::new(Start::Attach(process))
+    }
+
+    /// Records the program behind a GDB stub, with the symbols of these programs, else of the one that the stub names.
+    #[must_use]
+    pub fn upstream(
+        address: UpstreamAddress,
+        options: StubOptions,
+        programs: Vec<PathBuf>,
+    ) -> Self {
+        Self::new(Start::Upstream {
+            address,
+            options,
+            programs,
+        })
     }
 
     fn new(start: Start) -> Self {
@@ -212,6 +233,14 @@ impl Recorder {
                 Process::spawn(program, arguments, Settings::default())?,
                 true,
             ),
+            Start::Upstream {
+                address,
+                options,
+                programs,
+            } => {
+                let stub = Stub::connect(address, options)?;
+                return upstream::record(stub, programs, self.options, self.stop, observer);
+            }
         };
         self.stop.watch(process.interrupter());
         if process.jumps_taken_over() > 0 {

@@ -414,7 +414,7 @@ impl<'o> Recording<'o> {
             Ending::OtherMachine => {
                 Some("the program has become one for another machine".to_owned())
             }
-            Ending::Failed(text) => Some(text.clone()),
+            Ending::Failed(text) | Ending::Stub(text) => Some(text.clone()),
             Ending::Stopped(stop) => match (&self.stop_notes, stop) {
                 (Some(notes), _) => Some(notes.clone()),
                 (None, Stop::Asked(text)) => Some(text.clone()),
@@ -491,7 +491,7 @@ impl<'o> Recording<'o> {
             tracepoints,
             missing,
             pending: self.pending,
-            process,
+            process: Some(process),
             spawned: self.spawned,
             losses,
         };

@@ -32,9 +32,7 @@ impl Room {
 /// their numbers stand for. What a tracepoint collects that waits is not
 /// known; it gets the vector registers, in which arguments may be, and with them all that a script can name.
 pub fn choose(definitions: &[TracepointDefinition], waiting: bool, machine: Architecture) -> Room {
-    let asked = definitions
-        .iter()
-        .flat_map(|definition| asked_by(definition).chain(read_by(definition)));
+    let asked = definitions.iter().flat_map(named_by);
     let covering = match machine {
         Architecture::I386 => X86Registers::covering_32(asked),
         _ => X86Registers::covering_64(asked),
@@ -82,6 +80,11 @@ fn asked_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterN
             _ => None,
         })
         .flat_map(RegisterMask::iter)
+}
+
+/// The registers that a tracepoint collects or reads.
+pub fn named_by(definition: &TracepointDefinition) -> impl Iterator<Item = RegisterNumber> + '_ {
+    asked_by(definition).chain(read_by(definition))
 }
 
 /// The registers that its expressions read.

@@ -22,8 +22,8 @@ pub struct Report {
     pub missing: Vec<(TracepointNumber, Missing)>,
     /// Locations that were never found.
     pub pending: Vec<Pending>,
-    /// The process.
-    pub process: ThreadId,
+    /// The process; none behind a stub.
+    pub process: Option<ThreadId>,
     /// Whether it was started for the recording.
     pub spawned: bool,
     /// Frames that pads could not keep.
@@ -41,6 +41,8 @@ pub enum Ending {
     OtherMachine,
     /// An error, which [`RecordError::Failed`](crate::RecordError::Failed) has; in words.
     Failed(String),
+    /// The program behind a stub has ended, or has stopped for good: how, in words.
+    Stub(String),
     /// It was asked to end.
     Stopped(Stop),
 }
@@ -61,7 +63,7 @@ impl Report {
     /// Whether the program is gone.
     #[must_use]
     pub const fn program_ended(&self) -> bool {
-        matches!(self.ending, Ending::Program(_))
+        matches!(self.ending, Ending::Program(_) | Ending::Stub(_))
     }
 
     /// Waits for the end of a program that was started for the recording and goes on without tracepoints.
@@ -70,7 +72,10 @@ impl Report {
             return;
         }
         let mut status = 0;
-        let Ok(id) = libc::pid_t::try_from(self.process.0) else {
+        let id = self
+            .process
+            .and_then(|process| libc::pid_t::try_from(process.0).ok());
+        let Some(id) = id else {
             return;
         };
         loop {

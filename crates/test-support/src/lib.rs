@@ -18,12 +18,14 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod bare;
 mod cc;
 mod checked;
 mod gdb;
 mod samples;
 mod tools;
 
+pub use bare::{BARE_MACHINES, BareMachine, Qemu};
 pub use cc::Cc;
 pub use checked::{assert_clean, assert_clean_but, is_static_data, is_unreadable};
 pub use gdb::{Gdb, Said, assert_in_order};

@@ -14,6 +14,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("objdump", "binutils"),
     ("nm", "binutils"),
     ("strip", "binutils"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-system-aarch64", "qemu-system-arm"),
+    ("qemu-system-riscv64", "qemu-system-misc"),
+    ("qemu-system-mipsel", "qemu-system-mips"),
 ];
 
 fn package(program: &str) -> &str {

@@ -10,5 +10,5 @@ pub mod memory;
 mod open;
 mod place;
 
-pub use open::{Kind, Source, kind, nothing_in};
+pub use open::{Kind, Source, elf_architecture, kind, nothing_in};
 pub use place::{MemoryPlace, parse_place};

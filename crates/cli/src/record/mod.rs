@@ -9,9 +9,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use tracewire_arch::Architecture;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, out_of_memory};
 use tracewire_script::{Script, ScriptError};
+use tracewire_target_remote::UpstreamAddress;
 use tracewire_tracefile::IndexCache;
 
 pub use report::{Summary, first_lines, placed, quoted, resolve_warnings, say, warn};
@@ -20,6 +22,7 @@ use signals::{Signals, Watch};
 
 use crate::Answer;
 use crate::arguments::RecordArguments;
+use crate::execution::elf_architecture;
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -36,7 +39,11 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         script.settings.function_place = place.into();
     }
     let circular = arguments.circular || script.settings.circular == Some(true);
-    let mut recorder = recorder(arguments.pid, arguments.program)?;
+    let spawned = arguments.pid.is_none() && arguments.upstream.is_none();
+    let mut recorder = match arguments.upstream {
+        Some(address) => upstream(address, arguments.elf, arguments.architecture),
+        None => recorder(arguments.pid, arguments.program)?,
+    };
     recorder
         .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
         .script(script)
@@ -58,7 +65,7 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     let request = Request {
         recorder,
         output: arguments.output,
-        spawned: arguments.pid.is_none(),
+        spawned,
         verbose: arguments.verbose,
     };
     let recorded = run(request)?;
@@ -77,6 +84,19 @@ fn recorder(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Recorder
         (None, Some(program)) => Ok(Recorder::spawn(program, words)),
         (None, None) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
     }
+}
+
+/// The recorder of a program behind a stub.
+fn upstream(
+    address: UpstreamAddress,
+    programs: Vec<PathBuf>,
+    machine: Option<Architecture>,
+) -> Recorder {
+    let options = tracewire_target_remote::Options {
+        architecture: machine.or_else(|| elf_architecture(&programs)),
+        ..tracewire_target_remote::Options::default()
+    };
+    Recorder::upstream(address, options, programs)
 }
 
 /// The script of some files and single tracepoints.

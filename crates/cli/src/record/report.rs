@@ -272,7 +272,9 @@ impl Summary<'_> {
             Ending::Program(event) => program_words(event),
             Ending::Itself => own_end(&report.status),
             Ending::OtherMachine => "the program has become one for another machine".to_owned(),
-            Ending::Failed(words) | Ending::Stopped(Stop::Asked(words)) => words.clone(),
+            Ending::Failed(words) | Ending::Stub(words) | Ending::Stopped(Stop::Asked(words)) => {
+                words.clone()
+            }
             Ending::Stopped(Stop::Duration) => "the time is over".to_owned(),
             Ending::Stopped(Stop::OutOfMemory) => "out of memory".to_owned(),
         };
@@ -281,7 +283,10 @@ impl Summary<'_> {
             words::duration(report.lasted)
         ));
         if !report.spawned && !report.program_ended() {
-            say(format_args!("process {} runs on", report.process));
+            match report.process {
+                Some(process) => say(format_args!("process {process} runs on")),
+                None => say("the program runs on"),
+            }
         }
         let mut frames = words::count(report.frames(), "frame");
         if report.created() > report.frames() {

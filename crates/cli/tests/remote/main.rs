@@ -1,0 +1,4 @@
+//! Programs behind stubs: `record --upstream` and `proxy`.
+
+mod record;
+mod support;

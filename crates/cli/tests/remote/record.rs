@@ -1,0 +1,134 @@
+//! `record --upstream`, without a debugger.
+
+use tracewire_test_support::{BARE_MACHINES, assert_clean, need};
+
+use crate::support::{SCRIPT, gdbserver, linux_program, run, shown, tracewire, value};
+
+/// The state of the program without a system before the call of `work` in which `n` is 3, for the round of this number from 0.
+fn expected(round: usize) -> (i64, [i64; 3], usize) {
+    const TABLE: [i64; 8] = [1, 2, 3, 5, 8, 13, 21, 34];
+    let mut ids = [1, 2, 3];
+    let (mut total, mut item) = (0, 0);
+    for call in 0..round * 10 + 3 {
+        let n = call % 10;
+        total += n as i64;
+        ids[item] += TABLE[n & 7];
+        item = (item + 1) % 3;
+    }
+    (total, ids, item)
+}
+
+#[test]
+fn every_machine_of_qemu_is_recorded() {
+    need!("clang", "ld.lld");
+    for machine in BARE_MACHINES {
+        need!(machine.qemu);
+        let folder = tempfile::tempdir().expect("a directory");
+        let elf = machine.build(folder.path());
+        let qemu = machine.start(&elf, folder.path());
+        let (script, output) = (folder.path().join("s.gdb"), folder.path().join("out.tf"));
+        std::fs::write(&script, SCRIPT).expect("the directory can be written");
+        let word = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+        let upstream = format!("unix:{}", qemu.socket.display());
+        run(&[
+            "record",
+            "-x",
+            &word(&script),
+            "-o",
+            &word(&output),
+            "--upstream",
+            &upstream,
+            "--elf",
+            &word(&elf),
+        ]);
+        assert_clean(&output);
+        let frames = shown(&output);
+        assert_eq!(frames.len(), 12, "{}: {frames:#?}", machine.name);
+        for (place, frame) in frames.iter().enumerate() {
+            let name = machine.name;
+            assert_eq!(frame["stepping"], place % 3 > 0, "{name}: {frame:#}");
+            if place % 3 > 0 {
+                continue;
+            }
+            let (total, ids, item) = expected(place / 3);
+            assert_eq!(value(frame, "n"), Some("3"), "{name}: {frame:#}");
+            let total = total.to_string();
+            assert_eq!(value(frame, "total"), Some(total.as_str()), "{name}");
+            let start = format!("{{id = {},", ids[item]);
+            let shown = value(frame, "*item").unwrap_or_default();
+            assert!(shown.starts_with(&start), "{name}: {shown}, not {start}");
+            let text = ["\"one\"", "\"two\"", "\"three\""][item];
+            let shown = value(frame, "item->name").unwrap_or_default();
+            assert!(shown.ends_with(text), "{name}: {shown}, not {text}");
+        }
+    }
+}
+
+#[test]
+fn threads_of_a_program_behind_gdbserver_are_recorded() {
+    need!("cc", "gdbserver");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = linux_program(folder.path());
+    let stub = gdbserver(&program);
+    let output = folder.path().join("out.tf");
+    let file = output.to_str().expect("UTF-8");
+    // gdbserver names the program, and says where it is loaded.
+    let ended = run(&[
+        "record",
+        "-t",
+        "work if n % 100 >= 10 : n, calls, /s pair.name",
+        "-t",
+        "finish : total",
+        "-o",
+        file,
+        "--upstream",
+        &stub.address(),
+    ]);
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        errors.contains("the program exited with code 3"),
+        "{errors}"
+    );
+    assert_clean(&output);
+    let frames = shown(&output);
+    let of = |tracepoint: u64| {
+        frames
+            .iter()
+            .filter(move |frame| frame["tracepoint"] == tracepoint)
+    };
+    let mut threads: Vec<_> = of(1).map(|frame| frame["thread"].to_string()).collect();
+    threads.sort();
+    threads.dedup();
+    assert_eq!((of(1).count(), threads.len()), (30, 3), "{frames:#?}");
+    // Each of the threads has its own ten calls, in order.
+    for thread in 0..3 {
+        let calls = of(1).filter_map(|frame| value(frame, "n")?.parse::<i64>().ok());
+        let calls: Vec<i64> = calls.filter(|n| n / 100 == thread).collect();
+        let expected: Vec<i64> = (10..20).map(|n| n + thread * 100).collect();
+        assert_eq!(calls, expected);
+    }
+    let end: Vec<_> = of(2).map(|frame| value(frame, "total")).collect();
+    assert_eq!(end, [Some("6570")], "{frames:#?}");
+}
+
+#[test]
+fn a_stub_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let output = folder.path().join("out.tf");
+    let socket = folder.path().join("none");
+    let upstream = format!("unix:{}", socket.display());
+    let arguments = [
+        "record",
+        "-t",
+        "main",
+        "-o",
+        output.to_str().expect("UTF-8"),
+        "--upstream",
+        &upstream,
+    ];
+    let ended = tracewire(&arguments).output().expect("tracewire runs");
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("cannot connect to the stub at"), "{errors}");
+    assert!(!output.exists());
+}

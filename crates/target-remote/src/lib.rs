@@ -1,0 +1,43 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Principles
+//!
+//! - **Few round trips.** A hit takes at most four where its memory is read in one go: the registers (none if the stop reply has
+//!   what is needed), memory, the step over the breakpoint, and the resumption, whose reply is the next stop. Requests that do not
+//!   depend on an answer are sent together, once both sides have agreed not to acknowledge packets.
+//! - **Nothing that is not needed.** A condition reads its registers and memory and nothing else. Ranges that are close to each other are one
+//!   read.
+//! - **A stub is not trusted.** Each wait for an answer has a limit, and so have packets, descriptions and the list of threads. What the
+//!   stub says that it cannot do is not asked again. An error ends the trace run with its reason, and never the program that uses
+//!   this crate.
+//! - **The debugger's breakpoints are its own.** A debugger in front ([`Breakpoints`]) and tracepoints may share an address:
+//!   neither's removal takes the other's out.
+//!
+//! # Breakpoints
+//!
+//! A site is a software breakpoint (`Z0`), else a hardware breakpoint (`Z1`), else the machine's breakpoint instruction written to memory,
+//! which is then hidden from whoever reads memory. A refusal names the stub's reason.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod address;
+mod breakpoints;
+mod description;
+mod error;
+mod link;
+mod machine;
+mod registers;
+mod stop;
+mod stub;
+mod talk;
+mod target;
+mod thread;
+
+pub use address::{UpstreamAddress, UpstreamAddressError};
+pub use breakpoints::Breakpoints;
+pub use error::RemoteError;
+pub use machine::RemoteMachine;
+pub use registers::RegisterView;
+pub use stop::{Stop, StopEvent};
+pub use stub::{Options, Stub};
+pub use target::{Arrival, Passed, RemoteTarget, RunEvent, StubWords};

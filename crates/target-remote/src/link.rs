@@ -1,0 +1,252 @@
+//! The connection to a stub: packets with limits on their length and on the time they take.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tracewire_packets::frame::{Connection, Received, Side, Unreadable};
+
+use crate::address::UpstreamAddress;
+use crate::error::RemoteError;
+
+/// The longest packet that is taken, in bytes of payload.
+const LONGEST: usize = 1 << 20;
+/// How much is read at once.
+const READ: usize = 0x10000;
+
+/// What a stub has sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Message {
+    /// A packet.
+    Packet(Vec<u8>),
+    /// A notification.
+    Notification(Vec<u8>),
+}
+
+/// A connection to a stub.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: Stream,
+    connection: Connection,
+    acknowledges: bool,
+    input: Vec<u8>,
+    start: usize,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Stdio(io::Stdin),
+}
+
+impl Link {
+    /// Connects; `limit` is how long connecting and writing may take.
+    pub(crate) fn connect(address: &UpstreamAddress, limit: Duration) -> Result<Self, RemoteError> {
+        let stream = open(address, limit).map_err(|source| RemoteError::Connect {
+            address: address.to_string(),
+            source,
+        })?;
+        Ok(Self {
+            stream,
+            connection: Connection::new(Side::Client, LONGEST),
+            acknowledges: true,
+            input: Vec::new(),
+            start: 0,
+        })
+    }
+
+    /// Whether packets are still acknowledged: then one is sent only when the one before is answered.
+    pub(crate) const fn acknowledges(&self) -> bool {
+        self.acknowledges
+    }
+
+    /// Both sides have agreed not to acknowledge packets.
+    pub(crate) fn stop_acknowledging(&mut self) {
+        self.acknowledges = false;
+        self.connection.stop_acknowledging();
+    }
+
+    /// Puts a packet behind what is to be written.
+    pub(crate) fn queue(&mut self, payload: &[u8]) {
+        self.connection.send(payload);
+    }
+
+    /// Puts the interrupt byte there.
+    pub(crate) fn queue_interrupt(&mut self) {
+        self.connection.interrupt();
+    }
+
+    /// Writes what is queued.
+    pub(crate) fn flush(&mut self) -> Result<(), RemoteError> {
+        let output = self.connection.output();
+        if output.is_empty() {
+            return Ok(());
+        }
+        let written = match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(output),
+            Stream::Unix(stream) => stream.write_all(output),
+            Stream::Stdio(_) => {
+                let mut out = io::stdout().lock();
+                out.write_all(output).and_then(|()| out.flush())
+            }
+        };
+        self.connection.written(usize::MAX);
+        written.map_err(of_connection)
+    }
+
+    /// Whether something has been read that was not looked at.
+    pub(crate) fn has_input(&self) -> bool {
+        self.start < self.input.len()
+    }
+
+    /// The next message; none when the deadline has passed before there was one.
+    pub(crate) fn receive(&mut self, deadline: Instant) -> Result<Option<Message>, RemoteError> {
+        loop {
+            if let Some(message) = self.take()? {
+                return Ok(Some(message));
+            }
+            // What a stub sends that is no packet does not prolong the wait.
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !self.wait_readable(left)? {
+                return Ok(None);
+            }
+            self.read()?;
+            if left.is_zero() && !self.has_input() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next message of what has been read.
+    fn take(&mut self) -> Result<Option<Message>, RemoteError> {
+        let mut rest = self.input.get(self.start..).unwrap_or_default();
+        let before = rest.len();
+        let mut message = Ok(None);
+        while let Some(received) = self.connection.receive(&mut rest) {
+            message = match received {
+                Received::Packet(payload) => Ok(Some(Message::Packet(payload.to_vec()))),
+                Received::Notification(payload) => {
+                    Ok(Some(Message::Notification(payload.to_vec())))
+                }
+                Received::Interrupt => continue,
+                Received::Unreadable(Unreadable::TooLong) => {
+                    Err(RemoteError::Unreadable("one has more than a megabyte"))
+                }
+                Received::Unreadable(Unreadable::BadRun) => {
+                    Err(RemoteError::Unreadable("a run of characters has no length"))
+                }
+                Received::Lost => Err(RemoteError::Unreadable("it refuses every packet of ours")),
+            };
+            break;
+        }
+        self.start += before - rest.len();
+        if self.start >= self.input.len() {
+            self.input.clear();
+            self.start = 0;
+        }
+        // Acknowledgements.
+        self.flush()?;
+        message
+    }
+
+    fn read(&mut self) -> Result<(), RemoteError> {
+        let old = self.input.len();
+        self.input.resize(old + READ, 0);
+        let buffer = self.input.get_mut(old..).unwrap_or_default();
+        let read = match &mut self.stream {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+            // Not through a buffer, which would have what a poll does not see.
+            Stream::Stdio(input) => nix::unistd::read(&*input, buffer).map_err(io::Error::from),
+        };
+        let count = match read {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                self.input.truncate(old);
+                return Ok(());
+            }
+            Err(error) => {
+                self.input.truncate(old);
+                return Err(of_connection(error));
+            }
+        };
+        self.input.truncate(old + count);
+        if count == 0 {
+            return Err(RemoteError::Closed);
+        }
+        Ok(())
+    }
+
+    /// Whether there is something to read within the time.
+    fn wait_readable(&self, limit: Duration) -> Result<bool, RemoteError> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            // Rounded up, so that a wait for less than a millisecond is none for nothing.
+            let left = left.as_nanos().div_ceil(1_000_000);
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut descriptors = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut descriptors, timeout) {
+                Ok(count) => return Ok(count > 0),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Stdio(input) => input.as_fd(),
+        }
+    }
+}
+
+fn open(address: &UpstreamAddress, limit: Duration) -> io::Result<Stream> {
+    match address {
+        UpstreamAddress::Stdio => Ok(Stream::Stdio(io::stdin())),
+        UpstreamAddress::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_write_timeout(Some(limit))?;
+            Ok(Stream::Unix(stream))
+        }
+        UpstreamAddress::Tcp { host, port } => {
+            let local = Ipv4Addr::LOCALHOST.to_string();
+            let host = if host.is_empty() { &local } else { host };
+            let mut last = io::Error::from(io::ErrorKind::NotFound);
+            for address in (host.as_str(), *port).to_socket_addrs()? {
+                match TcpStream::connect_timeout(&address, limit) {
+                    Ok(stream) => {
+                        // A request is one write, and its answer is waited for.
+                        stream.set_nodelay(true)?;
+                        stream.set_write_timeout(Some(limit))?;
+                        return Ok(Stream::Tcp(stream));
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        }
+    }
+}
+
+/// An error of the connection, where its end is one.
+fn of_connection(error: io::Error) -> RemoteError {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::BrokenPipe
+        | Kind::ConnectionReset
+        | Kind::ConnectionAborted
+        | Kind::NotConnected
+        | Kind::UnexpectedEof => RemoteError::Closed,
+        _ => RemoteError::Io(error),
+    }
+}

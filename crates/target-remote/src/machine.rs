@@ -1,0 +1,170 @@
+//! The machine that a stub is at: its registers, its byte order, its breakpoints.
+
+use tracewire_arch::{
+    Architecture, Register, RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order,
+};
+use tracewire_model::{Address, ByteOrder};
+
+use crate::error::RemoteError;
+
+/// The machine of a stub.
+#[derive(Clone, Debug)]
+pub struct RemoteMachine {
+    /// All registers that the stub describes.
+    all: RegisterLayout,
+    /// Those of the stub's register block.
+    block: RegisterLayout,
+    program_counter: Register,
+    target_xml: String,
+    architecture: Option<Architecture>,
+    byte_order: ByteOrder,
+    /// Whether instructions are Thumb's and no others.
+    is_thumb_only: bool,
+}
+
+impl RemoteMachine {
+    /// The machine of a description, else that of a name, whose register block has this many bytes.
+    pub(crate) fn new(
+        description: Option<&str>,
+        named: Option<Architecture>,
+        block_size: usize,
+    ) -> Result<Self, RemoteError> {
+        let parsed = description.map(TargetDescription::parse).transpose()?;
+        let (all, target_xml) = match (parsed, description) {
+            (Some(TargetDescription::Registers(layout)), Some(xml)) => (layout, xml.to_owned()),
+            (Some(TargetDescription::Architecture(bfd)), _) => {
+                let order = likely_byte_order(&bfd);
+                let named = named.or_else(|| Architecture::of_bfd_name(&bfd, false, order));
+                standard(named.ok_or(RemoteError::NoDescription)?, block_size)?
+            }
+            _ => standard(named.ok_or(RemoteError::NoDescription)?, block_size)?,
+        };
+        let bfd = all.architecture().unwrap_or_default();
+        let counter = all.program_counter();
+        let is_wide = counter.is_some_and(|register| register.bits > 32);
+        let byte_order = named.map_or_else(|| likely_byte_order(bfd), Architecture::byte_order);
+        let architecture = named.or_else(|| Architecture::of_bfd_name(bfd, is_wide, byte_order));
+        let program_counter = counter.cloned().ok_or(RemoteError::NoProgramCounter)?;
+        let is_thumb_only = target_xml.contains("org.gnu.gdb.arm.m-profile");
+        Ok(Self {
+            block: all.truncated(u32::try_from(block_size).unwrap_or(u32::MAX)),
+            all,
+            program_counter,
+            target_xml,
+            architecture,
+            byte_order,
+            is_thumb_only,
+        })
+    }
+
+    /// All registers that the stub describes.
+    #[must_use]
+    pub const fn registers(&self) -> &RegisterLayout {
+        &self.all
+    }
+
+    /// The registers of the stub's register block (`g`): the first of those that it describes, as many as the block has.
+    #[must_use]
+    pub const fn block(&self) -> &RegisterLayout {
+        &self.block
+    }
+
+    /// The program counter.
+    #[must_use]
+    pub const fn program_counter(&self) -> &Register {
+        &self.program_counter
+    }
+
+    /// The target description, in one document.
+    #[must_use]
+    pub fn target_xml(&self) -> &str {
+        &self.target_xml
+    }
+
+    /// Its name, where it has one.
+    #[must_use]
+    pub const fn architecture(&self) -> Option<Architecture> {
+        self.architecture
+    }
+
+    /// The order of bytes in registers and memory.
+    #[must_use]
+    pub const fn byte_order(&self) -> ByteOrder {
+        self.byte_order
+    }
+
+    /// How many bytes a breakpoint instruction at an address takes, as the packets `Z0` and `Z1` say it; `code` is what is there.
+    #[must_use]
+    pub fn breakpoint_kind(&self, code: &[u8]) -> u64 {
+        match self.architecture {
+            Some(Architecture::X86_64 | Architecture::I386) => 1,
+            Some(Architecture::Arm | Architecture::ArmBig) if self.is_thumb_only => 2,
+            // The two lowest bits of an instruction that is not compressed are set.
+            Some(Architecture::Riscv32 | Architecture::Riscv64) => match code.first() {
+                Some(byte) if byte & 3 != 3 => 2,
+                _ => 4,
+            },
+            Some(_) => 4,
+            None => 1,
+        }
+    }
+
+    /// The breakpoint instruction, for a stub that inserts none; none of a machine that is not known.
+    #[must_use]
+    pub fn breakpoint_instruction(&self, code: &[u8]) -> Option<Vec<u8>> {
+        let word = |code: u32| self.byte_order.u32_bytes(code).to_vec();
+        // Instructions are little-endian on machines whose data is not.
+        let little = |code: u32| code.to_le_bytes().to_vec();
+        Some(match self.architecture? {
+            Architecture::X86_64 | Architecture::I386 => vec![0xcc],
+            Architecture::Arm | Architecture::ArmBig if self.is_thumb_only => vec![0x00, 0xbe],
+            // GDB's: an undefined instruction that Linux takes for a breakpoint.
+            Architecture::Arm | Architecture::ArmBig => word(0xe7f0_01f0),
+            Architecture::Aarch64 => little(0xd420_0000),
+            Architecture::Mips
+            | Architecture::MipsLittle
+            | Architecture::Mips64
+            | Architecture::Mips64Little => word(0x0000_000d),
+            Architecture::Riscv32 | Architecture::Riscv64 => match self.breakpoint_kind(code) {
+                2 => vec![0x02, 0x90],
+                _ => little(0x0010_0073),
+            },
+            Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little => {
+                word(0x7d82_1008)
+            }
+            Architecture::Nios2 => word(0x003d_a03a),
+            _ => return None,
+        })
+    }
+
+    /// How far behind a breakpoint instruction a stub may leave the program counter that says nothing of breakpoints.
+    pub(crate) const fn bytes_after_breakpoint(&self) -> u64 {
+        match self.architecture {
+            Some(Architecture::X86_64 | Architecture::I386) => 1,
+            _ => 0,
+        }
+    }
+
+    /// An address as the program counter has it.
+    #[must_use]
+    pub fn canonical(&self, address: Address) -> Address {
+        match self.program_counter.bits {
+            0..=32 => Address(address.0 & u64::from(u32::MAX)),
+            _ => address,
+        }
+    }
+}
+
+/// The registers of a machine whose block has this many bytes.
+fn standard(
+    architecture: Architecture,
+    block_size: usize,
+) -> Result<(RegisterLayout, String), RemoteError> {
+    let size = u32::try_from(block_size).unwrap_or(u32::MAX);
+    StandardRegisters::fitting(architecture, size)
+        .map(|set| (set.layout(), set.target_xml()))
+        .ok_or(RemoteError::NoLayout {
+            size: block_size,
+            machine: architecture.name(),
+        })
+}
