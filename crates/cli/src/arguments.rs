@@ -179,6 +179,11 @@ STUBS
 is a breakpoint there, which is gone over without a debugger. The symbols are those of --elf, else of the program that the stub \
 names. Libraries of the program are not looked into.
 
+LIVE
+  --live prints frames as they come, as a table, or with --json as a line each, on the standard output, to which PROGRAM may \
+write too. Who reads slowly sees them later: neither PROGRAM nor the recording waits, and all frames are printed. \
+`tracewire show --follow FILE` shows the same of a recording that goes on, in another terminal.
+
 THE END
   The run ends when the program ends, when a pass count is reached or a linear buffer is full, after --duration, or \
 on ^C. Then the program is let go as it was found: a program that is still running runs on. A program that record \
@@ -201,6 +206,7 @@ Examples:
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'malloc : $stack' -o run.tf -- ./program
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
+  tracewire record -t 'work : n' --live --json -p 1234 | jq .values
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234
   tracewire record -t 'isr : state' -o run.tf --upstream localhost:1234 --elf firmware.elf";
 
@@ -220,8 +226,14 @@ pub struct RecordArguments {
     )]
     pub tracepoints: Vec<String>,
     /// The trace file to write; - for standard output, where PROGRAM's own goes to standard error
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "live")]
+    pub output: Option<PathBuf>,
+    /// Print frames on standard output as they come, as `show` does; without -o, no file is kept
+    #[arg(long, conflicts_with = "circular")]
+    pub live: bool,
+    /// With --live: one JSON object a line instead of text
+    #[arg(long, requires = "live")]
+    pub json: bool,
     /// Attach to this process
     #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
     pub pid: Option<u32>,
@@ -341,6 +353,7 @@ Examples:
   tracewire show run.tf --frame 3
   tracewire show run.tf --tracepoint 2 --json | jq .values
   tracewire show run.tf --gdb > run.gdb && gdb -x run.gdb
+  tracewire show run.tf --follow
   tracewire show run.tf --folded | flamegraph.pl > run.svg
   tracewire show cpu.trace --instruction 100..120
   tracewire show cpu.trace --time 5000 --memory 0x80100000,16 --json";
@@ -377,6 +390,9 @@ pub struct ShowArguments {
     /// Print the commands with which GDB opens the file, symbols included
     #[arg(long, conflicts_with_all = ["frame", "tracepoint"])]
     pub gdb: bool,
+    /// While a recorder writes the file: show its frames as they come, until the recording ends
+    #[arg(long, conflicts_with_all = ["frame", "gdb", "folded"])]
+    pub follow: bool,
     /// The stacks that $stack collected, for a flame graph: a line each, with how many frames have it
     #[arg(long, conflicts_with_all = ["json", "gdb"])]
     pub folded: bool,

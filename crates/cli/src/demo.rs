@@ -14,7 +14,7 @@ use tracewire_views::Program;
 use crate::Answer;
 use crate::arguments::DemoArguments;
 use crate::look::write_table;
-use crate::record::{Request, quoted, run, say};
+use crate::record::{Live, Request, quoted, run, say};
 
 /// The sample, compiled when this program was, with all its debug information.
 const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tracewire-demo"));
@@ -41,7 +41,8 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     recorder.script(script);
     run(Request {
         recorder,
-        output: output.clone(),
+        output: Some(output.clone()),
+        live: Live::default(),
         spawned: true,
         verbose: false,
     })?;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
-use tracewire_tracefile::{Frame, Search, TraceFile};
+use tracewire_tracefile::{Frame, GrowingFile, Search, TraceFile};
 use tracewire_views::{
     Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded, gdb_commands,
     table, words,
@@ -18,6 +18,7 @@ use tracewire_views::{
 use crate::Answer;
 use crate::arguments::{CodePlace, FindArguments, InfoArguments, ShowArguments, tell_hexadecimal};
 use crate::execution::{self, Kind};
+use crate::follow::{Follower, Form};
 use crate::frames::FrameRange;
 use crate::in_order;
 use crate::open;
@@ -106,8 +107,34 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// `show --follow`; `None` where no recorder writes the file.
+fn follow(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>> {
+    let Some(growing) = GrowingFile::open(&arguments.file)? else {
+        return Ok(None);
+    };
+    let rules = match arguments.raw {
+        true => Arc::new(TypeRules::none()),
+        false => arguments.types.rules()?,
+    };
+    let form = if arguments.json {
+        Form::Json
+    } else {
+        Form::Table
+    };
+    let shown = Follower::new(growing, form, rules)
+        .elf(&arguments.elf)
+        .tracepoint(arguments.tracepoint)
+        .run(&mut output_of(arguments.json))?;
+    Ok(Some(if shown > 0 { Answer::Yes } else { Answer::No }))
+}
+
 /// `show`.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
+    if arguments.follow
+        && let Some(answer) = follow(arguments)?
+    {
+        return Ok(answer);
+    }
     let path = match execution::kind(&arguments.file)? {
         Kind::Execution(source) => return execution::look::show(source, arguments),
         Kind::TraceFile(path) => path,
@@ -255,10 +282,10 @@ pub fn write_table<'a>(
     })
 }
 
-fn write_json(output: &mut impl Write, view: &FrameView) -> anyhow::Result<()> {
+/// Writes a frame as a JSON object, in a line.
+pub fn write_json(output: &mut impl Write, view: &FrameView) -> std::io::Result<()> {
     serde_json::to_writer(&mut *output, view).map_err(std::io::Error::from)?;
-    output.write_all(b"\n")?;
-    Ok(())
+    output.write_all(b"\n")
 }
 
 /// What the tables' times count from: the start of the run where the frames' clock is the status line's, else the

@@ -6,6 +6,7 @@ mod complete;
 mod convert;
 mod demo;
 mod execution;
+mod follow;
 mod frames;
 mod gdbserver;
 mod in_order;
@@ -100,7 +101,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
 }
 
 /// Whether the reader of our output has closed it.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause
             .downcast_ref::<std::io::Error>()

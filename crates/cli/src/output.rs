@@ -18,15 +18,22 @@ pub struct Output {
     path: PathBuf,
     /// What the user called it.
     shown: PathBuf,
-    stream: Option<Stream>,
+    destination: Destination,
 }
 
-/// A stream, and where its file is made.
+/// What becomes of the file.
 #[derive(Debug)]
-struct Stream {
-    directory: TempDir,
-    /// Standard output as it was at the beginning; none for a stream that has a name.
-    stdout: Option<File>,
+enum Destination {
+    /// It is at its name.
+    Name,
+    /// It is sent into a stream.
+    Stream {
+        directory: TempDir,
+        /// Standard output as it was at the beginning; none for a stream that has a name.
+        stdout: Option<File>,
+    },
+    /// It goes with this directory.
+    Nowhere(#[allow(dead_code, reason = "held for its drop")] TempDir),
 }
 
 impl Output {
@@ -44,7 +51,7 @@ impl Output {
             return Ok(Self {
                 path: check(path)?,
                 shown: path.to_owned(),
-                stream: None,
+                destination: Destination::Name,
             });
         }
         if !is_stdout {
@@ -71,14 +78,21 @@ impl Output {
                 shown.display()
             );
         }
-        let directory = tempfile::Builder::new()
-            .prefix("tracewire-")
-            .tempdir()
-            .context("no temporary directory for what goes into a stream")?;
+        let (directory, path) = temporary()?;
         Ok(Self {
-            path: directory.path().join("run.tf"),
+            path,
             shown,
-            stream: Some(Stream { directory, stdout }),
+            destination: Destination::Stream { directory, stdout },
+        })
+    }
+
+    /// A file that nobody wants to keep.
+    pub fn nowhere() -> anyhow::Result<Self> {
+        let (directory, path) = temporary()?;
+        Ok(Self {
+            shown: path.clone(),
+            path,
+            destination: Destination::Nowhere(directory),
         })
     }
 
@@ -92,21 +106,30 @@ impl Output {
         &self.shown
     }
 
+    /// Whether anybody gets the file.
+    pub const fn is_kept(&self) -> bool {
+        !matches!(self.destination, Destination::Nowhere(_))
+    }
+
     /// Whether there is a file to look at in the end.
     pub const fn is_file(&self) -> bool {
-        self.stream.is_none()
+        matches!(self.destination, Destination::Name)
     }
 
     /// Whether the trace file goes to standard output. A program that is started must not write there, too.
     pub fn is_stdout(&self) -> bool {
-        self.stream
-            .as_ref()
-            .is_some_and(|stream| stream.stdout.is_some())
+        matches!(
+            self.destination,
+            Destination::Stream {
+                stdout: Some(_),
+                ..
+            }
+        )
     }
 
     /// Sends the file that was written on its way, where it goes into a stream.
     pub fn deliver(self) -> anyhow::Result<()> {
-        let Some(Stream { directory, stdout }) = self.stream else {
+        let Destination::Stream { directory, stdout } = self.destination else {
             return Ok(());
         };
         let name = &self.shown;
@@ -135,6 +158,16 @@ impl Output {
             }
         }
     }
+}
+
+/// A directory that goes with its value, and a file's name in it.
+fn temporary() -> anyhow::Result<(TempDir, PathBuf)> {
+    let directory = tempfile::Builder::new()
+        .prefix("tracewire-")
+        .tempdir()
+        .context("no temporary directory for a trace file that is not kept under a name")?;
+    let path = directory.path().join("run.tf");
+    Ok((directory, path))
 }
 
 fn is_fifo(path: &Path) -> bool {

@@ -33,8 +33,13 @@ pub enum RecordEvent<'e> {
     Pending(&'e [Pending]),
     /// Tracepoints were put into the program.
     Installed(&'e [Installed]),
-    /// The run begins. The counters tell at any time how far it is.
-    Begun(Arc<Counters>),
+    /// The run begins.
+    Begun {
+        /// They tell at any time how far it is.
+        counters: Arc<Counters>,
+        /// The file that the frames are written to as they come; none where they are in memory until the end.
+        growing: Option<PathBuf>,
+    },
     /// The program has executed another one.
     Exec,
     /// The program has ended, and the run had ended before it, for the reason in the report's status.

@@ -112,7 +112,9 @@ impl<'o> Recording<'o> {
     /// When the file cannot be written.
     pub fn run(mut self) -> Result<Report, RecordError> {
         let counters = self.experiment.store().counters();
-        self.observer.event(RecordEvent::Begun(counters));
+        let growing = self.experiment.store().growing_path();
+        self.observer
+            .event(RecordEvent::Begun { counters, growing });
         fail_point!("record/run");
         let ending = self.run_to_end();
         fail_point!("record/ended");

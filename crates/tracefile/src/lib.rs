@@ -45,6 +45,8 @@ mod description;
 mod encode;
 mod file;
 mod find;
+#[cfg(target_os = "linux")]
+mod follow;
 mod fraction;
 mod frame;
 mod index;
@@ -68,6 +70,8 @@ pub use description::{
 pub use encode::{EncodeError, FrameEncoder, FrameFormat, MAX_TRACEPOINT_NUMBER};
 pub use file::{MAX_DESCRIPTION, OpenError, TraceFile};
 pub use find::Search;
+#[cfg(target_os = "linux")]
+pub use follow::{Batch, GrowingFile};
 pub use fraction::{FRACTION, fraction_of, nanoseconds_of};
 pub use frame::{Block, Blocks, Frame};
 pub use index::{Ending, IndexCache, user_cache};

@@ -29,6 +29,7 @@ use nix::unistd::linkat;
 
 use crate::checksum::Checksum;
 use crate::description::{Description, HEADER};
+use crate::follow::GROWING;
 use crate::write::{
     END_MARKER, TraceFileWriter, WriteError, check_frame, create_beside, is_full, put_in_place,
 };
@@ -82,7 +83,9 @@ impl Spool {
     /// When no file can be made in the folder, or the disk is full.
     pub fn create(path: impl AsRef<Path>, description: &Description) -> Result<Self, WriteError> {
         let path = path.as_ref();
-        let (temporary, file) = create_beside(path, ".recording")?;
+        let (temporary, file) = create_beside(path, GROWING)?;
+        // Where a file system has no locks, the recording is a good one, and only those who follow it cannot.
+        let _ = file.try_lock();
         fail_point!("spool/created");
         let started = temporary.clone();
         let spool = Self::begin(file, temporary, path.to_owned(), description);

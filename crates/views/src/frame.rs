@@ -14,7 +14,7 @@ use tracewire_expr::{
     ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State, Unwinder,
     Value, type_name,
 };
-use tracewire_model::{Address, TracepointKind, VariableNumber, hex};
+use tracewire_model::{Address, FrameNumber, TracepointKind, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, TraceFile};
 
 use crate::collected::Tracepoints;
@@ -186,6 +186,8 @@ type KnownText = (Box<[u8]>, Option<Text>);
 pub struct Viewer<'a> {
     file: &'a TraceFile,
     program: &'a Program,
+    /// The number that the first frame of the file has.
+    first: FrameNumber,
     options: PrintOptions,
     tracepoints: Tracepoints<'a>,
     variable_names: HashMap<VariableNumber, Arc<str>>,
@@ -213,6 +215,7 @@ impl<'a> Viewer<'a> {
         Self {
             file,
             program,
+            first: FrameNumber(0),
             register_texts: RefCell::new(vec![Default::default(); register_names.len()]),
             register_names,
             options: PrintOptions::default(),
@@ -221,6 +224,18 @@ impl<'a> Viewer<'a> {
             places: PlaceCache::default(),
             unwinders: RefCell::default(),
         }
+    }
+
+    /// Of frames that are a part of a larger file: the number that the first of them has there.
+    #[must_use]
+    pub const fn with_first(mut self, first: FrameNumber) -> Self {
+        self.first = first;
+        self
+    }
+
+    /// The number that a frame is shown with.
+    pub(crate) const fn number(&self, frame: &Frame<'_>) -> u64 {
+        self.first.0 + frame.number().0
     }
 
     /// A value, as it is shown.
@@ -243,7 +258,7 @@ impl<'a> Viewer<'a> {
         let stack = self.stack(frame);
         let stack_pointer = stack.as_ref().and_then(|_| self.stack_pointer(frame));
         let mut view = FrameView {
-            frame: frame.number().0,
+            frame: self.number(&frame),
             tracepoint: frame.tracepoint().0,
             pc: frame.program_counter().map(|pc| pc.to_string()),
             time_us: frame.timestamp(),

@@ -63,7 +63,7 @@ impl<'a> Viewer<'a> {
             self.content_lines(frame, &mut lines);
         }
         FrameRow {
-            frame: frame.number().0,
+            frame: self.number(&frame),
             tracepoint: frame.tracepoint().0,
             time_us: frame.timestamp(),
             thread: frame.thread().map(|thread| thread.0),

@@ -2,6 +2,7 @@
 
 mod confirm;
 mod few;
+mod live;
 mod report;
 pub mod signals;
 
@@ -16,6 +17,7 @@ use tracewire_script::{Script, ScriptError};
 use tracewire_target_remote::UpstreamAddress;
 use tracewire_tracefile::IndexCache;
 
+pub use live::Live;
 pub use report::{Summary, first_lines, placed, quoted, resolve_warnings, say, warn};
 use report::{Teller, error_words};
 use signals::{Signals, Watch};
@@ -23,6 +25,7 @@ use signals::{Signals, Watch};
 use crate::Answer;
 use crate::arguments::RecordArguments;
 use crate::execution::elf_architecture;
+use crate::follow::Form;
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -62,9 +65,20 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         let stop = recorder.stop_handle();
         recorder.confirm(move |patterns| confirm::ask(patterns, &stop));
     }
+    let live = if arguments.live {
+        let form = if arguments.json {
+            Form::Json
+        } else {
+            Form::Table
+        };
+        Live::wanted(form, arguments.types.rules()?, recorder.stop_handle())
+    } else {
+        Live::default()
+    };
     let request = Request {
         recorder,
         output: arguments.output,
+        live,
         spawned,
         verbose: arguments.verbose,
     };
@@ -125,8 +139,10 @@ fn in_lines(error: ScriptError) -> anyhow::Error {
 #[derive(Debug)]
 pub struct Request {
     pub recorder: Recorder,
-    /// The trace file, a stream, or `-` for standard output.
-    pub output: PathBuf,
+    /// The trace file, a stream, or `-` for standard output; none where the frames are only shown as they come.
+    pub output: Option<PathBuf>,
+    /// What shows the frames as they come.
+    pub live: Live,
     /// Whether the program is started.
     pub spawned: bool,
     /// Whether messages are printed however many there are.
@@ -137,7 +153,8 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Recorded {
     pub report: Report,
-    output: PathBuf,
+    /// The trace file, as the user called it; none where it is not kept.
+    output: Option<PathBuf>,
     is_file: bool,
     verbose: bool,
 }
@@ -147,7 +164,7 @@ impl Recorded {
     pub fn summary(&self) -> Summary<'_> {
         Summary {
             report: &self.report,
-            output: &self.output,
+            output: self.output.as_deref(),
             is_file: self.is_file,
             verbose: self.verbose,
         }
@@ -160,10 +177,17 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
     let Request {
         mut recorder,
         output,
+        live,
         spawned,
         verbose,
     } = request;
-    let output = Output::new(&output)?;
+    let output = match &output {
+        Some(path) => Output::new(path)?,
+        None => Output::nowhere()?,
+    };
+    if output.is_stdout() && live.is_wanted() {
+        anyhow::bail!("--live prints on standard output: expected another -o, or none");
+    }
     if output.is_stdout() {
         // The trace file and nothing else goes there: not what the program prints, either.
         nix::unistd::dup2_stdout(std::io::stderr()).context("standard output")?;
@@ -176,10 +200,15 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
         verbose,
         spawned,
         progress: Progress::default(),
+        live,
     };
     let recorded = recorder.record(&mut teller);
-    drop(teller);
-    let (shown, is_file) = (output.shown().to_owned(), output.is_file());
+    let live = teller.live;
+    drop(teller.progress);
+    // The frames come before what is said of the run.
+    let shown_live = live.end();
+    let shown = output.is_kept().then(|| output.shown().to_owned());
+    let is_file = output.is_file();
     // A run that failed has left a file of what it saw.
     let delivered = if output.path().exists() {
         output.deliver()
@@ -202,6 +231,7 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
         return Err(error_words(error, verbose));
     }
     delivered?;
+    shown_live?;
     watch.only_wait();
     if !watch.signalled() {
         recorded.report.wait_for_program();

@@ -14,6 +14,7 @@ use tracewire_script::{Pending, Placed, ResolveWarning, Script};
 use tracewire_views::{taken_for_another, words};
 
 use super::few::{TOLD, once_each, tell};
+use super::live::Live;
 use crate::progress::Progress;
 
 /// How many locations of one tracepoint are listed one by one.
@@ -164,11 +165,13 @@ pub struct Teller {
     /// Whether the program is started, and may write to the terminal itself.
     pub spawned: bool,
     pub progress: Progress,
+    /// What shows the frames as they come.
+    pub live: Live,
 }
 
 impl Teller {
     fn begin_progress(&mut self, counters: Arc<Counters>) {
-        if self.spawned && std::io::stdout().is_terminal() {
+        if (self.spawned || self.live.is_wanted()) && std::io::stdout().is_terminal() {
             return;
         }
         self.progress = Progress::begin(move |elapsed| {
@@ -186,7 +189,11 @@ impl Observer for Teller {
     fn event(&mut self, event: RecordEvent<'_>) {
         let verbose = self.verbose;
         match event {
-            RecordEvent::Begun(counters) => return self.begin_progress(counters),
+            RecordEvent::Begun { counters, growing } => {
+                self.begin_progress(counters);
+                self.live.begin(growing);
+                return;
+            }
             RecordEvent::Over => {
                 self.progress = Progress::default();
                 return;
@@ -257,8 +264,8 @@ fn own_end(status: &StatusFields) -> String {
 #[derive(Debug)]
 pub struct Summary<'r> {
     pub report: &'r Report,
-    /// The trace file, as the user called it.
-    pub output: &'r Path,
+    /// The trace file, as the user called it; none where it is not kept.
+    pub output: Option<&'r Path>,
     /// Whether there is a file to look at: a stream is read by another.
     pub is_file: bool,
     pub verbose: bool,
@@ -292,11 +299,11 @@ impl Summary<'_> {
         if report.created() > report.frames() {
             frames.push_str(&format!(" of {}", report.created()));
         }
-        say(format_args!(
-            "{frames} in {}; hits: {}",
-            self.output.display(),
-            self.hits()
-        ));
+        let place = match self.output {
+            Some(output) => format!(" in {}", output.display()),
+            None => ", kept in no file".to_owned(),
+        };
+        say(format_args!("{frames}{place}; hits: {}", self.hits()));
         let losses = &report.losses;
         for (count, why) in [
             (
@@ -359,20 +366,22 @@ impl Summary<'_> {
         } else {
             format!(", most of {}", most.join(", "))
         };
-        let info = if self.is_file {
-            format!(" (`tracewire info {}` has all)", quoted(self.output))
-        } else {
-            String::new()
-        };
+        let info = self.file().map_or_else(String::new, |file| {
+            format!(" (`tracewire info {}` has all)", quoted(file))
+        });
         format!("{all} of {hit} of {} tracepoints{most}{info}", sums.len())
+    }
+
+    /// The file to look at, if there is one.
+    fn file(&self) -> Option<&Path> {
+        self.output.filter(|_| self.is_file)
     }
 
     /// What to do next.
     pub fn print_ending(&self) {
-        if !self.is_file {
+        let Some(file) = self.file().map(quoted) else {
             return;
-        }
-        let file = quoted(self.output);
+        };
         say(format_args!("look at it with:    tracewire show {file}"));
         say(format_args!(
             "or in GDB:          tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"

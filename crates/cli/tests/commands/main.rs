@@ -13,6 +13,7 @@ mod generated;
 mod jumps;
 mod killed;
 mod linker;
+mod live;
 mod look;
 mod machine;
 mod messages;

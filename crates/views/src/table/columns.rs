@@ -22,21 +22,26 @@ pub(super) struct Context {
     pub(super) origin: Option<u64>,
 }
 
-/// Rows as text under their headings, which `heading` styles. The last column may have several lines a row, and is not as wide
-/// as anything. No line ends in blanks, and none is wrapped: what reads it may be a program.
+/// Rows as text under their headings, which `heading` styles; without one, the headings were printed before. The last column may have
+/// several lines a row, and is not as wide as anything. No line ends in blanks, and none is wrapped: what reads it may be a program.
+/// The columns are at least as wide as `widths` says, which is brought up to date.
 pub(super) fn lines<R>(
     rows: &[R],
     columns: &[Column<R>],
     context: &Context,
     last: (&'static str, fn(&R) -> &str),
-    heading: impl Fn(&str) -> String,
+    widths: &mut Vec<usize>,
+    heading: Option<fn(&str) -> String>,
 ) -> String {
     // Cells are made once: their text one after the other, and where each ends.
     let mut cells = String::new();
     let mut ends = Vec::with_capacity(rows.len() * columns.len());
-    let mut widths: Vec<usize> = columns.iter().map(|column| column.heading.len()).collect();
+    widths.resize(columns.len(), 0);
+    for (column, widest) in columns.iter().zip(widths.iter_mut()) {
+        *widest = (*widest).max(column.heading.len());
+    }
     for row in rows {
-        for (column, widest) in columns.iter().zip(&mut widths) {
+        for (column, widest) in columns.iter().zip(widths.iter_mut()) {
             let text = (column.cell)(row, context);
             let width = width(&text);
             *widest = (*widest).max(width);
@@ -46,23 +51,25 @@ pub(super) fn lines<R>(
     }
     let indent: usize = widths.iter().map(|width| width + GAP).sum();
     let mut text = String::with_capacity(rows.len() * (indent + 40));
-    let mut line = String::new();
-    for (column, widest) in columns.iter().zip(&widths) {
-        put(
-            &mut line,
-            column.heading,
-            column.heading.len(),
-            *widest,
-            column.right,
-        );
+    if let Some(heading) = heading {
+        let mut line = String::new();
+        for (column, widest) in columns.iter().zip(&*widths) {
+            put(
+                &mut line,
+                column.heading,
+                column.heading.len(),
+                *widest,
+                column.right,
+            );
+        }
+        line.push_str(last.0);
+        text.push_str(&heading(line.trim_end()));
+        text.push('\n');
     }
-    line.push_str(last.0);
-    text.push_str(&heading(line.trim_end()));
-    text.push('\n');
     let mut ends = ends.into_iter();
     let mut start = 0;
     for row in rows {
-        for (column, widest) in columns.iter().zip(&widths) {
+        for (column, widest) in columns.iter().zip(&*widths) {
             let Some((end, width)) = ends.next() else {
                 debug_assert!(false, "a cell of each row and column");
                 continue;

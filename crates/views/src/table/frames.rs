@@ -15,36 +15,95 @@ use crate::words::{bytes, printable};
 /// `show` of many frames: one row a frame and a line a value. `origin` is the time that times count from.
 #[must_use]
 pub fn frames(rows: &[FrameRow], origin: Option<u64>) -> String {
-    type Cell = for<'a> fn(&'a FrameRow, &'a Context) -> Cow<'a, str>;
-    let numbered = |heading, cell: Cell| Column {
-        heading,
-        right: true,
-        cell,
-    };
-    let mut columns: Vec<Column<FrameRow>> = vec![
-        numbered("Frame", |row, _| row.frame.to_string().into()),
-        numbered("TP", |row, _| row.tracepoint.to_string().into()),
-    ];
-    if rows.iter().any(|row| row.time_us.is_some()) {
-        columns.push(numbered("Time", |row, context| match row.time_us {
-            Some(time) => since(time, context.origin).into(),
-            None => "".into(),
-        }));
+    FrameTable::new(origin).rows(rows)
+}
+
+/// `show` of frames that come one after the other: one table, in pieces.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrameTable {
+    origin: Option<u64>,
+    /// Of the pieces so far; `None` before the first.
+    columns: Option<Columns>,
+    widths: Vec<usize>,
+}
+
+/// Which columns a table has beside those that all have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Columns {
+    time: bool,
+    thread: bool,
+    source: bool,
+}
+
+impl FrameTable {
+    /// A table without rows. `origin` is the time that times count from, in microseconds.
+    #[must_use]
+    pub const fn new(origin: Option<u64>) -> Self {
+        Self {
+            origin,
+            columns: None,
+            widths: Vec::new(),
+        }
     }
-    if rows.iter().any(|row| row.thread.is_some()) {
-        columns.push(numbered("Thread", |row, _| shown(row.thread)));
-        columns.push(numbered("CPU", |row, _| shown(row.cpu)));
+
+    /// The text of more rows. It begins with headings where the text before has none for these columns. The columns are as wide as the
+    /// widest cell so far.
+    pub fn rows(&mut self, rows: &[FrameRow]) -> String {
+        let mut shown = Columns {
+            time: rows.iter().any(|row| row.time_us.is_some()),
+            thread: rows.iter().any(|row| row.thread.is_some()),
+            source: rows.iter().any(|row| row.is_placed),
+        };
+        if let Some(before) = self.columns {
+            shown.time |= before.time;
+            shown.thread |= before.thread;
+            shown.source |= before.source;
+        }
+        let has_headings = self.columns == Some(shown);
+        if !has_headings {
+            self.widths.clear();
+        }
+        self.columns = Some(shown);
+        let columns = shown.list();
+        let last: (_, fn(&FrameRow) -> &str) = ("What", |row| &row.lines);
+        let context = Context {
+            origin: self.origin,
+        };
+        let heading: fn(&str) -> String = |heading| styled(STRONG, heading);
+        let heading = (!has_headings).then_some(heading);
+        lines(rows, &columns, &context, last, &mut self.widths, heading)
     }
-    let is_placed = rows.iter().any(|row| row.is_placed);
-    columns.push(Column {
-        heading: if is_placed { "Where" } else { "PC" },
-        right: false,
-        cell: |row, _| row.place.as_str().into(),
-    });
-    let last: (_, fn(&FrameRow) -> &str) = ("What", |row| &row.lines);
-    lines(rows, &columns, &Context { origin }, last, |heading| {
-        styled(STRONG, heading)
-    })
+}
+
+impl Columns {
+    fn list(self) -> Vec<Column<FrameRow>> {
+        type Cell = for<'a> fn(&'a FrameRow, &'a Context) -> Cow<'a, str>;
+        let numbered = |heading, cell: Cell| Column {
+            heading,
+            right: true,
+            cell,
+        };
+        let mut columns: Vec<Column<FrameRow>> = vec![
+            numbered("Frame", |row, _| row.frame.to_string().into()),
+            numbered("TP", |row, _| row.tracepoint.to_string().into()),
+        ];
+        if self.time {
+            columns.push(numbered("Time", |row, context| match row.time_us {
+                Some(time) => since(time, context.origin).into(),
+                None => "".into(),
+            }));
+        }
+        if self.thread {
+            columns.push(numbered("Thread", |row, _| shown(row.thread)));
+            columns.push(numbered("CPU", |row, _| shown(row.cpu)));
+        }
+        columns.push(Column {
+            heading: if self.source { "Where" } else { "PC" },
+            right: false,
+            cell: |row, _| row.place.as_str().into(),
+        });
+        columns
+    }
 }
 
 fn shown(number: Option<u32>) -> Cow<'static, str> {

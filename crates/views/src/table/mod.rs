@@ -14,8 +14,8 @@ mod frames;
 mod info;
 
 pub use elf::elf;
+pub use frames::{FrameTable, frames, write_frame};
 pub(crate) use frames::{SourceWords, end_words, entry_words, is_builtin, text_or_digits};
-pub use frames::{frames, write_frame};
 pub use info::{info, stop_words};
 
 /// Headings and labels.
