@@ -271,6 +271,31 @@ fn nothing_of_a_process_is_left_when_it_is_attached_to_again() {
 }
 
 #[test]
+fn a_process_is_not_attached_to_twice() {
+    for non_stop in [false, true] {
+        let mut session = Session::beside(|_| serve(&["--once", "--multi", "127.0.0.1:0"]));
+        let (process, step) = (session.process(), session.address("step"));
+        session.tell("!");
+        if non_stop {
+            session.tell("QNonStop:1");
+        }
+        let first = session.ask(&format!("vAttach;{process:x}"));
+        assert!(first.starts_with(if non_stop { "OK" } else { "T00" }));
+        if non_stop {
+            let stop = session.client.notification();
+            assert!(stop.starts_with("Stop:T00"), "{stop}");
+            while session.ask("vStopped") != "OK" {}
+        }
+        let second = session.ask(&format!("vAttach;{process:x}"));
+        assert!(second.starts_with('E'), "{second}");
+        if !non_stop {
+            session.run_to(step);
+        }
+        session.tell("D");
+    }
+}
+
+#[test]
 fn a_step_over_a_fork_ends_behind_it() {
     for (before, after, events) in [("forks", "forked", 1), ("vforks", "vforked", 2)] {
         let mut session = Session::started("forks.c");

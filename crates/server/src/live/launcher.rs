@@ -61,6 +61,8 @@ pub(super) struct Launcher {
     extended: bool,
     /// The processes that were attached to and that no client has let go on yet.
     untouched: BTreeSet<u32>,
+    /// The processes that were there when the client connected, of which it was not told because it had to give a token first.
+    unseen: BTreeSet<u32>,
     /// A program that was started and let go, whose end is waited for.
     left_behind: Option<u32>,
 }
@@ -71,6 +73,7 @@ impl Launcher {
             launch,
             extended: false,
             untouched: BTreeSet::new(),
+            unseen: BTreeSet::new(),
             left_behind: None,
         }
     }
@@ -91,6 +94,11 @@ impl Launcher {
     /// The processes that were attached to and that no client had let go on yet: it does now.
     pub(super) fn take_untouched(&mut self) -> BTreeSet<u32> {
         std::mem::take(&mut self.untouched)
+    }
+
+    /// The client of this session did not see these processes when it connected.
+    pub(super) fn hide(&mut self, processes: impl IntoIterator<Item = u32>) {
+        self.unseen = processes.into_iter().collect();
     }
 
     /// The last process was started and is let go.
@@ -188,8 +196,7 @@ impl LiveProgram {
 
     /// `vAttach`.
     pub(super) fn attach_anew(&mut self, id: u32) -> Reply {
-        // A client that has given a token did not know of it when it connected.
-        if self.inferiors.was_attached(id).is_some() {
+        if self.launcher.unseen.remove(&id) && self.inferiors.was_attached(id).is_some() {
             return self.show(id);
         }
         let attached = self.attach(id);

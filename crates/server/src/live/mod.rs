@@ -103,6 +103,9 @@ pub fn serve(
         program.ender.serves(Some(&transport))?;
         program.tell(&transport.introduction());
         program.begin_session();
+        let processes = program.inferiors.ids();
+        let unseen = processes.into_iter().filter(|_| token.is_some());
+        program.launcher.hide(unseen);
         let ended = {
             let (interrupter, attention) = (program.interrupter(), program.attention.clone());
             let mut client = Client::new(transport, &said, interrupter, attention)?;
