@@ -212,6 +212,7 @@ Examples:
 
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("target").required(true))]
+#[command(group = clap::ArgGroup::new("destination").required(true).multiple(true))]
 pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
@@ -226,10 +227,10 @@ pub struct RecordArguments {
     )]
     pub tracepoints: Vec<String>,
     /// The trace file to write; - for standard output, where PROGRAM's own goes to standard error
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, required_unless_present = "live")]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "destination")]
     pub output: Option<PathBuf>,
     /// Print frames on standard output as they come, as `show` does; without -o, no file is kept
-    #[arg(long, conflicts_with = "circular")]
+    #[arg(long, conflicts_with = "circular", group = "destination")]
     pub live: bool,
     /// With --live: one JSON object a line instead of text
     #[arg(long, requires = "live")]

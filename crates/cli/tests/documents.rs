@@ -388,6 +388,11 @@ fn slow_service() {
 }
 
 #[test]
+fn watch_a_running_program() {
+    check("docs/guide/live.md");
+}
+
+#[test]
 fn stacks() {
     check("docs/guide/stacks.md");
 }
