@@ -170,7 +170,9 @@ impl<'o> Recording<'o> {
     /// Lets the program run until the run is over, lets it go, and writes the file.
     fn run(mut self, target: &mut RemoteTarget) -> Result<Report, RecordError> {
         let counters = self.experiment.store().counters();
-        self.observer.event(RecordEvent::Begun(counters));
+        let growing = self.experiment.store().growing_path();
+        self.observer
+            .event(RecordEvent::Begun { counters, growing });
         if let Some(duration) = self.options.duration {
             self.stop
                 .stop_after(duration)
