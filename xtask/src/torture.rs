@@ -267,6 +267,6 @@ fn browser() -> Result<()> {
     setup::provide(setup::BROWSER)?;
     let mut test = workspace::cargo("test");
     test.args(["--quiet", "-p", "tracewire-cli", "--test", "access"])
-        .args(["--", "--ignored", "--nocapture"]);
+        .args(["--features", "browser", "browser::", "--", "--nocapture"]);
     workspace::run(&mut test)
 }

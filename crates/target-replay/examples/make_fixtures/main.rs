@@ -1,17 +1,13 @@
-//! Makes the recordings in `data`: the program of `programs` is built for each machine, run under QEMU's user mode, and
+//! Makes the recordings in `tests/data`: the program of `tests/programs` is built for each machine, run under QEMU's user mode, and
 //! stepped instruction by instruction through QEMU's stub. Each machine gives three files: the program; a QEMU4V text,
 //! whose loads and stores are decoded from the instructions; and a log of what all registers and all of the program's
 //! data were at every instant, as the stub told them, which knows nothing of the text.
 //!
-//! The recordings are made anew with `cargo test -p tracewire-target-replay --test make_fixtures -- --ignored`, which
-//! needs Debian's `qemu-user` and its cross compilers: `gcc-mips-linux-gnu`, `gcc-mipsel-linux-gnu`,
+//! `cargo run -p tracewire-target-replay --example make_fixtures` makes them again. It needs Debian's `qemu-user` and its cross compilers: `gcc-mips-linux-gnu`, `gcc-mipsel-linux-gnu`,
 //! `gcc-arm-linux-gnueabi`, `gcc-aarch64-linux-gnu`, `gcc-riscv64-linux-gnu`, `gcc-powerpc-linux-gnu`.
 
-#[path = "make_fixtures/decode.rs"]
 mod decode;
-#[path = "make_fixtures/nios2.rs"]
 mod nios2;
-#[path = "make_fixtures/stub.rs"]
 mod stub;
 
 use std::collections::HashMap;
@@ -477,20 +473,9 @@ fn write(machine: &str, files: Vec<(&str, Vec<u8>)>) {
     }
 }
 
-#[test]
-#[ignore = "needs cross compilers and QEMU; its files are checked in"]
-fn make_fixtures() {
+fn main() {
     write("nios2", nios2::record());
     for machine in machines() {
         make(&machine);
-    }
-}
-
-#[test]
-fn nios2_is_as_checked_in() {
-    for (kind, bytes) in nios2::record() {
-        let path = folder("data").join(format!("nios2.{kind}.zst"));
-        let packed = std::fs::File::open(&path).unwrap();
-        assert!(zstd::decode_all(packed).unwrap() == bytes, "{kind}");
     }
 }
