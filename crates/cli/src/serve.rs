@@ -117,7 +117,15 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
                 );
             }
             let files = arguments.files.clone().map(SaveFolder);
-            replay::serve(&listener, &*recorded, files.as_ref(), &log, clients)?;
+            let notices = |text: &str| anstream::eprintln!("{text}");
+            replay::serve(
+                &listener,
+                &*recorded,
+                files.as_ref(),
+                notices,
+                &log,
+                clients,
+            )?;
             if let Some(problem) = recorded.problem() {
                 anstream::eprintln!(
                     "tracewire: warning: {}",

@@ -12,7 +12,7 @@ use support::naive::Naive;
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Address, TracepointNumber};
 use tracewire_target_replay::Execution;
-use tracewire_test_support::assert_clean;
+use tracewire_test_support::{assert_clean, assert_clean_but, is_unreadable};
 use tracewire_tracefile::{Search, TraceFile};
 
 fn tracewire() -> Command {
@@ -425,7 +425,6 @@ fn without_accesses_writable_memory_is_unavailable() {
             "{name}: {checked}"
         );
 
-        // `check` warns of this one: the values that are not known are missing from its frames.
         let file = folder.path().join("without.tf");
         let mut collect = tracewire();
         collect
@@ -438,6 +437,8 @@ fn without_accesses_writable_memory_is_unavailable() {
             .arg(&trace);
         let said = String::from_utf8_lossy(&collect.output().unwrap().stderr).into_owned();
         assert!(said.contains("values are not known"), "{name}: {said}");
+        // The values that are not known are missing from its frames.
+        assert_clean_but(&file, is_unreadable);
         let opened = TraceFile::open(&file).unwrap();
         assert!(opened.frame_count() > 0, "{name}");
         for frame in opened.frames() {
@@ -475,5 +476,47 @@ fn without_accesses_writable_memory_is_unavailable() {
             2,
             "{name}: {said}"
         );
+    }
+}
+
+/// GDB makes a variable under any name; that one means nothing here is said, in a session and by `collect`.
+#[test]
+fn a_variable_with_a_meaning_elsewhere_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (elf, trace) = files("mips", folder.path());
+    let entry = symbol("mips", "add");
+    let script = folder.path().join("script.gdb");
+    let words = format!(
+        "tvariable $kret\ntvariable $seen\ntrace *{entry:#x}\nactions\nteval $kret = 0\nteval $seen = 1\nend\n"
+    );
+    std::fs::write(&script, words).unwrap();
+    let file = folder.path().join("out.tf");
+    let collected = tracewire()
+        .args(["collect", "--architecture", "mips", "-x"])
+        .args([&script, Path::new("-o"), &file, Path::new("--elf")])
+        .args([&elf, &trace])
+        .output()
+        .unwrap();
+    assert_clean(&file);
+    let served = Command::new("gdb-multiarch")
+        .args(["-nx", "-batch", "-ex"])
+        .arg(format!(
+            "target remote | {} serve - {} --elf {}",
+            env!("CARGO_BIN_EXE_tracewire"),
+            trace.display(),
+            elf.display()
+        ))
+        .args(["-x", script.to_str().unwrap()])
+        .args(["-ex", "tstart", "-ex", "continue", "-ex", "tstatus"])
+        .arg(&elf)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&served.stdout);
+    assert!(said.contains("trace frames"), "{said}");
+    for output in [collected, served] {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let warning = "$kret is a plain variable here, with no effect; to KGTP it puts the tracepoint at the function's return";
+        assert!(said.contains(warning), "{said}");
+        assert_eq!(said.matches("plain variable").count(), 1, "{said}");
     }
 }

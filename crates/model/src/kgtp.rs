@@ -4,16 +4,27 @@
 //! tracepoint to the function's return, collecting `$bt` collects the stack, `$current_task` is a value that each hit
 //! has. A script that was written for it asks for what no other target does, and nothing in its syntax says so.
 
-/// What a name, without the `$`, means to KGTP; none for a name that is a plain variable there too.
+/// The warning for a variable whose name, without the `$`, means something to KGTP; none for a name that is a plain variable
+/// there too.
 ///
 /// ```
-/// use tracewire_model::kgtp_meaning;
+/// use tracewire_model::kgtp_warning;
 ///
-/// assert_eq!(kgtp_meaning("kret"), Some("puts the tracepoint at the function's return"));
-/// assert_eq!(kgtp_meaning("hits"), None);
+/// let warning = kgtp_warning("kret").expect("KGTP knows it");
+/// assert!(warning.ends_with("to KGTP it puts the tracepoint at the function's return"));
+/// assert_eq!(kgtp_warning("hits"), None);
 /// ```
 #[must_use]
-pub fn kgtp_meaning(name: &str) -> Option<&'static str> {
+pub fn kgtp_warning(name: &str) -> Option<String> {
+    let meaning = kgtp_meaning(name)?;
+    // A client chooses the name, and the warning goes to a terminal.
+    let name = name.escape_debug();
+    Some(format!(
+        "${name} is a plain variable here, with no effect; to KGTP it {meaning}"
+    ))
+}
+
+fn kgtp_meaning(name: &str) -> Option<&'static str> {
     let meaning = match name {
         "kret" => "puts the tracepoint at the function's return",
         "bt" => "collects the stack",

@@ -21,7 +21,7 @@ pub use definition::{
     VariableDefinition,
 };
 pub use definition_record::{DefinitionContent, DefinitionRecord, SourceKind};
-pub use kgtp::kgtp_meaning;
+pub use kgtp::kgtp_warning;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };

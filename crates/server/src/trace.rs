@@ -106,6 +106,8 @@ pub(crate) struct Trace {
     pub(crate) machine: TraceMachine,
     /// Whether the target has markers for static tracepoints.
     pub(crate) markers: bool,
+    /// Where what a user of the server should know goes.
+    pub(crate) notices: fn(&str),
     /// The buffer of the next run.
     pub(crate) size: u64,
     pub(crate) circular: bool,
@@ -148,6 +150,7 @@ impl Trace {
             incomplete: None,
             machine,
             markers: false,
+            notices: |_| {},
             size: DEFAULT_SIZE,
             circular: false,
             disconnected: false,

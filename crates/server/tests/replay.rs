@@ -39,8 +39,16 @@ fn gdb(gdb: &str, program: &Path, execution: &(impl Execution + Sync), commands:
     );
     std::fs::write(script.path(), text).unwrap();
     std::thread::scope(|scope| {
-        let server =
-            scope.spawn(|| replay::serve(&listener, execution, None, &SessionLog::none(), FIRST));
+        let server = scope.spawn(|| {
+            replay::serve(
+                &listener,
+                execution,
+                None,
+                |_| {},
+                &SessionLog::none(),
+                FIRST,
+            )
+        });
         let output = Command::new(gdb)
             .args(["-nx", "-batch", "-x"])
             .arg(script.path())

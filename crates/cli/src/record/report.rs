@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_experiment::Served;
-use tracewire_model::{StatusFields, kgtp_meaning};
+use tracewire_model::{StatusFields, kgtp_warning};
 use tracewire_recorder::{
     Counters, Ending, Installed, Observer, RecordError, RecordEvent, Report, Stop, program_words,
 };
@@ -56,11 +56,8 @@ pub fn ignored_commands(script: &Script) {
 /// Names the variables of a script that another target would give a meaning.
 pub fn foreign_variables(script: &Script) {
     for variable in &script.variables {
-        if let Some(meaning) = kgtp_meaning(&variable.name) {
-            warn(format_args!(
-                "${} is a plain variable here, with no effect; to KGTP it {meaning}",
-                variable.name
-            ));
+        if let Some(warning) = kgtp_warning(&variable.name) {
+            warn(warning);
         }
     }
 }

@@ -92,7 +92,11 @@ impl LiveProgram {
             stops: Stops::default(),
             non_stop: NonStop::default(),
             breakpoints: Breakpoints::default(),
-            tracing: Tracing::new(TraceMachine::x86(registers, Architecture::X86_64), save),
+            tracing: Tracing::new(
+                TraceMachine::x86(registers, Architecture::X86_64),
+                save,
+                notices,
+            ),
             files: Files::default(),
             os_tables: OsTables::default(),
             diagnostics: Diagnostics::new(notices),

@@ -1,6 +1,6 @@
 //! Tracing the live program: the tracepoint packets, on a program that may be running.
 
-use tracewire_model::{Address, TracepointKind, kgtp_meaning};
+use tracewire_model::{Address, TracepointKind};
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply};
 
@@ -18,9 +18,10 @@ pub(super) struct Tracing {
 }
 
 impl Tracing {
-    pub(super) fn new(machine: TraceMachine, save: Option<SaveFolder>) -> Self {
+    pub(super) fn new(machine: TraceMachine, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let mut trace = Trace::new(machine, save);
         trace.markers = true;
+        trace.notices = notices;
         Self {
             trace,
             markers: Markers::default(),
@@ -59,15 +60,6 @@ impl LiveProgram {
                     asked: None,
                 };
                 true
-            }
-            TraceRequest::Variable { variable } => {
-                if let Some(meaning) = kgtp_meaning(&variable.name) {
-                    self.tell(&format!(
-                        "tracewire: warning: ${} is a plain variable here, with no effect; to KGTP it {meaning}",
-                        variable.name
-                    ));
-                }
-                false
             }
             TraceRequest::Relocated { size } => self.is_relocated(Some(*size)),
             TraceRequest::RelocationFailed { .. } => self.is_relocated(None),

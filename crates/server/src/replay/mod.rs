@@ -23,7 +23,7 @@ use crate::trace::SaveFolder;
 use crate::transport::Listener;
 
 /// Serves a recording to all who come, each at an instant of its own; standard input and output have one client anyway.
-/// Traces are saved where `save` says.
+/// Traces are saved where `save` says, and `notices` takes what the user of the server should know, line by line.
 ///
 /// # Errors
 /// When clients cannot be accepted. One client's trouble is its own.
@@ -31,9 +31,10 @@ pub fn serve(
     listener: &Listener,
     recording: &(impl Execution + Sync),
     save: Option<&SaveFolder>,
+    notices: fn(&str),
     log: &SessionLog,
     clients: Clients<'_>,
 ) -> io::Result<()> {
-    let session = || ReplaySession::new(recording, save.cloned());
+    let session = || ReplaySession::new(recording, save.cloned(), notices);
     serve_each(listener, session, log, clients)
 }

@@ -46,9 +46,9 @@ pub(super) fn selector(thread: ThreadId) -> ThreadSelector {
 }
 
 impl<'a, E: Execution> ReplaySession<'a, E> {
-    /// Stands at the beginning.
+    /// Stands at the beginning. `notices` takes what the user of the server should know, line by line.
     #[must_use]
-    pub fn new(recording: &'a E, save: Option<SaveFolder>) -> Self {
+    pub fn new(recording: &'a E, save: Option<SaveFolder>, notices: fn(&str)) -> Self {
         let replay = Replay::new(recording);
         let machine = recording.machine();
         let machine = TraceMachine {
@@ -57,6 +57,7 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
             byte_order: machine.byte_order(),
         };
         let mut trace = Trace::new(machine, save);
+        trace.notices = notices;
         if extends_addresses(recording.machine()) {
             trace.experiment.extend_addresses();
         }

@@ -1,7 +1,7 @@
 //! Which tracepoint packet is answered by what.
 
 use tracewire_experiment::{Mechanism, Target};
-use tracewire_model::{Status, TracepointUsage, VariableNumber};
+use tracewire_model::{Status, TracepointUsage, VariableNumber, kgtp_warning};
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
 
@@ -41,6 +41,9 @@ impl Trace {
             TraceRequest::Actions { actions } => self.actions(actions, target),
             TraceRequest::Source { source } => self.source(source, target),
             TraceRequest::Variable { variable } => {
+                if let Some(warning) = kgtp_warning(&variable.name) {
+                    (self.notices)(&format!("tracewire: warning: {warning}"));
+                }
                 self.client_variables.insert(variable.number);
                 self.experiment.define_variable(variable.clone());
                 Reply::Ok
