@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Built, tracewire};
 use crate::working::{self, Working};
+use tracewire_test_support::assert_clean;
 
 /// How often the program is visited; TRACEWIRE_ATTACH_TIMES sets another number.
 fn times() -> usize {
@@ -78,7 +79,12 @@ fn visit_once(built: &Built, program: &Working, visit: usize) -> bool {
         let code = ended.status.code();
         assert!(matches!(code, Some(0 | 1)), "visit {visit}: {ended:?}");
     }
-    let file = tracewire_tracefile::TraceFile::open(built.path(&file));
+    let path = built.path(&file);
+    // Those that wait for frames are large.
+    if ends_itself && path.exists() {
+        assert_clean(&path);
+    }
+    let file = tracewire_tracefile::TraceFile::open(path);
     file.is_ok_and(|file| file.frame_count() > 0)
 }
 
@@ -154,4 +160,92 @@ fn threads_that_end_before_they_are_reported_are_not_waited_for() {
     said.read_line(&mut line).expect("a line");
     assert_eq!(line, "done\n");
     assert!(program.wait().expect("ended").success());
+}
+
+/// Starts 100 threads, which wait until its standard input ends.
+const CROWD: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+volatile long total;
+__attribute__ ((noinline)) void site (long by) { total += by; }
+static void *work (void *by) { site ((long) by); pause (); return by; }
+int main (void)
+{
+  for (long by = 0; by < 100; by++)
+    {
+      pthread_t thread;
+      if (pthread_create (&thread, 0, work, (void *) by))
+        return 3;
+    }
+  puts ("ready");
+  fflush (stdout);
+  return getchar () == EOF ? 0 : 4;
+}
+"#;
+
+/// The niceness of the thread of a process that has the least.
+fn least_niceness(process: u32) -> Option<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+    let niceness = threads.filter_map(|thread| {
+        let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+        // The name before is in parentheses.
+        let fields = stat.rsplit_once(')')?.1;
+        fields.split_whitespace().nth(16)?.parse().ok()
+    });
+    niceness.min()
+}
+
+/// Until its tracepoints are in, Tracewire comes before the threads that it stops one by one: among 100 busy ones it would wait
+/// for its turn again and again. While they run, it does not.
+#[test]
+fn tracewire_comes_before_the_threads_that_it_stops() {
+    // A user who may not raise a priority has to wait.
+    let raised = Command::new("nice").args(["-n", "-15", "true"]).output();
+    if !raised.expect("nice runs").stderr.is_empty() {
+        return;
+    }
+    let usual = least_niceness(std::process::id()).expect("a number");
+    let built = Built::new(CROWD, &["-O1", "-pthread"]);
+    let mut program = Command::new(&built.program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut told = BufReader::new(program.stdout.take().expect("stdout"));
+    told.read_line(&mut String::new()).expect("a line");
+    let mut recorder = tracewire()
+        .args(["record", "-t", "site", "-o", "out.tf"])
+        .args(["-p", &program.id().to_string()])
+        .current_dir(built.folder.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tracewire runs");
+    let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+    let process = recorder.id();
+    let (placed, is_placed) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        for line in said.lines().map_while(Result::ok) {
+            if line.contains("tracepoint 1 by ") {
+                let _ = placed.send(());
+            }
+        }
+    });
+    let mut is_raised = false;
+    while is_placed.try_recv().is_err() {
+        assert!(recorder.try_wait().expect("asked").is_none());
+        is_raised |= least_niceness(process).is_some_and(|niceness| niceness < usual);
+        std::thread::yield_now();
+    }
+    assert!(is_raised);
+    while least_niceness(process) != Some(usual) {
+        assert!(recorder.try_wait().expect("asked").is_none());
+        std::thread::yield_now();
+    }
+    // The recording ends with the program.
+    drop(program.stdin.take());
+    assert!(program.wait().expect("ended").success());
+    // All calls were before.
+    assert_eq!(recorder.wait().expect("ended").code(), Some(1));
+    reader.join().expect("it reads to the end");
 }
