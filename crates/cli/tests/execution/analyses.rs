@@ -1,5 +1,7 @@
 //! `calls`, `profile`, `coverage`, `diff` and `check` as commands.
 
+use std::path::{Path, PathBuf};
+
 use super::{run, sample, trace};
 
 #[test]
@@ -54,11 +56,10 @@ fn functions() {
     run(&path, "coverage @ --lcov").code(2).says(&["--elf"]);
 }
 
-#[test]
-fn lines_of_a_real_program() {
-    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target-replay/tests/data");
-    let folder = tempfile::tempdir().unwrap();
-    let elf = folder.path().join("p.elf");
+/// The program of the recordings, and what it executed on AArch64.
+fn real_program(folder: &Path) -> (PathBuf, PathBuf) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target-replay/tests/data");
+    let elf = folder.join("p.elf");
     let packed = std::process::Command::new("zstd")
         .args(["-dqf", "-o"])
         .arg(&elf)
@@ -67,8 +68,52 @@ fn lines_of_a_real_program() {
         .unwrap();
     assert!(packed.success());
     // The fixtures are nobody's to write an index beside.
-    let path = folder.path().join("aarch64.trace.zst");
+    let path = folder.join("aarch64.trace.zst");
     std::fs::copy(data.join("aarch64.trace.zst"), &path).unwrap();
+    (elf, path)
+}
+
+/// A single call is at the line that makes it, at the time of the function's first instruction.
+#[test]
+fn single_calls_have_times_and_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let (elf, path) = real_program(folder.path());
+    let source = include_str!("../../../target-replay/tests/programs/program.c");
+    let source: Vec<&str> = source.lines().collect();
+    let calls = run(
+        &path,
+        &format!("calls @ --list --json --elf {}", elf.display()),
+    );
+    let calls = calls.code(0).json();
+    let table = run(&path, &format!("calls @ --list --elf {}", elf.display()));
+    let table = table.code(0).stdout;
+    let instructions = run(&path, "show @ --json").code(0).json();
+    let mut lines = 0;
+    for (call, row) in calls.iter().zip(table.lines().skip(1)) {
+        let executed = &instructions[call["instruction"].as_u64().unwrap() as usize];
+        assert_eq!(call["time"], format!("{} clk", executed["time"]), "{call}");
+        assert!(row.contains(call["time"].as_str().unwrap()), "{row}");
+        // What `_start` calls has no line.
+        let Some(line) = call["line"].as_u64() else {
+            continue;
+        };
+        lines += 1;
+        let name = call["function"].as_str().unwrap();
+        let text = source[line as usize - 1];
+        // Or by a pointer.
+        let is_here = [name, "chosen"]
+            .iter()
+            .any(|name| text.contains(&format!("{name}(")));
+        assert!(is_here, "{call}: {text}");
+        assert!(row.ends_with(&format!(" at program.c:{line}")), "{row}");
+    }
+    assert!(calls.len() > 200 && lines + 2 == calls.len(), "{lines}");
+}
+
+#[test]
+fn lines_of_a_real_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let (elf, path) = real_program(folder.path());
     let lcov = run(&path, &format!("coverage @ --lcov --elf {}", elf.display()))
         .code(0)
         .stdout;
@@ -167,6 +212,7 @@ fn thumb() {
     assert!(said.contains("tracepoint 1 at 0x100b4 in fact"), "{said}");
     assert!(said.contains("15 hits, 15 frames"), "{said}");
     assert_eq!(said.matches("tracepoint").count(), 1, "{said}");
+    tracewire_test_support::assert_clean(&out);
 
     let profile = run(&path, &format!("profile @ --json --elf {elf}")).code(0);
     let calls: Vec<(String, u64)> = (profile.json().iter())
