@@ -191,10 +191,11 @@ fn is_refused(said: &str) -> bool {
     said.contains("no tracepoint can be put at") || said.contains("is refused")
 }
 
-/// How many frames a file has.
+/// How many frames a file has, which is without fault.
 #[track_caller]
 fn frames(file: &str) -> u64 {
     let path = built().folder.path().join(file);
+    tracewire_test_support::assert_clean(&path);
     let trace = tracewire_tracefile::TraceFile::open(&path);
     trace.expect("it opens").frame_count()
 }
@@ -295,12 +296,16 @@ fn killed(mut program: Running, name: &str, options: &[&str]) {
         return;
     }
     program.goes_on(&text);
-    let rescue = tracewire(&["rescue", "-o", &format!("{name}-rest.tf"), "-p", &process])
+    let rest = format!("{name}-rest.tf");
+    let rescue = tracewire(&["rescue", "-o", &rest, "-p", &process])
         .output()
         .expect("it runs");
     let words = String::from_utf8_lossy(&rescue.stderr);
     assert_eq!(rescue.status.code(), Some(0), "{name}: {words}");
     assert!(words.contains("1 jump taken out"), "{name}: {words}");
+    if built().folder.path().join(&rest).exists() {
+        frames(&rest);
+    }
     program.goes_on(&words);
     program.end(&format!("{name}\n{text}\n{words}"));
 }

@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use tracewire_test_support::{assert_clean_but, is_static_data, is_unreadable};
+
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
 /// What separates the output of two commands.
@@ -310,6 +312,19 @@ fn is_same_row(one: &str, other: &str) -> bool {
     row(one).is_some_and(|one| Some(one) == row(other))
 }
 
+/// Fails the test where `check` has anything to say of a trace file that a page's commands have made, but that a value could not
+/// be read or that GDB reads no static trace data: pages show both.
+fn assert_recorded_clean(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let is_trace = path.extension().is_some_and(|end| end == "tf");
+        // A page cuts one itself, to repair it.
+        if is_trace && !path.ends_with("cut.tf") {
+            assert_clean_but(&path, |fault| is_unreadable(fault) || is_static_data(fault));
+        }
+    }
+}
+
 /// Runs a page.
 fn check(name: &str) {
     tracewire_test_support::need!("bash", "cc", "c++", "gdb", "gdb-multiarch", "zstd");
@@ -318,6 +333,7 @@ fn check(name: &str) {
     let parts = parts(&page);
     let folder = tempfile::tempdir().unwrap();
     let outputs = outputs(folder.path(), &parts);
+    assert_recorded_clean(folder.path());
     let mut outputs = outputs.iter();
     let before = outputs.next().map_or("", String::as_str);
     let mut problems = String::new();

@@ -71,12 +71,7 @@ fn a_condition_on_a_floating_point_argument_selects_what_the_program_compares() 
                 .map(|frame| frame.register_value_named("rdi").unwrap().cast_signed())
                 .collect();
             assert_eq!(indices, wanted, "{about}");
-            let checked = Command::new(TRACEWIRE).arg("check").arg(&path).output();
-            let checked = String::from_utf8_lossy(&checked.unwrap().stderr).into_owned();
-            assert!(
-                checked.contains("0 errors, 0 warnings"),
-                "{about}\n{checked}"
-            );
+            tracewire_test_support::assert_clean(&path);
         }
         // Whatever the condition was compiled to, GDB has the user's words.
         let gdb = Command::new("gdb")

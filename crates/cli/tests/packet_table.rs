@@ -98,6 +98,7 @@ impl Fixture {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         assert_eq!(session.client.ask(&format!("QTSave:{name}")), "OK");
+        tracewire_test_support::assert_clean(&fixture.folder.path().join("saved.tf"));
         fixture
     }
 

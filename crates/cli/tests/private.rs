@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod wire;
 
-use tracewire_test_support::sample;
+use tracewire_test_support::{assert_clean, sample};
 use wire::build;
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
@@ -66,6 +66,9 @@ fn files_of_a_program_s_memory_are_for_their_owner() {
         let path = folder.join(made);
         let wanted = if path.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(mode(&path), wanted, "{words}");
+        if made.ends_with(".tf") {
+            assert_clean(&path);
+        }
     }
 
     // While it is recorded, too; and a log of packets.

@@ -142,6 +142,7 @@ fn gdb_saves_the_frames_as_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.tf");
     let said = gdb(&sample(), &tcp(), &format!("tsave {}", copy.display()));
+    tracewire_test_support::assert_clean(&copy);
     let (original, copy) = (
         TraceFile::open(tracewire_test_support::sample("sample.tf")).unwrap(),
         TraceFile::open(&copy).expect(&said),

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Built, ran, tracewire, value};
 use crate::working::{self, Working};
+use tracewire_test_support::assert_clean;
 
 #[test]
 fn what_a_killed_recording_left_is_saved_and_taken_out() {
@@ -49,7 +50,7 @@ fn what_a_killed_recording_left_is_saved_and_taken_out() {
         let info = built.run(&["info", "rest.tf", "--json"]).code(0).json();
         assert_eq!(info[0]["tracepoints"][0]["source"]["at"], "mix");
         assert_ne!(info[0]["frames"], 0);
-        built.run(&["check", "rest.tf"]).code(0);
+        assert_clean(&built.path("rest.tf"));
         let shown = built.run(&["show", "--json", "rest.tf"]).code(0).json();
         assert!(value(&shown[0], "state").is_some(), "{}", shown[0]);
     }
@@ -112,6 +113,10 @@ fn the_counter_of_a_marker_is_lowered_that_a_killed_recording_raised() {
             .current_dir(built.folder.path())
             .args(["rescue", "-p", &process, "-o", "rest.tf"]);
         ran(rescue.output().expect("tracewire runs")).code(code);
+        let rest = built.path("rest.tf");
+        if rest.exists() {
+            assert_clean(&rest);
+        }
     }
     assert_eq!(counts.next().as_deref(), Some("0"));
     program.kill().expect("it lives");

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use tracewire_test_support::assert_clean;
 use tracewire_tracefile::TraceFile;
 
 use crate::support::{Built, ran, tracewire, value};
@@ -139,6 +140,7 @@ fn repair_and_collect_write_streams_too() {
     let stdout = output.stdout.clone();
     ran(output).code(0).says(&["1 frames in standard output"]);
     std::fs::write(built.path("collected.tf"), stdout).expect("written");
+    assert_clean(&built.path("collected.tf"));
     assert_eq!(
         TraceFile::open(built.path("collected.tf"))
             .expect("a trace file")

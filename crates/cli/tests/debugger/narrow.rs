@@ -84,11 +84,12 @@ fn a_program_of_32_bits_is_debugged_and_traced() {
     let file = program.folder.path().join("saved.tf");
     let info = std::process::Command::new(super::support::TRACEWIRE)
         .args(["info", "--json"])
-        .arg(file)
+        .arg(&file)
         .output()
         .unwrap();
     let info = String::from_utf8_lossy(&info.stdout).into_owned();
     assert!(info.contains("\"architecture\":\"i386\""), "{info}");
+    assert_clean(&file);
 }
 
 #[test]

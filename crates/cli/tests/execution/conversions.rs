@@ -168,6 +168,7 @@ fn gdb_opens_the_trace_file() {
         &format!("convert @ {} --instruction 100..200", out.display()),
     )
     .code(0);
+    assert_clean(&out);
     let info = run(&out, "info --json @").code(0).json();
     assert_eq!(
         (&info[0]["kind"], &info[0]["frames"]),

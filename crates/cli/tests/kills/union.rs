@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use tracewire_diagnose::Fault;
 use tracewire_tracefile::TraceFile;
 
 use crate::program::Count;
@@ -60,9 +61,23 @@ pub struct Union {
 }
 
 impl Union {
-    /// Adds the frames of a file; an error names one that is there already or is wrong.
+    /// Adds the frames of a file; an error names one that is there already or is wrong, or what `check` finds.
     pub fn add(&mut self, path: &Path) -> Result<u64, String> {
         let file = TraceFile::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // A killed recording has no checksum. After its end it has room for more frames, and those that were being written.
+        let is_growing = path.extension().is_some_and(|end| end == "recording");
+        let is_expected = |fault: &Fault| {
+            is_growing
+                && matches!(
+                    fault,
+                    Fault::NoChecksum | Fault::Zeros(_) | Fault::Trailing(_)
+                )
+        };
+        let report = tracewire_diagnose::check(&file);
+        let finding = (report.findings.iter()).find(|finding| !is_expected(&finding.fault));
+        if let Some(finding) = finding {
+            return Err(format!("{}: {finding}", path.display()));
+        }
         for (number, frame) in file.frames().enumerate() {
             if frame.is_step() == Some(true) {
                 continue;

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::programs::build;
 use crate::support::{ran, tracewire};
+use tracewire_test_support::assert_clean;
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -57,6 +58,7 @@ fn a_copy_has_the_names() {
     assert!(recorder.wait().unwrap().success(), "{text}");
     traced.wait().unwrap();
     assert!(text.contains("has been deleted or replaced"), "{text}");
+    assert_clean(&directory.path().join("out.tf"));
     let show = |arguments: &[&str]| {
         let mut command = tracewire();
         command

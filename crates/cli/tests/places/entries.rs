@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::programs::{build, hits};
 use crate::support::{Ran, ran, tracewire};
+use tracewire_test_support::assert_clean;
 
 /// The calls of each function, each with the arguments that it prints: the lines `@FUNCTION ARGUMENT=VALUE…`.
 fn calls(output: &str) -> BTreeMap<String, Vec<BTreeMap<String, String>>> {
@@ -41,20 +42,23 @@ fn is_same(shown: &str, printed: &str) -> bool {
 }
 
 fn record(program: &Path, options: &[&str], specifications: &[String]) -> Ran {
+    let directory = program.parent().expect("a directory");
     let mut command = tracewire();
     command
-        .current_dir(program.parent().expect("a directory"))
+        .current_dir(directory)
         .args(["record", "--verbose", "-o", "out.tf"])
         .args(options);
     for specification in specifications {
         command.args(["-t", specification]);
     }
-    ran(command
+    let ran = ran(command
         .arg("--")
         .arg(program)
         .output()
         .expect("tracewire runs"))
-    .code(0)
+    .code(0);
+    assert_clean(&directory.join("out.tf"));
+    ran
 }
 
 /// How many arguments there are, and of how many the value is known.

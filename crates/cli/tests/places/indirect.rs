@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::programs::{build, counts, hits, record};
 use crate::support::tracewire;
+use tracewire_test_support::assert_clean;
 
 const FUNCTIONS: [&str; 4] = ["strlen", "memcpy", "memset", "strchr"];
 
@@ -96,6 +97,7 @@ fn attached(options: &[&str]) {
     traced.wait().unwrap();
     said.read_to_string(&mut before).unwrap();
     assert!(recorder.wait().unwrap().success(), "{before}");
+    assert_clean(&directory.path().join("out.tf"));
     assert_eq!(
         hits(directory.path()),
         calls(&text),
@@ -159,6 +161,7 @@ fn opened_later() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains(", selected for floor"), "{said}");
+    assert_clean(&directory.path().join("out.tf"));
     let counted = counts(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(hits(directory.path()), [counted["floor"]], "{said}");
 }
