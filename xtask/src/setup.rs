@@ -58,6 +58,14 @@ pub const FOR_TESTS: &[Need] = &[
         package: "dwz",
     },
     Need {
+        what: "/usr/share/doc/libc6-dbg",
+        package: "libc6-dbg",
+    },
+    Need {
+        what: "debuginfod-find",
+        package: "debuginfod",
+    },
+    Need {
         what: "musl-gcc",
         package: "musl-tools",
     },
@@ -138,6 +146,26 @@ pub const FOR_BENCH_HIT: &[Need] = &[
     Need {
         what: "gdbserver",
         package: "gdbserver",
+    },
+];
+
+/// What `bench start` needs.
+pub const FOR_BENCH_START: &[Need] = &[
+    Need {
+        what: "gdb",
+        package: "gdb",
+    },
+    Need {
+        what: "gdbserver",
+        package: "gdbserver",
+    },
+    Need {
+        what: "node",
+        package: "nodejs",
+    },
+    Need {
+        what: "/usr/share/doc/libc6-dbg",
+        package: "libc6-dbg",
     },
 ];
 

@@ -277,6 +277,8 @@ pub struct RecordArguments {
     #[command(flatten)]
     pub types: crate::types::TypeArguments,
     #[command(flatten)]
+    pub debuginfod: crate::debuginfod::DebuginfodArguments,
+    #[command(flatten)]
     pub limits: crate::types::LimitArguments,
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
@@ -403,6 +405,8 @@ pub struct ShowArguments {
     #[command(flatten)]
     pub types: crate::types::TypeArguments,
     #[command(flatten)]
+    pub debuginfod: crate::debuginfod::DebuginfodArguments,
+    #[command(flatten)]
     pub machine: crate::open::Machine,
 }
 
@@ -480,6 +484,8 @@ pub struct FindArguments {
     /// One JSON object a line: the frames as `show --json` gives them
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub debuginfod: crate::debuginfod::DebuginfodArguments,
     #[command(flatten)]
     pub machine: crate::open::Machine,
 }

@@ -12,6 +12,7 @@ use tracewire_debuginfo::Symbols;
 use tracewire_views::words;
 
 use crate::Answer;
+use crate::debuginfod::DebuginfodArguments;
 use crate::list::symbols_of;
 
 /// The most names that are offered.
@@ -38,7 +39,8 @@ pub fn complete(arguments: &CompleteArguments) -> anyhow::Result<Answer> {
     let Some(request) = Request::of(&arguments.line, arguments.point) else {
         return Ok(Answer::No);
     };
-    let Ok(symbols) = symbols_of(OsStr::new(&request.program)) else {
+    let Ok(symbols) = symbols_of(OsStr::new(&request.program), DebuginfodArguments::default())
+    else {
         return Ok(Answer::No);
     };
     let mut output = io::BufWriter::new(io::stdout().lock());

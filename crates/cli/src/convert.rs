@@ -20,6 +20,7 @@ use tracewire_views::{Program, Viewer};
 
 use crate::Answer;
 use crate::arguments::Arguments;
+use crate::debuginfod::DebuginfodArguments;
 use crate::execution::{self, Kind};
 use crate::frames::{FrameRange, parse_time};
 use crate::progress::Progress;
@@ -358,7 +359,7 @@ fn write_table(
         .iter()
         .any(|column| matches!(column, Column::Expression(_)));
     let program = if needs_symbols {
-        open::program(file, elf)?
+        open::program(file, elf, DebuginfodArguments::default())?
     } else {
         Program::default()
     };

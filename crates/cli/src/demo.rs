@@ -50,7 +50,7 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     let program = Program::of(&file, &[])?;
     let mut stdout = anstream::stdout().lock();
     writeln!(stdout)?;
-    write_table(&mut stdout, &file, program, &[], file.frames())?;
+    write_table(&mut stdout, &file, program, file.frames())?;
     let trace = quoted(&asked);
     let script = quoted(&shown(&asked, &files.script));
     let program = quoted(&shown(&asked, &files.program));

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -31,7 +30,6 @@ pub type Render<'r> = dyn Fn(&Viewer<'_>, &[FrameNumber]) -> anyhow::Result<Vec<
 pub fn render<'a>(
     file: &'a TraceFile,
     program: Program,
-    elf: &[PathBuf],
     frames: impl Iterator<Item = Frame<'a>>,
     render: &Render<'_>,
     mut write: impl FnMut(&[u8]) -> anyhow::Result<()>,
@@ -56,6 +54,7 @@ pub fn render<'a>(
         return Ok(shown);
     }
     let rules = program.type_rules();
+    let program_files = program.program_files().clone();
     let mut program = Some(program);
     std::thread::scope(|scope| {
         let workers: std::io::Result<Vec<Worker>> = (0..threads)
@@ -65,8 +64,10 @@ pub fn render<'a>(
                 // Symbols cannot be asked by two threads at once.
                 let known = program.take();
                 let rules = Arc::clone(&rules);
+                let program_files = program_files.clone();
                 std::thread::Builder::new().spawn_scoped(scope, move || {
-                    let program = match known.map_or_else(|| Program::of(file, elf), Ok) {
+                    let read = || Program::with_files(file, program_files);
+                    let program = match known.map_or_else(read, Ok) {
                         Ok(mut program) => {
                             program.set_type_rules(&rules);
                             program

@@ -17,6 +17,7 @@ use tracewire_model::{Address, ThreadId};
 use tracewire_views::words;
 
 use crate::Answer;
+use crate::debuginfod::DebuginfodArguments;
 
 pub const HELP: &str = "\
 PATTERN is a location as `record -t` takes it: a function, Cart::*, /^ngx_http_/, FILE:LINE, FILE:*, MODULE:FUNCTION; or the name of a \
@@ -49,6 +50,8 @@ pub struct ListArguments {
     /// List the lines of every function of PATTERN, however many there are
     #[arg(long, requires = "pattern")]
     pub lines: bool,
+    #[command(flatten)]
+    pub debuginfod: DebuginfodArguments,
     /// One JSON object a line instead of text
     #[arg(long)]
     pub json: bool,
@@ -56,7 +59,7 @@ pub struct ListArguments {
 
 /// `list`.
 pub fn list(arguments: &ListArguments) -> anyhow::Result<Answer> {
-    let symbols = symbols_of(&arguments.program)?;
+    let symbols = symbols_of(&arguments.program, arguments.debuginfod)?;
     for module in symbols.modules() {
         if let Some(unread) = symbols.unread_debug_information(module.id) {
             anstream::eprintln!("tracewire: warning: {}", words::printable(&unread));
@@ -88,8 +91,11 @@ pub fn list(arguments: &ListArguments) -> anyhow::Result<Answer> {
 }
 
 /// The symbols of a program's file, or of all files of a process.
-pub fn symbols_of(program: &OsStr) -> anyhow::Result<Symbols> {
+pub fn symbols_of(program: &OsStr, debuginfod: DebuginfodArguments) -> anyhow::Result<Symbols> {
     let mut symbols = Symbols::new();
+    if let Some(source) = debuginfod.source()? {
+        symbols.take_debug_files_from(source);
+    }
     let path = Path::new(program);
     let id = program.to_str().and_then(|text| text.parse::<u32>().ok());
     if let Some(id) = id.filter(|_| !path.is_file()) {

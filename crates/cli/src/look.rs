@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, IsTerminal as _, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -163,7 +162,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if range.single && range.start >= frames {
         return Err(no_such_frame(range.start, &file));
     }
-    let mut program = open::program(&file, &arguments.elf)?;
+    let mut program = open::program(&file, &arguments.elf, arguments.debuginfod)?;
     program.set_type_rules(&match arguments.raw {
         true => Arc::new(TypeRules::none()),
         false => arguments.types.rules()?,
@@ -179,7 +178,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         Progress::over_frames(&arguments.file, &file)
     };
     if arguments.folded {
-        shown = write_folded(&mut output, &file, program, &arguments.elf, chosen)?;
+        shown = write_folded(&mut output, &file, program, chosen)?;
         output.flush()?;
         drop(progress);
         if shown == 0 {
@@ -202,7 +201,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
             Ok(text)
         };
         let write = |text: &[u8]| Ok(output.write_all(text)?);
-        shown = in_order::render(&file, program, &arguments.elf, chosen, &render, write)?;
+        shown = in_order::render(&file, program, chosen, &render, write)?;
     } else if range.single {
         let viewer = Viewer::new(&file, &program);
         for frame in chosen {
@@ -210,7 +209,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
             shown += 1;
         }
     } else {
-        shown = write_table(&mut output, &file, program, &arguments.elf, chosen)?;
+        shown = write_table(&mut output, &file, program, chosen)?;
     }
     output.flush()?;
     drop(progress);
@@ -230,7 +229,6 @@ fn write_folded<'a>(
     output: &mut impl Write,
     file: &'a TraceFile,
     program: Program,
-    elf: &[PathBuf],
     frames: impl Iterator<Item = Frame<'a>>,
 ) -> anyhow::Result<u64> {
     let render = |viewer: &Viewer<'_>, numbers: &[FrameNumber]| {
@@ -242,7 +240,7 @@ fn write_folded<'a>(
         Ok(lines.collect::<String>().into_bytes())
     };
     let mut counts: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    in_order::render(file, program, elf, frames, &render, |text| {
+    in_order::render(file, program, frames, &render, |text| {
         for line in text
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
@@ -266,7 +264,6 @@ pub fn write_table<'a>(
     output: &mut impl Write,
     file: &'a TraceFile,
     program: Program,
-    elf: &[PathBuf],
     frames: impl Iterator<Item = Frame<'a>>,
 ) -> anyhow::Result<u64> {
     let origin = origin(file);
@@ -277,7 +274,7 @@ pub fn write_table<'a>(
         let rows: Vec<_> = frames.map(|frame| viewer.row(frame)).collect();
         Ok(table::frames(&rows, origin).into_bytes())
     };
-    in_order::render(file, program, elf, frames, &render, |text| {
+    in_order::render(file, program, frames, &render, |text| {
         Ok(output.write_all(text)?)
     })
 }
@@ -336,7 +333,7 @@ pub fn find(arguments: &FindArguments) -> anyhow::Result<Answer> {
         || criteria.condition.is_some()
         || location.is_some();
     let program = if symbols_wanted || !arguments.elf.is_empty() {
-        open::program(&file, &arguments.elf)?
+        open::program(&file, &arguments.elf, arguments.debuginfod)?
     } else {
         Program::default()
     };

@@ -4,6 +4,7 @@ mod arguments;
 mod check;
 mod complete;
 mod convert;
+mod debuginfod;
 mod demo;
 mod execution;
 mod follow;

@@ -9,8 +9,9 @@ use clap::error::ErrorKind;
 use tracewire_arch::{Architecture, StandardRegisters};
 use tracewire_exec_trace::record::DataOrder;
 use tracewire_tracefile::{IndexCache, OpenError, TraceFile};
-use tracewire_views::{Program, architecture_of, settle_architecture, words};
+use tracewire_views::{Program, ProgramFiles, architecture_of, settle_architecture, words};
 
+use crate::debuginfod::DebuginfodArguments;
 use crate::execution;
 use crate::progress::Progress;
 
@@ -172,8 +173,16 @@ fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> 
 }
 
 /// Finds the program's symbols, and says on stderr what is missing.
-pub fn program(file: &TraceFile, named: &[PathBuf]) -> anyhow::Result<Program> {
-    let program = Program::of(file, named)?;
+pub fn program(
+    file: &TraceFile,
+    named: &[PathBuf],
+    debuginfod: DebuginfodArguments,
+) -> anyhow::Result<Program> {
+    let files = ProgramFiles {
+        named: named.to_owned(),
+        debug_files: debuginfod.source()?,
+    };
+    let program = Program::with_files(file, files)?;
     for note in &program.notes {
         anstream::eprintln!("tracewire: warning: {}", words::printable(note));
     }

@@ -478,13 +478,14 @@ fn versions_of_formats() {
         "from_le_bytes(*b\"",
         "\"",
     );
-    let names = between(
-        "crates/debuginfo/src/module/known_names.rs",
-        "MAGIC: &[u8; 8] = b\"",
-        "\"",
-    );
+    let kept = |content: &str| {
+        let before = format!("Self::{content} => b\"");
+        between("crates/debuginfo/src/module/kept.rs", &before, "\"")
+    };
     for (page, version) in [
-        ("known-names", names),
+        ("module-cache", kept("Names")),
+        ("module-cache", kept("Index")),
+        ("module-cache", kept("Symbols")),
         ("execution-index", format!("Version {index}.")),
         ("frame-index", frames),
         ("shared-memory", shared),

@@ -135,7 +135,7 @@ fn instances(debug: &DebugInformation, function: Die) -> Option<Vec<Die>> {
         .named(&name)
         .into_iter()
         .filter(|found| found.kind == NameKind::Function)
-        .map(crate::dwarf::index::Name::die)
+        .map(|found| found.die())
         .filter(|&die| die == function || abstract_of(debug, die) == function)
         .collect();
     (!found.is_empty()).then_some(found)

@@ -49,7 +49,7 @@ impl Symbols {
         }
         let module = self.module_with(pc)?;
         let symbol = module.elf_symbol_at(module.unbiased(pc))?;
-        Some(symbol_function(module, symbol))
+        Some(symbol_function(module, &symbol))
     }
 
     pub(crate) fn read_functions(&self) -> Vec<Function> {
@@ -73,7 +73,7 @@ impl Symbols {
                     .filter(|symbol| !demangle::is_part(&symbol.name))
                     .filter(|symbol| !known.contains(&symbol.address))
                     .filter(|symbol| !is_inside(module, symbol))
-                    .map(|symbol| symbol_function(module, symbol)),
+                    .map(|symbol| symbol_function(module, &symbol)),
             );
         }
         functions
@@ -103,7 +103,7 @@ impl Symbols {
     }
 }
 
-fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol) -> Function {
+fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol<'_>) -> Function {
     let readable = demangle::readable(&symbol.name);
     let start = module.biased(symbol.address);
     let end = module.elf_symbols().end_of(symbol);
@@ -121,7 +121,7 @@ fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol) -> Functi
 }
 
 /// Whether a symbol is a label within a function that has a size.
-fn is_inside(module: &Module, symbol: &crate::module::ElfSymbol) -> bool {
+fn is_inside(module: &Module, symbol: &crate::module::ElfSymbol<'_>) -> bool {
     symbol.label
         && module
             .elf_symbol_at(symbol.address)
@@ -187,7 +187,7 @@ pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String
         if let Some(name) = index.at(die)
             && !name.is_empty()
         {
-            return Some(index.qualified(debug, name));
+            return Some(index.qualified(debug, &name));
         }
     }
     debug.name(die.unit, &entry)

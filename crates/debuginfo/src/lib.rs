@@ -5,11 +5,11 @@
 //! A [`Symbols`] is the program and its libraries, each an ELF file at a load bias. Each part is read when it is first asked for, and
 //! kept. The parts are the headers of all units, the names ([`Symbols::resolve`]), and the line table and blocks of one unit.
 //!
-//! A file is read into memory, not mapped, so a program that is built again while it is traced does no harm. A file that is in several
+//! A file is mapped; what it loses when a program is built again while it is traced reads as zeros. A file that is in several
 //! sets of modules is read once ([`ModuleFile`]). Answers have addresses of the traced program, bias included.
 //!
-//! Debug information may be in the file, compressed or not, or in another file that is found by build id or `.gnu_debuglink`. Parts
-//! may be in split units (`.dwo`, `.dwp`) or in a file that several programs share (`.gnu_debugaltlink`). Without any, the ELF
+//! Debug information may be in the file, compressed or not, or in another file that is found by build id or `.gnu_debuglink`, or had from elsewhere
+//! ([`DebugFileSource`]). Parts may be in split units (`.dwo`, `.dwp`) or in a file that several programs share (`.gnu_debugaltlink`). Without any, the ELF
 //! symbols remain: those of the file, of a file within it (`.gnu_debugdata`), or of the table of a Go program's runtime. A part that cannot be read is reported ([`ModuleFile::unread_debug_information`]).
 //!
 //! # GDB's answers
@@ -76,7 +76,7 @@ pub use location_expression::{
     BaseTypeOffset, ExpressionBytes, ExpressionOperation, LocationExpression, ThreadLocalOffset,
     VariableLocation,
 };
-pub use module::{ModuleFile, ModuleId, ModuleInfo, Segment};
+pub use module::{DebugFileSource, ModuleFile, ModuleId, ModuleInfo, Segment};
 pub use nearest::ValuePlace;
 pub use resolve::{is_pattern, names_functions};
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use gimli::{Encoding, EndianArcSlice, RunTimeEndian, UnitOffset};
+use gimli::{Encoding, EndianReader, RunTimeEndian, UnitOffset};
+use tracewire_mapped_file::SharedBytes;
 use tracewire_model::Address;
 
 use crate::module::ModuleId;
 
 /// The bytes that a DWARF operation refers to.
-pub type ExpressionBytes = EndianArcSlice<RunTimeEndian>;
+pub type ExpressionBytes = EndianReader<RunTimeEndian, SharedBytes>;
 
 /// An operation of a DWARF expression.
 pub type ExpressionOperation = gimli::Operation<ExpressionBytes, usize>;

@@ -18,7 +18,8 @@ use crate::location::{Function, FunctionPlace, Marker, ResolvedLocation, SourceP
 use crate::location_expression::{BaseTypeOffset, LocationExpression, VariableLocation};
 use crate::module::demangle;
 use crate::module::{
-    ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo, code_address,
+    DebugFileSource, ElfSymbolKind, Image, MarkerNote, Module, ModuleFile, ModuleId, ModuleInfo,
+    code_address,
 };
 use crate::resolve::frame;
 use crate::resolve::matching::NamePattern;
@@ -49,6 +50,8 @@ pub struct Symbols {
     suggestions: Cell<u32>,
     /// The rules for types that were given; without any the built-in ones.
     type_rules: Option<Arc<TypeRules>>,
+    /// Where debug information can be had that is not on this machine.
+    debug_files: Option<Arc<dyn DebugFileSource>>,
     /// The folder in which the names of large debug information are kept.
     names_folder: Option<Arc<Path>>,
 }
@@ -100,6 +103,11 @@ impl Symbols {
         self.names_folder = Some(Arc::from(folder));
     }
 
+    /// Has the debug information of the modules that are added from now on, where it is not on this machine, come from a source.
+    pub fn take_debug_files_from(&mut self, source: Arc<dyn DebugFileSource>) {
+        self.debug_files = Some(source);
+    }
+
     /// No modules yet.
     #[must_use]
     pub fn new() -> Self {
@@ -146,6 +154,9 @@ impl Symbols {
     /// # Errors
     /// When there are too many modules.
     pub fn add_file(&mut self, file: &ModuleFile, bias: u64) -> Result<ModuleId, SymbolError> {
+        if let Some(source) = &self.debug_files {
+            file.take_debug_files_from(source);
+        }
         if let Some(folder) = &self.names_folder {
             file.keep_names(folder);
         }

@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::Build;
@@ -602,11 +603,65 @@ fn kept_names_change_no_answer() {
             .collect::<Vec<_>>()
     };
     assert_eq!(answers(Some(&cache)), wanted);
-    assert_eq!(files().len(), 1, "{:?}", files());
+    let kinds = |files: Vec<PathBuf>| {
+        let kind = |file: PathBuf| Some(file.extension()?.to_string_lossy().into_owned());
+        files.into_iter().filter_map(kind).collect::<BTreeSet<_>>()
+    };
+    let expected = ["index", "names"].map(str::to_owned);
+    assert_eq!(kinds(files()), BTreeSet::from(expected));
     assert_eq!(answers(Some(&cache)), wanted);
     // What is damaged is made again.
-    let whole = std::fs::read(&files()[0]).expect("read");
-    std::fs::write(&files()[0], &whole[..whole.len() / 2]).expect("written");
+    for file in files() {
+        let whole = std::fs::read(&file).expect("read");
+        std::fs::write(&file, &whole[..whole.len() / 2]).expect("written");
+        assert_eq!(answers(Some(&cache)), wanted);
+        assert_eq!(std::fs::read(&file).expect("read"), whole);
+    }
+}
+
+/// Symbols of large tables are kept: the answers are the same with them.
+#[test]
+fn kept_symbols_change_no_answer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let library = Command::new("g++")
+        .arg("-print-file-name=libstdc++.so.6")
+        .output()
+        .expect("g++ runs");
+    let library = PathBuf::from(String::from_utf8_lossy(&library.stdout).trim());
+    let library = library.canonicalize().expect("libstdc++ is there");
+    let cache = directory.path().join("cache");
+    let answers = |cache: Option<&Path>| {
+        let mut symbols = Symbols::new();
+        if let Some(cache) = cache {
+            symbols.keep_names_in(cache);
+        }
+        let module = symbols.add_module(&library, 0).expect("it is read");
+        let resolve = |location: &str| format!("{:?}", symbols.resolve(location, None));
+        let functions = symbols.functions();
+        let places: Vec<_> = functions
+            .iter()
+            .step_by(50)
+            .map(|function| symbols.symbol_at(function.entry))
+            .collect();
+        (
+            ["std::terminate()", "_ZSt9terminatev", "std::ios_base::*", "nowhere"].map(resolve),
+            symbols.symbol_address(module, "_ZSt9terminatev"),
+            functions.len(),
+            places,
+        )
+    };
+    let wanted = answers(None);
+    assert!(wanted.2 > 1000);
     assert_eq!(answers(Some(&cache)), wanted);
-    assert_eq!(std::fs::read(&files()[0]).expect("read"), whole);
+    let files: Vec<PathBuf> = std::fs::read_dir(&cache)
+        .expect("the cache is made")
+        .map(|file| file.expect("a file").path())
+        .filter(|file| file.extension().is_some_and(|kind| kind == "symbols"))
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let whole = std::fs::read(&files[0]).expect("read");
+    assert_eq!(answers(Some(&cache)), wanted);
+    std::fs::write(&files[0], &whole[..whole.len() - 1]).expect("written");
+    assert_eq!(answers(Some(&cache)), wanted);
+    assert_eq!(std::fs::read(&files[0]).expect("read"), whole);
 }

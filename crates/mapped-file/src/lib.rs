@@ -8,6 +8,7 @@
 #![deny(missing_docs)]
 
 mod fault;
+mod shared;
 
 use std::fs::File;
 use std::io;
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use memmap2::Mmap;
 
 pub use memmap2::Advice;
+pub use shared::SharedBytes;
 
 /// A file that is shorter than what a reader needs of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -48,10 +48,14 @@ impl Prepared {
         let limits = request.collect_limits;
         let confirm = request.confirm.clone();
         let names_folder = request.names_folder.clone();
+        let debug_files = request.debug_files.clone();
         let look = move || {
             let mut modules = Modules::default();
             if let Some(folder) = names_folder {
                 modules.symbols_mut().keep_names_in(&folder);
+            }
+            if let Some(source) = debug_files {
+                modules.symbols_mut().take_debug_files_from(source);
             }
             if let Some(rules) = type_rules {
                 modules.symbols_mut().set_type_rules(rules);

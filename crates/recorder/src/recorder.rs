@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracewire_debuginfo::TypeRules;
+use tracewire_debuginfo::{DebugFileSource, TypeRules};
 use tracewire_experiment::Mechanism;
 use tracewire_expr::CollectLimits;
 use tracewire_model::ThreadId;
@@ -62,6 +62,7 @@ pub(crate) struct RecordOptions {
     pub type_rules: Option<Arc<TypeRules>>,
     pub collect_limits: CollectLimits,
     pub confirm: Confirm,
+    pub debug_files: Option<Arc<dyn DebugFileSource>>,
     pub names_folder: Option<PathBuf>,
 }
 
@@ -186,6 +187,12 @@ impl Recorder {
     /// The rules that say what values of certain types lead to, which is collected with them. Otherwise the built-in ones.
     pub fn type_rules(&mut self, rules: Arc<TypeRules>) -> &mut Self {
         self.options.type_rules = Some(rules);
+        self
+    }
+
+    /// Has debug information that is not on this machine come from a source.
+    pub fn take_debug_files_from(&mut self, source: Arc<dyn DebugFileSource>) -> &mut Self {
+        self.options.debug_files = Some(source);
         self
     }
 

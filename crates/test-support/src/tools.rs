@@ -18,6 +18,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-aarch64", "qemu-system-arm"),
     ("qemu-system-riscv64", "qemu-system-misc"),
     ("qemu-system-mipsel", "qemu-system-mips"),
+    ("readelf", "binutils"),
+    ("debuginfod-find", "debuginfod"),
 ];
 
 fn package(program: &str) -> &str {

@@ -70,6 +70,6 @@ pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };
 pub use markers::{ElfInfo, MarkerInfo};
-pub use program::{Program, ProgramError};
+pub use program::{Program, ProgramError, ProgramFiles};
 pub use row::FrameRow;
 pub use stack::{Stack, StackEntry, folded};

@@ -1,10 +1,12 @@
 //! The program after a trace file: its symbols, found by the file's module lines or named by the user.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracewire_debuginfo::{FunctionPlace, LocationError, ModuleFile, Symbols, TypeRules};
+use tracewire_debuginfo::{
+    DebugFileSource, FunctionPlace, LocationError, ModuleFile, SymbolError, Symbols, TypeRules,
+};
 use tracewire_model::{Address, hex};
 use tracewire_tracefile::{Module, TraceFile};
 
@@ -21,6 +23,26 @@ pub struct Program {
     epochs: Vec<Epoch>,
     /// What the user should know: files that are missing, or that are not the ones that were traced.
     pub notes: Vec<String>,
+    files: ProgramFiles,
+}
+
+/// Where the files of a program are, apart from what the trace file says.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramFiles {
+    /// Each takes the place of the module with its build id, else with its name, else of the program itself.
+    pub named: Vec<PathBuf>,
+    /// Where debug information can be had that is not on this machine.
+    pub debug_files: Option<Arc<dyn DebugFileSource>>,
+}
+
+impl ProgramFiles {
+    fn read(&self, path: &Path) -> Result<ModuleFile, SymbolError> {
+        let file = ModuleFile::read(path)?;
+        if let Some(source) = &self.debug_files {
+            file.take_debug_files_from(source);
+        }
+        Ok(file)
+    }
 }
 
 /// The modules that were there from a time on, in microseconds, to the next epoch.
@@ -36,6 +58,7 @@ impl Default for Program {
         Self {
             epochs: vec![Epoch::default()],
             notes: Vec::new(),
+            files: ProgramFiles::default(),
         }
     }
 }
@@ -71,7 +94,22 @@ impl Program {
     /// # Errors
     /// When a file that was named cannot be used.
     pub fn of(file: &TraceFile, named: &[PathBuf]) -> Result<Self, ProgramError> {
-        let mut program = Self::default();
+        let files = ProgramFiles {
+            named: named.to_owned(),
+            debug_files: None,
+        };
+        Self::with_files(file, files)
+    }
+
+    /// As [`Program::of`], with a choice of where debug information comes from.
+    ///
+    /// # Errors
+    /// As [`Program::of`].
+    pub fn with_files(file: &TraceFile, program_files: ProgramFiles) -> Result<Self, ProgramError> {
+        let mut program = Self {
+            files: program_files.clone(),
+            ..Self::default()
+        };
         let modules = file.description().modules();
         let told = modules.len();
         let modules = modules.get(..MOST_MODULES).unwrap_or(modules);
@@ -81,8 +119,8 @@ impl Program {
             ));
         }
         let mut files: Vec<Option<ModuleFile>> = vec![None; modules.len()];
-        for path in named {
-            let named = ModuleFile::read(path)?;
+        for path in &program_files.named {
+            let named = program_files.read(path)?;
             if modules.is_empty() {
                 let bias = named_bias(file, &named)?;
                 if let Some(epoch) = program.epochs.first_mut() {
@@ -108,7 +146,8 @@ impl Program {
                 None => {
                     let real = own.canonicalize().unwrap_or_else(|_| own.clone());
                     let found = own_files.entry(real).or_insert_with(|| {
-                        ModuleFile::read(&own)
+                        program_files
+                            .read(&own)
                             .map_err(|error| program.note(error))
                             .ok()
                     });
@@ -177,6 +216,12 @@ impl Program {
         for epoch in &mut self.epochs {
             epoch.symbols.set_type_rules(Arc::clone(rules));
         }
+    }
+
+    /// From which files it was read.
+    #[must_use]
+    pub const fn program_files(&self) -> &ProgramFiles {
+        &self.files
     }
 
     /// The rules by which values are shown.

@@ -5,6 +5,7 @@ mod file;
 mod hit;
 mod save;
 mod show;
+mod start;
 mod trace;
 
 use anyhow::Result;
@@ -19,6 +20,8 @@ pub enum Benchmark {
     File(file::Arguments),
     /// A trace buffer into a file: by the server, and by GDB from Tracewire and from gdbserver
     Save(save::Arguments),
+    /// The first tracepoint in bash and node: the time until it is in place and the memory; beside GDB and gdbserver
+    Start(start::Arguments),
     /// An execution trace of a gibibyte: its index, and what looking at it costs
     Trace(trace::Arguments),
 }
@@ -29,6 +32,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
         Benchmark::Save(arguments) => save::run(arguments),
+        Benchmark::Start(arguments) => start::run(arguments),
         Benchmark::Trace(arguments) => trace::run(arguments),
     }
 }

@@ -56,6 +56,9 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         .keep_going(arguments.keep_going)
         .type_rules(arguments.types.rules()?)
         .collect_limits(arguments.limits.limits());
+    if let Some(source) = arguments.debuginfod.source()? {
+        recorder.take_debug_files_from(source);
+    }
     if let Some(cache) = IndexCache::of_user() {
         recorder.keep_names_in(cache.folder());
     }

@@ -29,9 +29,9 @@ int main(void)
 }
 "#;
 
-const EXPRESSIONS: [&str; 6] = ["*it", "n", "letter", "total", "it->in.b", "it->color"];
+pub const EXPRESSIONS: [&str; 6] = ["*it", "n", "letter", "total", "it->in.b", "it->color"];
 
-fn program(directory: &Path, compiler: &str, options: &[&str]) -> PathBuf {
+pub fn program(directory: &Path, compiler: &str, options: &[&str]) -> PathBuf {
     let source = directory.join("forms.c");
     std::fs::write(&source, PROGRAM).unwrap();
     build(
@@ -50,7 +50,7 @@ fn recorded(program: &Path) -> Ran {
     )
 }
 
-fn gdb_values(program: &Path) -> Vec<String> {
+pub fn gdb_values(program: &Path) -> Vec<String> {
     let mut gdb = Command::new("gdb");
     gdb.args(["-batch", "-nx", "-ex", "set debuginfod enabled off"]);
     gdb.args(["-ex", "break work", "-ex", "run"]);
@@ -69,7 +69,12 @@ fn our_values(directory: &Path) -> Vec<String> {
         .current_dir(directory)
         .args(["show", "--json", "--frame", "0", "out.tf"])
         .output();
-    let frames = ran(show.expect("tracewire runs")).code(0).json();
+    values_of(ran(show.expect("tracewire runs")))
+}
+
+/// The values of the first frame that `show --json` prints.
+pub fn values_of(shown: Ran) -> Vec<String> {
+    let frames = shown.code(0).json();
     let values = frames[0]["values"].as_array().expect("values");
     let values = values.iter().map(|value| value["value"].as_str().unwrap());
     values.map(str::to_owned).collect()
@@ -225,4 +230,91 @@ fn a_file_for_several_programs() {
             "type in debug information that cannot be read",
         ]);
     }
+}
+
+/// A stripped program whose debug information is in a file that its `.gnu_debuglink` names, beside it or in `.debug`.
+#[test]
+fn a_file_of_its_own() {
+    for folder in ["", ".debug"] {
+        let directory = tempfile::tempdir().unwrap();
+        let program = program(directory.path(), "gcc", &["-g"]);
+        let expected = gdb_values(&program);
+        run(
+            directory.path(),
+            "objcopy",
+            &["--only-keep-debug", "program", "program.debug"],
+        );
+        let link = [
+            "--strip-all",
+            "--add-gnu-debuglink=program.debug",
+            "program",
+        ];
+        run(directory.path(), "objcopy", &link);
+        let kept = directory.path().join(folder);
+        std::fs::create_dir_all(&kept).unwrap();
+        std::fs::rename(
+            directory.path().join("program.debug"),
+            kept.join("program.debug"),
+        )
+        .unwrap();
+        values_are(&expected, directory.path(), &program, folder);
+        // Another program's file is not taken for it.
+        std::fs::write(
+            kept.join("program.debug"),
+            std::fs::read("/bin/true").unwrap(),
+        )
+        .unwrap();
+        recorded(&program).code(2).says(&["work"]);
+    }
+}
+
+/// The symbols that a distribution leaves in a stripped program: its functions are found, and hit as often.
+#[test]
+fn symbols_within_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = program(directory.path(), "gcc", &["-g"]);
+    run(
+        directory.path(),
+        "objcopy",
+        &["--strip-debug", "program", "mini"],
+    );
+    run(directory.path(), "xz", &["mini"]);
+    let add = [
+        "--strip-all",
+        "--add-section=.gnu_debugdata=mini.xz",
+        "program",
+    ];
+    run(directory.path(), "objcopy", &add);
+    record(&program, &["work : $rsi"], &[]).code(0);
+    let show = tracewire()
+        .current_dir(directory.path())
+        .args(["show", "--json", "out.tf"])
+        .output();
+    let frames = ran(show.expect("tracewire runs")).code(0).json();
+    let values: Vec<_> = (frames.iter())
+        .map(|frame| frame["values"][0]["value"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(values, ["10", "11", "12", "13"]);
+}
+
+/// A library's debug file in the folder of build ids, where `libc6-dbg` has that of libc.
+#[test]
+fn a_file_by_its_build_id() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = directory.path().join("ids.c");
+    std::fs::write(
+        &source,
+        "#include <stdlib.h>\nint main(void) { return getenv(\"TRACEWIRE_FORMS\") != 0; }\n",
+    )
+    .unwrap();
+    let program = build(directory.path(), "gcc", &["-g"], &[&source]);
+    record(&program, &["libc:getenv if (long) name != 0 : name"], &[]).code(0);
+    let show = tracewire()
+        .current_dir(directory.path())
+        .args(["show", "--json", "out.tf"])
+        .output();
+    let frames = ran(show.expect("tracewire runs")).code(0).json();
+    let last = frames.last().expect("a frame");
+    let value = last["values"][0]["value"].as_str().unwrap_or_default();
+    assert!(value.contains("TRACEWIRE_FORMS"), "{last}");
 }

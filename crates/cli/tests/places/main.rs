@@ -2,6 +2,7 @@
 
 mod cold;
 mod conditions;
+mod debuginfod;
 mod deleted;
 mod entries;
 mod forms;

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 
+use crate::module::kept::Key;
 use crate::module::{Image, Reader};
 use crate::types::Language;
 use block::BlockTree;
@@ -48,6 +49,8 @@ pub(crate) struct DebugInformation {
     units: OnceLock<Units>,
     by_address: OnceLock<Vec<address::UnitRange>>,
     index: OnceLock<Index>,
+    /// Where the index is kept.
+    index_key: Option<Key>,
     /// How many names were searched in the strings.
     searches: AtomicU32,
 }
@@ -95,7 +98,12 @@ pub(crate) struct UnitFacts {
 }
 
 impl DebugInformation {
-    pub(crate) fn new(image: &Image, supplementary: Option<&Image>, files: Vec<PathBuf>) -> Self {
+    pub(crate) fn new(
+        image: &Image,
+        supplementary: Option<&Image>,
+        files: Vec<PathBuf>,
+        index_key: Option<Key>,
+    ) -> Self {
         let load = |image: &Image| -> Dwarf<Reader> {
             Dwarf::load(
                 |id: SectionId| -> Result<Reader, std::convert::Infallible> {
@@ -121,6 +129,7 @@ impl DebugInformation {
             units: OnceLock::new(),
             by_address: OnceLock::new(),
             index: OnceLock::new(),
+            index_key,
             searches: AtomicU32::new(0),
         }
     }
@@ -305,7 +314,7 @@ impl DebugInformation {
 
     /// The names whose last component without template arguments is `plain_name`, in the order of the file. The
     /// index is not read for a name that the module does not have, unless there are many such names.
-    pub(crate) fn named(&self, plain_name: &str) -> Vec<&Name> {
+    pub(crate) fn named(&self, plain_name: &str) -> Vec<Name> {
         /// So many searches of the strings take longer than to read the index.
         const MOST_SEARCHES: u32 = 256;
         if self.index.get().is_none()
@@ -319,7 +328,8 @@ impl DebugInformation {
 
     /// The names of the module.
     pub(crate) fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::read(self))
+        self.index
+            .get_or_init(|| Index::get(self, self.index_key.as_ref()))
     }
 }
 

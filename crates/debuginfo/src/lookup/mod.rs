@@ -21,7 +21,7 @@ const VARIABLES: &[NameKind] = &[NameKind::Variable, NameKind::Enumerator];
 /// A name of some module that fits what was asked for.
 pub(crate) struct Candidate<'a> {
     module: &'a Module,
-    name: &'a Name,
+    name: Name,
     qualified: String,
 }
 
@@ -63,7 +63,7 @@ impl Symbols {
         let index = debug.index();
         index.at(die).map_or_else(Vec::new, |name| {
             index
-                .scopes(name)
+                .scopes(&name)
                 .into_iter()
                 .filter(|scope| *scope != ANONYMOUS)
                 .map(str::to_owned)
@@ -88,7 +88,7 @@ impl Symbols {
                 if !kinds.contains(&name.kind) || name.local {
                     continue;
                 }
-                let qualified = debug.index().qualified(debug, name);
+                let qualified = debug.index().qualified(debug, &name);
                 let Some(level) = fit(pattern, &qualified, &scope) else {
                     continue;
                 };
@@ -195,10 +195,10 @@ fn file_prefix(name: &str) -> Option<(&str, &str)> {
 
 /// The ELF symbols that a pattern names, by the linker's name or by the readable one. A part of a function (`f.cold`)
 /// has the function's readable name and is not meant by it; its linker's name names it.
-pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Vec<&'a ElfSymbol> {
+pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Vec<ElfSymbol<'a>> {
     let symbols = module.elf_symbols();
     if pattern.is_word() && pattern.parameters().is_empty() {
-        let exact: Vec<&ElfSymbol> = symbols.named(pattern.base()).collect();
+        let exact: Vec<ElfSymbol<'_>> = symbols.named(pattern.base()).collect();
         if !exact.is_empty() {
             return exact;
         }

@@ -174,11 +174,11 @@ impl Symbols {
             type_id: self.type_id_of(candidate.module, unit, entry),
             name: candidate.qualified.clone(),
             kind: VariableKind::Global,
-            ..self.symbol_variable(module, symbol)
+            ..self.symbol_variable(module, &symbol)
         })
     }
 
-    fn symbol_variable(&self, module: &Module, symbol: &ElfSymbol) -> Variable {
+    fn symbol_variable(&self, module: &Module, symbol: &ElfSymbol<'_>) -> Variable {
         Variable {
             name: demangle::readable(&symbol.name),
             type_id: self.base_type("int").unwrap_or_else(|| self.void()),
@@ -212,7 +212,7 @@ impl Symbols {
                         ElfSymbolKind::Data | ElfSymbolKind::ThreadLocal
                     )
                 })?;
-            Some(self.symbol_variable(module, symbol))
+            Some(self.symbol_variable(module, &symbol))
         })
     }
 
@@ -225,7 +225,7 @@ impl Symbols {
                 if !VARIABLES.contains(&found.kind) || found.local {
                     continue;
                 }
-                let qualified = debug.index().qualified(debug, found);
+                let qualified = debug.index().qualified(debug, &found);
                 let facts = debug.facts(found.die().unit);
                 let of_file = facts
                     .name
@@ -280,7 +280,7 @@ impl Symbols {
             for function in module.named(pattern.base()) {
                 let debug = module.debug();
                 if function.kind != NameKind::Function
-                    || !pattern.matches(&debug.index().qualified(debug, function))
+                    || !pattern.matches(&debug.index().qualified(debug, &function))
                 {
                     continue;
                 }

@@ -1,5 +1,6 @@
 //! Debug information that is kept in a file of its own.
 
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
 use object::Object;
@@ -9,11 +10,23 @@ use super::image::Image;
 /// Where distributions put debug files.
 const DEBUG_ROOT: &str = "/usr/lib/debug";
 
+/// Where files with debug information can be had that are not on this machine. It is asked once for each file, after all
+/// places on this machine.
+pub trait DebugFileSource: Debug + Send + Sync {
+    /// A local copy of the debug information with a build id; none where there is none. `wanted_by` is the file that refers to it.
+    /// The copy is used only if it has the build id.
+    fn debug_file(&self, build_id: &[u8], wanted_by: &Path) -> Option<PathBuf>;
+}
+
 /// Finds the file with the debug information of a stripped program, in GDB's order: by build id under
 /// `/usr/lib/debug/.build-id`, then by `.gnu_debuglink` beside the program, in its `.debug`, and under
-/// `/usr/lib/debug`.
-pub(crate) fn find(image: &Image) -> Option<Image> {
-    by_build_id(image).or_else(|| by_link(image))
+/// `/usr/lib/debug`, then from the source of others.
+pub(crate) fn find(image: &Image, others: Option<&dyn DebugFileSource>) -> Option<Image> {
+    by_build_id(image).or_else(|| by_link(image)).or_else(|| {
+        let build_id = image.build_id.as_ref()?;
+        let found = Image::read(&others?.debug_file(build_id, &image.path)?).ok()?;
+        (found.build_id.as_ref() == Some(build_id)).then_some(found)
+    })
 }
 
 /// `/usr/lib/debug/.build-id/ab/cdef….debug`.
@@ -51,24 +64,27 @@ fn by_link(image: &Image) -> Option<Image> {
     .iter()
     .filter(|candidate| candidate.is_file())
     .find_map(|candidate| {
-        let bytes = std::fs::read(candidate).ok()?;
-        if crc32(&bytes) != checksum {
-            return None;
-        }
-        Image::parse(candidate, bytes.into()).ok()
+        let found = Image::read(candidate).ok()?;
+        // The checksum of a large file takes as long as all else.
+        let is_it = found.build_id.is_some() && found.build_id == image.build_id
+            || crc32fast::hash(&found.bytes) == checksum;
+        is_it.then_some(found)
     })
 }
 
 /// The file that `.gnu_debugaltlink` names, where it cannot be read.
-pub(crate) fn missing_supplementary(image: &Image) -> Option<String> {
+pub(crate) fn missing_supplementary(
+    image: &Image,
+    others: Option<&dyn DebugFileSource>,
+) -> Option<String> {
     let file = object::File::parse(&*image.bytes).ok()?;
     let (name, _) = file.gnu_debugaltlink().ok()??;
     let name = String::from_utf8_lossy(name).into_owned();
-    supplementary(image).is_none().then_some(name)
+    supplementary(image, others).is_none().then_some(name)
 }
 
 /// The file that `.gnu_debugaltlink` names (dwz's shared parts), if its build id is the one asked for.
-pub(crate) fn supplementary(image: &Image) -> Option<Image> {
+pub(crate) fn supplementary(image: &Image, others: Option<&dyn DebugFileSource>) -> Option<Image> {
     let file = object::File::parse(&*image.bytes).ok()?;
     let (name, build_id) = file.gnu_debugaltlink().ok()??;
     let name = Path::new(std::str::from_utf8(name).ok()?);
@@ -77,35 +93,12 @@ pub(crate) fn supplementary(image: &Image) -> Option<Image> {
         .parent()?
         .join(name);
     let by_build_id = build_id_path(build_id);
-    std::iter::once(beside).chain(by_build_id).find_map(|path| {
+    let read = |path: PathBuf| {
         Image::read_debug(&path)
             .ok()
             .filter(|found| found.build_id.as_deref() == Some(build_id))
-    })
-}
-
-/// The checksum of `.gnu_debuglink`: CRC-32 of ISO 3309, reflected.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    let mut table = [0u32; 256];
-    for (value, entry) in (0u32..).zip(table.iter_mut()) {
-        *entry = (0..8).fold(value, |sum, _| {
-            if sum & 1 == 1 {
-                (sum >> 1) ^ 0xedb8_8320
-            } else {
-                sum >> 1
-            }
-        });
-    }
-    !bytes.iter().fold(!0u32, |sum, &byte| {
-        let index = (sum.to_le_bytes()[0] ^ byte) as usize;
-        table.get(index).copied().unwrap_or(0) ^ (sum >> 8)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn checksum_is_the_usual_one() {
-        assert_eq!(super::crc32(b"123456789"), 0xcbf4_3926);
-    }
+    };
+    (std::iter::once(beside).chain(by_build_id))
+        .find_map(read)
+        .or_else(|| read(others?.debug_file(build_id, &image.path)?))
 }

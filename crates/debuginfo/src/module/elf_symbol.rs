@@ -1,11 +1,17 @@
 //! The symbols of the ELF symbol tables: what is known without debug information.
 
+use std::path::Path;
+
 use object::elf::{STB_LOCAL, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT, STT_TLS};
 use object::{Object, ObjectSymbol, SymbolFlags};
 use tracewire_arch::Architecture;
 
 use super::image::Image;
+use super::kept::{Content, Kept, Key};
 use super::{go, mini_debug};
+
+/// Fewer symbols are read in the time that looking for a file takes, in bytes of their tables.
+const SMALLEST: u64 = 128 << 10;
 
 /// What a symbol names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,9 +25,9 @@ pub(crate) enum ElfSymbolKind {
 }
 
 /// One defined symbol; addresses are link-time ones.
-#[derive(Clone, Debug)]
-pub(crate) struct ElfSymbol {
-    pub(crate) name: Box<str>,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElfSymbol<'a> {
+    pub(crate) name: &'a str,
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) kind: ElfSymbolKind,
@@ -31,88 +37,214 @@ pub(crate) struct ElfSymbol {
     section: u16,
 }
 
-/// The defined symbols of a module, by address.
-#[derive(Debug, Default)]
+/// The defined symbols of a module, by address, in the form in which they are kept: their number, an entry for each, their indices in the
+/// order of their names, and the names.
+#[derive(Debug)]
 pub(crate) struct ElfSymbols {
-    symbols: Vec<ElfSymbol>,
-    /// Indices into `symbols`, by name.
-    by_name: Vec<u32>,
+    table: Kept,
+    count: usize,
 }
 
+/// The length of a symbol in the table: its address (8 bytes), its size (8), where its name begins in the names (4) and how long it
+/// is (4), its section (2), its kind (1), what else it is (1), and 4 bytes of nothing.
+const ENTRY: usize = 32;
+
+/// The length of the number of symbols before them, with 4 bytes of nothing.
+const HEADER: usize = 8;
+
+/// Bits of what a symbol is.
+const LOCAL: u8 = 1;
+const LABEL: u8 = 2;
+
 impl ElfSymbols {
+    /// The symbols that were kept, else those of the files, which are then kept.
+    pub(crate) fn get(image: &Image, debug: Option<&Image>, folder: Option<&Path>) -> Self {
+        let key = folder
+            .filter(|_| is_large(image, debug))
+            .and_then(|folder| Key::new(folder, Content::Symbols, image, debug));
+        if let Some(kept) = key.as_ref().and_then(Key::load).and_then(Self::of_table) {
+            return kept;
+        }
+        let read = Self::read(image, debug);
+        if let Some(key) = key {
+            key.store(read.table.content());
+        }
+        read
+    }
+
     /// Reads `.symtab` (of the debug file where the program was stripped, else of `.gnu_debugdata`) and `.dynsym`, and the functions
     /// that the runtime of a stripped Go program knows.
-    pub(crate) fn read(image: &Image, debug: Option<&Image>) -> Self {
-        let mut symbols = Vec::new();
+    fn read(image: &Image, debug: Option<&Image>) -> Self {
         let is_stripped = !image.has_bytes(".symtab") && debug.is_none();
         let inner = is_stripped.then(|| mini_debug::read(image)).flatten();
-        for source in [Some(image), debug, inner.as_ref()].into_iter().flatten() {
-            let Ok(file) = object::File::parse(&*source.bytes) else {
-                continue;
-            };
+        let files: Vec<object::File<'_>> = [Some(image), debug, inner.as_ref()]
+            .into_iter()
+            .flatten()
+            .filter_map(|source| object::File::parse(&*source.bytes).ok())
+            .collect();
+        let go_functions = if is_stripped {
+            go::functions(image)
+        } else {
+            Vec::new()
+        };
+        let mut symbols = Vec::new();
+        for file in &files {
             symbols.extend(file.symbols().filter_map(|symbol| read(image, &symbol)));
             symbols.extend(
                 file.dynamic_symbols()
                     .filter_map(|symbol| read(image, &symbol)),
             );
         }
-        if is_stripped {
-            symbols.extend(go::functions(image).into_iter().filter_map(|function| {
-                let section = section_at(image, function.address)?;
-                Some(ElfSymbol {
-                    name: function.name.into(),
-                    address: function.address,
-                    size: function.size,
-                    kind: ElfSymbolKind::Function,
-                    local: true,
-                    label: false,
-                    section: u16::try_from(section).ok()?,
-                })
-            }));
-        }
-        // GDB orders several names at one address by their bytes, and takes the last.
-        let key = |symbol: &ElfSymbol| (symbol.kind == ElfSymbolKind::ThreadLocal, symbol.address);
-        symbols.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
-        let mut seen = std::collections::HashSet::new();
-        symbols.retain(|symbol: &ElfSymbol| seen.insert((symbol.name.clone(), symbol.address)));
-        let mut by_name: Vec<u32> = (0..u32::try_from(symbols.len()).unwrap_or(u32::MAX)).collect();
-        by_name.sort_by(|&a, &b| name_of(&symbols, a).cmp(name_of(&symbols, b)));
-        Self { symbols, by_name }
+        symbols.extend(go_functions.iter().filter_map(|function| {
+            let section = section_at(image, function.address)?;
+            Some(ElfSymbol {
+                name: &function.name,
+                address: function.address,
+                size: function.size,
+                kind: ElfSymbolKind::Function,
+                local: true,
+                label: false,
+                section: u16::try_from(section).ok()?,
+            })
+        }));
+        Self::of(symbols)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &ElfSymbol> {
-        self.symbols.iter()
+    fn of(mut symbols: Vec<ElfSymbol<'_>>) -> Self {
+        // GDB orders several names at one address by their bytes, and takes the last.
+        fn key<'a>(symbol: &ElfSymbol<'a>) -> (bool, u64, &'a str) {
+            (
+                symbol.kind == ElfSymbolKind::ThreadLocal,
+                symbol.address,
+                symbol.name,
+            )
+        }
+        symbols.sort_by(|a, b| key(a).cmp(&key(b)));
+        symbols.dedup_by(|a, b| key(a) == key(b));
+        // No file is so large that it has more, or longer names.
+        symbols.truncate(u32::MAX as usize);
+        let mut by_name: Vec<u32> = (0..).zip(&symbols).map(|(index, _)| index).collect();
+        by_name.sort_by_key(|&index| symbols.get(index as usize).map_or("", |symbol| symbol.name));
+        let count = symbols.len();
+        let mut table = Vec::with_capacity(HEADER + count * (ENTRY + 4));
+        table.extend((count as u64).to_le_bytes());
+        let mut names = Vec::new();
+        for symbol in &symbols {
+            table.extend(symbol.address.to_le_bytes());
+            table.extend(symbol.size.to_le_bytes());
+            let place = [names.len(), symbol.name.len()];
+            table.extend(
+                place
+                    .map(|number| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes())
+                    .as_flattened(),
+            );
+            table.extend(symbol.section.to_le_bytes());
+            table.push(symbol.kind as u8);
+            let bit = |is_set, bit| if is_set { bit } else { 0 };
+            table.push(bit(symbol.local, LOCAL) | bit(symbol.label, LABEL));
+            table.extend([0; 4]);
+            names.extend_from_slice(symbol.name.as_bytes());
+        }
+        table.extend(by_name.iter().flat_map(|index| index.to_le_bytes()));
+        table.append(&mut names);
+        Self {
+            table: table.into(),
+            count,
+        }
+    }
+
+    /// A table that was kept, if it can be one.
+    fn of_table(table: Kept) -> Option<Self> {
+        let (count, rest) = table.content().split_first_chunk::<HEADER>()?;
+        let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;
+        let is_there = count.checked_mul(ENTRY + 4)? <= rest.len();
+        is_there.then_some(Self { table, count })
+    }
+
+    fn entries(&self) -> &[[u8; ENTRY]] {
+        let end = HEADER + self.count * ENTRY;
+        let entries = self.table.content().get(HEADER..end).unwrap_or(&[]);
+        entries.as_chunks().0
+    }
+
+    /// Indices of the symbols, by their names.
+    fn by_name(&self) -> &[[u8; 4]] {
+        let start = HEADER + self.count * ENTRY;
+        let end = start + self.count * 4;
+        self.table
+            .content()
+            .get(start..end)
+            .unwrap_or(&[])
+            .as_chunks()
+            .0
+    }
+
+    /// A symbol; one that is damaged has no name.
+    fn symbol(&self, entry: &[u8; ENTRY]) -> ElfSymbol<'_> {
+        let number = |at: usize| {
+            let bytes = entry.get(at..).and_then(<[u8]>::first_chunk);
+            u64::from_le_bytes(bytes.copied().unwrap_or_default())
+        };
+        let (name, [section @ .., kind, what, _, _, _, _]) =
+            (number(16), *entry.last_chunk::<8>().unwrap_or(&[0; 8]));
+        let (start, length) = ((name & 0xffff_ffff) as usize, (name >> 32) as usize);
+        let names = self
+            .table
+            .content()
+            .get(HEADER + self.count * (ENTRY + 4)..);
+        let name = names.and_then(|names| names.get(start..)?.get(..length));
+        ElfSymbol {
+            name: name
+                .and_then(|name| std::str::from_utf8(name).ok())
+                .unwrap_or(""),
+            address: number(0),
+            size: number(8),
+            kind: match kind {
+                0 => ElfSymbolKind::Function,
+                1 => ElfSymbolKind::IndirectFunction,
+                2 => ElfSymbolKind::Data,
+                _ => ElfSymbolKind::ThreadLocal,
+            },
+            local: what & LOCAL != 0,
+            label: what & LABEL != 0,
+            section: u16::from_le_bytes(section),
+        }
+    }
+
+    fn at(&self, index: usize) -> Option<ElfSymbol<'_>> {
+        Some(self.symbol(self.entries().get(index)?))
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = ElfSymbol<'_>> {
+        self.entries().iter().map(|entry| self.symbol(entry))
     }
 
     /// The symbols of exactly that name.
-    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &ElfSymbol> {
-        let start = self
-            .by_name
-            .partition_point(|&index| name_of(&self.symbols, index) < name);
-        let end = self
-            .by_name
-            .partition_point(|&index| name_of(&self.symbols, index) <= name);
-        self.by_name
-            .get(start..end)
-            .unwrap_or(&[])
-            .iter()
-            .filter_map(|&index| self.symbols.get(index as usize))
+    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = ElfSymbol<'_>> {
+        let at = |index: &[u8; 4]| self.at(u32::from_le_bytes(*index) as usize);
+        let name_of = move |index: &[u8; 4]| at(index).map_or("", |symbol| symbol.name);
+        let by_name = self.by_name();
+        let start = by_name.partition_point(|index| name_of(index) < name);
+        let end = by_name.partition_point(|index| name_of(index) <= name);
+        by_name.get(start..end).unwrap_or(&[]).iter().filter_map(at)
     }
 
     /// The symbol that covers a link-time address, as GDB's `lookup_minimal_symbol_by_pc_section` prefers: the
     /// last that starts at or before it, but a global function before the local one that follows it at its address; one that
     /// has a size before one that has none; none if the address is past the end of a symbol with a size.
-    pub(crate) fn covering(&self, image: &Image, address: u64) -> Option<&ElfSymbol> {
+    pub(crate) fn covering(&self, image: &Image, address: u64) -> Option<ElfSymbol<'_>> {
         let section = u16::try_from(section_at(image, address)?).ok()?;
-        let end = self.symbols.partition_point(|symbol| {
+        let end = self.entries().partition_point(|entry| {
+            let symbol = self.symbol(entry);
             symbol.kind != ElfSymbolKind::ThreadLocal && symbol.address <= address
         });
         let mut without_size = None;
         let mut candidates = self
-            .symbols
+            .entries()
             .get(..end)?
             .iter()
             .rev()
+            .map(|entry| self.symbol(entry))
             .filter(|symbol| symbol.section == section)
             .peekable();
         while let Some(symbol) = candidates.next() {
@@ -120,18 +252,18 @@ impl ElfSymbols {
                 without_size = without_size.or(Some(symbol));
                 continue;
             }
-            let covers = |symbol: &ElfSymbol| address - symbol.address < symbol.size;
-            if !covers(symbol)
+            let covers = |symbol: &ElfSymbol<'_>| address - symbol.address < symbol.size;
+            if !covers(&symbol)
                 && candidates
                     .peek()
                     .is_some_and(|previous| previous.size > 0 && covers(previous))
             {
                 continue;
             }
-            if !covers(symbol) {
+            if !covers(&symbol) {
                 return without_size;
             }
-            let is_global = |previous: &&&ElfSymbol| {
+            let is_global = |previous: &&ElfSymbol<'_>| {
                 symbol.local
                     && !previous.local
                     && [symbol.kind, previous.kind] == [ElfSymbolKind::Function; 2]
@@ -147,16 +279,13 @@ impl ElfSymbols {
     }
 
     /// Where the symbol that covers an address ends: at its size, or where the next one starts.
-    pub(crate) fn end_of(&self, symbol: &ElfSymbol) -> u64 {
+    pub(crate) fn end_of(&self, symbol: &ElfSymbol<'_>) -> u64 {
         if symbol.size > 0 {
             return symbol.address.saturating_add(symbol.size);
         }
-        let next = self
-            .symbols
-            .partition_point(|other| other.address <= symbol.address);
-        self.symbols
-            .get(next)
-            .map_or(u64::MAX, |other| other.address)
+        let next =
+            (self.entries()).partition_point(|entry| self.symbol(entry).address <= symbol.address);
+        self.at(next).map_or(u64::MAX, |other| other.address)
     }
 }
 
@@ -167,13 +296,16 @@ fn section_at(image: &Image, address: u64) -> Option<usize> {
     })
 }
 
-fn name_of(symbols: &[ElfSymbol], index: u32) -> &str {
-    symbols
-        .get(index as usize)
-        .map_or("", |symbol| &*symbol.name)
+/// Whether it takes long to read the symbols.
+fn is_large(image: &Image, debug: Option<&Image>) -> bool {
+    const TABLES: [&str; 4] = [".symtab", ".dynsym", ".gnu_debugdata", ".gopclntab"];
+    let sections = std::iter::once(image)
+        .chain(debug)
+        .flat_map(|file| TABLES.iter().filter_map(|name| file.section(name)));
+    sections.map(|section| section.size).sum::<u64>() > SMALLEST
 }
 
-fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSymbol> {
+fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSymbol<'data>> {
     if symbol.is_undefined() {
         return None;
     }
@@ -212,7 +344,7 @@ fn read<'data>(image: &Image, symbol: &impl ObjectSymbol<'data>) -> Option<ElfSy
         return None;
     }
     Some(ElfSymbol {
-        name: name.into(),
+        name,
         address,
         size: symbol.size(),
         kind,

@@ -2,10 +2,10 @@
 //!
 //! The table's header begins with a magic number that says its layout: Go 1.2, 1.16, 1.18 and 1.20 have changed it.
 
-use gimli::{EndianArcSlice, Reader as _, RunTimeEndian};
+use gimli::Reader as _;
 use object::{Object, RelocationTarget};
 
-use super::image::{Image, Section};
+use super::image::{Image, Reader, Section};
 
 /// A function: name, link-time address and size.
 pub(super) struct GoFunction {
@@ -29,7 +29,7 @@ enum Layout {
     Go118,
 }
 
-type Table = EndianArcSlice<RunTimeEndian>;
+type Table = Reader;
 
 /// The functions of the table, by address; none where there is no table, or one of a layout that is not known.
 pub(super) fn functions(image: &Image) -> Vec<GoFunction> {

@@ -1,14 +1,13 @@
 //! The bytes of an ELF file and what its headers say.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use gimli::{EndianArcSlice, RunTimeEndian};
+use gimli::{EndianReader, RunTimeEndian};
 use object::elf::{PF_W, PF_X, PT_INTERP, PT_LOAD, PT_TLS};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{CompressionFormat, Object, ObjectKind, ObjectSection};
 use tracewire_arch::Architecture;
+use tracewire_mapped_file::SharedBytes;
 use tracewire_model::Address;
 
 use super::Segment;
@@ -16,17 +15,16 @@ use super::elf_symbol::code_address;
 use crate::error::SymbolError;
 
 /// The reader of everything: a slice of the file, or of a section that was compressed in it.
-pub(crate) type Reader = EndianArcSlice<RunTimeEndian>;
+pub(crate) type Reader = EndianReader<RunTimeEndian, SharedBytes>;
 
 /// The largest section that is decompressed.
 const LARGEST_SECTION: u64 = 4 << 30;
 
-/// An ELF file in memory. It is read whole, not mapped: a program that is built anew while it is traced must
-/// not take the tracer with it.
+/// An ELF file. It is mapped: most of it is never looked at. What a program loses that is built again while it is traced reads as zeros.
 #[derive(Debug)]
 pub(crate) struct Image {
     pub(crate) path: PathBuf,
-    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) bytes: SharedBytes,
     pub(crate) endian: RunTimeEndian,
     pub(crate) architecture: Architecture,
     pub(crate) relocatable: bool,
@@ -87,11 +85,8 @@ impl Image {
                 reason: "not a regular file".to_owned(),
             });
         }
-        let bytes = shared(
-            std::fs::File::open(path).map_err(cannot_read)?,
-            metadata.len(),
-        )
-        .map_err(cannot_read)?;
+        let file = std::fs::File::open(path).map_err(cannot_read)?;
+        let bytes = SharedBytes::of_file(file, path).map_err(cannot_read)?;
         Self::parse_as(path, bytes, contents)
     }
 
@@ -101,11 +96,11 @@ impl Image {
         Self::read_as(path, Contents::DebugInformation)
     }
 
-    pub(crate) fn parse(path: &Path, bytes: Arc<[u8]>) -> Result<Self, SymbolError> {
+    pub(crate) fn parse(path: &Path, bytes: SharedBytes) -> Result<Self, SymbolError> {
         Self::parse_as(path, bytes, Contents::Program)
     }
 
-    fn parse_as(path: &Path, bytes: Arc<[u8]>, contents: Contents) -> Result<Self, SymbolError> {
+    fn parse_as(path: &Path, bytes: SharedBytes, contents: Contents) -> Result<Self, SymbolError> {
         let unusable = |reason: String| SymbolError::NotUsable {
             path: path.to_owned(),
             reason,
@@ -158,7 +153,7 @@ impl Image {
             segments: programs.segments,
             thread_local: programs.thread_local,
             sections: sections(&file),
-            bytes: Arc::clone(&bytes),
+            bytes: bytes.clone(),
         })
     }
 
@@ -207,15 +202,13 @@ impl Image {
             }
             joined.extend_from_slice(&part);
         }
-        Some(Reader::new(Arc::from(joined), self.endian))
+        Some(Reader::new(joined.into(), self.endian))
     }
 
     fn content(&self, section: &Section, range: std::ops::Range<usize>) -> Option<Reader> {
         let data = self.bytes.get(range.clone())?;
         match section.compression {
-            Compression::None => {
-                Some(Reader::new(Arc::clone(&self.bytes), self.endian).range(range))
-            }
+            Compression::None => Some(Reader::new(self.bytes.clone(), self.endian).range(range)),
             Compression::Some(format, uncompressed_size) => {
                 if uncompressed_size > LARGEST_SECTION {
                     return None;
@@ -226,14 +219,14 @@ impl Image {
                     uncompressed_size,
                 };
                 let data = data.decompress().ok()?;
-                Some(Reader::new(Arc::from(&*data), self.endian))
+                Some(Reader::new(data.into_owned().into(), self.endian))
             }
         }
     }
 
     /// An empty section.
     pub(crate) fn empty_reader(&self) -> Reader {
-        Reader::new(Arc::from(&[][..]), self.endian)
+        Reader::new(Vec::new().into(), self.endian)
     }
 
     /// Copies bytes of the file as they are loaded at a link-time address; only from segments that are not
@@ -274,30 +267,6 @@ impl Image {
 
     pub(crate) const fn address_size(&self) -> u8 {
         self.architecture.pointer_size()
-    }
-}
-
-/// The whole of a file, read to where it stays.
-fn shared(mut file: std::fs::File, size: u64) -> std::io::Result<Arc<[u8]>> {
-    let size = usize::try_from(size).map_err(|_| std::io::ErrorKind::FileTooLarge)?;
-    // A size that cannot be had is an error, and not the end of us.
-    (Vec::<u8>::new().try_reserve_exact(size)).map_err(|_| std::io::ErrorKind::OutOfMemory)?;
-    let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, size).collect();
-    let mut read = 0;
-    if let Some(bytes) = Arc::get_mut(&mut bytes) {
-        while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
-            match file.read(rest) {
-                Ok(0) => break,
-                Ok(count) => read += count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    // It may have become shorter meanwhile.
-    match bytes.get(..read) {
-        Some(part) if read < size => Ok(part.into()),
-        _ => Ok(bytes),
     }
 }
 

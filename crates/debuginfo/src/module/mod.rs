@@ -6,6 +6,7 @@ mod elf_symbol;
 mod go;
 mod image;
 pub(crate) mod indirect;
+pub(crate) mod kept;
 pub(crate) mod known_names;
 mod marker;
 mod mini_debug;
@@ -17,9 +18,11 @@ use std::sync::{Arc, OnceLock};
 use tracewire_arch::Architecture;
 use tracewire_model::Address;
 
+pub use debug_file::DebugFileSource;
 pub(crate) use elf_symbol::{ElfSymbol, ElfSymbolKind, ElfSymbols, code_address};
 pub(crate) use image::{Image, Reader};
-use known_names::{Key, Kind, KnownNames};
+use kept::{Content, Key};
+use known_names::{Kind, KnownNames};
 pub(crate) use marker::MarkerNote;
 
 use crate::dwarf::DebugInformation;
@@ -94,6 +97,8 @@ struct Contents {
     markers: OnceLock<Vec<MarkerNote>>,
     debug: OnceLock<DebugInformation>,
     frames: OnceLock<FrameTables>,
+    /// Where debug information can be had that is not on this machine.
+    debug_files: OnceLock<Arc<dyn DebugFileSource>>,
     /// The folder in which names are kept.
     cache: OnceLock<Arc<Path>>,
     known_names: OnceLock<Option<KnownNames>>,
@@ -117,6 +122,7 @@ impl ModuleFile {
             markers: OnceLock::new(),
             debug: OnceLock::new(),
             frames: OnceLock::new(),
+            debug_files: OnceLock::new(),
             cache: OnceLock::new(),
             known_names: OnceLock::new(),
         }))
@@ -130,6 +136,11 @@ impl ModuleFile {
     /// Keeps the names of large debug information in a folder, and uses those that were kept.
     pub(crate) fn keep_names(&self, folder: &Arc<Path>) {
         self.0.cache.get_or_init(|| Arc::clone(folder));
+    }
+
+    /// Has debug information that is not on this machine come from a source. Nothing of the file may have been asked by then.
+    pub fn take_debug_files_from(&self, source: &Arc<dyn DebugFileSource>) {
+        self.0.debug_files.get_or_init(|| Arc::clone(source));
     }
 
     /// How the file is called.
@@ -179,9 +190,10 @@ impl ModuleFile {
     #[must_use]
     pub fn unread_debug_information(&self) -> Option<String> {
         let image = self.0.debug_image().unwrap_or(&self.0.image);
-        let mut unread: Vec<String> = debug_file::missing_supplementary(image)
-            .into_iter()
-            .collect();
+        let mut unread: Vec<String> =
+            debug_file::missing_supplementary(image, self.0.other_debug_files())
+                .into_iter()
+                .collect();
         // The addresses that split units refer to are in a section of their own.
         if image.has_bytes(".debug_addr") {
             unread.extend_from_slice(self.0.debug().unread_files());
@@ -201,21 +213,43 @@ impl ModuleFile {
 }
 
 impl Contents {
+    fn other_debug_files(&self) -> Option<&dyn DebugFileSource> {
+        self.debug_files.get().map(|source| &**source)
+    }
+
     /// The file that has the debug information; the image itself if `None`.
     fn debug_image(&self) -> Option<&Image> {
         let found = self.debug_image.get_or_init(|| {
             let is_apart = !has_dwarf(&self.image);
-            is_apart.then(|| debug_file::find(&self.image)).flatten()
+            is_apart
+                .then(|| debug_file::find(&self.image, self.other_debug_files()))
+                .flatten()
         });
         found.as_ref()
+    }
+
+    /// Where something of the debug information is kept; none where it does not pay.
+    fn key(&self, content: Content) -> Option<Key> {
+        let debug = self.debug_image();
+        let with_dwarf = debug.unwrap_or(&self.image);
+        let size = with_dwarf.section(".debug_info")?.size;
+        // More is not read for its names alone.
+        if with_dwarf.bytes.len() as u64 <= SMALLEST || content == Content::Names && size > LARGEST
+        {
+            return None;
+        }
+        Key::new(self.cache()?, content, &self.image, debug)
+    }
+
+    /// The folder in which what was read is kept.
+    fn cache(&self) -> Option<&Path> {
+        self.cache.get().map(|folder| &**folder)
     }
 
     /// The names of the debug information, where they are kept.
     fn known_names(&self) -> Option<&KnownNames> {
         let known = self.known_names.get_or_init(|| {
-            let folder = self.cache.get()?;
-            let debug = self.debug_image().unwrap_or(&self.image);
-            let key = Key::new(folder, &self.image, debug)?;
+            let key = self.key(Content::Names)?;
             KnownNames::load(&key).or_else(|| {
                 let known = KnownNames::read(self.debug())?;
                 known.store(&key);
@@ -232,12 +266,19 @@ impl Contents {
             let files = files.into_iter().flatten().map(|image| image.path.clone());
             DebugInformation::new(
                 image,
-                debug_file::supplementary(image).as_ref(),
+                debug_file::supplementary(image, self.other_debug_files()).as_ref(),
                 files.collect(),
+                self.key(Content::Index),
             )
         })
     }
 }
+
+/// Less debug information is read in the time that looking for a file takes, in bytes as it is stored.
+const SMALLEST: u64 = 256 << 10;
+
+/// More debug information is not read unasked, in bytes of `.debug_info` when decompressed.
+const LARGEST: u64 = 256 << 20;
 
 fn has_dwarf(image: &Image) -> bool {
     image.has_bytes(".debug_info")
@@ -317,16 +358,16 @@ impl Module {
     pub(crate) fn elf_symbols(&self) -> &ElfSymbols {
         let file = &*self.file.0;
         file.elf_symbols
-            .get_or_init(|| ElfSymbols::read(&file.image, file.debug_image()))
+            .get_or_init(|| ElfSymbols::get(&file.image, file.debug_image(), file.cache()))
     }
 
-    pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<&ElfSymbol> {
+    pub(crate) fn elf_symbol_at(&self, address: u64) -> Option<ElfSymbol<'_>> {
         self.elf_symbols().covering(self.image(), address)
     }
 
     /// The indirect functions of a name: those of its newest version where there are several.
-    pub(crate) fn indirect_functions(&self, name: &str) -> Vec<&ElfSymbol> {
-        let found: Vec<&ElfSymbol> = self
+    pub(crate) fn indirect_functions(&self, name: &str) -> Vec<ElfSymbol<'_>> {
+        let found: Vec<ElfSymbol<'_>> = self
             .elf_symbols()
             .named(name)
             .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
@@ -339,8 +380,8 @@ impl Module {
             .hidden_versions
             .get_or_init(|| indirect::hidden_versions(&file.image));
         let newest =
-            |symbol: &&&ElfSymbol| !hidden.contains(&(symbol.name.clone(), symbol.address));
-        let newest: Vec<&ElfSymbol> = found.iter().filter(newest).copied().collect();
+            |symbol: &&ElfSymbol<'_>| !hidden.contains(&(symbol.name.into(), symbol.address));
+        let newest: Vec<ElfSymbol<'_>> = found.iter().filter(newest).copied().collect();
         if newest.is_empty() { found } else { newest }
     }
 
@@ -369,7 +410,7 @@ impl Module {
 
     /// The entries whose last component without template arguments is `plain_name`, in the order of the file. The debug information of
     /// a module is not read for a name that it is known not to have.
-    pub(crate) fn named(&self, plain_name: &str) -> Vec<&Name> {
+    pub(crate) fn named(&self, plain_name: &str) -> Vec<Name> {
         if self.may_have(Kind::Entry, plain_name) {
             self.debug().named(plain_name)
         } else {

@@ -79,10 +79,10 @@ impl Symbols {
                 if !FUNCTIONS.contains(&name.kind) {
                     continue;
                 }
-                let qualified = debug.index().qualified(debug, name);
+                let qualified = debug.index().qualified(debug, &name);
                 let wanted = match linkage_name {
                     Some((_, wanted)) => has_linkage_name(module, name.die(), wanted),
-                    None => self.matches(module, name, &qualified, &pattern),
+                    None => self.matches(module, &name, &qualified, &pattern),
                 };
                 if !wanted {
                     continue;
@@ -108,9 +108,9 @@ impl Symbols {
                 if !demangle::is_rust(&symbol.name) {
                     found.push(at_entry(module, symbol.address, function, None));
                 } else if pattern.is_exactly(function) {
-                    found.push(at_symbol(module, symbol));
+                    found.push(at_symbol(module, &symbol));
                 } else {
-                    partly.push(at_symbol(module, symbol));
+                    partly.push(at_symbol(module, &symbol));
                 }
             }
             for symbol in module.indirect_functions(name.trim_start_matches("::")) {
@@ -190,8 +190,8 @@ impl Symbols {
                 if name.kind != NameKind::Function || !units.contains(&name.die().unit) {
                     continue;
                 }
-                let qualified = debug.index().qualified(debug, name);
-                if self.matches(module, name, &qualified, &pattern) {
+                let qualified = debug.index().qualified(debug, &name);
+                if self.matches(module, &name, &qualified, &pattern) {
                     found.extend(function_entry(module, name.die(), &qualified));
                 }
             }
@@ -255,7 +255,7 @@ impl Symbols {
     fn type_named(&self, module: &Module, name: &str) -> Option<String> {
         let debug = module.debug();
         let pattern = Pattern::new(name);
-        let types = |name: &&&Name| name.kind.is_type() && name.kind != NameKind::BaseType;
+        let types = |name: &&Name| name.kind.is_type() && name.kind != NameKind::BaseType;
         let named = debug.named(pattern.base());
         let found = named
             .iter()
@@ -382,7 +382,7 @@ fn with_linkage_name(module: &Module, wanted: &str) -> Vec<ResolvedLocation> {
         if linkage_name.as_deref() != Some(wanted) {
             continue;
         }
-        let qualified = debug.index().qualified(debug, name);
+        let qualified = debug.index().qualified(debug, &name);
         if name.kind == NameKind::Function {
             found.extend(function_entry(module, die, &qualified));
         }
@@ -403,7 +403,7 @@ pub(super) fn function_entry(module: &Module, die: Die, name: &str) -> Option<Re
 pub(super) fn copies(module: &Module, die: Die, name: &str) -> Vec<ResolvedLocation> {
     let debug = module.debug();
     let mut found = Vec::new();
-    for &unit in debug.index().units_with_copies(die) {
+    for unit in debug.index().units_with_copies(die) {
         let tree = debug.blocks(unit);
         let copies = (tree.blocks.iter())
             .filter(|block| block.kind == BlockKind::Inlined && block.origin == Some(die))
@@ -456,7 +456,7 @@ fn is_rest(debug: &DebugInformation, unit: usize, tree: &BlockTree, copy: &Block
 }
 
 /// The place of a function that a symbol is of, with the name that the debug information has for it.
-pub(super) fn at_symbol(module: &Module, symbol: &ElfSymbol) -> ResolvedLocation {
+pub(super) fn at_symbol(module: &Module, symbol: &ElfSymbol<'_>) -> ResolvedLocation {
     let named = die_at_entry(module, symbol.address)
         .and_then(|die| Some((die, crate::function::function_name(module.debug(), die)?)));
     match named {

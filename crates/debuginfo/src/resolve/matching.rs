@@ -171,7 +171,7 @@ impl Symbols {
             }
             for symbol in module.elf_symbols().iter() {
                 match symbol.kind {
-                    ElfSymbolKind::Function if symbol_matches(pattern, symbol) => {
+                    ElfSymbolKind::Function if symbol_matches(pattern, &symbol) => {
                         let readable = demangle::readable(&symbol.name);
                         let name = without_parameters(&readable);
                         found.push(at_entry(module, symbol.address, name, None));
@@ -262,8 +262,8 @@ impl Symbols {
             .iter()
             .filter(|name| matches!(name.kind, NameKind::Function | NameKind::AbstractFunction));
         for name in functions.filter(|name| !name.is_empty()) {
-            let qualified = index.qualified(debug, name);
-            if !pattern.matches(&qualified) && !rust_matches(module, name, &qualified, pattern) {
+            let qualified = index.qualified(debug, &name);
+            if !pattern.matches(&qualified) && !rust_matches(module, &name, &qualified, pattern) {
                 continue;
             }
             let declared_there = place.file.is_none_or(|file| {
@@ -278,7 +278,7 @@ impl Symbols {
 }
 
 /// Whether a symbol is a function that a pattern names.
-pub(crate) fn symbol_matches(pattern: &NamePattern, symbol: &ElfSymbol) -> bool {
+pub(crate) fn symbol_matches(pattern: &NamePattern, symbol: &ElfSymbol<'_>) -> bool {
     if symbol.label || demangle::is_part(&symbol.name) {
         return false;
     }

@@ -224,7 +224,7 @@ impl Symbols {
             module.named(pattern.base()).into_iter().find_map(|found| {
                 let debug = module.debug();
                 let function = found.kind == crate::dwarf::index::NameKind::Function
-                    && pattern.matches(&debug.index().qualified(debug, found));
+                    && pattern.matches(&debug.index().qualified(debug, &found));
                 if !function {
                     return None;
                 }

@@ -53,7 +53,7 @@ struct Start<'a> {
     end: u64,
     /// The unit and its blocks, for a function with debug information.
     unit: Option<(usize, Arc<BlockTree>)>,
-    symbol: Option<&'a ElfSymbol>,
+    symbol: Option<ElfSymbol<'a>>,
 }
 
 impl<'a> Prologue<'a> {
@@ -114,7 +114,7 @@ impl<'a> Prologue<'a> {
         }
         symbol.map(|symbol| Start {
             entry: symbol.address,
-            end: self.module.elf_symbols().end_of(symbol),
+            end: self.module.elf_symbols().end_of(&symbol),
             unit: None,
             symbol: Some(symbol),
         })
@@ -137,7 +137,7 @@ impl<'a> Prologue<'a> {
                 .find(|&(low, high)| low <= address && address < high);
         }
         let symbol = start.symbol?;
-        Some((symbol.address, self.module.elf_symbols().end_of(symbol)))
+        Some((symbol.address, self.module.elf_symbols().end_of(&symbol)))
     }
 
     /// Moves an address that is in the prologue of its function past it: GDB's `skip_prologue_sal`.

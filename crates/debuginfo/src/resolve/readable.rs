@@ -43,7 +43,7 @@ impl<'a> Printed<'a> {
                 if demangle::is_part(&symbol.name) {
                     continue;
                 }
-                found.push(at_symbol(module, symbol));
+                found.push(at_symbol(module, &symbol));
                 if let Some(die) = die_at_entry(module, symbol.address) {
                     found.extend(copies_of_function(module, die));
                 }
@@ -91,7 +91,7 @@ impl<'a> Printed<'a> {
     }
 
     /// The symbols of functions that are printed so.
-    fn symbols<'m>(&self, module: &'m Module) -> Vec<&'m ElfSymbol> {
+    fn symbols<'m>(&self, module: &'m Module) -> Vec<ElfSymbol<'m>> {
         if !self.is_readable {
             return Vec::new();
         }
@@ -114,7 +114,7 @@ impl<'a> Printed<'a> {
         &self,
         module: &'m Module,
         may_be: &dyn Fn(&str) -> bool,
-    ) -> Vec<&'m ElfSymbol> {
+    ) -> Vec<ElfSymbol<'m>> {
         module
             .elf_symbols()
             .iter()
@@ -147,7 +147,7 @@ fn copies_of_function(module: &Module, die: Die) -> Vec<ResolvedLocation> {
 pub(super) fn rust_functions(modules: &[&Module], pattern: &Pattern) -> Vec<ResolvedLocation> {
     let mut found = Vec::new();
     for &module in modules {
-        let candidates: Vec<&Name> = if pattern.base() == "{{closure}}" {
+        let candidates: Vec<Name> = if pattern.base() == "{{closure}}" {
             let debug = module.debug();
             let mut units = 0..debug.unit_count();
             if !units.any(|unit| debug.facts(unit).language == Language::Rust) {
@@ -175,7 +175,7 @@ pub(super) fn rust_functions(modules: &[&Module], pattern: &Pattern) -> Vec<Reso
             if !readable.is_some_and(|readable| pattern.matches_rust(&readable)) {
                 continue;
             }
-            let qualified = debug.index().qualified(debug, name);
+            let qualified = debug.index().qualified(debug, &name);
             if name.kind == NameKind::Function {
                 found.extend(function_entry(module, name.die(), &qualified));
             }

@@ -161,7 +161,7 @@ impl TypeReader<'_> {
         }
         let index = self.debug.index();
         Some(match index.at(self.die) {
-            Some(found) => index.qualified(self.debug, found),
+            Some(found) => index.qualified(self.debug, &found),
             None => name,
         })
     }

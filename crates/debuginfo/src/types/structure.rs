@@ -27,7 +27,7 @@ impl TypeReader<'_> {
             let index = self.debug.index();
             index
                 .at(self.die)
-                .map(|found| index.scopes(found).join("::"))
+                .map(|found| index.scopes(&found).join("::"))
                 .filter(|scope| !scope.is_empty())
         };
         let enumerators: Vec<Enumerator> = self

@@ -1,6 +1,7 @@
 //! The names of a module.
 
 mod mention;
+mod table;
 mod walk;
 
 use std::collections::{HashMap, HashSet};
@@ -10,7 +11,9 @@ use gimli::UnitOffset;
 use super::name::plain;
 use super::{DebugInformation, Die};
 use crate::module::demangle::demangle;
+use crate::module::kept::Key;
 use crate::types::Language;
+use table::{Content, Tables};
 use walk::Walk;
 
 /// How many levels a qualified name may have.
@@ -63,8 +66,14 @@ pub(crate) struct Name {
 }
 
 /// All names of a module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Index {
+    tables: Tables,
+}
+
+/// Names while they are read.
+#[derive(Debug, Default)]
+struct Growing {
     /// In place order.
     names: Vec<Name>,
     /// The names' texts, each once: every unit that includes a header repeats its names.
@@ -92,18 +101,41 @@ impl Name {
     }
 }
 
-impl Index {
-    pub(crate) fn read(debug: &DebugInformation) -> Self {
+impl Growing {
+    fn read(debug: &DebugInformation) -> Self {
         let mut walk = Walk::default();
         for unit in 0..debug.unit_count() {
             walk.read_unit(debug, unit);
         }
-        let (mut index, incomplete) = walk.finish();
-        index.complete(debug, &incomplete);
-        for number in 0..index.names.len() {
-            index.link(number);
+        let (mut growing, incomplete) = walk.finish();
+        growing.complete(debug, &incomplete);
+        for number in 0..growing.names.len() {
+            growing.link(number);
         }
-        index
+        growing
+    }
+
+    fn tables(self) -> Tables {
+        let mut plain_names: Vec<(u64, u32)> = self.by_plain_name.into_iter().collect();
+        plain_names.sort_unstable();
+        let mut copies: Vec<(Die, Vec<usize>)> = self.copies.into_iter().collect();
+        copies.sort_unstable();
+        Tables::of(&Content {
+            names: &self.names,
+            plain_names: &plain_names,
+            texts: &self.texts,
+            copies: &copies,
+            enumerators: &self.enumerators,
+        })
+    }
+
+    fn at(&self, die: Die) -> Option<&Name> {
+        let index = self.names.binary_search_by_key(&die, Name::die).ok()?;
+        self.names.get(index)
+    }
+
+    fn text(&self, name: &Name) -> &str {
+        self.texts.get(name.text as usize).map_or("", |text| text)
     }
 
     /// Gives the entries that complete others the names and scopes of those.
@@ -153,66 +185,78 @@ impl Index {
             name.next = before;
         }
     }
+}
+
+impl Index {
+    /// The names that were kept, else those of all units, which are then kept.
+    pub(crate) fn get(debug: &DebugInformation, key: Option<&Key>) -> Self {
+        if let Some(tables) = key.and_then(Key::load).and_then(Tables::of_kept) {
+            return Self { tables };
+        }
+        let tables = Growing::read(debug).tables();
+        // Files of split units and those that several programs share may change one by one.
+        if let Some(key) = key.filter(|_| !debug.is_in_several_files()) {
+            key.store(tables.content());
+        }
+        Self { tables }
+    }
 
     /// The text of a name, as its entry has it.
     pub(crate) fn text(&self, name: &Name) -> &str {
-        self.texts.get(name.text as usize).map_or("", |text| text)
+        self.tables.text(name.text).unwrap_or("")
     }
 
     /// The hashes of all plain names.
     pub(crate) fn plain_name_hashes(&self) -> impl Iterator<Item = u64> {
-        self.by_plain_name.keys().copied()
+        self.tables.hashes()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Name> {
-        self.names.iter()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Name> {
+        self.tables.iter()
     }
 
     /// The names whose last component without template arguments is `plain_name`, in the order of the file.
-    pub(crate) fn named(&self, plain_name: &str) -> Vec<&Name> {
+    pub(crate) fn named(&self, plain_name: &str) -> Vec<Name> {
         let mut found = Vec::new();
-        let mut next = self.by_plain_name.get(&hash(plain_name)).copied();
-        while let Some(name) = next.and_then(|next| self.names.get(next as usize)) {
-            if plain(self.text(name)) == plain_name {
+        let mut next = self.tables.last_of(hash(plain_name));
+        while let Some((number, name)) = next.and_then(|next| Some((next, self.tables.name(next)?)))
+        {
+            if plain(self.text(&name)) == plain_name {
                 found.push(name);
             }
-            next = (name.next != NONE).then_some(name.next);
+            // Each is linked to one before it.
+            next = Some(name.next).filter(|next| *next < number);
         }
         found.reverse();
         found
     }
 
     /// The name of an entry.
-    pub(crate) fn at(&self, die: Die) -> Option<&Name> {
-        let index = self.names.binary_search_by_key(&die, Name::die).ok()?;
-        self.names.get(index)
+    pub(crate) fn at(&self, die: Die) -> Option<Name> {
+        self.tables.name_of(die)
     }
 
     /// The enumeration that an enumerator is of.
     pub(crate) fn enumeration_of(&self, enumerator: Die) -> Option<UnitOffset<usize>> {
-        let index = self
-            .enumerators
-            .binary_search_by_key(&enumerator, |found| found.0)
-            .ok()?;
-        self.enumerators.get(index).map(|found| found.1)
+        self.tables.enumeration_of(enumerator)
     }
 
     /// The units that have inlined copies of a function.
-    pub(crate) fn units_with_copies(&self, function: Die) -> &[usize] {
-        self.copies.get(&function).map_or(&[], Vec::as_slice)
+    pub(crate) fn units_with_copies(&self, function: Die) -> impl Iterator<Item = usize> {
+        self.tables.copies_of(function)
     }
 
     /// The name with all that it is in: `ns::Class<int>::method`.
     pub(crate) fn qualified(&self, debug: &DebugInformation, name: &Name) -> String {
         let mut parts = vec![self.text(name).to_owned()];
         let mut parent = name.parent;
-        while let Some(around) = self.names.get(parent as usize) {
+        while let Some(around) = self.tables.name(parent) {
             if matches!(around.kind, NameKind::Function | NameKind::AbstractFunction)
                 && debug.facts(around.die().unit).language == Language::Cpp
             {
-                parts.push(self.with_parameters(debug, around));
+                parts.push(self.with_parameters(debug, &around));
             } else {
-                parts.push(self.text(around).to_owned());
+                parts.push(self.text(&around).to_owned());
             }
             parent = around.parent;
             if parts.len() > DEEPEST {
@@ -228,8 +272,8 @@ impl Index {
     pub(crate) fn scopes(&self, name: &Name) -> Vec<&str> {
         let mut parts = Vec::new();
         let mut parent = name.parent;
-        while let Some(around) = self.names.get(parent as usize) {
-            parts.push(self.text(around));
+        while let Some(around) = self.tables.name(parent) {
+            parts.push(self.text(&around));
             parent = around.parent;
             if parts.len() > DEEPEST {
                 break;
@@ -260,10 +304,9 @@ impl Index {
         kinds: &'a [NameKind],
     ) -> impl Iterator<Item = (f64, &'a str)> {
         let mut seen = HashSet::new();
-        self.names
-            .iter()
+        self.iter()
             .filter(|name| kinds.contains(&name.kind) && !name.local)
-            .map(|name| plain(self.text(name)))
+            .map(|name| plain(self.text(&name)))
             .filter(move |name| seen.insert(*name))
             .filter_map(move |name| Some((super::nearness(wanted, name)?, name)))
     }

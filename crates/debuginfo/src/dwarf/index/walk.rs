@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use gimli::{AttributeValue, UnitOffset, constants};
 
-use super::{Index, NONE, Name, NameKind, hash};
+use super::{Growing, NONE, Name, NameKind, hash};
 use crate::dwarf::{DebugInformation, Die, Value};
 
 /// An index that grows.
 #[derive(Default)]
 pub(super) struct Walk {
-    index: Index,
+    index: Growing,
     /// The texts of the index by their hashes.
     known: HashMap<u64, u32>,
     /// Names that are to be had from the entries that theirs complete.
@@ -30,7 +30,7 @@ struct Around {
 
 impl Walk {
     /// The index, and what in it has yet to be completed.
-    pub(super) fn finish(mut self) -> (Index, Vec<(u32, Die)>) {
+    pub(super) fn finish(mut self) -> (Growing, Vec<(u32, Die)>) {
         self.index.names.shrink_to_fit();
         self.index.texts.shrink_to_fit();
         self.index.enumerators.shrink_to_fit();
