@@ -644,7 +644,13 @@ fn kept_symbols_change_no_answer() {
             .map(|function| symbols.symbol_at(function.entry))
             .collect();
         (
-            ["std::terminate()", "_ZSt9terminatev", "std::ios_base::*", "nowhere"].map(resolve),
+            [
+                "std::terminate()",
+                "_ZSt9terminatev",
+                "std::ios_base::*",
+                "nowhere",
+            ]
+            .map(resolve),
             symbols.symbol_address(module, "_ZSt9terminatev"),
             functions.len(),
             places,

@@ -354,6 +354,9 @@ fn symbols(
     options: &RecordOptions,
 ) -> Result<Symbols, RecordError> {
     let mut symbols = Symbols::new();
+    if let Some(source) = &options.debug_files {
+        symbols.take_debug_files_from(source.clone());
+    }
     if let Some(folder) = &options.names_folder {
         symbols.keep_names_in(folder);
     }
