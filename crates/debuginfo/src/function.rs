@@ -18,7 +18,7 @@ impl Symbols {
         let address = module.unbiased(pc);
         let symbol = module.elf_symbol_at(address);
         let mut place = SourcePlace {
-            function: symbol.map(|symbol| without_signature(&demangle::readable(&symbol.name))),
+            function: symbol.map(|symbol| without_signature(&demangle::readable(symbol.name))),
             file: None,
             line: 0,
             offset: symbol.map_or(0, |symbol| address.wrapping_sub(symbol.address)),
@@ -70,7 +70,7 @@ impl Symbols {
                     .elf_symbols()
                     .iter()
                     .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
-                    .filter(|symbol| !demangle::is_part(&symbol.name))
+                    .filter(|symbol| !demangle::is_part(symbol.name))
                     .filter(|symbol| !known.contains(&symbol.address))
                     .filter(|symbol| !is_inside(module, symbol))
                     .map(|symbol| symbol_function(module, &symbol)),
@@ -104,7 +104,7 @@ impl Symbols {
 }
 
 fn symbol_function(module: &Module, symbol: &crate::module::ElfSymbol<'_>) -> Function {
-    let readable = demangle::readable(&symbol.name);
+    let readable = demangle::readable(symbol.name);
     let start = module.biased(symbol.address);
     let end = module.elf_symbols().end_of(symbol);
     Function {

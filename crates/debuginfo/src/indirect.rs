@@ -44,9 +44,9 @@ impl Symbols {
             let address = module.unbiased(resolver);
             let symbols = module.elf_symbols().iter();
             for symbol in symbols.filter(|symbol| symbol.address == address) {
-                let newest = module.indirect_functions(&symbol.name);
+                let newest = module.indirect_functions(symbol.name);
                 if newest.iter().any(|symbol| symbol.address == address) {
-                    functions.push((&symbol.name, resolver));
+                    functions.push((symbol.name, resolver));
                 }
             }
         }

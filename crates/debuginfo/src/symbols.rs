@@ -480,9 +480,9 @@ impl Symbols {
         let address = module.unbiased(address);
         let symbol = module.elf_symbol_at(address)?;
         let (name, address) = match symbol.kind {
-            ElfSymbolKind::Data => (demangle::readable_with_hash(&symbol.name), address),
+            ElfSymbolKind::Data => (demangle::readable_with_hash(symbol.name), address),
             _ => (
-                demangle::readable(&symbol.name),
+                demangle::readable(symbol.name),
                 code_address(module.info.architecture, address),
             ),
         };

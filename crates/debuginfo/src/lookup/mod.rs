@@ -213,13 +213,13 @@ pub(crate) fn elf_symbols_named<'a>(module: &'a Module, pattern: &Pattern) -> Ve
         .iter()
         .filter(|symbol| {
             (symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
-                && has_word(&symbol.name)
-                && !demangle::is_part(&symbol.name)
-                && !demangle::is_thunk(&symbol.name)
+                && has_word(symbol.name)
+                && !demangle::is_part(symbol.name)
+                && !demangle::is_thunk(symbol.name)
         })
         .filter(|symbol| {
-            demangle::demangle(&symbol.name).is_some_and(|name| {
-                if demangle::is_rust(&symbol.name) {
+            demangle::demangle(symbol.name).is_some_and(|name| {
+                if demangle::is_rust(symbol.name) {
                     return pattern.matches_rust(&name);
                 }
                 let plain = crate::dwarf::name::without_parameters(&name);

@@ -180,7 +180,7 @@ impl Symbols {
 
     fn symbol_variable(&self, module: &Module, symbol: &ElfSymbol<'_>) -> Variable {
         Variable {
-            name: demangle::readable(&symbol.name),
+            name: demangle::readable(symbol.name),
             type_id: self.base_type("int").unwrap_or_else(|| self.void()),
             kind: VariableKind::Symbol,
             location: if symbol.kind == ElfSymbolKind::ThreadLocal {

@@ -103,9 +103,9 @@ impl Symbols {
                 .into_iter()
                 .filter(|symbol| symbol.kind == ElfSymbolKind::Function);
             for symbol in functions {
-                let readable = demangle::readable(&symbol.name);
+                let readable = demangle::readable(symbol.name);
                 let function = without_parameters(&readable);
-                if !demangle::is_rust(&symbol.name) {
+                if !demangle::is_rust(symbol.name) {
                     found.push(at_entry(module, symbol.address, function, None));
                 } else if pattern.is_exactly(function) {
                     found.push(at_symbol(module, &symbol));
@@ -120,7 +120,7 @@ impl Symbols {
                     found.push(implementation(
                         module,
                         module.unbiased(selected),
-                        &symbol.name,
+                        symbol.name,
                     ));
                 }
             }
@@ -324,7 +324,7 @@ impl Symbols {
                     .iter()
                     .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
                     .filter_map(|symbol| {
-                        let nearness = crate::dwarf::nearness(wanted, &symbol.name)?;
+                        let nearness = crate::dwarf::nearness(wanted, symbol.name)?;
                         Some((nearness, symbol.name.to_string()))
                     }),
             );
@@ -462,7 +462,7 @@ pub(super) fn at_symbol(module: &Module, symbol: &ElfSymbol<'_>) -> ResolvedLoca
     match named {
         Some((die, name)) => at_entry(module, symbol.address, &name, Some(die)),
         None => {
-            let readable = demangle::readable(&symbol.name);
+            let readable = demangle::readable(symbol.name);
             at_entry(module, symbol.address, without_parameters(&readable), None)
         }
     }
@@ -486,7 +486,7 @@ pub(super) fn implementation(module: &Module, address: u64, indirect: &str) -> R
     let own = symbol.filter(|symbol| symbol.address == address);
     let name = own.map_or_else(
         || indirect.to_owned(),
-        |symbol| demangle::readable(&symbol.name),
+        |symbol| demangle::readable(symbol.name),
     );
     ResolvedLocation {
         selected_for: Some(indirect.to_owned()),

@@ -172,15 +172,15 @@ impl Symbols {
             for symbol in module.elf_symbols().iter() {
                 match symbol.kind {
                     ElfSymbolKind::Function if symbol_matches(pattern, &symbol) => {
-                        let readable = demangle::readable(&symbol.name);
+                        let readable = demangle::readable(symbol.name);
                         let name = without_parameters(&readable);
                         found.push(at_entry(module, symbol.address, name, None));
                     }
-                    ElfSymbolKind::IndirectFunction if pattern.matches(&symbol.name) => {
+                    ElfSymbolKind::IndirectFunction if pattern.matches(symbol.name) => {
                         let selected = self.selected.get(&module.biased(symbol.address));
                         for &selected in selected.into_iter().flatten() {
                             let address = module.unbiased(selected);
-                            found.push(implementation(module, address, &symbol.name));
+                            found.push(implementation(module, address, symbol.name));
                         }
                     }
                     _ => {}
@@ -279,13 +279,13 @@ impl Symbols {
 
 /// Whether a symbol is a function that a pattern names.
 pub(crate) fn symbol_matches(pattern: &NamePattern, symbol: &ElfSymbol<'_>) -> bool {
-    if symbol.label || demangle::is_part(&symbol.name) {
+    if symbol.label || demangle::is_part(symbol.name) {
         return false;
     }
-    let readable = demangle::readable(&symbol.name);
+    let readable = demangle::readable(symbol.name);
     let name = without_parameters(&readable);
     pattern.matches(name)
-        || (demangle::is_rust(&symbol.name)
+        || (demangle::is_rust(symbol.name)
             && rust_path(name).is_some_and(|path| pattern.matches(&path)))
 }
 

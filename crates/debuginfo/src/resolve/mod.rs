@@ -42,7 +42,7 @@ pub(crate) fn indirect_functions(symbols: &Symbols, location: &str) -> Vec<Addre
             for module in place.modules.iter().filter(|_| place.file.is_none()) {
                 let names: std::collections::BTreeSet<&str> = (module.elf_symbols().iter())
                     .filter(|symbol| symbol.kind == ElfSymbolKind::IndirectFunction)
-                    .map(|symbol| &*symbol.name)
+                    .map(|symbol| symbol.name)
                     .filter(|name| pattern.matches(name))
                     .collect();
                 found.extend(names.into_iter().flat_map(|name| of_module(module, name)));

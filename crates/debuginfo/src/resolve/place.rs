@@ -45,7 +45,7 @@ impl Symbols {
         let module = self.module_of(location.module)?;
         let address = module.unbiased(location.address);
         let symbol = module.elf_symbol_at(address)?;
-        (location.level == frame::outermost(module, address)).then_some(&*symbol.name)
+        (location.level == frame::outermost(module, address)).then_some(symbol.name)
     }
 
     /// Another place for a function that is no copy; none where it is at the right one.

@@ -40,7 +40,7 @@ impl<'a> Printed<'a> {
         let mut found = Vec::new();
         for &module in modules {
             for symbol in self.symbols(module) {
-                if demangle::is_part(&symbol.name) {
+                if demangle::is_part(symbol.name) {
                     continue;
                 }
                 found.push(at_symbol(module, &symbol));
@@ -58,8 +58,8 @@ impl<'a> Printed<'a> {
     /// The name of the function of which the name is that of a part.
     pub(super) fn whole_function(&self, modules: &[&Module]) -> Option<String> {
         modules.iter().find_map(|module| {
-            let part = (self.symbols(module).into_iter())
-                .find(|symbol| demangle::is_part(&symbol.name))?;
+            let part =
+                (self.symbols(module).into_iter()).find(|symbol| demangle::is_part(symbol.name))?;
             let whole = part.name.split('.').next()?;
             Some(demangle::readable(whole))
         })
@@ -75,8 +75,8 @@ impl<'a> Printed<'a> {
             (module.elf_symbols().iter())
                 .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
                 .filter(|symbol| finder.find(symbol.name.as_bytes()).is_some())
-                .filter(|symbol| !demangle::is_part(&symbol.name))
-                .map(|symbol| &*symbol.name)
+                .filter(|symbol| !demangle::is_part(symbol.name))
+                .map(|symbol| symbol.name)
         });
         best(names.take(MOST_COMPARED).filter_map(|name| {
             let Some(readable) = demangle::demangle(name) else {
@@ -120,8 +120,8 @@ impl<'a> Printed<'a> {
             .iter()
             .filter(|symbol| symbol.kind == ElfSymbolKind::Function)
             .filter(|symbol| symbol.name.starts_with("_Z") || symbol.name.starts_with("_R"))
-            .filter(|symbol| may_be(&symbol.name))
-            .filter(|symbol| demangle::reads(&symbol.name, &self.squeezed))
+            .filter(|symbol| may_be(symbol.name))
+            .filter(|symbol| demangle::reads(symbol.name, &self.squeezed))
             .collect()
     }
 }
