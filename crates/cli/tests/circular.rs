@@ -51,13 +51,18 @@ fn number_before(text: &str, word: &str) -> Option<u64> {
     before.rsplit(' ').next()?.parse().ok()
 }
 
-fn record(threads: u64, hits: u64, size: &str, how: &[&str]) -> Run {
+/// Into a circular buffer of a size; without one, into the file.
+fn record(threads: u64, hits: u64, size: Option<&str>, how: &[&str]) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path());
     let file = folder.path().join("rings.tf");
     let output = Command::new("timeout")
         .args(["120", TRACEWIRE, "record", "--mechanism", "jump"])
-        .args(["--circular", "--buffer-size", size, "-t", "hit : *shown"])
+        .args(
+            size.iter()
+                .flat_map(|size| ["--circular", "--buffer-size", size]),
+        )
+        .args(["-t", "hit : *shown"])
         .arg("-o")
         .args([&file, Path::new("--"), &program])
         .args([threads.to_string(), hits.to_string()])
@@ -170,7 +175,7 @@ impl Run {
 #[test]
 fn threads_at_full_speed_lose_their_oldest_frames() {
     for (threads, hits, size) in [(8, 150_000, "2MiB"), (64, 20_000, "1MiB")] {
-        let run = record(threads, hits, size, &[]);
+        let run = record(threads, hits, Some(size), &[]);
         run.adds_up();
         run.newest_are_there();
         // A thread that lost the cpu in the middle of a hit has lost that one at most, each time.
@@ -182,10 +187,38 @@ fn threads_at_full_speed_lose_their_oldest_frames() {
 #[test]
 fn a_hit_that_a_signal_handler_left_holds_up_nothing() {
     for (threads, hits) in [(1, 1_500_000), (4, 500_000)] {
-        let run = record(threads, hits, "2MiB", &["leave"]);
+        let run = record(threads, hits, Some("2MiB"), &["leave"]);
         assert!(run.left > 100, "{}", run.left);
         run.adds_up();
         run.newest_are_there();
         assert!(run.lost <= run.left + threads * hits / 100, "{}", run.said);
     }
+}
+
+/// The rings are smaller than the buffer: a hit waits for the reader, but for no hit that was left.
+#[test]
+fn a_buffer_larger_than_the_rings_keeps_the_newest() {
+    for (threads, hits, how) in [(8, 40_000, &[][..]), (1, 200_000, &["leave"][..])] {
+        let run = record(threads, hits, Some("16MiB"), how);
+        run.adds_up();
+        run.newest_are_there();
+        assert!(run.lost <= run.left + threads * hits / 100, "{}", run.said);
+    }
+}
+
+/// A linear buffer has its frames in order, so that it waits for a hit that was left. It does not do so for ever, though the next
+/// signal takes the thread out of the wait, and again.
+#[test]
+fn a_thread_that_signals_take_out_of_a_wait_comes_to_its_end() {
+    let run = record(1, 200_000, None, &["leave"]);
+    let [own] = run.own.values().copied().collect::<Vec<_>>()[..] else {
+        panic!("{:?}", run.own)
+    };
+    // A hit that was left in its wait has no frame, and is not counted as lost.
+    assert!(run.kept() + run.lost <= own.begun, "{}", run.said);
+    assert!(
+        run.kept() + run.lost + run.left >= own.begun,
+        "{}",
+        run.said
+    );
 }

@@ -100,6 +100,13 @@ pub(crate) mod ring {
     pub(crate) const DROPPED: u64 = GIVEN_UP;
     /// Where frames are overwritten: all room before it is free. Not beyond the tail.
     pub(crate) const FREE: u64 = 80;
+    /// The tail for which a pad has begun to wait, plus one, and since when it waits: whoever waits for the same tail waits
+    /// until the same time, so that a thread which a signal takes out of the wait again and again comes to its end.
+    pub(crate) const WAITED: u64 = 88;
+    pub(crate) const SINCE: u64 = 96;
+    /// Where frames are overwritten: the counter that the reader had read last when a pad waited in vain. Until there is another
+    /// one, nobody waits.
+    pub(crate) const IN_VAIN: u64 = 104;
     /// All records before it are kept elsewhere. The tail follows it.
     pub(crate) const KEPT: u64 = 128;
     pub(crate) const DATA: u64 = 192;
@@ -157,6 +164,16 @@ pub enum WhenFull {
     Wait = 1,
     /// The oldest frames make room, and are counted; one that is not finished is stepped over.
     Overwrite = 2,
+    /// As `Overwrite`, but while the oldest frame is finished the pad waits for the reader first, for two seconds at most.
+    WaitThenOverwrite = 3,
+}
+
+impl WhenFull {
+    /// Whether the oldest frames make room at last.
+    #[must_use]
+    pub const fn overwrites(self) -> bool {
+        matches!(self, Self::Overwrite | Self::WaitThenOverwrite)
+    }
 }
 
 /// How large the shared memory's parts are.
@@ -261,9 +278,10 @@ impl SharedLayout {
         // A record that begins before the end of a ring may end after it.
         let slack = longest.next_multiple_of(8);
         let dropped = (ring::DATA + sizes.ring_bytes + slack).next_multiple_of(64);
-        let (counts, entries) = match sizes.when_full {
-            WhenFull::Overwrite => (u64::from(sizes.tracepoints) * 8, unfinished::ENTRIES),
-            WhenFull::Stop | WhenFull::Wait => (0, 0),
+        let (counts, entries) = if sizes.when_full.overwrites() {
+            (u64::from(sizes.tracepoints) * 8, unfinished::ENTRIES)
+        } else {
+            (0, 0)
         };
         let unfinished = (dropped + counts).next_multiple_of(64);
         let ring_stride = (unfinished + entries * unfinished::ENTRY).next_multiple_of(4096);
@@ -337,7 +355,7 @@ impl SharedLayout {
     /// Where a ring counts the frames of a tracepoint that were given up for newer ones, from the ring's start; `None` where
     /// frames are not overwritten.
     pub(crate) fn dropped(&self, index: u32) -> Option<u64> {
-        (self.sizes.when_full == WhenFull::Overwrite && index < self.sizes.tracepoints)
+        (self.sizes.when_full.overwrites() && index < self.sizes.tracepoints)
             .then(|| self.dropped + u64::from(index) * 8)
     }
 
@@ -358,9 +376,10 @@ impl SharedLayout {
 }
 
 const fn header_bytes(when_full: WhenFull) -> u64 {
-    match when_full {
-        WhenFull::Overwrite => record::FRAME + record::OWNER_BYTES,
-        WhenFull::Stop | WhenFull::Wait => record::FRAME,
+    if when_full.overwrites() {
+        record::FRAME + record::OWNER_BYTES
+    } else {
+        record::FRAME
     }
 }
 

@@ -43,7 +43,8 @@
 //! A ring that overwrites ([`WhenFull::Overwrite`]) gives up its oldest frames and waits for nobody. A record that is not
 //! finished when the ring comes around is stepped over, and counted as lost. Its space stays unused as long as its owner may
 //! return: a *token* on the stack of the owner's thread says so. When the token has been overwritten, the hit is over, and the
-//! space is used again. Between records there may then be a *gap*.
+//! space is used again. Between records there may then be a *gap*. Where the buffer is larger than the ring
+//! ([`WhenFull::WaitThenOverwrite`]), a pad waits for the reader before it gives up a frame.
 //! `docs/decisions/0001-circular-rings-step-over-unfinished-records.md` of the repository has the reasons.
 //!
 //! # Time

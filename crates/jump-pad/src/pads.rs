@@ -386,7 +386,7 @@ impl Pads for JumpPads {
     fn losses(&self) -> Losses {
         let in_rings = self.shared().losses();
         let (ring_full, ring_held) = match self.when_full() {
-            WhenFull::Overwrite => (0, in_rings.lost),
+            WhenFull::Overwrite | WhenFull::WaitThenOverwrite => (0, in_rings.lost),
             WhenFull::Stop | WhenFull::Wait => (in_rings.lost, 0),
         };
         Losses {
@@ -445,12 +445,11 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
         variables: SPARE_VARIABLES,
         hold_bytes,
         // Rings that hold more than the buffer may do as it does.
-        when_full: if ring_bytes < size {
-            WhenFull::Wait
-        } else if needs.circular {
-            WhenFull::Overwrite
-        } else {
-            WhenFull::Stop
+        when_full: match (needs.circular, ring_bytes < size) {
+            (true, true) => WhenFull::WaitThenOverwrite,
+            (true, false) => WhenFull::Overwrite,
+            (false, true) => WhenFull::Wait,
+            (false, false) => WhenFull::Stop,
         },
     };
     // A number that no other run has.

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use crate::clock;
 use crate::layout::{
-    NOWHERE, SharedLayout, WhenFull, behind, header, longest_held, record, ring, unfinished,
+    NOWHERE, SharedLayout, behind, header, longest_held, record, ring, unfinished,
 };
 use crate::shared::{Origin, Shared};
 use tracewire_experiment::Writers;
@@ -246,7 +246,7 @@ impl RingReader {
         torn_patience: u64,
     ) -> Self {
         let rings = (0..layout.sizes.cpus).map(|index| Ring {
-            overwrites: layout.sizes.when_full == WhenFull::Overwrite,
+            overwrites: layout.sizes.when_full.overwrites(),
             prefix: layout.header_bytes() - record::FRAME,
             longest: (u64::from(layout.sizes.frame_limit) + layout.header_bytes())
                 .next_multiple_of(8),

@@ -128,9 +128,10 @@ struct Begun {
 
 impl World {
     fn new(when_full: WhenFull) -> Arc<Self> {
-        let header = match when_full {
-            WhenFull::Overwrite => record::FRAME + record::OWNER_BYTES,
-            WhenFull::Stop | WhenFull::Wait => record::FRAME,
+        let header = if when_full.overwrites() {
+            record::FRAME + record::OWNER_BYTES
+        } else {
+            record::FRAME
         };
         let sizes = SharedSizes {
             cpus: 1,

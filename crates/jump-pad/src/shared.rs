@@ -137,7 +137,7 @@ impl Shared {
         shared.store(header::CLOCK_BASE, rate.base);
         shared.store(header::CLOCK_RATE, rate.rate);
         shared.store(header::PATIENCE, rate.ticks(PATIENCE));
-        if sizes.when_full != WhenFull::Overwrite {
+        if !sizes.when_full.overwrites() {
             for index in 0..sizes.cpus {
                 // No tail.
                 shared.store(layout.ring(index) + ring::GIVEN_UP, u64::MAX);
@@ -187,6 +187,7 @@ impl Shared {
                 0 => WhenFull::Stop,
                 1 => WhenFull::Wait,
                 2 => WhenFull::Overwrite,
+                3 => WhenFull::WaitThenOverwrite,
                 _ => return Err(LayoutError::Foreign),
             },
         };
@@ -322,7 +323,7 @@ impl Shared {
                 .too_long
                 .saturating_add(self.load(at + ring::TOO_LONG));
         }
-        if self.layout.sizes.when_full == WhenFull::Overwrite {
+        if self.layout.sizes.when_full.overwrites() {
             losses.dropped = (0..self.layout.sizes.cpus)
                 .map(|index| self.load(self.layout.ring(index) + ring::DROPPED))
                 .fold(0, u64::saturating_add);

@@ -395,7 +395,12 @@ fn a_thread_that_must_not_read_the_counter_is_stamped_with_the_last_known_time()
 fn a_full_ring_does_as_it_is_told() {
     let mut machine = Machine::new();
     let data = Memory::new(1);
-    for when_full in [WhenFull::Stop, WhenFull::Wait, WhenFull::Overwrite] {
+    for when_full in [
+        WhenFull::Stop,
+        WhenFull::Wait,
+        WhenFull::Overwrite,
+        WhenFull::WaitThenOverwrite,
+    ] {
         let mut setting = Setting::new(SharedSizes {
             cpus: 1,
             ring_bytes: 4096,
@@ -435,7 +440,7 @@ fn a_full_ring_does_as_it_is_told() {
                 assert_eq!((losses.lost, losses.dropped), (hits - kept, 0));
                 assert!(places.into_iter().eq(0..kept));
             }
-            WhenFull::Overwrite => {
+            WhenFull::Overwrite | WhenFull::WaitThenOverwrite => {
                 assert_eq!(setting.shared.stopped(), None);
                 assert_eq!((losses.lost, losses.dropped), (0, hits - kept));
                 assert!(places.into_iter().eq(hits - kept..hits));
@@ -452,6 +457,7 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
         (WhenFull::Wait, false),
         (WhenFull::Wait, true),
         (WhenFull::Overwrite, false),
+        (WhenFull::WaitThenOverwrite, false),
     ] {
         let setting = Setting::new(sizes(when_full));
         let mut actions = vec![pointed_to(3, 8)];
@@ -476,7 +482,7 @@ fn a_frame_that_a_handler_left_is_counted_and_holds_up_nothing() {
         let mut frames = 0;
         let mut waiting = true;
         // What stands behind it comes once the reader has waited a while, where a frame's length is known.
-        let wanted = if shrinks || when_full == WhenFull::Overwrite {
+        let wanted = if shrinks || when_full.overwrites() {
             1
         } else {
             3

@@ -242,14 +242,18 @@ fn stress(when_full: WhenFull, signals: bool) {
     assert_eq!(seen.frames + losses.lost + losses.dropped, made);
     // A frame that was stepped over is lost, but its hit has done what hits do.
     let lost_before = match when_full {
-        WhenFull::Overwrite => 0..=losses.lost,
+        WhenFull::Overwrite | WhenFull::WaitThenOverwrite => 0..=losses.lost,
         WhenFull::Stop | WhenFull::Wait => losses.lost..=losses.lost,
     };
     let counted = shared.variable(0).unwrap().cast_unsigned();
     assert!(lost_before.contains(&(made - counted)), "{counted}");
-    if when_full == WhenFull::Wait {
+    if matches!(when_full, WhenFull::Wait | WhenFull::WaitThenOverwrite) {
         // Nothing is missing but what was counted.
-        assert!(seen.gaps <= losses.lost);
+        assert!(seen.gaps <= losses.lost + losses.dropped);
+    }
+    if when_full == WhenFull::WaitThenOverwrite {
+        // The reader was there all the time.
+        assert_eq!(losses.dropped, 0);
     }
     assert_eq!(seen.disorder, 0);
 }
@@ -259,5 +263,6 @@ fn every_frame_of_every_thread_is_read_or_counted() {
     // One after the other: they share a handler.
     stress(WhenFull::Wait, true);
     stress(WhenFull::Overwrite, true);
+    stress(WhenFull::WaitThenOverwrite, true);
     stress(WhenFull::Wait, false);
 }

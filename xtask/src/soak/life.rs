@@ -11,8 +11,8 @@ use super::frames::{Counted, Gaps, Kept};
 use super::process::{Process, Usage, dump, ending, traces_left, until};
 use super::subject::{Shared, Subject};
 
-/// How long anything may take. On a machine that does other things beside, it takes minutes.
-const LIMIT: Duration = Duration::from_secs(600);
+/// How long anything may take. On a machine that does other things beside, it takes a minute.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// When resident memory is looked at for the first time in a long recording: what is read once has been read by then.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -152,8 +152,16 @@ impl Life<'_> {
         words.push("--".to_owned());
         words.extend(self.subject.command(self.programs, &shared, calls));
         let mut recorder = Process::start(&words, self.file("started.txt"))?;
-        let Some(status) = recorder.wait(LIMIT)? else {
-            return Err(self.hangs("record", &[recorder.id()]));
+        // On a machine that does other things beside, all calls together may take longer than any one thing may.
+        let mut before = 0;
+        let status = loop {
+            if let Some(status) = recorder.wait(LIMIT)? {
+                break status;
+            }
+            let calls = shared.calls()?;
+            if std::mem::replace(&mut before, calls) == calls {
+                return Err(self.hangs("record", &[recorder.id()]));
+            }
         };
         let said = recorder.said();
         let what = format!("{}\n{said}", recorder.name());

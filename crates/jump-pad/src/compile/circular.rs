@@ -1,4 +1,4 @@
-//! Room in a ring that gives up its oldest frames, and waits for nobody.
+//! Room in a ring that gives up its oldest frames, and waits for nobody, or for the reader alone.
 //!
 //! A hit *claims* its record by moving the head, and with the same exchange of 16 bytes says where it is itself: the
 //! place of its *token* on the stack of its thread, a word that names the record from before the claim until the record
@@ -20,7 +20,7 @@ use iced_x86::code_asm::*;
 
 use super::code::{Code, Gpr, Label, Made, Mode, SHARED, Slot};
 use super::frame::Frame;
-use crate::layout::{record, ring, tracepoint, unfinished};
+use crate::layout::{WhenFull, header, record, ring, tracepoint, unfinished};
 
 /// The start of the ring.
 const RING: AsmRegister64 = rsi;
@@ -250,6 +250,10 @@ impl<'o> Code<'o> {
         self.asm.jbe(self.to(restored))?;
         self.asm.cmp(r8, r9)?;
         self.asm.jne(self.to(given_up))?;
+        if self.layout().sizes.when_full == WhenFull::WaitThenOverwrite && self.mode == Mode::Direct
+        {
+            self.wait_for_reader(ways)?;
+        }
         self.drop_oldest(ways)?;
         self.place(given_up)?;
         self.free_oldest(ways)?;
@@ -270,6 +274,34 @@ impl<'o> Code<'o> {
         self.count_lost(frame)?;
         self.asm.jmp(self.to(frame.next))?;
         Ok(())
+    }
+
+    /// Waits until the reader has taken the oldest record, at `r9`, if that is whole; goes on where it takes too long, or nobody is to
+    /// be expected. One that is not whole may be the waiting thread's own, left by a signal handler.
+    fn wait_for_reader(&mut self, ways: Ways) -> Made {
+        let (waiting, over) = (self.label(), self.label());
+        self.whole_at(r9)?;
+        self.asm.jne(self.to(over))?;
+        self.shared_again()?;
+        self.end_of_wait(RING, r9, r11, over)?;
+        self.place(waiting)?;
+        self.asm.cmp(qword_ptr(RING + ring::TAIL), r9)?;
+        self.asm.jne(self.to(ways.next))?;
+        self.asm.mov(rdi, qword_ptr(SHARED + header::CLOCK_SEEN))?;
+        self.asm.cmp(qword_ptr(RING + ring::IN_VAIN), rdi)?;
+        self.asm.je(self.to(over))?;
+        self.asm.cmp(dword_ptr(SHARED + header::STOP), 0)?;
+        self.asm.jne(self.to(over))?;
+        self.tracer_is_gone(over)?;
+        self.asm.pause()?;
+        self.may_fault(over);
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.or(rax, rdx)?;
+        self.asm.cmp(rax, r11)?;
+        self.asm.jb(self.to(waiting))?;
+        self.asm.mov(qword_ptr(RING + ring::IN_VAIN), rdi)?;
+        self.place(over)
     }
 
     /// Moves the tail, in `r9` and `r8`, over the oldest records that are whole and of one tracepoint, and frees their room; or over one

@@ -82,9 +82,10 @@ impl<'o> Code<'o> {
             let cpu = self.slot(Slot::Cpu);
             self.asm.mov(cpu, rax)?;
         }
-        match self.layout().sizes.when_full {
-            WhenFull::Overwrite => self.claim(frame),
-            WhenFull::Wait | WhenFull::Stop => self.append(frame),
+        if self.layout().sizes.when_full.overwrites() {
+            self.claim(frame)
+        } else {
+            self.append(frame)
         }
     }
 
@@ -198,11 +199,8 @@ impl<'o> Code<'o> {
     /// where one that waited has already been disappointed.
     fn wait_for_room(&mut self, again: Label, lost: Label, size: u32) -> Made {
         let waiting = self.label();
-        self.may_fault(lost);
-        self.asm.rdtsc()?;
-        self.asm.shl(rdx, 32)?;
-        self.asm.lea(rdi, rax + rdx)?;
-        self.asm.add(rdi, qword_ptr(SHARED + header::PATIENCE))?;
+        self.asm.mov(rsi, qword_ptr(rcx + ring::TAIL))?;
+        self.end_of_wait(rcx, rsi, rdi, lost)?;
         self.asm.mov(rsi, qword_ptr(rcx + ring::GIVEN_UP))?;
         self.place(waiting)?;
         self.asm.mov(rdx, qword_ptr(rcx + ring::TAIL))?;
@@ -226,6 +224,31 @@ impl<'o> Code<'o> {
         self.asm.mov(rdx, qword_ptr(rcx + ring::TAIL))?;
         self.asm.mov(qword_ptr(rcx + ring::GIVEN_UP), rdx)?;
         self.asm.jmp(self.to(lost))?;
+        Ok(())
+    }
+
+    /// Puts into `end` until when a hit waits for the reader to move a ring's tail: counted from when the first hit began to wait
+    /// for it. Goes to a label where the counter may not be read. Changes `rax` and `rdx`.
+    pub(super) fn end_of_wait(
+        &mut self,
+        ring: AsmRegister64,
+        tail: AsmRegister64,
+        end: AsmRegister64,
+        forbidden: Label,
+    ) -> Made {
+        let known = self.label();
+        self.may_fault(forbidden);
+        self.asm.rdtsc()?;
+        self.asm.shl(rdx, 32)?;
+        self.asm.lea(end, rax + rdx)?;
+        self.asm.lea(rax, tail + 1)?;
+        self.asm.cmp(qword_ptr(ring + ring::WAITED), rax)?;
+        self.asm.je(self.to(known))?;
+        self.asm.mov(qword_ptr(ring + ring::SINCE), end)?;
+        self.asm.mov(qword_ptr(ring + ring::WAITED), rax)?;
+        self.place(known)?;
+        self.asm.mov(end, qword_ptr(ring + ring::SINCE))?;
+        self.asm.add(end, qword_ptr(SHARED + header::PATIENCE))?;
         Ok(())
     }
 
@@ -328,7 +351,7 @@ impl<'o> Code<'o> {
         self.asm.lea(ecx, dword_ptr(rdx - FRAME_HEADER))?;
         self.asm.mov(dword_ptr(rax + (header as u32 + 2)), ecx)?;
         self.asm.mov(dword_ptr(rax + record::LENGTH), edx)?;
-        let overwrites = self.layout().sizes.when_full == WhenFull::Overwrite;
+        let overwrites = self.layout().sizes.when_full.overwrites();
         match (frame.shrinks, overwrites) {
             (true, true) => self.shrink_claim()?,
             (true, false) => self.shrink(frame)?,
@@ -340,7 +363,7 @@ impl<'o> Code<'o> {
     /// Says that the record in `rax` is whole.
     fn finish_record(&mut self) -> Made {
         self.asm.not(qword_ptr(rax + record::STATE))?;
-        if self.layout().sizes.when_full == WhenFull::Overwrite {
+        if self.layout().sizes.when_full.overwrites() {
             self.release_claim()?;
         }
         Ok(())

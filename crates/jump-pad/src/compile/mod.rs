@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 
 use tracewire_model::Address;
 
-use crate::layout::WhenFull;
 use crate::pad::{CannotCompile, Pad, PadOptions, PadTracepoint};
 use code::{Code, RED_ZONE, Slot};
 use plan::{Bound, Planned};
@@ -38,7 +37,7 @@ pub fn compile(
     tracepoints: &[PadTracepoint<'_>],
     options: &PadOptions<'_>,
 ) -> Result<Pad, CannotCompile> {
-    if options.layout.sizes.when_full == WhenFull::Overwrite && !options.features.cmpxchg16b {
+    if options.layout.sizes.when_full.overwrites() && !options.features.cmpxchg16b {
         return Err(CannotCompile::Processor);
     }
     let mut planned = tracepoints
