@@ -8,7 +8,6 @@ use nix::errno::Errno;
 use crate::maps::{self, Mapping, ThreadStatus};
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::thread::Thread;
 use crate::width::Width;
 use tracewire_fail_point::fail_point;
 
@@ -186,19 +185,19 @@ const TRIES: usize = 4;
 impl Process {
     /// What is known of the process while it is stopped, looked up once.
     pub(crate) fn while_stopped(&mut self) -> io::Result<&mut WhileStopped> {
-        if self.threads.values().any(Thread::can_be_stopped) {
-            self.while_stopped = None;
+        if self.threads.any_can_be_stopped() {
+            self.program.while_stopped = None;
         }
-        let known = match self.while_stopped.take() {
+        let known = match self.program.while_stopped.take() {
             Some(known) => known,
-            None => WhileStopped::of(self.any_thread())?,
+            None => WhileStopped::of(self.threads.any())?,
         };
-        Ok(self.while_stopped.insert(known))
+        Ok(self.program.while_stopped.insert(known))
     }
 
     /// The program may run, or something has been unmapped.
     pub(crate) fn forget_while_stopped(&mut self) {
-        self.while_stopped = None;
+        self.program.while_stopped = None;
     }
 
     /// Has the process map memory for code of ours, where `choose` finds room. A child by fork has it too.
@@ -230,7 +229,7 @@ impl Process {
                 .ok_or_else(|| self.why_no_call())?;
             if got == address {
                 fail_point!("map/mapped");
-                if let Some(known) = &mut self.while_stopped {
+                if let Some(known) = &mut self.program.while_stopped {
                     known.space.take(range.clone());
                 }
                 return Ok(range);
@@ -253,8 +252,8 @@ impl Process {
     pub(crate) fn why_no_call(&self) -> NoMemory {
         let own = self
             .threads
-            .values()
-            .filter(|thread| thread.process == self.id && !thread.exiting);
+            .iter()
+            .filter(|thread| thread.process == self.threads.process() && !thread.exiting);
         if !own.clone().all(|thread| thread.stopped().is_none()) {
             NoMemory::Filtered
         } else if own.clone().any(|thread| thread.in_vfork.is_some()) {

@@ -9,7 +9,7 @@ use crate::error::{Error, thread_id};
 use crate::maps::{ThreadStatus, threads};
 use crate::patience::wait_within;
 use crate::ptrace::{Running, Status, Tid};
-use crate::unclaimed;
+use crate::wait_queue;
 use tracewire_fail_point::fail_point;
 
 /// Starts tracing every thread of a process, and asks each to stop as soon as it is traced: those that are busy would leave
@@ -65,7 +65,7 @@ pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
             Ok(Some(Status::Exited(_) | Status::Killed(..))) | Err(_) => {}
             Ok(Some(Status::Signal(signal))) => running.stopped().detach(signal),
             Ok(Some(_)) => running.stopped().detach(0),
-            Ok(None) => unclaimed::let_go(thread),
+            Ok(None) => wait_queue::let_go(thread),
         }
     }
 }

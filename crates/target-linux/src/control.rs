@@ -6,8 +6,8 @@ use libc::siginfo_t;
 use tracewire_experiment::HitHandler;
 use tracewire_model::ThreadId;
 
-use crate::debug::Resumption;
 use crate::error::{Error, thread_id};
+use crate::event::Resumption;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::thread::Pending;
@@ -22,10 +22,10 @@ impl Process {
         &mut self,
         mut what: impl FnMut(ThreadId, ThreadId) -> Option<Resumption>,
     ) -> Result<(), Error> {
-        self.passed_signals.get_or_insert(0);
+        self.debugger.come();
         let held: Vec<(Tid, Tid)> = self
             .threads
-            .values()
+            .iter()
             .filter(|thread| thread.held && self.is_known(thread.process))
             .map(|thread| (thread.process, thread.id))
             .collect();
@@ -39,7 +39,7 @@ impl Process {
 
     fn prepare(&mut self, id: Tid, what: Resumption) {
         self.note_left_call(id, matches!(what, Resumption::Step(..)));
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return;
         };
         thread.held = false;
@@ -51,13 +51,11 @@ impl Process {
                 signal
             }
         };
-        let registers = thread
-            .stopped()
-            .and_then(|stopped| stopped.registers().ok());
+        let registers = thread.registers();
         if let Some(registers) = registers {
             thread.stepped_from = registers.rip;
             // It has come by a breakpoint that is no longer there: the next time counts.
-            if !self.breakpoints.contains_key(&registers.rip) {
+            if !self.breakpoints.has(registers.rip) {
                 thread.repeated.take_if(|(site, _)| *site == registers.rip);
             }
         }
@@ -94,7 +92,7 @@ impl Process {
     /// something else happens to it before.
     pub fn stop_thread(&mut self, thread: ThreadId) {
         let id = thread.0.cast_signed();
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return;
         };
         if thread.held || thread.exiting {
@@ -102,7 +100,7 @@ impl Process {
         }
         thread.stop_wanted = true;
         if thread.stopped().is_some() {
-            self.ready.push_back(id);
+            self.threads.make_ready(id);
         } else {
             thread.interrupt();
         }
@@ -111,7 +109,7 @@ impl Process {
     /// Holds a thread that has told of something, where the program has it and not in code of ours. Others run on.
     pub fn hold(&mut self, thread: ThreadId) {
         let id = thread.0.cast_signed();
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             thread.held = true;
             thread.stop_wanted = false;
             thread.debug_step = None;
@@ -123,14 +121,17 @@ impl Process {
     pub fn interrupt(&self) {
         use nix::sys::signal::{Signal, kill};
         // One that has ended needs none.
-        let _ = kill(nix::unistd::Pid::from_raw(self.id), Signal::SIGINT);
+        let _ = kill(
+            nix::unistd::Pid::from_raw(self.threads.process()),
+            Signal::SIGINT,
+        );
     }
 
     /// Whether a debugger holds the thread.
     #[must_use]
     pub fn is_held(&self, thread: ThreadId) -> bool {
         self.threads
-            .get(&thread.0.cast_signed())
+            .get(thread.0.cast_signed())
             .is_some_and(|thread| thread.held)
     }
 
@@ -151,12 +152,12 @@ impl Process {
     pub fn hold_all(&mut self) {
         let known: Vec<Tid> = self
             .threads
-            .values()
+            .iter()
             .filter(|thread| self.is_known(thread.process))
             .map(|thread| thread.id)
             .collect();
         for id in known {
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.held = true;
                 thread.stop_wanted = false;
             }
@@ -170,7 +171,7 @@ impl Process {
     pub fn at_rest<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Result<T, Error> {
         let running: Vec<Tid> = self
             .threads
-            .values()
+            .iter()
             .filter(|thread| thread.stopped().is_none())
             .map(|thread| thread.id)
             .collect();
@@ -180,15 +181,12 @@ impl Process {
         self.halt()?;
         let result = work(self);
         for id in running {
-            let Some(thread) = self.threads.get_mut(&id) else {
+            let Some(thread) = self.threads.get_mut(id) else {
                 continue;
             };
-            let place = thread
-                .stopped()
-                .and_then(|stopped| stopped.registers().ok())
-                .map(|registers| registers.rip);
+            let place = thread.registers().map(|registers| registers.rip);
             if let Some(place) = place
-                && !self.breakpoints.contains_key(&place)
+                && !self.breakpoints.has(place)
             {
                 thread.repeated.take_if(|(site, _)| *site == place);
             }

@@ -2,98 +2,39 @@
 //! memory that are read and written.
 
 use std::io;
-use std::ops::Range;
 
 use libc::siginfo_t;
 use tracewire_arch::X86Registers;
 use tracewire_experiment::TargetError;
 use tracewire_model::{Address, RegisterNumber, ThreadId};
 
-use crate::breakpoint::Purpose;
+use crate::breakpoints::Purpose;
 use crate::error::thread_id;
-use crate::event::Event;
-use crate::inject::bit;
+use crate::event::{Event, StopCause, Watch, stopped};
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::registers::RegisterPlan;
-use crate::thread::Thread;
-use crate::watch::Watch;
-
-/// What a thread is to do, and the signal that it gets as it goes on (0 for none).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Resumption {
-    /// Run.
-    Continue(i32),
-    /// Execute instructions as long as it is within the range; an empty range is one instruction.
-    Step(i32, Range<u64>),
-}
-
-/// A thread that has stopped for something that a debugger wants to know of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stop {
-    /// Which thread.
-    pub thread: ThreadId,
-    /// Why.
-    pub cause: StopCause,
-}
-
-/// Why a thread has stopped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StopCause {
-    /// It is at a breakpoint of the debugger's.
-    Breakpoint,
-    /// Its steps are done.
-    Step,
-    /// It is about to get this signal. It gets it only if it is resumed with it.
-    Signal(i32),
-    /// It is about to execute an instruction that the machine looks out for ([`Watch::Execution`]).
-    HardwareBreakpoint,
-    /// It has used memory that the machine looks out for. The address is in what is watched, or its start.
-    Watchpoint(Watch, Address),
-    /// It enters the system call of this number ([`catch_system_calls`](Process::catch_system_calls)).
-    CallEntry(u32),
-    /// It leaves the system call of this number.
-    CallReturn(u32),
-    /// It was asked to ([`Process::stop_thread`]).
-    Asked,
-    /// It has made a process with a copy of its memory, which stands.
-    Forked(ThreadId),
-    /// It has made a process that shares its memory, which stands. It waits, once resumed, until that has left the memory.
-    Vforked(ThreadId),
-    /// The process that shared its memory has left it.
-    VforkDone,
-    /// It has just been made.
-    Created,
-}
-
-pub(crate) fn stopped(thread: Tid, cause: StopCause) -> Event {
-    Event::Stopped(Stop {
-        thread: thread_id(thread),
-        cause,
-    })
-}
 
 impl Process {
     /// Whether a debugger is told of what the thread does.
     pub(crate) fn is_debugged(&self, id: Tid) -> bool {
-        self.passed_signals.is_some()
+        self.debugger.is_there()
             && self
                 .threads
-                .get(&id)
+                .get(id)
                 .is_some_and(|thread| self.is_known(thread.process))
     }
 
     /// Whether a debugger is to be told of a signal before the program gets it.
     pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
         self.is_debugged(id)
-            && (self.passed_signals.unwrap_or(0) & bit(info.si_signo) == 0
+            && (!self.debugger.passes(info.si_signo)
                 // It may have to let a handler run to its end before the step goes on.
                 || self
                     .threads
-                    .get(&id)
+                    .get(id)
                     .is_some_and(|thread| thread.debug_step.is_some())
                 || self.is_fault_at_breakpoint(id, info))
-            && self.threads.get(&id).is_some_and(|thread| !thread.approved)
+            && self.threads.get(id).is_some_and(|thread| !thread.approved)
     }
 
     /// Whether a fault is how a thread has met a debugger's breakpoint: in memory that is not executable, such as the
@@ -101,16 +42,16 @@ impl Process {
     fn is_fault_at_breakpoint(&self, id: Tid, info: &siginfo_t) -> bool {
         [libc::SIGSEGV, libc::SIGILL].contains(&info.si_signo)
             && self
-                .stopped(id)
-                .and_then(|stopped| stopped.registers().ok())
-                .and_then(|registers| self.breakpoints.get(&registers.rip))
+                .threads
+                .registers(id)
+                .and_then(|registers| self.breakpoints.get(registers.rip))
                 .is_some_and(|breakpoint| breakpoint.debugger)
     }
 
     /// A thread has made a step and is now here: what the debugger is to be told.
     pub(crate) fn debug_stepped(&mut self, id: Tid, at: u64) -> Option<Event> {
         let trigger = self.take_trigger(id);
-        let thread = self.threads.get_mut(&id)?;
+        let thread = self.threads.get_mut(id)?;
         thread.stepped_from = at;
         if let Some(cause) = trigger {
             return Some(stopped(id, cause));
@@ -122,43 +63,27 @@ impl Process {
 
     /// Names the signals that the program gets without the debugger's being told, by their numbers here.
     pub fn pass_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
-        let valid = signals
-            .into_iter()
-            .filter(|signal| (1..=64).contains(signal));
-        self.passed_signals = Some(valid.fold(0, |set, signal| set | bit(signal)));
+        self.debugger.pass_signals(signals);
     }
 
     /// Names the signals that a debugger wants the program to have at all, by their numbers here. It matters when the
     /// process is let go: a thread that stands with another signal goes on without it. Where nothing is said, these are all
     /// but `SIGTRAP` and `SIGINT`.
     pub fn program_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
-        let valid = signals
-            .into_iter()
-            .filter(|signal| (1..=64).contains(signal));
-        self.program_signals = Some(valid.fold(0, |set, signal| set | bit(signal)));
-    }
-
-    /// Whether a thread that is let go with a signal gets it.
-    pub(crate) fn is_wanted(&self, thread: &Thread, signal: i32) -> bool {
-        thread.triggered.is_none()
-            && (self.passed_signals.is_none()
-                || match self.program_signals {
-                    Some(signals) => signals & bit(signal) != 0,
-                    None => ![libc::SIGTRAP, libc::SIGINT].contains(&signal),
-                })
+        self.debugger.set_program_signals(signals);
     }
 
     /// Whether the process has ended.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
-        self.ended.is_some()
+        self.threads.ended.is_some()
     }
 
     /// The threads of the process itself, without those that share its memory after a vfork.
     pub fn own_threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
         self.threads
-            .values()
-            .filter(|thread| thread.process == self.id && !thread.exiting)
+            .iter()
+            .filter(|thread| thread.process == self.threads.process() && !thread.exiting)
             .map(|thread| thread_id(thread.id))
     }
 
@@ -192,6 +117,77 @@ impl Process {
         self.memory.write_through(address.0, bytes)
     }
 
+    /// Has the machine stop every thread, those that are yet to be made too, that executes the instruction at an address
+    /// (whatever the length), or does with this memory what is looked out for. One that is there already is no error.
+    ///
+    /// # Errors
+    /// When there are not enough debug registers, or the kernel refuses the address.
+    pub fn insert_watch(
+        &mut self,
+        watch: Watch,
+        address: Address,
+        length: u64,
+    ) -> Result<(), TargetError> {
+        let refuse = |reason: String| TargetError::CannotInsert { address, reason };
+        self.debug_registers
+            .insert(watch, address.0, length)
+            .map_err(refuse)?;
+        let armed = self
+            .threads
+            .ids()
+            .into_iter()
+            .try_for_each(|id| self.arm(id));
+        if let Err(error) = armed {
+            self.debug_registers.remove(watch, address.0, length);
+            return Err(refuse(format!("the kernel refuses: {error}")));
+        }
+        // Threads that run get their registers when they go on.
+        self.threads.interrupt();
+        Ok(())
+    }
+
+    /// What the debug registers are for, one after the other: what is looked out for, where, and how many bytes.
+    #[must_use]
+    pub fn watches(&self) -> Vec<Option<(Watch, Address, u64)>> {
+        self.debug_registers.all()
+    }
+
+    /// Takes it back. One that is not there is no error.
+    pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
+        if self.debug_registers.remove(watch, address.0, length) {
+            // Threads that run get their registers when they go on.
+            self.threads.interrupt();
+        }
+    }
+
+    /// Gives a thread that stands the debug registers that it should have.
+    pub(crate) fn arm(&mut self, id: Tid) -> Result<(), nix::errno::Errno> {
+        let own = self.threads.process();
+        match self.threads.get_mut(id) {
+            Some(thread) if thread.process == own => self.debug_registers.arm(thread),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the debug registers back from all threads, which stand and are to be let go.
+    pub(crate) fn disarm_all(&mut self) {
+        self.debug_registers.empty();
+        for id in self.threads.ids() {
+            if self.threads.get(id).is_some_and(|thread| thread.armed != 0) {
+                // There is nobody to tell of an error.
+                let _ = self.arm(id);
+            }
+        }
+    }
+
+    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
+    pub(crate) fn take_trigger(&mut self, id: Tid) -> Option<StopCause> {
+        let cause = self
+            .debug_registers
+            .take_trigger(self.threads.get_mut(id)?)?;
+        self.is_debugged(id).then_some(cause)
+    }
+
     /// The largest register set that the machine has.
     #[must_use]
     pub fn machine_registers() -> X86Registers {
@@ -206,19 +202,21 @@ impl Process {
 
     /// The register block of a thread; `None` if there is no such thread, or it does not stand.
     pub fn register_block(&mut self, thread: ThreadId) -> Option<Vec<u8>> {
-        let stopped = self.stopped(thread.0.cast_signed())?;
+        let stopped = self.threads.stopped(thread.0.cast_signed())?;
         let registers = stopped.registers().ok()?;
         let mut state = Vec::new();
         stopped.extended_state(&mut state).ok()?;
         let mut block = Vec::new();
-        self.collecting.block.block(&registers, &state, &mut block);
+        self.collecting
+            .block()
+            .block(&registers, &state, &mut block);
         Some(block)
     }
 
     /// Where a register stands in the block: offset and size, in bytes.
     #[must_use]
     pub fn register_place(&self, register: RegisterNumber) -> Option<(usize, usize)> {
-        self.collecting.block.place(register)
+        self.collecting.block().place(register)
     }
 
     /// Sets the registers that differ from those of the thread. Those behind the end of the block stay.
@@ -226,8 +224,8 @@ impl Process {
     pub fn set_register_block(&mut self, thread: ThreadId, block: &[u8]) -> Option<()> {
         let before = self.register_block(thread)?;
         let id = thread.0.cast_signed();
-        let plan: &RegisterPlan = &self.collecting.block;
-        let stopped = self.stopped(id)?;
+        let plan = self.collecting.block();
+        let stopped = self.threads.stopped(id)?;
         let mut registers = stopped.registers().ok()?;
         let place = registers.rip;
         let mut state = Vec::new();
@@ -237,18 +235,34 @@ impl Process {
         }
         stopped.set_registers(&registers).ok()?;
         if registers.rip != place {
-            let thread = self.threads.get_mut(&id)?;
+            let thread = self.threads.get_mut(id)?;
             thread.at = None;
             thread.repeated = None;
         }
         Some(())
     }
 
+    /// What the kernel tells of the signal that a thread has stopped for, in the program's own form, 128 bytes.
+    #[must_use]
+    pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
+        let thread = self.threads.get(thread.0.cast_signed())?;
+        Some(thread.signal_info(self.program.width())?.to_vec())
+    }
+
+    /// Changes it, from an offset on: the program gets the signal so, if it gets it. `None` where there is no signal, or the
+    /// bytes do not fit.
+    pub fn set_signal_info(&mut self, thread: ThreadId, offset: usize, bytes: &[u8]) -> Option<()> {
+        let width = self.program.width();
+        self.threads
+            .get_mut(thread.0.cast_signed())?
+            .set_signal_info(width, offset, bytes)
+    }
+
     /// The cpu that a thread ran on last.
     pub fn cpu_of(&mut self, thread: ThreadId) -> u32 {
         let id = thread.0.cast_signed();
         self.threads
-            .get_mut(&id)
+            .get_mut(id)
             .map_or(0, |thread| thread.cpu.recorded(id))
     }
 }

@@ -1,8 +1,11 @@
-//! Why a run came to its end.
+//! Why a run came to its end, and why a thread has stopped.
 
-use tracewire_model::ThreadId;
+use std::ops::Range;
 
-use crate::debug::Stop;
+use tracewire_model::{Address, ThreadId};
+
+use crate::error::thread_id;
+use crate::ptrace::Tid;
 
 /// Why [`run`](crate::Process::run) has returned. The process stands still, unless it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,4 +36,69 @@ pub enum Event {
     ThreadExited(ThreadId, i32),
     /// A thread has stopped for something that a debugger wants to know of ([`resume`](crate::Process::resume)).
     Stopped(Stop),
+}
+
+/// What a debug register looks out for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Watch {
+    /// An instruction is about to be executed.
+    Execution,
+    /// Memory is written to.
+    Write,
+    /// Memory is read or written to. x86 cannot tell the two apart: there is none for reading alone.
+    Access,
+}
+
+/// What a thread is to do, and the signal that it gets as it goes on (0 for none).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Resumption {
+    /// Run.
+    Continue(i32),
+    /// Execute instructions as long as it is within the range; an empty range is one instruction.
+    Step(i32, Range<u64>),
+}
+
+/// A thread that has stopped for something that a debugger wants to know of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Why.
+    pub cause: StopCause,
+}
+
+/// Why a thread has stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StopCause {
+    /// It is at a breakpoint of the debugger's.
+    Breakpoint,
+    /// Its steps are done.
+    Step,
+    /// It is about to get this signal. It gets it only if it is resumed with it.
+    Signal(i32),
+    /// It is about to execute an instruction that the machine looks out for ([`Watch::Execution`]).
+    HardwareBreakpoint,
+    /// It has used memory that the machine looks out for. The address is in what is watched, or its start.
+    Watchpoint(Watch, Address),
+    /// It enters the system call of this number ([`catch_system_calls`](crate::Process::catch_system_calls)).
+    CallEntry(u32),
+    /// It leaves the system call of this number.
+    CallReturn(u32),
+    /// It was asked to ([`Process::stop_thread`](crate::Process::stop_thread)).
+    Asked,
+    /// It has made a process with a copy of its memory, which stands.
+    Forked(ThreadId),
+    /// It has made a process that shares its memory, which stands. It waits, once resumed, until that has left the memory.
+    Vforked(ThreadId),
+    /// The process that shared its memory has left it.
+    VforkDone,
+    /// It has just been made.
+    Created,
+}
+
+pub(crate) fn stopped(thread: Tid, cause: StopCause) -> Event {
+    Event::Stopped(Stop {
+        thread: thread_id(thread),
+        cause,
+    })
 }

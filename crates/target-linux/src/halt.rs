@@ -10,7 +10,7 @@ use crate::process::Process;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
 use crate::sharing::share_memory;
 use crate::thread::{News, Pending, Thread};
-use crate::unclaimed;
+use crate::wait_queue;
 use crate::width::Width;
 use tracewire_fail_point::fail_point;
 
@@ -21,13 +21,7 @@ impl Process {
     /// Stops every thread. A thread that waits in vfork stays there, one that is about to end is left to it, and one that
     /// sleeps in the kernel and cannot be stopped there is left asleep: none of them executes anything of the program.
     pub(crate) fn halt(&mut self) -> Result<(), Error> {
-        for thread in self
-            .threads
-            .values()
-            .filter(|thread| thread.can_be_stopped())
-        {
-            thread.interrupt();
-        }
+        self.threads.interrupt();
         self.await_halt()
     }
 
@@ -35,16 +29,16 @@ impl Process {
     pub(crate) fn await_halt(&mut self) -> Result<(), Error> {
         // Whoever tells something is heard: a thread that becomes another program is stopped only once the others
         // are gone, and those are gone only once their end has been heard.
-        while self.threads.values().any(Thread::can_be_stopped) {
+        while self.threads.any_can_be_stopped() {
             fail_point!("halt/waiting");
             match self.wait_while_awake() {
                 Ok(Some((id, status))) if self.claims(id) => self.halted(id, status),
-                Ok(Some((id, status))) => unclaimed::keep(id, status),
-                Ok(None) => self.leave_asleep(),
+                Ok(Some((id, status))) => wait_queue::keep(id, status),
+                Ok(None) => self.threads.leave_asleep(),
                 // A signal of ours does not end the wait.
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => self.forget_threads(Thread::can_be_stopped),
-                Err(error) => return Err(Error::system("waitpid", self.id, error)),
+                Err(error) => return Err(Error::system("waitpid", self.threads.process(), error)),
             }
         }
         Ok(())
@@ -55,7 +49,7 @@ impl Process {
         self.note(id, status);
         let how = self.way_out_of_call(id);
         if matches!(status, Status::Event(_) | Status::SystemCall)
-            && let Some(thread) = self.threads.get_mut(&id)
+            && let Some(thread) = self.threads.get_mut(id)
             && thread.pending.is_none()
             && !thread.waits_for_vfork()
             && thread.stopped().is_some()
@@ -70,7 +64,7 @@ impl Process {
     pub(crate) fn note(&mut self, id: Tid, status: Status) {
         let in_place = self
             .threads
-            .get_mut(&id)
+            .get_mut(id)
             .and_then(|thread| thread.in_place.take());
         self.note_status(id, status);
         if let Some(site) = in_place {
@@ -79,31 +73,11 @@ impl Process {
     }
 
     fn note_status(&mut self, id: Tid, status: Status) {
-        let own = self.id;
-        let debugged = self.passed_signals.is_some();
         match status {
             Status::Exited(_) | Status::Killed(..) => self.note_end(id, status),
             Status::Event(libc::PTRACE_EVENT_EXIT) => {
-                if let Some(thread) = self.threads.get_mut(&id) {
-                    thread.has_stopped();
-                    thread.exiting = true;
-                    let by_itself = thread
-                        .stopped()
-                        .and_then(|stopped| stopped.registers().ok())
-                        .is_some_and(|registers| registers.orig_rax as i64 == libc::SYS_exit);
-                    if !by_itself {
-                        // All end together, with a status of their own.
-                        self.first_end = None;
-                    } else if id == own && debugged {
-                        // To a debugger the first thread has the last word, even where it ends before the others.
-                        self.first_end = thread
-                            .stopped()
-                            .and_then(|stopped| stopped.event_message().ok())
-                            .map(|status| Status::of_end(status as libc::c_int));
-                    }
-                    thread.go_on(Resume::Continue, 0);
-                }
-                self.end_vfork(id);
+                let debugged = self.debugger.is_there();
+                self.threads.note_exit_stop(id, debugged);
             }
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.note_exec(id),
             Status::Event(
@@ -111,15 +85,16 @@ impl Process {
                 | libc::PTRACE_EVENT_FORK
                 | libc::PTRACE_EVENT_VFORK),
             ) => {
-                if let Some(thread) = self.threads.get_mut(&id) {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.mid_call = true;
                     self.note_birth(id, event);
                 }
             }
             Status::Event(libc::PTRACE_EVENT_VFORK_DONE) => {
-                let news = (self.reports.vforks && self.is_debugged(id)).then_some(News::VforkDone);
-                if let Some(thread) = self.threads.get_mut(&id) {
+                let news = (self.debugger.reports().vforks && self.is_debugged(id))
+                    .then_some(News::VforkDone);
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.mid_call = true;
                     thread.in_vfork = None;
@@ -127,22 +102,22 @@ impl Process {
                 }
             }
             Status::Event(_) => {
-                if let Some(thread) = self.threads.get_mut(&id) {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.mid_call = true;
                 }
             }
             Status::Interrupted => {
-                if let Some(thread) = self.threads.get_mut(&id) {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.interrupt_due.set(false);
                     if let Some(stopped) = thread.stopped() {
-                        undo_interruption(self.width, stopped);
+                        undo_interruption(self.program.width(), stopped);
                     }
                 }
             }
             Status::GroupStop(_) => {
-                if let Some(thread) = self.threads.get_mut(&id) {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.interrupt_due.set(false);
                     thread.group_stopped = true;
@@ -151,7 +126,7 @@ impl Process {
             }
             Status::SystemCall => self.note_call(id),
             Status::Signal(_) => {
-                if let Some(thread) = self.threads.get_mut(&id) {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.takes_signal = true;
                     thread.approved = false;
@@ -172,28 +147,23 @@ impl Process {
                         }
                     }
                 }
-                if status == Status::Signal(libc::SIGTRAP) {
-                    self.note_trigger(id);
+                if status == Status::Signal(libc::SIGTRAP)
+                    && let Some(thread) = self.threads.get_mut(id)
+                {
+                    self.debug_registers.note_trigger(thread);
                 }
             }
         }
     }
 
-    /// A child leaves the memory that it shares: a parent that waits for that in vfork reports the end of the wait at once.
-    fn end_vfork(&mut self, child: Tid) {
-        for parent in self.threads.values_mut() {
-            parent.in_vfork.take_if(|awaited| *awaited == child);
-        }
-    }
-
     fn note_end(&mut self, id: Tid, status: Status) {
-        self.end_vfork(id);
-        let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
+        self.threads.end_vfork(id);
+        let Some(process) = self.threads.get(id).map(|thread| thread.process) else {
             return;
         };
         let debugged = self.is_debugged(id);
         self.forget_threads(|thread| thread.id == id);
-        let status = self.first_end.filter(|_| id == self.id).unwrap_or(status);
+        let status = self.threads.end_of(id, status);
         let end = match status {
             Status::Killed(signal, core_dumped) => Event::Killed {
                 signal,
@@ -202,43 +172,43 @@ impl Process {
             Status::Exited(code) => Event::Exited(code),
             _ => return,
         };
-        if id == self.id {
-            self.ended = Some(end);
+        if id == self.threads.process() {
+            self.threads.ended = Some(end);
             self.release_strangers();
         } else if process == id {
             // A process by vfork has ended; its threads, if any, with it.
             self.forget_threads(|thread| thread.process == id);
-            if self.debugged_children.remove(&id) {
-                self.endings.push_back((id, end));
+            if self.debugger.forget_child(id) {
+                self.threads.note_ending(id, end);
             }
         } else if debugged
-            && self.reports.threads
+            && self.debugger.reports().threads
             && let Status::Exited(code) = status
         {
-            self.endings
-                .push_back((process, Event::ThreadExited(thread_id(id), code)));
+            self.threads
+                .note_ending(process, Event::ThreadExited(thread_id(id), code));
         }
     }
 
     /// A process has become another program.
     fn note_exec(&mut self, id: Tid) {
-        let Some(process) = self.threads.get(&id).map(|thread| thread.process) else {
+        let Some(process) = self.threads.get(id).map(|thread| thread.process) else {
             return;
         };
         let group = ThreadStatus::read(id)
             .ok()
             .and_then(|status| status.number("Tgid"));
-        if process == self.id && group.is_some_and(|group| group != process) {
+        if process == self.threads.process() && group.is_some_and(|group| group != process) {
             // It was a thread to the debugger alone.
             self.forget_threads(|thread| thread.id == id);
             Running::born(id).stopped().detach(0);
             return;
         }
-        if process != self.id {
+        if process != self.threads.process() {
             // It has left the memory it shared with the traced one.
-            self.end_vfork(process);
+            self.threads.end_vfork(process);
             self.forget_threads(|thread| thread.process == process);
-            if self.debugged_children.remove(&process) {
+            if self.debugger.forget_child(process) {
                 self.separate(id);
             } else {
                 Running::born(id).stopped().detach(0);
@@ -248,7 +218,7 @@ impl Process {
         self.forget_threads(|thread| thread.id != id && thread.process == process);
         let mut thread = Thread::new(process, id, Running::born(id));
         thread.has_stopped();
-        self.threads.insert(id, thread);
+        self.threads.add(thread);
         // The old memory is still open, and may have others in it.
         self.release_unborn();
         self.release_strangers();
@@ -260,7 +230,7 @@ impl Process {
     pub(crate) fn way_out_of_call(&self, id: Tid) -> Resume {
         let asked = self
             .threads
-            .get(&id)
+            .get(id)
             .is_some_and(|thread| thread.steps_call || thread.news.is_some());
         if asked || self.catches_calls(id) || self.may_ask_to_be_traced(id) {
             Resume::ToSystemCall
@@ -274,14 +244,14 @@ impl Process {
         // From the middle of the call to its end, where a first instruction is next.
         loop {
             let how = self.way_out_of_call(id);
-            let Some(thread) = self.threads.get_mut(&id) else {
+            let Some(thread) = self.threads.get_mut(id) else {
                 return;
             };
             thread.interrupt_next();
             thread.go_on(how, 0);
             match self.answer_of(id) {
                 Ok((Status::Event(_), _)) => {
-                    if let Some(thread) = self.threads.get_mut(&id) {
+                    if let Some(thread) = self.threads.get_mut(id) {
                         thread.has_stopped();
                     }
                 }
@@ -294,7 +264,7 @@ impl Process {
         }
         self.new_image();
         let call = self.caught_exec(id);
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             thread.news = Some(News::Exec);
             // The new program stands where the call returns.
             thread.pending = call.or(thread.pending.take());
@@ -304,7 +274,7 @@ impl Process {
     /// Whether a thread that a wait has reported is one of this process, which it then has. A new thread is reported by
     /// itself as well as by the one that has made it, in any order, and by itself alone where the other one was killed.
     pub(crate) fn claims(&mut self, id: Tid) -> bool {
-        if self.threads.contains_key(&id) {
+        if self.threads.has(id) {
             return true;
         }
         let group = ThreadStatus::read(id)
@@ -313,7 +283,7 @@ impl Process {
             .filter(|group| *group != id);
         let process = self
             .threads
-            .values()
+            .iter()
             .map(|thread| thread.process)
             .find(|process| Some(*process) == group);
         if let Some(process) = process {
@@ -325,30 +295,28 @@ impl Process {
     fn take_in_thread(&mut self, process: Tid, id: Tid, is_thread: bool) {
         let mut thread = Thread::new(process, id, Running::born(id));
         if is_thread
-            && self.reports.threads
-            && self.passed_signals.is_some()
+            && self.debugger.reports().threads
+            && self.debugger.is_there()
             && self.is_known(process)
         {
             thread.news = Some(News::Created);
         }
-        self.threads.insert(id, thread);
+        self.threads.add(thread);
     }
 
     /// A traced thread has made a thread or a process.
     fn note_birth(&mut self, parent: Tid, event: i32) {
         let Some(child) = self
+            .threads
             .stopped(parent)
             .and_then(|stopped| stopped.event_message().ok())
             .and_then(|message| Tid::try_from(message).ok())
         else {
             return;
         };
-        let family = self
-            .threads
-            .get(&parent)
-            .map_or(self.id, |thread| thread.process);
+        let family = self.threads.process_of(parent);
         let status = ThreadStatus::read(child);
-        if status.as_ref().is_err_and(is_gone) && !unclaimed::threads().contains(&child) {
+        if status.as_ref().is_err_and(is_gone) && !wait_queue::threads().contains(&child) {
             // It was reported by itself, has been claimed, and its end has been noted, all before its maker reported it: nothing
             // more will ever be heard of it.
             return;
@@ -360,7 +328,7 @@ impl Process {
             && (group == Some(family)
                 || self.is_debugged(parent) && self.shares_memory(parent, child, event));
         if event == libc::PTRACE_EVENT_VFORK
-            && let Some(parent) = self.threads.get_mut(&parent)
+            && let Some(parent) = self.threads.get_mut(parent)
         {
             parent.in_vfork = Some(child);
         }
@@ -370,25 +338,23 @@ impl Process {
             } else {
                 group.unwrap_or(child)
             };
-            if !self.threads.contains_key(&child) {
+            if !self.threads.has(child) {
                 self.take_in_thread(process, child, is_thread);
             }
             if !is_thread
                 && event == libc::PTRACE_EVENT_VFORK
-                && self.reports.vforks
+                && self.debugger.reports().vforks
                 && self.is_debugged(parent)
             {
                 self.take_in(parent, child);
                 return;
             }
-            if let Some((_, status)) = unclaimed::take(|id| id == child) {
+            if let Some((_, status)) = wait_queue::take(|id| id == child) {
                 self.note(child, status);
                 // Its stop has been heard already: no wait will bring it up again.
-                if !self.ready.contains(&child) {
-                    self.ready.push_back(child);
-                }
+                self.threads.make_ready_once(child);
             }
-        } else if self.reports.forks && self.is_debugged(parent) {
+        } else if self.debugger.reports().forks && self.is_debugged(parent) {
             self.keep_copy(parent, child);
         } else {
             self.release_copy(child);
@@ -402,7 +368,7 @@ impl Process {
         };
         let stopped = Running::born(child).stopped();
         let _ = self.memory.uncover_copy(child);
-        self.lower_semaphores_of_copy(child);
+        self.program.semaphores.lower_in_copy(child);
         if let Ok(registers) = stopped.registers()
             && let Some(address) = self.true_address(registers.rip)
         {
@@ -429,10 +395,7 @@ impl Process {
 
     /// Whether the clone that a thread is in asks for `CLONE_VM`.
     fn asked_to_share_memory(&self, parent: Tid) -> bool {
-        let Some(registers) = self
-            .stopped(parent)
-            .and_then(|stopped| stopped.registers().ok())
-        else {
+        let Some(registers) = self.threads.registers(parent) else {
             return false;
         };
         let flags = match registers.orig_rax as libc::c_long {
@@ -450,12 +413,12 @@ fn is_gone(error: &std::io::Error) -> bool {
 
 /// What a new process has stopped for: the kernel stops it before its first instruction. None when it is gone.
 pub(crate) fn first_stop(child: Tid) -> Option<Status> {
-    let status = match unclaimed::take(|id| id == child) {
+    let status = match wait_queue::take(|id| id == child) {
         Some((_, status)) => status,
         None => wait_within(child).ok()??,
     };
     // An end that was heard too.
-    let ended = unclaimed::take(|id| id == child).is_some();
+    let ended = wait_queue::take(|id| id == child).is_some();
     (!ended && !matches!(status, Status::Exited(_) | Status::Killed(..))).then_some(status)
 }
 

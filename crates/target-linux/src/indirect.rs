@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use tracewire_experiment::TargetError;
 use tracewire_model::{Address, ThreadId};
 
-use crate::breakpoint::Purpose;
+use crate::breakpoints::Purpose;
 use crate::process::Process;
 use crate::ptrace::Tid;
 
@@ -41,17 +41,17 @@ impl Process {
     /// # Errors
     /// When there is no code that can be written to.
     pub fn follow_resolver(&mut self, resolver: Address) -> Result<(), TargetError> {
-        if self.indirect.resolvers.contains(&resolver.0) {
+        if self.program.indirect.resolvers.contains(&resolver.0) {
             return Ok(());
         }
         self.insert_breakpoint(resolver.0, Purpose::Resolver)?;
-        self.indirect.resolvers.insert(resolver.0);
+        self.program.indirect.resolvers.insert(resolver.0);
         Ok(())
     }
 
     /// Follows a resolver no longer.
     pub fn leave_resolver(&mut self, resolver: Address) {
-        if self.indirect.resolvers.remove(&resolver.0) {
+        if self.program.indirect.resolvers.remove(&resolver.0) {
             // Memory that is gone needs no byte back.
             let _ = self.remove_breakpoint(resolver.0, Purpose::Resolver);
         }
@@ -59,7 +59,7 @@ impl Process {
 
     /// Follows no resolver in a range of addresses, whose module is gone, nor calls from there.
     pub fn forget_resolvers(&mut self, from: Address, to: Address) {
-        let followed = &mut self.indirect;
+        let followed = &mut self.program.indirect;
         let mut gone: Vec<u64> = Vec::new();
         for addresses in [&mut followed.resolvers, &mut followed.returns] {
             gone.extend(addresses.extract_if(from.0..to.0, |_| true));
@@ -77,16 +77,16 @@ impl Process {
     /// of the implementation, once it is known.
     pub fn resolver_reached(&mut self, thread: ThreadId) -> Option<(Address, Address)> {
         let id = thread.0.cast_signed();
-        let registers = self.stopped(id)?.registers().ok()?;
-        let at = self.threads.get(&id)?.at?;
-        if self.indirect.resolvers.contains(&at) {
+        let registers = self.threads.registers(id)?;
+        let at = self.threads.get(id)?.at?;
+        if self.program.indirect.resolvers.contains(&at) {
             self.resolver_called(id, at, registers.rsp);
         }
-        let index = self.indirect.calls.iter().position(|call| {
+        let index = self.program.indirect.calls.iter().position(|call| {
             call.thread == id && call.returns_to == at && call.stack == registers.rsp
         })?;
-        let call = self.indirect.calls.remove(index);
-        let selected = match self.width.bytes() {
+        let call = self.program.indirect.calls.remove(index);
+        let selected = match self.program.width().bytes() {
             4 => registers.rax & 0xffff_ffff,
             _ => registers.rax,
         };
@@ -94,7 +94,7 @@ impl Process {
     }
 
     fn resolver_called(&mut self, thread: Tid, resolver: u64, stack: u64) {
-        let Some(returns_to) = self.width.read_at(&self.memory, stack, 0) else {
+        let Some(returns_to) = self.program.width().read_at(&self.memory, stack, 0) else {
             return;
         };
         if self
@@ -103,12 +103,12 @@ impl Process {
         {
             return;
         }
-        self.indirect.returns.insert(returns_to);
-        self.indirect.calls.push(Call {
+        self.program.indirect.returns.insert(returns_to);
+        self.program.indirect.calls.push(Call {
             thread,
             resolver,
             returns_to,
-            stack: stack.wrapping_add(self.width.bytes() as u64),
+            stack: stack.wrapping_add(self.program.width().bytes() as u64),
         });
     }
 }

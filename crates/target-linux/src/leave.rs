@@ -4,15 +4,15 @@ use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::Place;
 
 use crate::address_space::PAGE_SIZE;
-use crate::breakpoint::Means;
+use crate::breakpoints::{Means, address_of, undo};
 use crate::error::Error;
-use crate::inject::{ALL_BUT_FAULTS, bit};
 use crate::maps::ThreadStatus;
 use crate::patience::wait_within;
 use crate::process::Process;
+use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
 use crate::thread::{Pending, State};
-use crate::unclaimed;
+use crate::wait_queue;
 
 impl Process {
     /// Lets the process go: every breakpoint is out, no thread is in code of ours, that code is unmapped, and
@@ -38,8 +38,8 @@ impl Process {
         fail_point!("leave/settled");
         self.disarm_all();
         // One that sleeps may be on its way back to a slot.
-        if !self.has_sleepers() {
-            let pages = self.slots.pages().to_vec();
+        if !self.threads.has_sleepers() {
+            let pages = self.breakpoints.slots.pages().to_vec();
             for page in pages {
                 self.unmap_page(page, PAGE_SIZE);
             }
@@ -49,14 +49,16 @@ impl Process {
         self.fast.attended = None;
         self.fast.hook = None;
         fail_point!("leave/unattended");
-        let threads = std::mem::take(&mut self.threads);
+        let threads = self.threads.take_all();
         let mut ending: Vec<Tid> = Vec::new();
-        for thread in threads.into_values() {
+        for thread in threads {
             if thread.exiting {
                 ending.push(thread.id);
             }
             let signal = match &thread.pending {
-                Some(Pending::Signal(info)) if self.is_wanted(&thread, info.si_signo) => {
+                Some(Pending::Signal(info))
+                    if thread.triggered.is_none() && self.debugger.lets_have(info.si_signo) =>
+                {
                     if let State::Stopped(stopped) = &thread.state {
                         let _ = stopped.set_signal_info(info);
                     }
@@ -66,11 +68,11 @@ impl Process {
             };
             match thread.state {
                 State::Stopped(stopped) => stopped.detach(signal),
-                State::Running(_) if thread.asleep => unclaimed::let_go(thread.id),
+                State::Running(_) if thread.asleep => wait_queue::let_go(thread.id),
                 State::Running(_) => {}
             }
         }
-        ending.sort_by_key(|id| *id == self.id);
+        ending.sort_by_key(|id| *id == self.threads.process());
         self.see_out(&ending);
         halted
     }
@@ -80,7 +82,7 @@ impl Process {
     fn see_out(&self, ending: &[Tid]) {
         for id in ending.iter().copied() {
             // The first thread's is told last, and only if no others stay.
-            if id == self.id && has_others(id) {
+            if id == self.threads.process() && has_others(id) {
                 continue;
             }
             while let Ok(Some(status)) = wait_within(id) {
@@ -99,24 +101,25 @@ impl Process {
 
     /// The same, while one thread stands throughout, which is about to get a signal.
     pub(crate) fn take_everything_out_but(&mut self, standing: Tid) {
-        self.lower_all_semaphores();
+        for marker in self.program.semaphores.markers() {
+            self.lower_semaphore(marker);
+        }
         self.take_all_jumps_out();
         fail_point!("leave/jumps-out");
         self.run_out_of_pads(standing);
         fail_point!("leave/pads-empty");
         self.settle_all();
-        let sites: Vec<u64> = self.breakpoints.keys().copied().collect();
+        let sites: Vec<u64> = self.breakpoints.sites();
         for site in &sites {
             let _ = self.memory.uncover(*site);
         }
-        self.removed.extend(sites);
+        self.breakpoints.note_removed(sites);
     }
 
     /// Takes every thread out of code of ours, and takes back what a breakpoint has done to it. All threads
     /// stand.
     pub(crate) fn settle_all(&mut self) {
-        let threads: Vec<Tid> = self.threads.keys().copied().collect();
-        for thread in threads {
+        for thread in self.threads.ids() {
             self.settle_one(thread);
         }
     }
@@ -146,7 +149,7 @@ impl Process {
     fn surface(&mut self, id: Tid, signals: u64) {
         let Some(thread) = self
             .threads
-            .get(&id)
+            .get(id)
             .filter(|thread| thread.pending.is_none() && !thread.surfaced)
         else {
             return;
@@ -159,7 +162,7 @@ impl Process {
         }
         let mut rejoin = thread.group_stopped;
         loop {
-            let Some(thread) = self.threads.get_mut(&id) else {
+            let Some(thread) = self.threads.get_mut(id) else {
                 return;
             };
             thread.go_on(Resume::Continue, 0);
@@ -174,17 +177,17 @@ impl Process {
                     break;
                 }
             }
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.has_stopped();
             }
         }
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             thread.rejoin_group_stop |= rejoin;
         }
     }
 
     fn settle(&mut self, id: Tid) {
-        let Some(thread) = self.threads.get(&id) else {
+        let Some(thread) = self.threads.get(id) else {
             return;
         };
         let Some(stopped) = thread.stopped() else {
@@ -206,9 +209,11 @@ impl Process {
             let site = registers.rip.wrapping_sub(1);
             let ours = self
                 .breakpoints
-                .get(&site)
+                .get(site)
                 .is_some_and(|breakpoint| !matches!(breakpoint.means, Means::OwnTrap));
-            if info.si_code == libc::SI_KERNEL && (ours || self.was_removed(site)) {
+            if info.si_code == libc::SI_KERNEL
+                && (ours || self.breakpoints.was_removed(site, &self.memory))
+            {
                 registers.rip = site;
                 swallow = true;
             } else if info.si_code != libc::SI_KERNEL
@@ -219,9 +224,7 @@ impl Process {
                 swallow = true;
             }
         }
-        if let Some((site, offset)) = self.slots.site_of(registers.rip)
-            && let Some(place) = self.place(site, offset)
-        {
+        if let Some((site, place)) = self.breakpoints.in_slot(registers.rip) {
             undo(place, site, &mut registers);
             if !matches!(place, Place::At(_)) {
                 told = Some(site);
@@ -230,7 +233,7 @@ impl Process {
         if registers.rip != before {
             let _ = stopped.set_registers(&registers);
         }
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             if swallow {
                 thread.pending = None;
             }
@@ -241,45 +244,29 @@ impl Process {
         }
     }
 
-    /// Where a thread is that is this far into the slot of a site.
-    pub(crate) fn place(&self, site: u64, offset: u64) -> Option<Place> {
-        match &self.breakpoints.get(&site)?.means {
-            Means::Slot(_, copy) => Some(copy.place(offset).place),
-            _ => None,
-        }
-    }
-
-    /// The program's own address for one in a slot; `None` for any other address.
+    /// The program's own address for one in a slot or in a pad; `None` for any other address.
     pub(crate) fn true_address(&self, address: u64) -> Option<u64> {
-        let Some((site, offset)) = self.slots.site_of(address) else {
-            return self.true_pad_address(address);
-        };
-        Some(match self.place(site, offset)? {
-            Place::At(address) => address,
-            Place::Before | Place::Pushed => site,
-        })
+        match self.breakpoints.in_slot(address) {
+            Some((site, place)) => Some(address_of(place, site)),
+            None => self.fast.true_address(address),
+        }
     }
 
     /// A thread in vfork cannot be let go before its child has ended or become another program, which children
     /// by vfork do at once: runs them until then.
     fn await_vfork(&mut self) -> Result<(), Error> {
-        while let Some(waiting) = self
-            .threads
-            .values()
-            .find(|thread| thread.in_vfork.is_some() && matches!(thread.state, State::Running(_)))
-            .map(|thread| thread.id)
-        {
+        while let Some(waiting) = self.threads.any_waiting_in_vfork() {
             let strangers: Vec<Tid> = self
                 .threads
-                .values()
-                .filter(|thread| thread.process != self.id && thread.id != waiting)
+                .iter()
+                .filter(|thread| thread.process != self.threads.process() && thread.id != waiting)
                 .filter(|thread| matches!(thread.state, State::Stopped(_)))
                 .map(|thread| thread.id)
                 .collect();
             for id in strangers {
                 self.release(id);
             }
-            if let Some(thread) = self.threads.get_mut(&waiting) {
+            if let Some(thread) = self.threads.get_mut(waiting) {
                 thread.in_vfork = None;
             }
             self.halt()?;
@@ -289,9 +276,10 @@ impl Process {
 
     /// Children whose parents were gone before they could tell of them.
     pub(crate) fn release_unborn(&mut self) {
-        for child in unclaimed::threads() {
+        for child in wait_queue::threads() {
             let ours = ThreadStatus::read(child).is_ok_and(|status| {
-                [status.number("PPid"), status.number("Tgid")].contains(&Some(self.id))
+                [status.number("PPid"), status.number("Tgid")]
+                    .contains(&Some(self.threads.process()))
             });
             if ours {
                 self.release_copy(child);
@@ -301,7 +289,7 @@ impl Process {
 
     /// Lets one stopped thread of another process go.
     pub(crate) fn release(&mut self, id: Tid) {
-        let Some(thread) = self.threads.remove(&id) else {
+        let Some(thread) = self.threads.remove(id) else {
             return;
         };
         let State::Stopped(stopped) = thread.state else {
@@ -319,12 +307,7 @@ impl Process {
 
     /// Lets the processes go that share memory with the traced one, which has left that memory.
     pub(crate) fn release_strangers(&mut self) {
-        let strangers: Vec<Tid> = self
-            .threads
-            .values()
-            .filter(|thread| thread.process != self.id)
-            .map(|thread| thread.id)
-            .collect();
+        let strangers = self.threads.strangers();
         if strangers.is_empty() {
             return;
         }
@@ -339,18 +322,6 @@ impl Process {
 /// Whether a process has more threads than its first.
 fn has_others(process: Tid) -> bool {
     std::fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|tasks| tasks.count() > 1)
-}
-
-/// Takes a thread out of a slot: back to the site if the instruction has not been executed.
-pub(crate) fn undo(place: Place, site: u64, registers: &mut libc::user_regs_struct) {
-    match place {
-        Place::Before => registers.rip = site,
-        Place::Pushed => {
-            registers.rip = site;
-            registers.rsp = registers.rsp.wrapping_add(8);
-        }
-        Place::At(address) => registers.rip = address,
-    }
 }
 
 impl Drop for Process {

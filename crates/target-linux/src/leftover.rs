@@ -9,7 +9,7 @@ use tracewire_jump_pad::{RingReader, Shared, TimedFrame};
 use crate::fast::{FramesFile, JOURNAL_SIZE, Reading};
 use crate::maps;
 use crate::memory::Memory;
-use crate::process::Process;
+use crate::ptrace::Tid;
 use crate::semaphore;
 
 /// The name of the memory, as `/proc/PID/maps` shows it.
@@ -50,6 +50,13 @@ pub struct Tally {
 }
 
 impl Leftover {
+    /// Closes its journal, so that nobody reads it again, and gives where the memory of its rings is.
+    pub(crate) fn close(&self, memory: &Memory) -> io::Result<Range<u64>> {
+        let Range { start, end } = self.range;
+        memory.write(end - JOURNAL_SIZE, &Reading::closed())?;
+        Ok(start + HEAD..end)
+    }
+
     /// Gives out the frames that it had not moved into its file yet, by time, and tells what became of the others.
     pub fn frames(&self, take: &mut dyn FnMut(&[u8])) -> Tally {
         // SAFETY: the copy is mapped as long as `self`, from the start of a page, and nobody else knows of it.
@@ -122,7 +129,7 @@ impl Copied {
     }
 
     /// Fills a part of it from the memory of a process at `start`. `false` if that cannot be read.
-    fn fill(&mut self, memory: &mut Memory, start: u64, part: Range<u64>) -> bool {
+    fn fill(&mut self, memory: &Memory, start: u64, part: Range<u64>) -> bool {
         let length = self.size as u64;
         let part = part.start.min(length)..part.end.min(length);
         let bytes = self.bytes().get_mut(part.start as usize..part.end as usize);
@@ -137,126 +144,104 @@ impl Drop for Copied {
     }
 }
 
-impl Process {
-    /// What killed tracers have left here, the newest first. Their pads rest: nothing changes any more but by threads that are
-    /// inside at this moment.
-    ///
-    /// # Errors
-    /// When the mappings cannot be read, or there is no memory for a copy of theirs.
-    pub fn leftovers(&mut self) -> io::Result<Vec<Leftover>> {
-        let mut found = Vec::new();
-        for (range, reading) in self.journals()? {
-            let length = range.end - range.start;
-            if length > LARGEST {
-                continue;
-            }
-            let mut copy = Copied::new(length as usize)?;
-            if !self.copy_frames(range.start, &mut copy) {
-                continue;
-            }
-            // SAFETY: the copy is mapped, from the start of a page, and nobody else knows of it.
-            if unsafe { Shared::open(copy.start, copy.size as u64) }.is_err() {
-                // Without rings: that of the dynamic linker's hook.
-                continue;
-            }
-            found.push(Leftover {
-                began: reading.made,
-                description: reading.note,
-                file: reading.file,
-                copy,
-                range,
-            });
+/// What killed tracers have left, the newest first.
+pub(crate) fn all(memory: &Memory, thread: Tid) -> io::Result<Vec<Leftover>> {
+    let mut found = Vec::new();
+    for (range, reading) in journals(memory, thread)? {
+        let length = range.end - range.start;
+        if length > LARGEST {
+            continue;
         }
-        Ok(found)
-    }
-
-    /// Copies what there is of rings and of frames outside of them: most of the memory was never used, and takes none. `false`
-    /// if it is none of ours.
-    fn copy_frames(&mut self, start: u64, copy: &mut Copied) -> bool {
-        if !copy.fill(&mut self.memory, start, 0..HEAD) {
-            return false;
+        let mut copy = Copied::new(length as usize)?;
+        if !copy_frames(memory, range.start, &mut copy) {
+            continue;
         }
-        // SAFETY: the copy is mapped from the start of a page as long as this is used, and nobody else knows of it.
-        let Ok(shared) = (unsafe { Shared::open(copy.start, copy.size as u64) }) else {
-            return false;
-        };
-        let busy = shared.layout().busy();
-        let hold = busy..(busy + HEAD).min(shared.layout().size());
-        let memory = &mut self.memory;
-        copy.fill(memory, start, HEAD..busy)
-            && copy.fill(memory, start, hold)
-            && shared
-                .in_hold()
-                .into_iter()
-                .all(|part| copy.fill(memory, start, part))
-    }
-
-    /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a
-    /// signal handler; nothing leads there any more.
-    ///
-    /// # Errors
-    /// When the memory cannot be written.
-    pub fn clear(&mut self, leftover: Leftover) -> io::Result<()> {
-        let Range { start, end } = leftover.range;
-        self.memory.write(end - JOURNAL_SIZE, &Reading::closed())?;
-        let rings = start + HEAD;
-        let removal = libc::MADV_REMOVE as u64;
-        self.system_call(libc::SYS_madvise, [rings, end - rings, removal, 0, 0, 0]);
-        Ok(())
-    }
-
-    /// How many jumps of a tracer that was killed were found and taken out when this one came, without the one at the
-    /// dynamic linker's hook.
-    #[must_use]
-    pub const fn jumps_taken_over(&self) -> usize {
-        self.taken_over
-    }
-
-    /// Takes the jumps out that killed tracers have left, those of the newest first: they may stand over older ones. One that
-    /// is not there as it was written is left alone, for its memory has become something else. The counters of markers that
-    /// they raised are lowered. All threads stand.
-    ///
-    /// Another jump over one that is punned would be made of the instructions behind it, where its pad leads back to.
-    pub(crate) fn take_over(&mut self) {
-        for (range, reading) in self.journals().unwrap_or_default() {
-            for told in reading.jumps {
-                let mut present = vec![0; told.written.len()];
-                let read = self.memory.read(told.site, &mut present);
-                if read == present.len()
-                    && present == told.written
-                    && self.memory.write(told.site, &told.original).is_ok()
-                    && Some(told.site) != self.loader.hook()
-                {
-                    self.taken_over += 1;
-                }
-            }
-            for counter in reading.counters {
-                let entry = range.end - JOURNAL_SIZE + counter.entry;
-                if counter.process == self.id.cast_unsigned()
-                    && self.memory.write(entry, &[0; 8]).is_ok()
-                {
-                    semaphore::add(&mut self.memory, counter.address, -1);
-                }
-            }
+        // SAFETY: the copy is mapped, from the start of a page, and nobody else knows of it.
+        if unsafe { Shared::open(copy.start, copy.size as u64) }.is_err() {
+            // Without rings: that of the dynamic linker's hook.
+            continue;
         }
+        found.push(Leftover {
+            began: reading.made,
+            description: reading.note,
+            file: reading.file,
+            copy,
+            range,
+        });
     }
+    Ok(found)
+}
 
-    /// The journals of killed tracers and the memory that they are in, the newest first.
-    fn journals(&self) -> io::Result<Vec<(Range<u64>, Reading)>> {
-        let mut found: Vec<(Range<u64>, Reading)> = maps::mappings(self.any_thread())?
+/// Copies what there is of rings and of frames outside of them: most of the memory was never used, and takes none. `false`
+/// if it is none of ours.
+fn copy_frames(memory: &Memory, start: u64, copy: &mut Copied) -> bool {
+    if !copy.fill(memory, start, 0..HEAD) {
+        return false;
+    }
+    // SAFETY: the copy is mapped from the start of a page as long as this is used, and nobody else knows of it.
+    let Ok(shared) = (unsafe { Shared::open(copy.start, copy.size as u64) }) else {
+        return false;
+    };
+    let busy = shared.layout().busy();
+    let hold = busy..(busy + HEAD).min(shared.layout().size());
+    copy.fill(memory, start, HEAD..busy)
+        && copy.fill(memory, start, hold)
+        && shared
+            .in_hold()
             .into_iter()
-            .filter(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0)
-            .filter_map(|mapping| {
-                let start = mapping.end.checked_sub(JOURNAL_SIZE)?;
-                let mut bytes = vec![0; JOURNAL_SIZE as usize];
-                let read = self.memory.read(start.max(mapping.start), &mut bytes);
-                let reading = Reading::of(bytes.get(..read)?)?;
-                Some((mapping.start..mapping.end, reading))
-            })
-            .collect();
-        found.sort_by_key(|(_, reading)| std::cmp::Reverse(reading.made));
-        Ok(found)
+            .all(|part| copy.fill(memory, start, part))
+}
+
+/// Takes the jumps out that killed tracers have left, those of the newest first: they may stand over older ones. One that
+/// is not there as it was written is left alone, for its memory has become something else. The counters of markers that
+/// they raised are lowered. All threads are stopped. Gives how many jumps there were, without the one at the dynamic linker's
+/// hook.
+///
+/// Another jump over one that is punned would be made of the instructions behind it, where its pad leads back to.
+pub(crate) fn take_over(
+    memory: &mut Memory,
+    thread: Tid,
+    process: Tid,
+    linker_hook: Option<u64>,
+) -> usize {
+    let mut jumps = 0;
+    for (range, reading) in journals(memory, thread).unwrap_or_default() {
+        for told in reading.jumps {
+            let mut present = vec![0; told.written.len()];
+            let read = memory.read(told.site, &mut present);
+            if read == present.len()
+                && present == told.written
+                && memory.write(told.site, &told.original).is_ok()
+                && Some(told.site) != linker_hook
+            {
+                jumps += 1;
+            }
+        }
+        for counter in reading.counters {
+            let entry = range.end - JOURNAL_SIZE + counter.entry;
+            if counter.process == process.cast_unsigned() && memory.write(entry, &[0; 8]).is_ok() {
+                semaphore::add(memory, counter.address, -1);
+            }
+        }
     }
+    jumps
+}
+
+/// The journals of killed tracers and the memory that they are in, the newest first.
+fn journals(memory: &Memory, thread: Tid) -> io::Result<Vec<(Range<u64>, Reading)>> {
+    let mut found: Vec<(Range<u64>, Reading)> = maps::mappings(thread)?
+        .into_iter()
+        .filter(|mapping| mapping.path.as_os_str() == NAME && mapping.offset == 0)
+        .filter_map(|mapping| {
+            let start = mapping.end.checked_sub(JOURNAL_SIZE)?;
+            let mut bytes = vec![0; JOURNAL_SIZE as usize];
+            let read = memory.read(start.max(mapping.start), &mut bytes);
+            let reading = Reading::of(bytes.get(..read)?)?;
+            Some((mapping.start..mapping.end, reading))
+        })
+        .collect();
+    found.sort_by_key(|(_, reading)| std::cmp::Reverse(reading.made));
+    Ok(found)
 }
 
 /// The page with what pads ask first.

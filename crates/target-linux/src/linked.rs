@@ -2,8 +2,8 @@
 
 use tracewire_model::Address;
 
-use crate::loader::{MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
-use crate::process::Process;
+use crate::loader::{Loader, MAX_LISTS, MAX_NAME, MAX_OBJECTS, debug_words};
+use crate::memory::Memory;
 
 /// One entry of the list, a `struct link_map`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,44 +29,42 @@ pub struct LinkedObjects {
     pub objects: Vec<LinkedObject>,
 }
 
-impl Process {
+impl Loader {
     /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
     /// one.
-    #[must_use]
-    pub fn linked_objects(&self) -> Option<LinkedObjects> {
+    pub(crate) fn linked_objects(&self, memory: &Memory) -> Option<LinkedObjects> {
         let mut linked = LinkedObjects::default();
-        let mut list = self.loader.debug_entry(&self.memory)?;
+        let mut list = self.debug_entry(memory)?;
         for number in 0..MAX_LISTS {
             if list == 0 {
                 break;
             }
-            let Some([version, first]) = self.width.read(&self.memory, list) else {
+            let Some([version, first]) = self.width().read(memory, list) else {
                 break;
             };
             let (mut entry, mut previous) = (first, 0);
             if number == 0 && first != 0 {
                 linked.main = Some(Address(first));
-                let next = self.width.read_at(&self.memory, first, 3);
+                let next = self.width().read_at(memory, first, 3);
                 (entry, previous) = (next.unwrap_or(0), first);
             }
             linked.objects.extend(self.linked_from(
+                memory,
                 Address(entry),
                 Address(previous),
                 Address(list),
             ));
-            let next = (version as u32 >= 2).then(|| {
-                self.width
-                    .read_at(&self.memory, list, debug_words::NEXT_LIST)
-            });
+            let next = (version as u32 >= 2)
+                .then(|| self.width().read_at(memory, list, debug_words::NEXT_LIST));
             list = next.flatten().unwrap_or(0);
         }
         Some(linked)
     }
 
     /// The entries from this one on, which should follow the previous one; up to one that does not follow the one before.
-    #[must_use]
-    pub fn linked_from(
+    pub(crate) fn linked_from(
         &self,
+        memory: &Memory,
         Address(start): Address,
         Address(previous): Address,
         list: Address,
@@ -75,7 +73,7 @@ impl Process {
         let (mut entry, mut before) = (start, previous);
         while entry != 0 && objects.len() < MAX_OBJECTS {
             // struct link_map: l_addr, l_name, l_ld, l_next, l_prev
-            let Some([load_bias, name, dynamic, next, prev]) = self.width.read(&self.memory, entry)
+            let Some([load_bias, name, dynamic, next, prev]) = self.width().read(memory, entry)
             else {
                 break;
             };
@@ -86,7 +84,7 @@ impl Process {
                 entry: Address(entry),
                 load_bias,
                 dynamic: Address(dynamic),
-                name: self.memory.read_string(name, MAX_NAME),
+                name: memory.read_string(name, MAX_NAME),
                 list,
             });
             (before, entry) = (entry, next);

@@ -53,13 +53,20 @@ pub(crate) struct Loader {
     dynamic: Option<u64>,
     /// The objects at the last look, each by its bias and its dynamic section.
     known: Vec<(u64, u64)>,
+    /// It has been at its hook, and nobody has looked yet.
+    reported: bool,
+    /// Whether a jump has been tried at the hook.
+    pub(crate) hook_tried: bool,
 }
 
 impl Loader {
     /// Of a program that has not executed anything.
     pub(crate) fn at_start(width: Width, memory: &Memory, thread: Tid) -> Self {
-        let Ok(auxiliary) = AuxiliaryVector::read(thread, width) else {
-            return Self::default();
+        let Ok(auxiliary) = AuxiliaryVector::read(thread, width.bytes()) else {
+            return Self {
+                width,
+                ..Self::default()
+            };
         };
         Self {
             width,
@@ -67,7 +74,7 @@ impl Loader {
                 .get(libc::AT_BASE)
                 .and_then(|base| hook_by_symbol(thread, base)),
             dynamic: dynamic_section(width, memory, &auxiliary),
-            known: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -82,6 +89,11 @@ impl Loader {
             loader.known = loader.keys(memory);
         }
         loader
+    }
+
+    /// How wide the words of its structures are.
+    pub(crate) const fn width(&self) -> Width {
+        self.width
     }
 
     /// Where a breakpoint tells of changes.
@@ -102,6 +114,16 @@ impl Loader {
         let changed = now != self.known;
         self.known = now;
         changed
+    }
+
+    /// It has been at its hook.
+    pub(crate) const fn note_report(&mut self) {
+        self.reported = true;
+    }
+
+    /// The same as [`has_changed`](Self::has_changed), where it has been at its hook since.
+    pub(crate) fn has_reported_change(&mut self, memory: &Memory) -> bool {
+        std::mem::take(&mut self.reported) && self.has_changed(memory)
     }
 
     fn keys(&self, memory: &Memory) -> Vec<(u64, u64)> {

@@ -7,7 +7,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::ptrace::Tid;
-use crate::width::Width;
 
 /// One line of `/proc/PID/maps`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,10 +55,11 @@ pub(crate) fn mappings(thread: Tid) -> io::Result<Vec<Mapping>> {
 pub(crate) struct AuxiliaryVector(Vec<(u64, u64)>);
 
 impl AuxiliaryVector {
-    pub(crate) fn read(thread: Tid, width: Width) -> io::Result<Self> {
+    /// That of a program whose words have so many bytes.
+    pub(crate) fn read(thread: Tid, word_size: usize) -> io::Result<Self> {
         let bytes = fs::read(format!("/proc/{thread}/auxv"))?;
         let words: Vec<u64> = bytes
-            .chunks_exact(width.bytes())
+            .chunks_exact(word_size)
             .map(|word| {
                 word.iter()
                     .rev()
@@ -130,6 +130,14 @@ impl ThreadStatus {
     }
 }
 
+/// Whether a thread has ended and nobody has heard it.
+pub(crate) fn is_zombie(thread: Tid) -> bool {
+    ThreadStatus::read(thread)
+        .ok()
+        .and_then(|status| Some(status.field("State")?.starts_with('Z')))
+        .unwrap_or(false)
+}
+
 /// Whether a thread sleeps in the kernel; one that runs or waits for a processor does not.
 pub(crate) fn sleeps(thread: Tid) -> bool {
     fs::read(format!("/proc/{thread}/stat")).is_ok_and(|line| {
@@ -149,21 +157,6 @@ pub(crate) fn sleeping_at(thread: Tid) -> Option<u64> {
         .nth(1)
         .and(line.split_whitespace().last())?;
     u64::from_str_radix(last.strip_prefix("0x")?, 16).ok()
-}
-
-/// Whether a thread sleeps in a system call that may be a vfork: in none other does one that has made a process wait for it.
-pub(crate) fn is_in_vfork(thread: Tid) -> bool {
-    /// `vfork`, `clone` and `clone3` of i386.
-    const CALLS_32: [libc::c_long; 3] = [190, 120, 435];
-    const CALLS: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
-    let calls = match Width::of_program(thread).flatten() {
-        Some(Width::Bits32) => CALLS_32,
-        _ => CALLS,
-    };
-    let line = fs::read_to_string(format!("/proc/{thread}/syscall"));
-    line.ok()
-        .and_then(|line| line.split_whitespace().next()?.parse().ok())
-        .is_some_and(|call| calls.contains(&call))
 }
 
 /// All processes that there are, as of now.
@@ -226,7 +219,7 @@ mod tests {
                 .any(|mapping| mapping.executable)
         );
         assert!(
-            AuxiliaryVector::read(own, Width::Bits64)
+            AuxiliaryVector::read(own, 8)
                 .unwrap()
                 .get(libc::AT_ENTRY)
                 .is_some()

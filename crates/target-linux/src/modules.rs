@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use object::Object;
 use tracewire_model::{Address, ThreadId};
 
-use crate::error::Error;
-use crate::loader::program_bias;
+use crate::loader::{Loader, program_bias};
 use crate::maps::{self, AuxiliaryVector, Mapping, seen_by};
-use crate::process::Process;
+use crate::memory::Memory;
+use crate::ptrace::Tid;
 
 /// What a module is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,83 +84,82 @@ pub fn mapped_files(process: ThreadId) -> io::Result<Vec<MappedFile>> {
     Ok(found)
 }
 
-impl Process {
-    /// What the process consists of now: the program first, then the dynamic linker and the vdso, then libraries
-    /// in the order of loading. Before the dynamic linker has run there are no libraries.
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read, which means that the process has ended.
-    pub fn modules(&self) -> Result<Vec<Module>, Error> {
-        let thread = self.any_thread();
-        let mappings =
-            maps::mappings(thread).map_err(|error| Error::proc("maps", self.id, error))?;
-        let auxiliary = AuxiliaryVector::read(thread, self.width)
-            .map_err(|error| Error::proc("auxv", self.id, error))?;
-        let mut modules = Vec::new();
+/// What a process consists of now: the program first, then the dynamic linker and the vdso, then libraries in the order of
+/// loading. An error names the file of `/proc` that cannot be read.
+pub(crate) fn all(
+    loader: &Loader,
+    memory: &Memory,
+    thread: Tid,
+) -> Result<Vec<Module>, (&'static str, io::Error)> {
+    let width = loader.width();
+    let mappings = maps::mappings(thread).map_err(|error| ("maps", error))?;
+    let auxiliary =
+        AuxiliaryVector::read(thread, width.bytes()).map_err(|error| ("auxv", error))?;
+    let mut modules = Vec::new();
 
-        let (file, name) = maps::program_file(thread);
-        let entry = std::fs::read(&file)
-            .ok()
-            .and_then(|bytes| Some(object::File::parse(bytes.as_slice()).ok()?.entry()));
-        if let Some(load_bias) = program_bias(self.width, &self.memory, &auxiliary, entry) {
-            let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
-            let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
-            modules.push(Module {
-                kind: ModuleKind::Executable,
-                path: without_deleted(name),
-                file,
-                load_bias,
-                start: Address(start),
-                end: Address(end),
-            });
-        }
-        for (kind, key) in [
-            (ModuleKind::Interpreter, libc::AT_BASE),
-            (ModuleKind::Vdso, libc::AT_SYSINFO_EHDR),
-        ] {
-            let Some(base) = auxiliary.get(key) else {
-                continue;
-            };
-            modules.extend(self.module_at(kind, &mappings, base, base, b""));
-        }
-        for object in self.loader.loaded(&self.memory, true) {
-            if !modules.iter().any(|module| holds(module, object.dynamic)) {
-                modules.extend(self.module_at(
-                    ModuleKind::Library,
-                    &mappings,
-                    object.dynamic,
-                    object.bias,
-                    &object.name,
-                ));
-            }
-        }
-        Ok(modules)
-    }
-
-    fn module_at(
-        &self,
-        kind: ModuleKind,
-        mappings: &[Mapping],
-        anchor: u64,
-        load_bias: u64,
-        name: &[u8],
-    ) -> Option<Module> {
-        let mapping = mapping_at(mappings, anchor)?;
-        let (start, end) = extent(mappings, anchor)?;
-        let path = if mapping.path.as_os_str().is_empty() {
-            PathBuf::from(OsStr::from_bytes(name))
-        } else {
-            mapping.path.clone()
-        };
-        Some(Module {
-            kind,
-            file: seen_by(self.any_thread(), &path),
-            path,
+    let (file, name) = maps::program_file(thread);
+    let entry = std::fs::read(&file)
+        .ok()
+        .and_then(|bytes| Some(object::File::parse(bytes.as_slice()).ok()?.entry()));
+    if let Some(load_bias) = program_bias(width, memory, &auxiliary, entry) {
+        let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
+        let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
+        modules.push(Module {
+            kind: ModuleKind::Executable,
+            path: without_deleted(name),
+            file,
             load_bias,
             start: Address(start),
             end: Address(end),
-        })
+        });
     }
+    for (kind, key) in [
+        (ModuleKind::Interpreter, libc::AT_BASE),
+        (ModuleKind::Vdso, libc::AT_SYSINFO_EHDR),
+    ] {
+        let Some(base) = auxiliary.get(key) else {
+            continue;
+        };
+        modules.extend(module_at(thread, kind, &mappings, base, base, b""));
+    }
+    for object in loader.loaded(memory, true) {
+        if !modules.iter().any(|module| holds(module, object.dynamic)) {
+            modules.extend(module_at(
+                thread,
+                ModuleKind::Library,
+                &mappings,
+                object.dynamic,
+                object.bias,
+                &object.name,
+            ));
+        }
+    }
+    Ok(modules)
+}
+
+fn module_at(
+    thread: Tid,
+    kind: ModuleKind,
+    mappings: &[Mapping],
+    anchor: u64,
+    load_bias: u64,
+    name: &[u8],
+) -> Option<Module> {
+    let mapping = mapping_at(mappings, anchor)?;
+    let (start, end) = extent(mappings, anchor)?;
+    let path = if mapping.path.as_os_str().is_empty() {
+        PathBuf::from(OsStr::from_bytes(name))
+    } else {
+        mapping.path.clone()
+    };
+    Some(Module {
+        kind,
+        file: seen_by(thread, &path),
+        path,
+        load_bias,
+        start: Address(start),
+        end: Address(end),
+    })
 }
 
 fn holds(module: &Module, address: u64) -> bool {

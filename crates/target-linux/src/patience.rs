@@ -9,8 +9,8 @@ use nix::errno::Errno;
 
 use crate::maps;
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid, is_zombie, poll_any, poll_for};
-use crate::unclaimed;
+use crate::ptrace::{Resume, Status, Tid};
+use crate::wait_queue;
 
 /// How long a thread that sleeps may take to answer when it runs alone. One that runs, or waits for a processor, may take
 /// longer.
@@ -81,13 +81,13 @@ pub(crate) fn wait_for_vfork(thread: Tid) -> Result<Option<Status>, Errno> {
 fn wait_for_at_most(thread: Tid, limit: Duration) -> Result<Option<Status>, Errno> {
     let mut patience = Patience::new(limit);
     loop {
-        if let Some(status) = poll_for(thread)? {
+        if let Some(status) = wait_queue::poll_for(thread)? {
             return Ok(Some(status));
         }
         if !patience.lasts() {
-            if is_zombie(thread) {
+            if maps::is_zombie(thread) {
                 // The end of the first thread is reported when the other threads are reaped, and not before.
-                return poll_for(thread);
+                return wait_queue::poll_for(thread);
             }
             if maps::sleeps(thread) {
                 return Ok(None);
@@ -102,46 +102,20 @@ impl Process {
     pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
         let mut patience = Patience::new(HALT);
         loop {
-            if let Some(told) = unclaimed::take(|id| self.threads.contains_key(&id)) {
+            if let Some(told) = wait_queue::take(|id| self.threads.has(id)) {
                 return Ok(Some(told));
             }
-            if let Some(told) = poll_any()? {
+            if let Some(told) = wait_queue::poll_any()? {
                 return Ok(Some(told));
             }
             if !patience.lasts() {
-                let mut expected = self
-                    .threads
-                    .values()
-                    .filter(|thread| thread.can_be_stopped());
+                let mut expected = self.threads.iter().filter(|thread| thread.can_be_stopped());
                 if expected.any(|thread| maps::sleeps(thread.id)) {
                     return Ok(None);
                 }
                 patience = Patience::new(HALT);
             }
         }
-    }
-
-    /// Leaves threads alone that sleep although they have been asked to stop. They stop before they execute anything of the
-    /// program, so that they are as good as stopped, but for their registers.
-    pub(crate) fn leave_asleep(&mut self) {
-        for thread in self.threads.values_mut() {
-            if thread.can_be_stopped() && maps::sleeps(thread.id) {
-                thread.asleep = true;
-            }
-        }
-    }
-
-    /// Whether some thread could not be stopped: where it is in its code may not be known.
-    pub(crate) fn has_sleepers(&self) -> bool {
-        self.threads.values().any(|thread| thread.asleep)
-    }
-
-    /// Whether a thread that could not be stopped is among these addresses, or may be.
-    pub(crate) fn may_sleep_in(&self, range: &std::ops::Range<u64>) -> bool {
-        self.threads
-            .values()
-            .filter(|thread| thread.asleep)
-            .any(|thread| maps::sleeping_at(thread.id).is_none_or(|at| range.contains(&at)))
     }
 
     /// Waits for a thread that was let go alone. One that takes too long is stopped where it is.
@@ -155,10 +129,10 @@ impl Process {
             Ok(None) => {}
             Err(_) => return Err(gone(self)),
         }
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Err(Ran::Otherwise);
         };
-        if is_zombie(id) {
+        if maps::is_zombie(id) {
             // The end of the first thread is reported when the other threads are reaped, and not before.
             thread.exiting = true;
             return Err(Ran::Otherwise);
@@ -177,7 +151,7 @@ impl Process {
     /// Lets a thread go until it traps.
     pub(crate) fn go_to_trap(&mut self, id: Tid, how: Resume) -> Ran {
         loop {
-            let Some(thread) = self.threads.get_mut(&id) else {
+            let Some(thread) = self.threads.get_mut(id) else {
                 return Ran::Otherwise;
             };
             thread.go_on(how, 0);
@@ -185,13 +159,13 @@ impl Process {
                 Ok(answer) => answer,
                 Err(ran) => return ran,
             };
-            let Some(thread) = self.threads.get_mut(&id) else {
+            let Some(thread) = self.threads.get_mut(id) else {
                 return Ran::Otherwise;
             };
             match status {
                 Status::Signal(libc::SIGTRAP) => {
                     thread.has_stopped();
-                    self.note_trigger(id);
+                    self.debug_registers.note_trigger(thread);
                     return Ran::Through;
                 }
                 Status::GroupStop(_) => {
@@ -209,7 +183,7 @@ impl Process {
                     self.note(id, status);
                     if self
                         .threads
-                        .get(&id)
+                        .get(id)
                         .is_none_or(|thread| thread.stopped().is_none() || thread.pending.is_some())
                     {
                         return Ran::Otherwise;

@@ -1,9 +1,9 @@
 //! The traced process, standing still between runs.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use tracewire_arch::{Architecture, X86Registers};
@@ -11,55 +11,31 @@ use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, ThreadId};
 
-use crate::address_space::WhileStopped;
 use crate::affinity::Follower;
 use crate::attach;
-use crate::breakpoint::Breakpoint;
-use crate::calls::CaughtCalls;
-use crate::clock::Clock;
+use crate::breakpoints::Breakpoints;
+use crate::debugger::Debugger;
 use crate::error::{Error, thread_id};
-use crate::event::Event;
 use crate::fast::Fast;
-use crate::indirect::IndirectFunctions;
 use crate::interrupt::{Interrupter, Request};
 use crate::launch::Launch;
-use crate::loader::Loader;
+use crate::leftover::{self, Leftover};
+use crate::linked::LinkedObject;
+use crate::linked::LinkedObjects;
 use crate::maps;
 use crate::memory::Memory;
-use crate::ptrace::{Running, Status, Stopped, Tid, wait_any, wait_for};
-use crate::registers::RegisterPlan;
-use crate::reports::Reports;
-use crate::rseq::Sequences;
-use crate::semaphore::Semaphores;
-use crate::slots::Slots;
+use crate::modules::{self, Module};
+use crate::program::Program;
+use crate::ptrace::{Running, Status, Tid};
+use crate::remote::RemoteCalls;
 use crate::spawn;
-use crate::standing::Collecting;
+use crate::standing::{Collecting, Settings};
 use crate::thread::{State, Thread};
-use crate::thread_local;
-use crate::trace_me::BareMemory;
-use crate::unclaimed;
+use crate::thread_local::{ThreadLocal, ThreadLocalError};
+use crate::threads::Threads;
+use crate::wait_queue::{self, wait_for};
 use crate::watch::DebugRegisters;
 use crate::width::Width;
-
-/// How a process is to be traced.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
-    /// The registers of a register block.
-    pub registers: X86Registers,
-    /// Whether a thread is woken after a hit on the cpu that the tracer runs on. A hit then costs a fraction.
-    /// The thread's cpu affinity is narrowed for that while it stands still, and is as before when it runs on.
-    pub follow_cpu: bool,
-}
-
-impl Default for Settings {
-    /// The smallest register set, and threads followed.
-    fn default() -> Self {
-        Self {
-            registers: X86Registers::Core,
-            follow_cpu: true,
-        }
-    }
-}
 
 /// A live process under trace. Between runs all its threads stand still, so that whatever is done to it is
 /// done to a process at rest; while it runs, [`run`](Self::run) holds it.
@@ -70,70 +46,19 @@ impl Default for Settings {
 /// Dropping it lets the process go, as [`detach`](Self::detach) does.
 #[derive(Debug)]
 pub struct Process {
-    pub(crate) id: Tid,
-    pub(crate) settings: Settings,
-    /// How wide the program's words are.
-    pub(crate) width: Width,
-    pub(crate) follower: Follower,
-    pub(crate) memory: Memory,
-    pub(crate) threads: BTreeMap<Tid, Thread>,
-    /// What a debugger is told of children and threads.
-    pub(crate) reports: Reports,
-    /// The processes that share the memory and that a debugger has been told of.
-    pub(crate) debugged_children: BTreeSet<Tid>,
+    pub(crate) threads: Threads,
+    pub(crate) debugger: Debugger,
     /// Processes that this one has made and a debugger is told of, to be taken over.
     pub(crate) born: Vec<Process>,
-    /// What has ended that a debugger is told of, other than the process itself.
-    pub(crate) endings: VecDeque<(Tid, Event)>,
-    /// Threads that are no more, and nobody has been told.
-    pub(crate) gone: Vec<Tid>,
-    /// Threads with something pending, to be looked at by the run.
-    pub(crate) ready: VecDeque<Tid>,
-    pub(crate) breakpoints: BTreeMap<u64, Breakpoint>,
-    /// Where breakpoints have been: a trap may still be told of them.
-    pub(crate) removed: BTreeSet<u64>,
-    pub(crate) slots: Slots,
+    pub(crate) memory: Memory,
+    pub(crate) program: Program,
+    pub(crate) breakpoints: Breakpoints,
     pub(crate) fast: Fast,
-    /// What is known of it as long as it is stopped.
-    pub(crate) while_stopped: Option<WhileStopped>,
-    /// What is out of its memory for a child that shares it and is not traced.
-    pub(crate) bare_memory: Option<BareMemory>,
-    /// The restartable sequences of its files.
-    pub(crate) sequences: BTreeMap<PathBuf, Sequences>,
-    /// The system calls that it has made for us.
-    pub(crate) remote_calls: u64,
-    /// Jumps of a killed tracer that are out.
-    pub(crate) taken_over: usize,
-    /// Where there is room behind some code, once it has been looked for.
-    pub(crate) refuge: Option<u64>,
-    /// A system call instruction of the program's, once it has been looked for.
-    pub(crate) gate: Option<u64>,
-    pub(crate) loader: Loader,
-    /// The dynamic linker has been at its hook, and nobody has looked yet.
-    pub(crate) loader_reported: bool,
-    /// Whether a jump has been tried at the hook of this program.
-    pub(crate) hook_tried: bool,
-    pub(crate) indirect: IndirectFunctions,
-    pub(crate) collecting: Collecting,
-    /// How the C library keeps thread-local variables, once that is known.
-    pub(crate) thread_local: Option<thread_local::Layout>,
-    /// The counters of markers.
-    pub(crate) semaphores: Semaphores,
-    /// What the debug registers of its threads are for.
+    pub(crate) remote: RemoteCalls,
     pub(crate) debug_registers: DebugRegisters,
-    /// The system calls that a debugger wants to know of.
-    pub(crate) caught_calls: CaughtCalls,
-    /// The signals that a debugger wants the program to have; none where it has not said.
-    pub(crate) program_signals: Option<u64>,
-    /// The signals that a debugger does not want to know of; none where there is no debugger.
-    pub(crate) passed_signals: Option<u64>,
-    pub(crate) clock: Clock,
+    pub(crate) collecting: Collecting,
+    pub(crate) follower: Follower,
     pub(crate) request: Arc<Request>,
-    /// How its first thread has ended.
-    pub(crate) first_end: Option<Status>,
-    /// How the process has ended.
-    pub(crate) ended: Option<Event>,
-    stays_on_its_thread: PhantomData<*const ()>,
 }
 
 impl Process {
@@ -229,8 +154,13 @@ impl Process {
         process.seize_sharing()?;
         process.choose_width();
         fail_point!("attach/halted");
-        process.loader = Loader::of_running(process.width, &process.memory, process.any_thread());
-        process.take_over();
+        process.look_at_running();
+        process.program.taken_over = leftover::take_over(
+            &mut process.memory,
+            process.threads.any(),
+            process.threads.process(),
+            process.program.loader.hook(),
+        );
         fail_point!("attach/taken-over");
         Ok(process)
     }
@@ -242,64 +172,31 @@ impl Process {
         settings: Settings,
     ) -> Self {
         Self {
-            settings,
-            id,
-            width: Width::default(),
-            follower: Follower::new(settings.follow_cpu),
-            memory,
-            threads,
-            reports: Reports::default(),
-            debugged_children: BTreeSet::new(),
+            threads: Threads::new(id, threads),
+            debugger: Debugger::default(),
             born: Vec::new(),
-            endings: VecDeque::new(),
-            gone: Vec::new(),
-            ready: VecDeque::new(),
-            breakpoints: BTreeMap::new(),
-            removed: BTreeSet::new(),
-            slots: Slots::default(),
+            memory,
+            program: Program::default(),
+            breakpoints: Breakpoints::default(),
             fast: Fast::default(),
-            while_stopped: None,
-            bare_memory: None,
-            sequences: BTreeMap::new(),
-            remote_calls: 0,
-            taken_over: 0,
-            gate: None,
-            refuge: None,
-            loader: Loader::default(),
-            loader_reported: false,
-            hook_tried: false,
-            indirect: IndirectFunctions::default(),
-            collecting: Collecting {
-                block: RegisterPlan::new(Width::default(), settings.registers),
-                all: RegisterPlan::new(Width::default(), X86Registers::Avx512),
-                state: Vec::new(),
-                bytes: Vec::new(),
-                cpu_asked: false,
-            },
-            thread_local: None,
-            semaphores: Semaphores::default(),
+            remote: RemoteCalls::default(),
             debug_registers: DebugRegisters::default(),
-            caught_calls: CaughtCalls::None,
-            program_signals: None,
-            passed_signals: None,
-            clock: Clock::default(),
+            collecting: Collecting::new(settings),
+            follower: Follower::new(settings.follow_cpu),
             request: Arc::default(),
-            first_end: None,
-            ended: None,
-            stays_on_its_thread: PhantomData,
         }
     }
 
     /// The process's number.
     #[must_use]
     pub fn id(&self) -> ThreadId {
-        thread_id(self.id)
+        thread_id(self.threads.process())
     }
 
     /// Where the main thread's stack ends; none where the kernel does not show it.
     #[must_use]
     pub fn stack_top(&self) -> Option<Address> {
-        let mappings = maps::mappings(self.any_thread()).ok()?;
+        let mappings = maps::mappings(self.threads.any()).ok()?;
         let mut stacks = mappings.iter();
         let stack = stacks.find(|mapping| mapping.path.as_os_str() == "[stack]")?;
         Some(Address(stack.end))
@@ -307,28 +204,24 @@ impl Process {
 
     /// The threads that are alive, a vfork child's among them.
     pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.threads.keys().map(|id| thread_id(*id))
+        self.threads.iter().map(|thread| thread_id(thread.id))
     }
 
     /// Chooses the registers of a register block.
     pub fn set_registers(&mut self, set: X86Registers) {
-        self.settings.registers = set;
-        self.collecting.block = RegisterPlan::new(self.width, set);
+        self.collecting.choose(self.program.width(), set);
     }
 
     /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`].
     #[must_use]
     pub const fn architecture(&self) -> Architecture {
-        self.width.architecture()
+        self.program.architecture()
     }
 
     /// Finds out how wide the program is, and how its registers are to be read.
     pub(crate) fn choose_width(&mut self) {
-        self.width = Width::of_program(self.any_thread())
-            .flatten()
-            .unwrap_or_default();
-        self.collecting.block = RegisterPlan::new(self.width, self.settings.registers);
-        self.collecting.all = RegisterPlan::new(self.width, X86Registers::Avx512);
+        self.program.find_width(self.threads.any());
+        self.collecting.fit(self.program.width());
     }
 
     /// A handle that ends a run from another thread.
@@ -340,29 +233,122 @@ impl Process {
     /// How many system calls the process has made for us.
     #[must_use]
     pub const fn remote_calls(&self) -> u64 {
-        self.remote_calls
+        self.remote.count()
     }
 
     /// Reads memory of the process at rest, as [`StoppedThread::read_memory`] does at a hit.
     ///
     /// [`StoppedThread::read_memory`]: tracewire_experiment::StoppedThread::read_memory
     pub fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
-        let thread = self.any_thread();
+        let thread = self.threads.any();
         self.memory.read_pieces(thread, pieces, None);
+    }
+
+    /// Leaves word of the file that the frames of pads go to, for a tracer that comes after us.
+    pub fn name_frames_file(&self, path: &Path) {
+        self.fast.name_frames_file(path);
+    }
+
+    /// What killed tracers have left here, the newest first. Their pads rest: nothing changes any more but by threads that are
+    /// inside at this moment.
+    ///
+    /// # Errors
+    /// When the mappings cannot be read, or there is no memory for a copy of theirs.
+    pub fn leftovers(&mut self) -> io::Result<Vec<Leftover>> {
+        leftover::all(&self.memory, self.threads.any())
+    }
+
+    /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a
+    /// signal handler; nothing leads there any more.
+    ///
+    /// # Errors
+    /// When the memory cannot be written.
+    pub fn clear(&mut self, leftover: Leftover) -> io::Result<()> {
+        let rings = leftover.close(&self.memory)?;
+        let (length, removal) = (rings.end - rings.start, libc::MADV_REMOVE as u64);
+        self.system_call(libc::SYS_madvise, [rings.start, length, removal, 0, 0, 0]);
+        Ok(())
+    }
+
+    /// How many jumps of a tracer that was killed were found and taken out when this one came, without the one at the
+    /// dynamic linker's hook.
+    #[must_use]
+    pub const fn jumps_taken_over(&self) -> usize {
+        self.program.taken_over
+    }
+
+    /// Says where the counter of a marker is: as long as a tracepoint is at the marker, it is one higher. To be said
+    /// before the tracepoint is put in.
+    pub fn set_semaphore(&mut self, marker: Address, semaphore: Address) {
+        self.program.semaphores.add(marker.0, semaphore.0);
+    }
+
+    /// What the process consists of now: the program first, then the dynamic linker and the vdso, then libraries
+    /// in the order of loading. Before the dynamic linker has run there are no libraries.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read, which means that the process has ended.
+    pub fn modules(&self) -> Result<Vec<Module>, Error> {
+        modules::all(&self.program.loader, &self.memory, self.threads.any())
+            .map_err(|(file, error)| Error::proc(file, self.threads.process(), error))
+    }
+
+    /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
+    /// one.
+    #[must_use]
+    pub fn linked_objects(&self) -> Option<LinkedObjects> {
+        self.program.loader.linked_objects(&self.memory)
+    }
+
+    /// The entries of the dynamic linker's list from this one on, which should follow the previous one; up to one that does not
+    /// follow the one before.
+    #[must_use]
+    pub fn linked_from(
+        &self,
+        start: Address,
+        previous: Address,
+        list: Address,
+    ) -> Vec<LinkedObject> {
+        self.program
+            .loader
+            .linked_from(&self.memory, start, previous, list)
+    }
+
+    /// The address of a thread's copy of a variable: of the module with this `struct link_map`, 0 for a program without a
+    /// dynamic linker, at this offset of the module's thread-local storage.
+    ///
+    /// # Errors
+    /// When there is none, or the C library does not say.
+    pub fn thread_local_address(
+        &mut self,
+        thread: ThreadId,
+        module: Address,
+        offset: u64,
+    ) -> Result<Address, ThreadLocalError> {
+        let registers = Tid::try_from(thread.0)
+            .ok()
+            .and_then(|id| self.threads.registers(id))
+            .ok_or(ThreadLocalError::NoThread(thread))?;
+        ThreadLocal::new(&self.memory, &self.program.loader, self.threads.any()).address(
+            &mut self.program.thread_local,
+            &registers,
+            module,
+            offset,
+        )
     }
 
     /// Kills the process, and waits for its end.
     pub fn kill(mut self) {
-        if self.ended.is_some() {
+        if self.threads.ended.is_some() {
             return;
         }
-        send_kill(self.id);
-        while self.ended.is_none() {
+        send_kill(self.threads.process());
+        while self.threads.ended.is_none() {
             match self.wait() {
                 Ok((thread, status)) if self.claims(thread) => {
                     self.note(thread, status);
                 }
-                Ok((thread, status)) => unclaimed::keep(thread, status),
+                Ok((thread, status)) => wait_queue::keep(thread, status),
                 Err(nix::errno::Errno::EINTR) => {}
                 Err(_) => break,
             }
@@ -371,25 +357,14 @@ impl Process {
 
     /// What holds for one program only is forgotten, and the memory of the new one opened.
     pub(crate) fn forget_image(&mut self) {
-        self.breakpoints.clear();
-        self.removed.clear();
-        self.slots = Slots::default();
+        self.threads.forget_ready();
+        self.program.become_another();
+        self.breakpoints = Breakpoints::default();
         self.fast = Fast::default();
-        self.while_stopped = None;
-        self.bare_memory = None;
-        self.sequences.clear();
-        self.gate = None;
-        self.refuge = None;
-        self.loader = Loader::default();
-        self.loader_reported = false;
-        self.hook_tried = false;
-        self.indirect = IndirectFunctions::default();
-        self.ready.clear();
-        self.thread_local = None;
-        self.semaphores = Semaphores::default();
+        self.remote.forget_places();
         // The kernel has emptied those of the thread.
         self.debug_registers = DebugRegisters::default();
-        if let Ok(memory) = Memory::open(self.id) {
+        if let Ok(memory) = Memory::open(self.threads.process()) {
             self.memory = memory;
         }
     }
@@ -397,41 +372,29 @@ impl Process {
     /// A new program stands before its first instruction.
     pub(crate) fn new_image(&mut self) {
         self.choose_width();
-        self.loader = Loader::at_start(self.width, &self.memory, self.id);
+        self.program
+            .look_at_start(&self.memory, self.threads.process());
+    }
+
+    /// Its libraries may have been loaded already.
+    pub(crate) fn look_at_running(&mut self) {
+        self.program
+            .look_at_running(&self.memory, self.threads.any());
     }
 
     /// Forgets threads that are no more.
     pub(crate) fn forget_threads(&mut self, are_gone: impl Fn(&Thread) -> bool) {
-        let gone = self.threads.extract_if(.., |_, thread| are_gone(thread));
-        let gone: Vec<Tid> = gone.map(|(id, _)| id).collect();
-        for id in &gone {
-            self.fast.forget_thread(*id);
+        for id in self.threads.forget(are_gone) {
+            self.fast.forget_thread(id);
         }
-        self.gone.extend(gone);
-    }
-
-    /// A thread that has not ended: the leader if it can be. What is known by its number is read later, and the others may be
-    /// gone by then, a process that shares the memory before all.
-    pub(crate) fn any_thread(&self) -> Tid {
-        let rank = |thread: &&Thread| (thread.id != self.id, thread.process != self.id);
-        self.threads
-            .values()
-            .filter(|thread| !thread.exiting)
-            .min_by_key(rank)
-            .map_or(self.id, |thread| thread.id)
     }
 
     /// Waits for what a thread tells, of this process or another one.
     pub(crate) fn wait(&self) -> Result<(Tid, Status), nix::errno::Errno> {
-        match unclaimed::take(|id| self.threads.contains_key(&id)) {
+        match wait_queue::take(|id| self.threads.has(id)) {
             Some(told) => Ok(told),
-            None => wait_any(),
+            None => wait_queue::wait_any(),
         }
-    }
-
-    /// What the kernel needs to touch a thread, if it stands.
-    pub(crate) fn stopped(&self, thread: Tid) -> Option<&Stopped> {
-        self.threads.get(&thread)?.stopped()
     }
 }
 
@@ -439,7 +402,7 @@ impl Process {
 pub fn await_end(process: ThreadId) {
     let id = process.0.cast_signed();
     loop {
-        match wait_any() {
+        match wait_queue::wait_any() {
             Ok((ended, Status::Exited(_) | Status::Killed(..))) if ended == id => return,
             // A thread of it that was about to end when it was let go; the process ends only once that is heard.
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}

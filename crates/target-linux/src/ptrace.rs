@@ -10,11 +10,21 @@ use std::mem::{MaybeUninit, size_of};
 use libc::{c_int, c_long, c_uint, c_void};
 use nix::errno::Errno;
 
-use crate::inject::bit;
-use crate::unclaimed;
-
 /// A thread's number in the kernel.
 pub(crate) type Tid = libc::pid_t;
+
+/// Every signal but those that an instruction causes by itself: these, blocked, would kill.
+pub(crate) const ALL_BUT_FAULTS: u64 = !(bit(libc::SIGSEGV)
+    | bit(libc::SIGBUS)
+    | bit(libc::SIGFPE)
+    | bit(libc::SIGILL)
+    | bit(libc::SIGTRAP)
+    | bit(libc::SIGSYS));
+
+/// A signal's bit in a set of them.
+pub(crate) const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
 
 /// `PTRACE_GET_RSEQ_CONFIGURATION`, which libc does not name.
 const GET_RSEQ_CONFIGURATION: c_uint = 0x420f;
@@ -24,6 +34,9 @@ const NT_X86_XSTATE: usize = 0x202;
 const RIP_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 /// The offset of the debug registers in the kernel's `struct user`.
 const DEBUG_OFFSET: usize = std::mem::offset_of!(libc::user, u_debugreg);
+
+/// The debug register that tells what has happened.
+pub(crate) const DEBUG_STATUS: usize = 6;
 
 /// What is asked of every traced thread. `PTRACE_O_EXITKILL` is left out on purpose: the program
 /// outlives us, unless it was asked for that it does not.
@@ -224,7 +237,7 @@ impl Stopped {
 
     /// The debug status register.
     pub(crate) fn debug_status(&self) -> Result<u64, Errno> {
-        let offset = DEBUG_OFFSET + crate::watch::STATUS * size_of::<u64>();
+        let offset = DEBUG_OFFSET + DEBUG_STATUS * size_of::<u64>();
         call(libc::PTRACE_PEEKUSER, self.0, offset, 0).map(c_long::cast_unsigned)
     }
 
@@ -359,12 +372,8 @@ pub(crate) enum Status {
 }
 
 impl Status {
-    /// The end that a thread is about to come to, by the status that a wait will tell.
-    pub(crate) fn of_end(status: c_int) -> Self {
-        Self::decode(status)
-    }
-
-    fn decode(status: c_int) -> Self {
+    /// What a status means that a wait has told, or will tell of a thread that is about to end.
+    pub(crate) fn decode(status: c_int) -> Self {
         if libc::WIFEXITED(status) {
             return Self::Exited(libc::WEXITSTATUS(status));
         }
@@ -380,61 +389,4 @@ impl Status {
             event => Self::Event(event),
         }
     }
-}
-
-/// Waits for any thread that the calling thread traces (or any child of it).
-pub(crate) fn wait_any() -> Result<(Tid, Status), Errno> {
-    loop {
-        let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD)?;
-        let status = Status::decode(status);
-        if !unclaimed::is_let_go(thread, status) {
-            return Ok((thread, status));
-        }
-    }
-}
-
-/// Waits for one thread; an interruption by a signal of ours does not end the wait.
-pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
-    loop {
-        match wait(thread, libc::__WALL) {
-            Ok((_, status)) => return Ok(Status::decode(status)),
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// What any thread has to tell that the calling thread traces; `None` where there is nothing.
-pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
-    loop {
-        let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG)?;
-        let status = Status::decode(status);
-        if thread == 0 {
-            return Ok(None);
-        }
-        if !unclaimed::is_let_go(thread, status) {
-            return Ok(Some((thread, status)));
-        }
-    }
-}
-
-/// What one thread has to tell; `None` where there is nothing.
-pub(crate) fn poll_for(thread: Tid) -> Result<Option<Status>, Errno> {
-    let (told, status) = wait(thread, libc::__WALL | libc::WNOHANG)?;
-    Ok((told != 0).then(|| Status::decode(status)))
-}
-
-/// Whether a thread has ended and nobody has heard it.
-pub(crate) fn is_zombie(thread: Tid) -> bool {
-    crate::maps::ThreadStatus::read(thread)
-        .ok()
-        .and_then(|status| Some(status.field("State")?.starts_with('Z')))
-        .unwrap_or(false)
-}
-
-fn wait(thread: Tid, options: c_int) -> Result<(Tid, c_int), Errno> {
-    let mut status = 0;
-    // SAFETY: `status` is a live c_int.
-    let thread = Errno::result(unsafe { libc::waitpid(thread, &raw mut status, options) })?;
-    Ok((thread, status))
 }

@@ -4,32 +4,19 @@ use std::collections::BTreeMap;
 
 use tracewire_model::ThreadId;
 
-use crate::breakpoint::Purpose;
+use crate::breakpoints::Purpose;
+use crate::debugger::Reports;
 use crate::error::thread_id;
 use crate::halt::first_stop;
-use crate::loader::Loader;
 use crate::memory::Memory;
 use crate::process::Process;
 use crate::ptrace::{Running, Status, Tid};
 use crate::thread::{News, Pending, State, Thread};
 
-/// What of its children and threads a process reports. What is not reported goes its own way, unnoticed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reports {
-    /// Children by fork: [`StopCause::Forked`](crate::StopCause::Forked).
-    pub forks: bool,
-    /// Children by vfork: [`StopCause::Vforked`](crate::StopCause::Vforked), and
-    /// [`StopCause::VforkDone`](crate::StopCause::VforkDone).
-    pub vforks: bool,
-    /// Threads: [`StopCause::Created`](crate::StopCause::Created) and
-    /// [`Event::ThreadExited`](crate::Event::ThreadExited).
-    pub threads: bool,
-}
-
 impl Process {
     /// Chooses what is reported from now on.
     pub const fn set_reports(&mut self, reports: Reports) {
-        self.reports = reports;
+        self.debugger.set_reports(reports);
     }
 
     /// Whether this is the number of the process, or of a child by vfork that was reported and shares its memory.
@@ -40,43 +27,41 @@ impl Process {
 
     /// The number of the process, and those of the children that share its memory and were reported.
     pub fn process_ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        std::iter::once(self.id)
-            .chain(self.debugged_children.iter().copied())
+        std::iter::once(self.threads.process())
+            .chain(self.debugger.children())
             .map(thread_id)
     }
 
     /// The threads that a debugger knows of, each with its process before it.
     pub fn debugged_threads(&self) -> impl Iterator<Item = (ThreadId, ThreadId)> + '_ {
         self.threads
-            .values()
+            .iter()
             .filter(|thread| {
                 !thread.exiting
-                    && (thread.process == self.id
-                        || self.debugged_children.contains(&thread.process))
+                    && (thread.process == self.threads.process()
+                        || self.debugger.knows_child(thread.process))
             })
             .map(|thread| (thread_id(thread.process), thread_id(thread.id)))
     }
 
     /// The children by fork that are yet to be told of.
     pub fn new_children(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.threads
-            .values()
-            .filter_map(|thread| match thread.news {
-                Some(News::Forked(child)) => Some(thread_id(child)),
-                _ => None,
-            })
+        self.threads.iter().filter_map(|thread| match thread.news {
+            Some(News::Forked(child)) => Some(thread_id(child)),
+            _ => None,
+        })
     }
 
     /// Whether a thread runs, or is about to, that a debugger could be told of.
     pub(crate) fn is_going(&self) -> bool {
         let alone = |process| {
             self.threads
-                .values()
+                .iter()
                 .all(|thread| thread.process != process || thread.exiting)
         };
-        self.ended.is_some()
-            || !self.endings.is_empty()
-            || self.threads.values().any(|thread| {
+        self.threads.ended.is_some()
+            || self.threads.has_ending()
+            || self.threads.iter().any(|thread| {
                 self.is_known(thread.process)
                     && if thread.exiting {
                         // A first thread that ends before others tells of it only after them.
@@ -89,7 +74,7 @@ impl Process {
 
     /// Whether a debugger knows of a process.
     pub(crate) fn is_known(&self, process: Tid) -> bool {
-        process == self.id || self.debugged_children.contains(&process)
+        process == self.threads.process() || self.debugger.knows_child(process)
     }
 
     pub(crate) fn take_born(&mut self) -> Vec<Self> {
@@ -103,7 +88,7 @@ impl Process {
         };
         let stopped = Running::born(child).stopped();
         let _ = self.memory.uncover_copy(child);
-        self.lower_semaphores_of_copy(child);
+        self.program.semaphores.lower_in_copy(child);
         if let Ok(registers) = stopped.registers()
             && let Some(address) = self.true_address(registers.rip)
         {
@@ -127,20 +112,14 @@ impl Process {
         }
         let mut process = self.offspring(child, thread, memory);
         process.choose_width();
-        process.loader = Loader::of_running(process.width, &process.memory, child);
-        let sites: Vec<u64> = self
-            .breakpoints
-            .iter()
-            .filter(|(_, breakpoint)| breakpoint.debugger)
-            .map(|(site, _)| *site)
-            .collect();
-        for site in sites {
+        process.look_at_running();
+        for site in self.breakpoints.of_debugger() {
             // The debugger, which has put them into the parent, finds out when it takes them out.
             let _ = process.insert_breakpoint(site, Purpose::Debugger);
         }
         process.debug_registers = self.debug_registers.clone();
         self.born.push(process);
-        if let Some(parent) = self.threads.get_mut(&parent) {
+        if let Some(parent) = self.threads.get_mut(parent) {
             parent.news = Some(News::Forked(child));
         }
     }
@@ -151,12 +130,12 @@ impl Process {
             self.forget_threads(|thread| thread.id == child);
             return;
         };
-        self.debugged_children.insert(child);
+        self.debugger.add_child(child);
         self.note(child, status);
-        if let Some(thread) = self.threads.get_mut(&child) {
+        if let Some(thread) = self.threads.get_mut(child) {
             thread.held = true;
         }
-        if let Some(parent) = self.threads.get_mut(&parent) {
+        if let Some(parent) = self.threads.get_mut(parent) {
             parent.news = Some(News::Vforked(child));
         }
     }
@@ -176,15 +155,14 @@ impl Process {
         };
         let mut process = self.offspring(id, thread, memory);
         process.finish_exec(id);
-        process.ready.push_back(id);
+        process.threads.make_ready(id);
         self.born.push(process);
     }
 
     fn offspring(&self, id: Tid, thread: Thread, memory: Memory) -> Self {
-        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), memory, self.settings);
-        process.passed_signals = self.passed_signals;
-        process.program_signals = self.program_signals;
-        process.reports = self.reports;
+        let settings = self.collecting.settings();
+        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), memory, settings);
+        process.debugger = self.debugger.of_child();
         process
     }
 
@@ -195,12 +173,12 @@ impl Process {
     /// When the kernel refuses to go on tracing.
     pub fn let_child_go(&mut self, child: ThreadId) -> Result<(), crate::Error> {
         let child = child.0.cast_signed();
-        if !self.debugged_children.remove(&child) {
+        if !self.debugger.forget_child(child) {
             return Ok(());
         }
         let threads: Vec<Tid> = self
             .threads
-            .values_mut()
+            .iter_mut()
             .filter(|thread| thread.process == child)
             .map(|thread| {
                 thread.held = false;
@@ -217,14 +195,14 @@ impl Process {
     /// Kills a child that shares the memory, and waits for its end.
     pub fn kill_child(&mut self, child: ThreadId) {
         let child = child.0.cast_signed();
-        if !self.debugged_children.remove(&child) {
+        if !self.debugger.forget_child(child) {
             return;
         }
         crate::process::send_kill(child);
-        while self.threads.values().any(|thread| thread.process == child) {
+        while self.threads.iter().any(|thread| thread.process == child) {
             match self.wait() {
                 Ok((id, status)) if self.claims(id) => self.note(id, status),
-                Ok((id, status)) => crate::unclaimed::keep(id, status),
+                Ok((id, status)) => crate::wait_queue::keep(id, status),
                 Err(nix::errno::Errno::EINTR) => {}
                 Err(_) => break,
             }

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSegment};
 
-use crate::maps::seen_by;
-use crate::process::Process;
+use crate::maps::{Mapping, seen_by};
+use crate::ptrace::Tid;
 
 /// Why no tracepoint can be put there.
 pub(crate) const WITHIN: &str = "it is within a restartable sequence (rseq), which an instruction executed elsewhere would break";
@@ -28,7 +28,7 @@ const MOST: usize = 1 << 16;
 
 /// The restartable sequences of a file, by the addresses in the file.
 #[derive(Debug, Default)]
-pub(crate) struct Sequences {
+struct Sequences {
     /// Ranges of the file, and the address of each.
     segments: Vec<(Range<u64>, u64)>,
     all: Vec<Range<u64>>,
@@ -90,27 +90,30 @@ impl Sequences {
     }
 }
 
-impl Process {
-    /// Whether bytes of code are part of a restartable sequence.
-    pub(crate) fn is_restartable(&mut self, address: u64, length: u64) -> bool {
-        let Ok(known) = self.while_stopped() else {
+/// The restartable sequences of the files of a program, each read once.
+#[derive(Debug, Default)]
+pub(crate) struct RestartableSequences(BTreeMap<PathBuf, Sequences>);
+
+impl RestartableSequences {
+    /// Whether bytes of code in a mapping are part of a sequence. The file is opened as the thread sees it.
+    pub(crate) fn overlap(
+        &mut self,
+        mapping: &Mapping,
+        thread: Tid,
+        address: u64,
+        length: u64,
+    ) -> bool {
+        if !mapping.path.is_absolute() {
             return false;
-        };
-        let mapping = known.space.mapping_at(address);
-        let Some(mapping) = mapping.filter(|mapping| mapping.path.is_absolute()) else {
-            return false;
-        };
-        let (path, offset) = (
-            mapping.path.clone(),
-            mapping.offset + (address - mapping.start),
-        );
-        if !self.sequences.contains_key(&path) {
-            let file = seen_by(self.any_thread(), &path);
-            let read = Sequences::read(&file).unwrap_or_default();
-            self.sequences.insert(path.clone(), read);
         }
-        self.sequences
-            .get(&path)
+        if !self.0.contains_key(&mapping.path) {
+            let file = seen_by(thread, &mapping.path);
+            let read = Sequences::read(&file).unwrap_or_default();
+            self.0.insert(mapping.path.clone(), read);
+        }
+        let offset = mapping.offset + (address - mapping.start);
+        self.0
+            .get(&mapping.path)
             .is_some_and(|sequences| sequences.overlap(offset, length))
     }
 }

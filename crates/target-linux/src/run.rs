@@ -4,16 +4,16 @@ use nix::errno::Errno;
 use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 use tracewire_model::Address;
 
-use crate::breakpoint::Means;
-use crate::debug::{StopCause, stopped};
+use crate::breakpoints::Means;
 use crate::error::{Error, thread_id};
 use crate::event::Event;
+use crate::event::{StopCause, stopped};
 use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid, wait_any};
+use crate::ptrace::{Resume, Status, Tid};
 use crate::pulse::Pulse;
 use crate::standing::Standing;
-use crate::thread::{News, Pending, State, Thread};
-use crate::unclaimed;
+use crate::thread::{News, Pending, State};
+use crate::wait_queue;
 
 impl Process {
     /// Runs the program until something happens that is more than a hit. The handler is told of every hit, by
@@ -22,8 +22,8 @@ impl Process {
     /// # Errors
     /// When the process has ended before, or the kernel refuses to go on tracing.
     pub fn run(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
-        if self.ended.is_some() {
-            return Err(Error::Ended(thread_id(self.id)));
+        if self.threads.ended.is_some() {
+            return Err(Error::Ended(thread_id(self.threads.process())));
         }
         let mark = self.request.enter();
         let event = self.run_to_event(handler);
@@ -34,7 +34,7 @@ impl Process {
         let event = event?;
         halted?;
         // The end may have come while the threads were being stopped.
-        Ok(self.ended.unwrap_or(event))
+        Ok(self.threads.ended.unwrap_or(event))
     }
 
     pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
@@ -53,11 +53,11 @@ impl Process {
             if self.request.take() {
                 return Ok(Event::Interrupted);
             }
-            let (id, status) = match wait_any() {
+            let (id, status) = match wait_queue::wait_any() {
                 Ok(told) => told,
                 Err(Errno::EINTR) => continue,
-                Err(Errno::ECHILD) => return Err(Error::Ended(thread_id(self.id))),
-                Err(error) => return Err(Error::system("waitpid", self.id, error)),
+                Err(Errno::ECHILD) => return Err(Error::Ended(thread_id(self.threads.process()))),
+                Err(error) => return Err(Error::system("waitpid", self.threads.process(), error)),
             };
             if let Some(event) = self.told(id, status, handler)? {
                 return Ok(event);
@@ -67,7 +67,7 @@ impl Process {
 
     /// What is to be done now and then while pads run; whether the run is over.
     pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler, pulse: &mut Pulse) -> bool {
-        self.look_for_strangers();
+        self.fast.look_for_strangers(&self.threads);
         match handler.look_around() {
             LookAround::Ended => true,
             LookAround::GoesOn { filled } => {
@@ -81,14 +81,10 @@ impl Process {
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
         self.take_memory_back()?;
         self.place_loader_hook();
-        let idle: Vec<Tid> = self.threads.keys().copied().collect();
+        let idle: Vec<Tid> = self.threads.ids();
         for id in idle {
-            if self
-                .threads
-                .get(&id)
-                .is_some_and(Thread::has_something_to_tell)
-            {
-                self.ready.push_back(id);
+            if self.threads.has_something_to_tell(id) {
+                self.threads.make_ready(id);
             } else {
                 self.go_on(id, 0)?;
             }
@@ -104,38 +100,30 @@ impl Process {
         loop {
             self.take_memory_back()?;
             self.tell_gone(handler);
-            if let Some(told) = self.endings.pop_front() {
+            if let Some(told) = self.threads.next_ending() {
                 return Ok(Some(told));
             }
-            if let Some(ended) = self.ended {
-                return Ok(Some((self.id, ended)));
+            if let Some(ended) = self.threads.ended {
+                return Ok(Some((self.threads.process(), ended)));
             }
-            if std::mem::take(&mut self.loader_reported) && self.loader.has_changed(&self.memory) {
-                return Ok(Some((self.id, Event::LibrariesChanged)));
+            if self.program.loader.has_reported_change(&self.memory) {
+                return Ok(Some((self.threads.process(), Event::LibrariesChanged)));
             }
-            let (id, event) = if let Some(id) = self.ready.pop_front() {
+            let (id, event) = if let Some(id) = self.threads.next_ready() {
                 (id, self.act(id, handler)?)
-            } else if let Some((id, status)) = unclaimed::take(|id| self.threads.contains_key(&id))
-            {
+            } else if let Some((id, status)) = wait_queue::take(|id| self.threads.has(id)) {
                 (id, self.told(id, status, handler)?)
             } else {
                 return Ok(None);
             };
             if let Some(event) = event {
-                return Ok(Some((self.process_of(id), event)));
+                return Ok(Some((self.threads.process_of(id), event)));
             }
         }
     }
 
-    /// The process that a thread belongs to.
-    pub(crate) fn process_of(&self, id: Tid) -> Tid {
-        self.threads
-            .get(&id)
-            .map_or(self.id, |thread| thread.process)
-    }
-
     pub(crate) fn tell_gone(&mut self, handler: &mut dyn HitHandler) {
-        for thread in self.gone.drain(..) {
+        for thread in self.threads.take_gone() {
             handler.thread_ended(thread_id(thread));
         }
     }
@@ -148,12 +136,12 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         if !self.claims(id) {
-            unclaimed::keep(id, status);
+            wait_queue::keep(id, status);
             return Ok(None);
         }
         let in_place = self
             .threads
-            .get(&id)
+            .get(id)
             .is_some_and(|thread| thread.in_place.is_some());
         if status == Status::Signal(libc::SIGTRAP)
             && !in_place
@@ -172,7 +160,7 @@ impl Process {
     /// The site and the registers of a thread that has stopped for a trap, if that was a breakpoint of ours and nothing
     /// else. One byte into a longer instruction nobody comes any other way, which saves asking what the trap is.
     fn plain_hit(&mut self, id: Tid) -> Option<(u64, libc::user_regs_struct)> {
-        let thread = self.threads.get_mut(&id)?;
+        let thread = self.threads.get_mut(id)?;
         thread.has_stopped();
         thread.takes_signal = true;
         if thread.steps() {
@@ -181,7 +169,7 @@ impl Process {
         let stopped = thread.stopped()?;
         let registers = stopped.registers().ok()?;
         let site = registers.rip.wrapping_sub(1);
-        let breakpoint = self.breakpoints.get(&site)?;
+        let breakpoint = self.breakpoints.get(site)?;
         let ours = breakpoint.displaced.length() > 1
             || !matches!(breakpoint.means, Means::OwnTrap)
                 && stopped.signal_info().ok()?.si_code == libc::SI_KERNEL;
@@ -191,7 +179,7 @@ impl Process {
     /// Acts on what is pending for a thread, and lets it go on.
     fn act(&mut self, id: Tid, handler: &mut dyn HitHandler) -> Result<Option<Event>, Error> {
         let way_out = self.way_out_of_call(id);
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Ok(None);
         };
         if thread.held || !matches!(thread.state, State::Stopped(_)) {
@@ -227,15 +215,15 @@ impl Process {
 
     /// Lets a stopped thread go on with a signal or 0, past the breakpoint at which it stands.
     pub(crate) fn go_on(&mut self, id: Tid, signal: i32) -> Result<(), Error> {
-        if self.threads.get(&id).is_none_or(|thread| thread.held) {
+        if self.threads.get(id).is_none_or(|thread| thread.held) {
             return Ok(());
         }
         self.forget_while_stopped();
-        self.introduce(id);
+        self.fast.introduce(&self.threads, id);
         self.arm(id)
             .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;
         let catches_calls = self.catches_calls(id) || self.may_ask_to_be_traced(id);
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Ok(());
         };
         let State::Stopped(stopped) = &thread.state else {
@@ -244,7 +232,7 @@ impl Process {
         if let Some(site) = thread.at.take() {
             let target = match self
                 .breakpoints
-                .get(&site)
+                .get(site)
                 .map(|breakpoint| &breakpoint.means)
             {
                 Some(Means::Slot(slot, _)) => *slot,
@@ -280,7 +268,7 @@ impl Process {
         } else {
             Resume::Continue
         };
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             if thread.stop_wanted {
                 // Whatever it has stopped for has answered the request.
                 thread.interrupt_next();
@@ -323,8 +311,8 @@ impl Process {
         what: impl FnOnce(&mut dyn StoppedThread) -> T,
     ) -> Option<T> {
         // Without jumps of its own it may share a debugger's run with a program that has some.
-        let alone = self.threads.len() == 1 && self.fast.has_jumps();
-        let thread = self.threads.get_mut(&id)?;
+        let alone = self.threads.only().is_some() && self.fast.has_jumps();
+        let thread = self.threads.get_mut(id)?;
         let State::Stopped(stopped) = &thread.state else {
             return None;
         };
@@ -334,7 +322,6 @@ impl Process {
             &mut self.memory,
             &mut self.collecting,
             &mut thread.cpu,
-            &self.clock,
             alone,
         );
         Some(what(&mut standing))
@@ -349,7 +336,7 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Option<Event> {
         registers.rip = site;
-        let (tracepoint, debugger, loader, resolver) = match self.breakpoints.get(&site) {
+        let (tracepoint, debugger, loader, resolver) = match self.breakpoints.get(site) {
             Some(breakpoint) => (
                 breakpoint.tracepoint,
                 breakpoint.debugger,
@@ -360,7 +347,7 @@ impl Process {
             None if self.fast.has_jump(site) => (true, false, false, false),
             None => return None,
         };
-        let thread = self.threads.get_mut(&id)?;
+        let thread = self.threads.get_mut(id)?;
         thread.at = Some(site);
         thread.stepped_from = site;
         if thread
@@ -374,14 +361,14 @@ impl Process {
         self.follower.hit(id);
         if tracepoint {
             let outcome = self.tell(id, Hit::Tracepoint(Address(site)), registers, handler)?;
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.stepping = outcome.step && !outcome.run_ended;
             }
             if outcome.run_ended {
                 event = Some(Event::RunEnded);
             }
         }
-        if loader && self.loader.has_changed(&self.memory) && event.is_none() {
+        if loader && self.program.loader.has_changed(&self.memory) && event.is_none() {
             event = Some(Event::LibrariesChanged);
         }
         if resolver && event.is_none() {

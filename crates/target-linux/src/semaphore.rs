@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracewire_model::Address;
-
 use crate::memory::Memory;
-use crate::process::Process;
 use crate::ptrace::Tid;
 
 /// The counters of the markers that tracepoints are wanted on, by the marker's address.
@@ -29,61 +26,41 @@ pub(crate) fn add(memory: &mut Memory, address: u64, by: i16) -> bool {
         .is_some_and(|count| memory.write_through(address, &count.to_le_bytes()).is_ok())
 }
 
-impl Process {
-    /// Says where the counter of a marker is: as long as a tracepoint is at the marker, it is one higher. To be said
-    /// before the tracepoint is put in.
-    pub fn set_semaphore(&mut self, marker: Address, semaphore: Address) {
-        self.semaphores.0.entry(marker.0).or_insert(Semaphore {
-            address: semaphore.0,
+impl Semaphores {
+    /// Says where the counter of a marker is.
+    pub(crate) fn add(&mut self, marker: u64, address: u64) {
+        self.0.entry(marker).or_insert(Semaphore {
+            address,
             raised: false,
         });
     }
 
-    /// A tracepoint has been put in.
-    pub(crate) fn raise_semaphore(&mut self, marker: u64) {
-        if let Some(semaphore) = self.semaphores.0.get_mut(&marker)
-            && !semaphore.raised
-        {
-            semaphore.raised = add(&mut self.memory, semaphore.address, 1);
-            if semaphore.raised {
-                self.fast.note_raised(marker, semaphore.address, self.id);
-            }
-        }
+    /// A tracepoint has been put in: the address of the marker's counter, if it is higher for that.
+    pub(crate) fn raise(&mut self, marker: u64, memory: &mut Memory) -> Option<u64> {
+        let semaphore = self.0.get_mut(&marker).filter(|known| !known.raised)?;
+        semaphore.raised = add(memory, semaphore.address, 1);
+        semaphore.raised.then_some(semaphore.address)
     }
 
-    /// A tracepoint has been taken out.
-    pub(crate) fn lower_semaphore(&mut self, marker: u64) {
-        if let Some(semaphore) = self.semaphores.0.get_mut(&marker)
-            && std::mem::take(&mut semaphore.raised)
-        {
-            self.fast.note_lowered(marker);
-            // Memory that is gone, with its library, needs no counting.
-            add(&mut self.memory, semaphore.address, -1);
-        }
+    /// The address of a marker's counter that was raised and is to be lowered.
+    pub(crate) fn take_raised(&mut self, marker: u64) -> Option<u64> {
+        let semaphore = self.0.get_mut(&marker)?;
+        std::mem::take(&mut semaphore.raised).then_some(semaphore.address)
     }
 
-    /// Leaves all of them as they would be without us.
-    pub(crate) fn lower_all_semaphores(&mut self) {
-        let markers: Vec<u64> = self.semaphores.0.keys().copied().collect();
-        for marker in markers {
-            self.lower_semaphore(marker);
-        }
+    /// The markers that have a counter.
+    pub(crate) fn markers(&self) -> Vec<u64> {
+        self.0.keys().copied().collect()
     }
 
     /// Leaves those of a copy of the memory as they would be without us.
-    pub(crate) fn lower_semaphores_of_copy(&self, copy: Tid) {
-        let raised: Vec<u64> = self
-            .semaphores
-            .0
-            .values()
-            .filter(|semaphore| semaphore.raised)
-            .map(|semaphore| semaphore.address)
-            .collect();
-        if !raised.is_empty()
+    pub(crate) fn lower_in_copy(&self, copy: Tid) {
+        let mut raised = self.0.values().filter(|known| known.raised).peekable();
+        if raised.peek().is_some()
             && let Ok(mut memory) = Memory::open(copy)
         {
-            for address in raised {
-                add(&mut memory, address, -1);
+            for semaphore in raised {
+                add(&mut memory, semaphore.address, -1);
             }
         }
     }

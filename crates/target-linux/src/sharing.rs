@@ -10,11 +10,12 @@ use nix::errno::Errno;
 
 use crate::attach::{is_gone, is_ours, refusal};
 use crate::error::{Error, thread_id};
-use crate::maps::{self, ThreadStatus, all_processes, threads};
+use crate::maps::{ThreadStatus, all_processes, threads};
 use crate::patience::Patience;
 use crate::process::Process;
 use crate::ptrace::{Running, Tid};
 use crate::thread::Thread;
+use crate::width::Width;
 
 impl Process {
     /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced have stopped.
@@ -33,7 +34,7 @@ impl Process {
                 Some(_) if patience.lasts() => {}
                 Some((process, thread, error)) => {
                     return Err(Error::SharesMemory {
-                        process: thread_id(self.id),
+                        process: thread_id(self.threads.process()),
                         other: thread_id(process),
                         reason: Box::new(refusal(process, thread, error)),
                     });
@@ -50,14 +51,14 @@ impl Process {
         let mut refused = None;
         for process in self.sharing() {
             for thread in threads(process).unwrap_or_default() {
-                if self.threads.contains_key(&thread) {
+                if self.threads.has(thread) {
                     continue;
                 }
                 match Running::seize(thread) {
                     Ok(running) => {
                         let thread = Thread::new(process, thread, running);
                         thread.interrupt();
-                        self.threads.insert(thread.id, thread);
+                        self.threads.add(thread);
                         seized = true;
                     }
                     Err(_) if is_gone(thread) || is_ours(thread) => {}
@@ -70,17 +71,18 @@ impl Process {
 
     /// The processes that have this memory, the traced one among them.
     fn sharing(&self) -> Vec<Tid> {
-        let own = self.any_thread();
+        let own = self.threads.any();
         let mut processes = all_processes();
         processes.retain(|process| {
-            *process == self.id || share_memory(own, *process) == Some(true) && has_memory(*process)
+            *process == self.threads.process()
+                || share_memory(own, *process) == Some(true) && has_memory(*process)
         });
         processes
     }
 
     /// Finds out which threads wait in vfork, and for which children.
     fn find_vforks(&mut self) {
-        let processes: BTreeSet<Tid> = self.threads.values().map(|thread| thread.process).collect();
+        let processes: BTreeSet<Tid> = self.threads.iter().map(|thread| thread.process).collect();
         for child in processes {
             let Some(parent) = ThreadStatus::read(child)
                 .ok()
@@ -88,11 +90,11 @@ impl Process {
             else {
                 continue;
             };
-            let waiting = self.threads.values_mut().find(|thread| {
+            let waiting = self.threads.iter_mut().find(|thread| {
                 thread.process == parent
                     && thread.asleep
                     && thread.in_vfork.is_none()
-                    && maps::is_in_vfork(thread.id)
+                    && is_in_vfork(thread.id)
             });
             if let Some(waiting) = waiting {
                 waiting.in_vfork = Some(child);
@@ -100,6 +102,21 @@ impl Process {
             }
         }
     }
+}
+
+/// Whether a thread sleeps in a system call that may be a vfork: in none other does one that has made a process wait for it.
+fn is_in_vfork(thread: Tid) -> bool {
+    /// `vfork`, `clone` and `clone3` of i386.
+    const CALLS_32: [libc::c_long; 3] = [190, 120, 435];
+    const CALLS: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
+    let calls = match Width::of_program(thread).flatten() {
+        Some(Width::Bits32) => CALLS_32,
+        _ => CALLS,
+    };
+    let line = std::fs::read_to_string(format!("/proc/{thread}/syscall"));
+    line.ok()
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .is_some_and(|call| calls.contains(&call))
 }
 
 /// Whether two threads have the same memory; `None` where the kernel does not say.

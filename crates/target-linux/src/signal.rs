@@ -5,16 +5,17 @@ use tracewire_experiment::{Hit, HitHandler};
 use tracewire_jump_pad::relocate::Place;
 use tracewire_model::Address;
 
-use crate::debug::{StopCause, stopped};
 use crate::error::Error;
 use crate::event::Event;
+use crate::event::{StopCause, stopped};
 use crate::fast::PadStep;
-use crate::inject::{ALL_BUT_FAULTS, bit};
-use crate::leave::undo;
+
+use crate::breakpoints::undo;
 use crate::maps::ThreadStatus;
 use crate::process::Process;
-use crate::ptrace::Tid;
-use crate::thread::{Pending, Thread};
+use crate::ptrace::{Tid, bit};
+use crate::signal_info::{TRAP_FLAG, is_fault, name_site};
+use crate::thread::Pending;
 use crate::watch::TRAP_HARDWARE;
 
 /// `si_code` of a trap after one instruction.
@@ -36,14 +37,6 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
     | bit(libc::SIGXFSZ)
     | bit(libc::SIGSYS);
 
-/// The trap flag.
-pub(crate) const TRAP_FLAG: u64 = 0x100;
-
-/// Whether an instruction has caused the signal.
-pub(crate) fn is_fault(info: &siginfo_t) -> bool {
-    info.si_code > 0 && bit(info.si_signo) & ALL_BUT_FAULTS == 0
-}
-
 impl Process {
     /// A thread has stopped to get a signal.
     pub(crate) fn signal(
@@ -52,36 +45,33 @@ impl Process {
         info: siginfo_t,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        let Some(registers) = self
-            .stopped(id)
-            .and_then(|stopped| stopped.registers().ok())
-        else {
+        let Some(registers) = self.threads.registers(id) else {
             // Gone; its exit will be told.
             return Ok(None);
         };
-        if self.is_fault_of_ours(id, &info) {
+        if self.passes_fault(id, &info) {
             self.go_on(id, 0)?;
             return Ok(None);
         }
         if self.is_report(&info, registers.rip) {
-            if self.loader.has_changed(&self.memory) {
+            if self.program.loader.has_changed(&self.memory) {
                 return Ok(Some(Event::LibrariesChanged));
             }
             self.go_on(id, 0)?;
             return Ok(None);
         }
-        let approved = self.threads.get(&id).is_some_and(|thread| thread.approved);
+        let approved = self.threads.get(id).is_some_and(|thread| thread.approved);
         if info.si_signo == libc::SIGTRAP && info.si_code > 0 && !approved {
-            let stepping = self.threads.get(&id).is_some_and(Thread::steps);
+            let stepping = self.threads.steps(id);
             match info.si_code {
                 libc::SI_KERNEL => {
                     let site = registers.rip.wrapping_sub(1);
-                    if self.breakpoints.contains_key(&site) {
+                    if self.breakpoints.has(site) {
                         return self.breakpoint_hit(id, site, info, registers, handler);
                     }
-                    if self.was_removed(site) {
+                    if self.breakpoints.was_removed(site, &self.memory) {
                         // Run into before it was removed.
-                        if let Some(stopped) = self.stopped(id) {
+                        if let Some(stopped) = self.threads.stopped(id) {
                             let _ = stopped.set_instruction_pointer(site);
                         }
                         self.go_on(id, 0)?;
@@ -96,7 +86,7 @@ impl Process {
                 TRAP_TRACE
                     if self
                         .threads
-                        .get(&id)
+                        .get(id)
                         .is_some_and(|thread| thread.triggered.is_some()) =>
                 {
                     return self.watched(id, registers, handler);
@@ -118,17 +108,17 @@ impl Process {
         // A debugger that does not go past it has it executed.
         let executed = self
             .threads
-            .get(&id)
+            .get(id)
             .is_some_and(|thread| thread.repeated == Some((site, registers.rsp)));
         let event = self.arrive(id, site, registers, handler);
         let own = self
             .breakpoints
-            .get(&site)
-            .filter(|breakpoint| matches!(breakpoint.means, crate::breakpoint::Means::OwnTrap));
+            .get(site)
+            .filter(|breakpoint| matches!(breakpoint.means, crate::breakpoints::Means::OwnTrap));
         if let Some(breakpoint) = own {
             let debugged = breakpoint.debugger && !executed;
             // The signal at hand is the very one that the program's own breakpoint causes.
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.at = None;
             }
             if event.is_none() {
@@ -140,14 +130,14 @@ impl Process {
                 };
             }
             let told = matches!(event, Some(Event::Stopped(_)));
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.repeated = Some((site, registers.rsp));
                 if !told {
                     thread.pending = Some(Pending::Signal(info));
                 }
             }
             // A debugger stops before it as before any other, and goes past it if it knows that it is the program's.
-            if told && let Some(stopped) = self.stopped(id) {
+            if told && let Some(stopped) = self.threads.stopped(id) {
                 let _ = stopped.set_instruction_pointer(site);
             }
         }
@@ -157,16 +147,45 @@ impl Process {
         Ok(event)
     }
 
+    /// A thread has stopped for a debug register and nothing else.
+    fn watched(
+        &mut self,
+        id: Tid,
+        registers: user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Option<Event>, Error> {
+        if let Some((site, place)) = self.breakpoints.in_slot(registers.rip) {
+            match place {
+                Place::At(address) => {
+                    if let Some(stopped) = self.threads.stopped(id) {
+                        let _ = stopped.set_instruction_pointer(address);
+                    }
+                }
+                // The instruction is not done.
+                Place::Before | Place::Pushed => {
+                    self.step_out(id, site, registers);
+                }
+            }
+        }
+        let cause = self.take_trigger(id).filter(|cause| {
+            *cause != StopCause::HardwareBreakpoint || self.stops_at(id, registers, handler)
+        });
+        match cause {
+            Some(cause) => Ok(Some(stopped(id, cause))),
+            None => {
+                self.go_on(id, 0)?;
+                Ok(None)
+            }
+        }
+    }
+
     /// A step over a system call is done.
     pub(crate) fn step_done(
         &mut self,
         id: Tid,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        match self
-            .stopped(id)
-            .and_then(|stopped| stopped.registers().ok())
-        {
+        match self.threads.registers(id) {
             Some(registers) => self.stepped(id, registers, handler, true),
             None => Ok(None),
         }
@@ -180,15 +199,13 @@ impl Process {
         handler: &mut dyn HitHandler,
         arrives: bool,
     ) -> Result<Option<Event>, Error> {
-        if let Some((site, offset)) = self.slots.site_of(registers.rip)
-            && let Some(place) = self.place(site, offset)
-        {
+        if let Some((_, place)) = self.breakpoints.in_slot(registers.rip) {
             let Place::At(address) = place else {
                 self.go_on(id, 0)?;
                 return Ok(None);
             };
             registers.rip = address;
-            if let Some(stopped) = self.stopped(id) {
+            if let Some(stopped) = self.threads.stopped(id) {
                 let _ = stopped.set_instruction_pointer(address);
             }
         }
@@ -200,13 +217,13 @@ impl Process {
         self.clear_leaked_trap_flag(id, &mut registers);
         self.clear_pushed_trap_flag(id, &registers);
         let mut event = None;
-        if self.threads.get(&id).is_some_and(|thread| thread.stepping) {
+        if self.threads.get(id).is_some_and(|thread| thread.stepping) {
             let Some(outcome) =
                 self.tell(id, Hit::Step(Address(registers.rip)), registers, handler)
             else {
                 return Ok(None);
             };
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.stepping = outcome.step && !outcome.run_ended;
             }
             event = outcome.run_ended.then_some(Event::RunEnded);
@@ -215,7 +232,7 @@ impl Process {
         if !arrives || step.is_none() && event.is_some() {
             return Ok(step.or(event));
         }
-        if self.breakpoints.contains_key(&registers.rip) || self.fast.has_jump(registers.rip) {
+        if self.breakpoints.has(registers.rip) || self.fast.has_jump(registers.rip) {
             event = self.arrive(id, registers.rip, registers, handler);
         }
         // A debugger finds out by itself what is where its step has led.
@@ -232,7 +249,7 @@ impl Process {
         if registers.eflags & TRAP_FLAG == 0 {
             return;
         }
-        let Some(thread) = self.threads.get(&id) else {
+        let Some(thread) = self.threads.get(id) else {
             return;
         };
         let loads = match self.memory.read_array::<2>(thread.stepped_from) {
@@ -247,10 +264,10 @@ impl Process {
 
     /// The instruction that stores the flags also stores the trap flag of a step, which is not the program's.
     fn clear_pushed_trap_flag(&self, id: Tid, registers: &user_regs_struct) {
-        let Some(thread) = self.threads.get(&id) else {
+        let Some(thread) = self.threads.get(id) else {
             return;
         };
-        let pushes = match self.breakpoints.get(&thread.stepped_from) {
+        let pushes = match self.breakpoints.get(thread.stepped_from) {
             Some(breakpoint) => breakpoint.displaced.pushes_flags,
             None => match self.memory.read_array::<2>(thread.stepped_from) {
                 Some([0x9c, _] | [0x66, 0x9c]) => true,
@@ -275,25 +292,20 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         let mut event = None;
-        if let Some((site, offset)) = self.slots.site_of(registers.rip)
-            && let Some(place) = self.place(site, offset)
-        {
-            let restartable = self
-                .breakpoints
-                .get(&site)
-                .is_some_and(|breakpoint| breakpoint.displaced.restartable);
+        if let Some((site, place)) = self.breakpoints.in_slot(registers.rip) {
+            let restartable = self.breakpoints.is_restartable(site);
             let done = matches!(place, Place::At(_));
             if done || is_fault(&info) || restartable {
                 let in_slot = registers.rip;
                 undo(place, site, &mut registers);
                 if is_fault(&info) {
                     name_site(&mut info, in_slot, site);
-                } else if let Some(thread) = self.threads.get_mut(&id)
+                } else if let Some(thread) = self.threads.get_mut(id)
                     && !done
                 {
                     thread.repeated = Some((site, registers.rsp));
                 }
-                if let Some(stopped) = self.stopped(id) {
+                if let Some(stopped) = self.threads.stopped(id) {
                     let _ = stopped.set_registers(&registers);
                 }
                 if done && restartable && !self.is_reported(id, &info) {
@@ -305,22 +317,19 @@ impl Process {
                 match self.step_out(id, site, registers) {
                     Some(after) => {
                         registers = after;
-                        if self.threads.get(&id).is_some_and(Thread::steps) {
+                        if self.threads.steps(id) {
                             event = self.stepped(id, registers, handler, false)?;
                         }
                     }
-                    None if self.stopped(id).is_none() => return Ok(None),
+                    None if self.threads.stopped(id).is_none() => return Ok(None),
                     None => {}
                 }
             }
         }
         // The step out of our code may have been more than that.
-        let event = event.or_else(|| {
-            self.take_trigger(id)
-                .map(|cause| crate::debug::stopped(id, cause))
-        });
+        let event = event.or_else(|| self.take_trigger(id).map(|cause| stopped(id, cause)));
         if event.is_some() {
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.pending = Some(Pending::Signal(info));
             }
             return Ok(event);
@@ -329,7 +338,7 @@ impl Process {
             return Ok(None);
         }
         if self.is_reported(id, &info)
-            && let Some(thread) = self.threads.get_mut(&id)
+            && let Some(thread) = self.threads.get_mut(id)
         {
             thread.pending = Some(Pending::Signal(info));
             thread.approved = true;
@@ -347,11 +356,11 @@ impl Process {
     }
 
     fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             thread.approved = false;
             thread.granted = false;
         }
-        if let Some(stopped) = self.stopped(id) {
+        if let Some(stopped) = self.threads.stopped(id) {
             let _ = stopped.set_signal_info(info);
         }
         self.go_on(id, info.si_signo)
@@ -361,19 +370,13 @@ impl Process {
     pub(crate) fn go_on_halted(&mut self, but: Tid) -> Result<(), Error> {
         let stopped: Vec<Tid> = self
             .threads
-            .values()
+            .iter()
             .filter(|thread| thread.id != but && thread.stopped().is_some())
             .map(|thread| thread.id)
             .collect();
         for id in stopped {
-            if self
-                .threads
-                .get(&id)
-                .is_some_and(Thread::has_something_to_tell)
-            {
-                if !self.ready.contains(&id) {
-                    self.ready.push_back(id);
-                }
+            if self.threads.has_something_to_tell(id) {
+                self.threads.make_ready_once(id);
             } else {
                 self.go_on(id, 0)?;
             }
@@ -390,18 +393,5 @@ impl Process {
             let handled = status.signals("SigCgt") | status.signals("SigIgn");
             handled & bit(info.si_signo) == 0
         })
-    }
-}
-
-/// Some signals name the instruction that caused them.
-pub(crate) fn name_site(info: &mut siginfo_t, in_slot: u64, site: u64) {
-    // SAFETY: a fault's siginfo holds an address; it is plain data in any case.
-    let address = unsafe { info.si_addr() } as u64;
-    if address == in_slot {
-        /// The offset of the address in the kernel's siginfo.
-        const ADDRESS: usize = 16;
-        let base = std::ptr::from_mut(info).cast::<u8>();
-        // SAFETY: the structure has 128 bytes, and at this offset it holds the 8 bytes of the address.
-        unsafe { base.add(ADDRESS).cast::<u64>().write_unaligned(site) };
     }
 }

@@ -3,11 +3,9 @@
 use std::mem::MaybeUninit;
 
 use libc::siginfo_t;
-use tracewire_model::ThreadId;
 
-use crate::process::Process;
-use crate::ptrace::Tid;
-use crate::thread::Pending;
+use crate::ptrace::{ALL_BUT_FAULTS, bit};
+use crate::thread::{Pending, Thread};
 use crate::width::Width;
 
 /// The size of the structure, in either form.
@@ -92,30 +90,32 @@ fn info_of(bytes: &[u8; SIZE]) -> siginfo_t {
     }
 }
 
-impl Process {
-    /// What the kernel tells of the signal that a thread has stopped for, in the program's own form, 128 bytes.
-    #[must_use]
-    pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
-        let info = bytes_of(&self.pending_info(thread.0.cast_signed())?);
-        Some(match self.width {
-            Width::Bits64 => info.to_vec(),
+impl Thread {
+    /// What the kernel tells of the signal that it has stopped for, in the program's own form, 128 bytes.
+    pub(crate) fn signal_info(&self, width: Width) -> Option<[u8; SIZE]> {
+        let info = bytes_of(&self.pending_info()?);
+        Some(match width {
+            Width::Bits64 => info,
             Width::Bits32 => {
                 let mut narrow = [0; SIZE];
                 convert(&info, &mut narrow, true);
-                narrow.to_vec()
+                narrow
             }
         })
     }
 
-    /// Changes it, from an offset on: the program gets the signal so, if it gets it. `None` where there is no signal, or the
-    /// bytes do not fit.
-    pub fn set_signal_info(&mut self, thread: ThreadId, offset: usize, bytes: &[u8]) -> Option<()> {
-        let id = thread.0.cast_signed();
-        let before = bytes_of(&self.pending_info(id)?);
-        let mut told: [u8; SIZE] = self.signal_info(thread)?.try_into().ok()?;
+    /// Changes it, from an offset on. `None` where there is no signal, or the bytes do not fit.
+    pub(crate) fn set_signal_info(
+        &mut self,
+        width: Width,
+        offset: usize,
+        bytes: &[u8],
+    ) -> Option<()> {
+        let before = bytes_of(&self.pending_info()?);
+        let mut told = self.signal_info(width)?;
         told.get_mut(offset..offset.checked_add(bytes.len())?)?
             .copy_from_slice(bytes);
-        let info = match self.width {
+        let info = match width {
             Width::Bits64 => told,
             Width::Bits32 => {
                 let mut wide = before;
@@ -124,20 +124,39 @@ impl Process {
             }
         };
         let info = info_of(&info);
-        let thread = self.threads.get_mut(&id)?;
-        thread.stopped()?.set_signal_info(&info).ok()?;
-        if let Some(Pending::Signal(pending)) = &mut thread.pending {
+        self.stopped()?.set_signal_info(&info).ok()?;
+        if let Some(Pending::Signal(pending)) = &mut self.pending {
             *pending = info;
         }
         Some(())
     }
 
-    fn pending_info(&self, id: Tid) -> Option<siginfo_t> {
-        let thread = self.threads.get(&id)?;
-        match &thread.pending {
+    fn pending_info(&self) -> Option<siginfo_t> {
+        match &self.pending {
             Some(Pending::Signal(info)) => Some(*info),
-            _ => thread.stopped()?.signal_info().ok(),
+            _ => self.stopped()?.signal_info().ok(),
         }
+    }
+}
+
+/// The trap flag.
+pub(crate) const TRAP_FLAG: u64 = 0x100;
+
+/// Whether an instruction has caused the signal.
+pub(crate) fn is_fault(info: &siginfo_t) -> bool {
+    info.si_code > 0 && bit(info.si_signo) & ALL_BUT_FAULTS == 0
+}
+
+/// Some signals name the instruction that caused them.
+pub(crate) fn name_site(info: &mut siginfo_t, in_slot: u64, site: u64) {
+    // SAFETY: a fault's siginfo holds an address; it is plain data in any case.
+    let address = unsafe { info.si_addr() } as u64;
+    if address == in_slot {
+        /// The offset of the address in the kernel's siginfo.
+        const ADDRESS: usize = 16;
+        let base = std::ptr::from_mut(info).cast::<u8>();
+        // SAFETY: the structure has 128 bytes, and at this offset it holds the 8 bytes of the address.
+        unsafe { base.add(ADDRESS).cast::<u64>().write_unaligned(site) };
     }
 }
 

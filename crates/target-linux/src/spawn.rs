@@ -15,7 +15,8 @@ use nix::unistd::pipe2;
 use crate::error::Error;
 use crate::foreground;
 use crate::launch::Launch;
-use crate::ptrace::{Resume, Running, Status, Stopped, Tid, wait_for};
+use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
+use crate::wait_queue::wait_for;
 
 /// What a started program shares with us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use libc::user_regs_struct;
+use tracewire_arch::X86Registers;
 use tracewire_experiment::{MemoryRead, StoppedThread, TargetError};
 use tracewire_model::{RegisterNumber, ThreadId};
 
@@ -12,30 +13,88 @@ use crate::memory::Memory;
 use crate::ptrace::Stopped;
 use crate::registers::RegisterPlan;
 use crate::thread::CpuSource;
+use crate::width::Width;
+
+/// How a process is to be traced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The registers of a register block.
+    pub registers: X86Registers,
+    /// Whether a thread is woken after a hit on the cpu that the tracer runs on. A hit then costs a fraction.
+    /// The thread's cpu affinity is narrowed for that while it stands still, and is as before when it runs on.
+    pub follow_cpu: bool,
+}
+
+impl Default for Settings {
+    /// The smallest register set, and threads followed.
+    fn default() -> Self {
+        Self {
+            registers: X86Registers::Core,
+            follow_cpu: true,
+        }
+    }
+}
 
 /// The registers that are collected, the way to find any other, and room for what is read.
 #[derive(Debug)]
 pub(crate) struct Collecting {
+    settings: Settings,
     /// The set of the register block.
-    pub(crate) block: RegisterPlan,
+    block: RegisterPlan,
     /// Every register there is.
-    pub(crate) all: RegisterPlan,
+    all: RegisterPlan,
     /// The last thread's extended state.
-    pub(crate) state: Vec<u8>,
+    state: Vec<u8>,
     /// The last register block.
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// Whether the last thread was asked for its cpu: then the next one's is read along with its memory.
-    pub(crate) cpu_asked: bool,
+    cpu_asked: bool,
+    clock: Clock,
+}
+
+impl Collecting {
+    /// For a program of 64 bits.
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            block: RegisterPlan::new(Width::default(), settings.registers),
+            all: RegisterPlan::new(Width::default(), X86Registers::Avx512),
+            state: Vec::new(),
+            bytes: Vec::new(),
+            cpu_asked: false,
+            clock: Clock::default(),
+        }
+    }
+
+    pub(crate) const fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Chooses the registers of a register block.
+    pub(crate) fn choose(&mut self, width: Width, set: X86Registers) {
+        self.settings.registers = set;
+        self.block = RegisterPlan::new(width, set);
+    }
+
+    /// The program is of this width now.
+    pub(crate) fn fit(&mut self, width: Width) {
+        self.block = RegisterPlan::new(width, self.settings.registers);
+        self.all = RegisterPlan::new(width, X86Registers::Avx512);
+    }
+
+    /// The plan of a register block.
+    pub(crate) const fn block(&self) -> &RegisterPlan {
+        &self.block
+    }
 }
 
 pub(crate) struct Standing<'a> {
-    pub(crate) thread: &'a Stopped,
+    thread: &'a Stopped,
     /// With `rip` as the program knows it.
-    pub(crate) registers: user_regs_struct,
-    pub(crate) memory: &'a mut Memory,
-    pub(crate) collecting: &'a mut Collecting,
-    pub(crate) cpu_source: &'a mut CpuSource,
-    pub(crate) clock: &'a Clock,
+    registers: user_regs_struct,
+    memory: &'a mut Memory,
+    collecting: &'a mut Collecting,
+    cpu_source: &'a mut CpuSource,
     /// Whether the program has no other thread.
     alone: bool,
     time: OnceCell<u64>,
@@ -54,7 +113,6 @@ impl<'a> Standing<'a> {
         memory: &'a mut Memory,
         collecting: &'a mut Collecting,
         cpu_source: &'a mut CpuSource,
-        clock: &'a Clock,
         alone: bool,
     ) -> Self {
         let cpu_asked = std::mem::take(&mut collecting.cpu_asked);
@@ -64,7 +122,6 @@ impl<'a> Standing<'a> {
             memory,
             collecting,
             cpu_source,
-            clock,
             alone,
             time: OnceCell::new(),
             cpu: None,
@@ -75,7 +132,7 @@ impl<'a> Standing<'a> {
 
     /// When it stopped.
     fn nanoseconds(&self) -> u64 {
-        *self.time.get_or_init(|| self.clock.now())
+        *self.time.get_or_init(|| self.collecting.clock.now())
     }
 
     fn read_state(&mut self) -> Result<(), TargetError> {

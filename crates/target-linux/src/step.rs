@@ -4,15 +4,14 @@ use libc::{siginfo_t, user_regs_struct};
 
 use tracewire_jump_pad::relocate::Place;
 
-use crate::breakpoint::INT3;
+use crate::breakpoints::{INT3, undo};
 use crate::error::Error;
-use crate::inject::{ALL_BUT_FAULTS, bit};
-use crate::leave::undo;
 use crate::patience::Ran;
 use crate::process::Process;
+use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
-use crate::signal::is_fault;
-use crate::thread::{Pending, Thread};
+use crate::signal_info::is_fault;
+use crate::thread::Pending;
 
 /// Whether a thread has stopped because it has executed one instruction.
 fn is_step(pending: &Pending) -> bool {
@@ -32,7 +31,7 @@ impl Process {
     /// through in a way that needs no signal.
     pub(crate) fn way_to_step(&mut self, id: Tid) -> Resume {
         const CALLS: [[u8; 2]; 2] = [[0x0f, 0x05], [0xcd, 0x80]];
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Resume::Step;
         };
         let Some(stopped) = thread.stopped() else {
@@ -65,7 +64,7 @@ impl Process {
     /// Executes the instruction in place, while nobody else executes anything that could come by.
     pub(crate) fn step_in_place(&mut self, id: Tid, site: u64) -> Result<(), Error> {
         self.halt()?;
-        let Some(stopped) = self.stopped(id) else {
+        let Some(stopped) = self.threads.stopped(id) else {
             return Ok(());
         };
         let mask = stopped.signal_mask();
@@ -76,35 +75,35 @@ impl Process {
         if ran == Ran::Late {
             // Whoever it waits for may be one of the others: they run as well, past a breakpoint that is out.
             let mask = mask.ok();
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.in_place = Some(site);
                 thread.lent_mask = mask;
                 thread.go_on(Resume::Step, 0);
             }
             return self.go_on_halted(id);
         }
-        if uncovered.is_ok() && self.breakpoints.contains_key(&site) {
+        if uncovered.is_ok() && self.breakpoints.has(site) {
             let _ = self.memory.cover(site, INT3);
         }
-        let stepping = self.threads.get(&id).is_some_and(Thread::steps);
+        let stepping = self.threads.steps(id);
         let triggered = self
             .threads
-            .get(&id)
+            .get(id)
             .is_some_and(|thread| thread.triggered.is_some());
         let mut told = None;
-        if let (Some(stopped), Ok(mask)) = (self.stopped(id), mask) {
+        if let (Some(stopped), Ok(mask)) = (self.threads.stopped(id), mask) {
             let _ = stopped.set_signal_mask(mask);
             // A trap that the instruction means to make is the program's.
             told = stopped.signal_info().ok().filter(|info| {
                 ran == Ran::Through && (stepping || triggered || info.si_code == libc::SI_KERNEL)
             });
         }
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             if let Some(info) = told {
                 thread.pending = Some(Pending::Signal(info));
             }
             if thread.pending.is_some() {
-                self.ready.push_back(id);
+                self.threads.make_ready(id);
             } else if thread.stopped().is_some() {
                 self.go_on(id, 0)?;
             }
@@ -114,15 +113,10 @@ impl Process {
 
     /// A thread has stopped that took its time to execute an instruction in its place: the breakpoint is put back.
     pub(crate) fn leave_place(&mut self, id: Tid, site: u64) {
-        if self.breakpoints.contains_key(&site)
-            && !self
-                .threads
-                .values()
-                .any(|thread| thread.in_place == Some(site))
-        {
+        if self.breakpoints.has(site) && !self.threads.any_in_place(site) {
             let _ = self.memory.cover_once(site, INT3);
         }
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return;
         };
         if !thread.steps()
@@ -132,8 +126,7 @@ impl Process {
             return;
         }
         let executed = thread
-            .stopped()
-            .and_then(|stopped| stopped.registers().ok())
+            .registers()
             .is_none_or(|registers| registers.rip != site);
         if !executed {
             // It has been told of, and is yet to be executed.
@@ -149,32 +142,35 @@ impl Process {
         site: u64,
         registers: user_regs_struct,
     ) -> Option<user_regs_struct> {
-        let mask = self.stopped(id)?.signal_mask().ok()?;
-        self.stopped(id)?.set_signal_mask(ALL_BUT_FAULTS).ok()?;
+        let mask = self.threads.stopped(id)?.signal_mask().ok()?;
+        self.threads
+            .stopped(id)?
+            .set_signal_mask(ALL_BUT_FAULTS)
+            .ok()?;
         let mut after = registers;
         let mut stop = None;
         loop {
             let ran = self.go_to_trap(id, Resume::Step);
-            let Some(stopped) = self.stopped(id) else {
-                if let Some(thread) = self.threads.get_mut(&id) {
+            let Some(stopped) = self.threads.stopped(id) else {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.lent_mask = Some(mask);
                 }
                 return None;
             };
             after = stopped.registers().unwrap_or(after);
             let place = self
-                .slots
-                .site_of(after.rip)
+                .breakpoints
+                .in_slot(after.rip)
                 .filter(|(found, _)| *found == site)
-                .and_then(|(site, offset)| self.place(site, offset));
+                .map(|(_, place)| place);
             if ran == Ran::Late {
                 // It comes by the breakpoint once more, after its signal.
                 undo(place.unwrap_or(Place::At(after.rip)), site, &mut after);
-                self.threads.get_mut(&id)?.repeated = Some((site, after.rsp));
+                self.threads.get_mut(id)?.repeated = Some((site, after.rsp));
                 break;
             }
             if ran == Ran::Otherwise {
-                let pending = self.threads.get_mut(&id)?.pending.take();
+                let pending = self.threads.get_mut(id)?.pending.take();
                 if let Some(Pending::Signal(info)) = pending
                     && !is_fault(&info)
                 {
@@ -195,7 +191,7 @@ impl Process {
                 None => break,
             }
         }
-        let stopped = self.stopped(id)?;
+        let stopped = self.threads.stopped(id)?;
         let _ = stopped.set_registers(&after);
         let _ = stopped.set_signal_mask(mask);
         if let Some(stop) = stop {
@@ -215,13 +211,13 @@ impl Process {
     ) -> Result<(), Error> {
         /// The range of the kernel's results that ask for a restart.
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
-        if let Some(stopped) = self.stopped(id) {
+        if let Some(stopped) = self.threads.stopped(id) {
             let _ = stopped.set_signal_info(&info);
         }
         if registers.orig_rax as i64 == -1 || !RESTARTS.contains(&(registers.rax as i64)) {
             return self.go_on(id, info.si_signo);
         }
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Ok(());
         };
         thread.go_on(Resume::Step, info.si_signo);
@@ -230,17 +226,14 @@ impl Process {
             return Ok(());
         };
         self.note(id, status);
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Ok(());
         };
         if matches!(status, Status::GroupStop(_) | Status::Interrupted) {
             // No handler: once it goes on, the call is made again.
             thread.repeated = Some((site, registers.rsp));
         }
-        let Some(after) = thread
-            .stopped()
-            .and_then(|stopped| stopped.registers().ok())
-        else {
+        let Some(after) = thread.registers() else {
             return Ok(());
         };
         if status == Status::Signal(libc::SIGTRAP) {
@@ -250,7 +243,7 @@ impl Process {
             } else {
                 self.memory.read_u64(after.rdx.wrapping_add(SAVED_RIP)) == Some(site)
             };
-            let thread = self.threads.get_mut(&id);
+            let thread = self.threads.get_mut(id);
             if let Some(thread) = thread {
                 if restarts {
                     thread.repeated = Some((site, registers.rsp));
@@ -262,10 +255,10 @@ impl Process {
         }
         if self
             .threads
-            .get(&id)
+            .get(id)
             .is_some_and(|thread| thread.pending.is_some())
         {
-            self.ready.push_back(id);
+            self.threads.make_ready(id);
             return Ok(());
         }
         self.go_on(id, 0)

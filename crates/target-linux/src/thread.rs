@@ -5,8 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use crate::calls::AtCall;
-use crate::debug::StopCause;
+use crate::event::StopCause;
 use crate::ptrace::{Resume, Running, Stopped, Tid};
 
 /// A traced thread.
@@ -117,6 +116,17 @@ pub(crate) enum Pending {
     Signal(libc::siginfo_t),
 }
 
+/// A thread at a system call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AtCall {
+    /// The call's number.
+    pub(crate) number: u32,
+    /// Whether it leaves it.
+    pub(crate) leaves: bool,
+    /// Whether a step was over the call, and is done.
+    pub(crate) stepped: bool,
+}
+
 impl Thread {
     pub(crate) fn new(process: Tid, id: Tid, running: Running) -> Self {
         Self {
@@ -177,6 +187,11 @@ impl Thread {
             State::Stopped(stopped) => Some(stopped),
             State::Running(_) => None,
         }
+    }
+
+    /// Its registers, if it is stopped and not gone.
+    pub(crate) fn registers(&self) -> Option<libc::user_regs_struct> {
+        self.stopped()?.registers().ok()
     }
 
     /// Whether it has stopped for something that nobody has acted upon.

@@ -8,11 +8,14 @@
 //!
 //! A program without a dynamic linker has one block, whose place the ABI gives (ELF Handling For Thread-Local Storage, variant II).
 
+use libc::user_regs_struct;
 use object::{Object, ObjectSymbol};
 use tracewire_model::{Address, ThreadId};
 
+use crate::loader::Loader;
 use crate::maps::AuxiliaryVector;
-use crate::process::Process;
+use crate::memory::Memory;
+use crate::modules;
 use crate::ptrace::Tid;
 use crate::width::Width;
 
@@ -56,7 +59,7 @@ struct Field {
 
 /// How the C library keeps thread-local variables.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+struct Layout {
     /// The first of the lists of modules.
     lists: u64,
     list_length: Field,
@@ -72,40 +75,55 @@ pub(crate) struct Layout {
     block: Field,
 }
 
-impl Process {
-    /// The address of a thread's copy of a variable: of the module with this `struct link_map`, 0 for a program without a
-    /// dynamic linker, at this offset of the module's thread-local storage.
-    ///
-    /// # Errors
-    /// When there is none, or the C library does not say.
-    pub fn thread_local_address(
-        &mut self,
-        thread: ThreadId,
+/// The layout, once it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KnownLayout(Option<Layout>);
+
+/// The thread-local storage of a program.
+pub(crate) struct ThreadLocal<'p> {
+    memory: &'p Memory,
+    loader: &'p Loader,
+    /// A thread that has not ended.
+    thread: Tid,
+    width: Width,
+}
+
+impl<'p> ThreadLocal<'p> {
+    pub(crate) fn new(memory: &'p Memory, loader: &'p Loader, thread: Tid) -> Self {
+        Self {
+            memory,
+            loader,
+            thread,
+            width: loader.width(),
+        }
+    }
+
+    /// The address of a copy of a variable, that of the thread with these registers: of the module with this `struct link_map`, 0
+    /// for a program without a dynamic linker, at this offset of the module's thread-local storage.
+    pub(crate) fn address(
+        &self,
+        known: &mut KnownLayout,
+        registers: &user_regs_struct,
         Address(module): Address,
         offset: u64,
-    ) -> Result<Address, ThreadLocalError> {
-        let pointer = self.thread_pointer(thread)?;
+    ) -> Result<Address, Error> {
+        let pointer = match self.width {
+            Width::Bits64 => registers.fs_base,
+            Width::Bits32 => registers.gs_base,
+        };
+        if pointer == 0 {
+            return Err(Error::NoStorage);
+        }
         let block = if module == 0 {
             pointer.wrapping_sub(self.only_block()?)
         } else {
-            let layout = self.thread_local_layout()?;
+            let layout = match known.0 {
+                Some(layout) => layout,
+                None => *known.0.insert(self.layout()?),
+            };
             self.block(&layout, pointer, module)?
         };
         Ok(Address(self.fitting(block.wrapping_add(offset))))
-    }
-
-    fn thread_pointer(&self, thread: ThreadId) -> Result<u64, Error> {
-        let registers = Tid::try_from(thread.0)
-            .ok()
-            .and_then(|id| self.stopped(id))
-            .and_then(|stopped| stopped.registers().ok())
-            .ok_or(Error::NoThread(thread))?;
-        match self.width {
-            Width::Bits64 => Some(registers.fs_base),
-            Width::Bits32 => Some(registers.gs_base),
-        }
-        .filter(|pointer| *pointer != 0)
-        .ok_or(Error::NoStorage)
     }
 
     fn fitting(&self, address: u64) -> u64 {
@@ -117,7 +135,7 @@ impl Process {
 
     /// How far below the thread pointer the block of a program begins that has no other.
     fn only_block(&self) -> Result<u64, Error> {
-        let auxiliary = AuxiliaryVector::read(self.any_thread(), self.width)
+        let auxiliary = AuxiliaryVector::read(self.thread, self.width.bytes())
             .map_err(|_| Error::UnknownLibrary)?;
         let (table, entry) = auxiliary
             .get(libc::AT_PHDR)
@@ -131,10 +149,10 @@ impl Process {
             let [kind, _, _, _, _, size, _, align] = match self.width {
                 Width::Bits64 => {
                     let [kind, a, b, c, d, size, align] =
-                        self.width.read(&self.memory, header).unwrap_or_default();
+                        self.width.read(self.memory, header).unwrap_or_default();
                     [kind, a, b, c, d, size, 0, align]
                 }
-                Width::Bits32 => self.width.read(&self.memory, header).unwrap_or_default(),
+                Width::Bits32 => self.width.read(self.memory, header).unwrap_or_default(),
             };
             if kind as u32 == libc::PT_TLS {
                 let align = align.max(1);
@@ -210,7 +228,7 @@ impl Process {
     fn word(&self, address: u64) -> Result<u64, Error> {
         let address = self.fitting(address);
         self.width
-            .read::<1>(&self.memory, address)
+            .read::<1>(self.memory, address)
             .map(|[word]| word)
             .ok_or(Error::Unreadable(Address(address)))
     }
@@ -229,12 +247,10 @@ impl Process {
         .ok_or(unreadable)
     }
 
-    /// The layout, once the library that tells it is there.
-    fn thread_local_layout(&mut self) -> Result<Layout, Error> {
-        if let Some(layout) = self.thread_local {
-            return Ok(layout);
-        }
-        let modules = self.modules().map_err(|_| Error::UnknownLibrary)?;
+    /// The layout, if the library that tells it is there.
+    fn layout(&self) -> Result<Layout, Error> {
+        let modules = modules::all(self.loader, self.memory, self.thread)
+            .map_err(|_| Error::UnknownLibrary)?;
         let mut lists = None;
         let mut descriptors = None;
         for module in &modules {
@@ -260,12 +276,10 @@ impl Process {
             }
         }
         let (lists, (layout, first)) = lists.zip(descriptors).ok_or(Error::UnknownLibrary)?;
-        let layout = Layout {
+        Ok(Layout {
             lists: lists.wrapping_add(u64::from(first.offset)),
             ..layout
-        };
-        self.thread_local = Some(layout);
-        Ok(layout)
+        })
     }
 
     /// What the library's constants say, and where in the dynamic linker's variables the lists of modules are.
@@ -273,14 +287,14 @@ impl Process {
         let field = |name: &str| -> Option<Field> {
             let address = find(&format!("_thread_db_{name}"))?;
             // Size in bits, number of elements, offset.
-            let [bits, _, offset] = Width::Bits32.read(&self.memory, address)?;
+            let [bits, _, offset] = Width::Bits32.read(self.memory, address)?;
             Some(Field {
                 bits: bits as u32,
                 offset: offset as u32,
             })
         };
         let size = find("_thread_db_sizeof_dtv_slotinfo")?;
-        let [entry_size] = Width::Bits32.read(&self.memory, size)?;
+        let [entry_size] = Width::Bits32.read(self.memory, size)?;
         let layout = Layout {
             lists: 0,
             list_length: field("dtv_slotinfo_list_len")?,

@@ -10,9 +10,9 @@ use crate::error::{Error, thread_id};
 use crate::event::Event;
 use crate::interrupt::{Interrupter, Request};
 use crate::process::Process;
-use crate::ptrace::{Status, wait_any};
+use crate::ptrace::Status;
 use crate::pulse::Pulse;
-use crate::unclaimed;
+use crate::wait_queue;
 
 /// The processes that a debugger has to do with, which are run and waited for together.
 ///
@@ -144,12 +144,15 @@ impl Tracees {
             if !self.any_runs() {
                 return Ok(Happened::NothingRuns);
             }
-            let (id, status) = match wait_any() {
+            let (id, status) = match wait_queue::wait_any() {
                 Ok(told) => told,
                 Err(Errno::EINTR) => continue,
                 Err(Errno::ECHILD) => return Ok(Happened::NothingRuns),
                 Err(error) => {
-                    let process = self.processes.first().map_or(0, |process| process.id);
+                    let process = self
+                        .processes
+                        .first()
+                        .map_or(0, |process| process.threads.process());
                     return Err(Error::system("waitpid", process, error));
                 }
             };
@@ -161,15 +164,15 @@ impl Tracees {
                 Some(process) => {
                     let event = process.told(id, status, handler)?;
                     if let Some(event) = event {
-                        let process = process.process_of(id);
+                        let process = process.threads.process_of(id);
                         self.adopt();
                         return Ok(Happened::In(thread_id(process), event));
                     }
                 }
                 // A process that was let go has ended; or a child whose parent has yet to tell of it.
                 None if matches!(status, Status::Exited(_) | Status::Killed(..))
-                    && !unclaimed::threads().contains(&id) => {}
-                None => unclaimed::keep(id, status),
+                    && !wait_queue::threads().contains(&id) => {}
+                None => wait_queue::keep(id, status),
             }
         }
     }

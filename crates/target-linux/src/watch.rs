@@ -10,23 +10,16 @@
 
 use std::collections::BTreeSet;
 
-use libc::user_regs_struct;
-use tracewire_experiment::{HitHandler, TargetError};
 use tracewire_model::Address;
 
-use crate::debug::{StopCause, stopped};
-use crate::error::Error;
-use crate::event::Event;
-use crate::process::Process;
-use crate::ptrace::{Stopped, Tid};
-use tracewire_jump_pad::relocate::Place;
+use crate::event::{StopCause, Watch};
+use crate::ptrace::{DEBUG_STATUS, Stopped};
+use crate::thread::Thread;
 
 /// How many places there are.
 const PLACES: usize = 4;
 /// The longest piece of memory that one place can watch, in bytes.
 const LONGEST: u64 = 8;
-/// The register that tells what has happened.
-pub(crate) const STATUS: usize = 6;
 /// The register that says what the places are for.
 const CONTROL: usize = 7;
 /// The longest piece of memory that is watched, in bytes: what all places together can.
@@ -34,17 +27,6 @@ const MOST: u64 = PLACES as u64 * LONGEST;
 
 /// `si_code` of a trap by the debug registers.
 pub(crate) const TRAP_HARDWARE: i32 = 4;
-
-/// What a debug register looks out for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Watch {
-    /// An instruction is about to be executed.
-    Execution,
-    /// Memory is written to.
-    Write,
-    /// Memory is read or written to. x86 cannot tell the two apart: there is none for reading alone.
-    Access,
-}
 
 /// What one place looks out for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,11 +42,12 @@ pub(crate) struct DebugRegisters {
     wanted: BTreeSet<(Watch, u64, u64)>,
     places: [Option<Piece>; PLACES],
     /// Counts the changes, so that a thread can tell whether its registers are still right; 0 while there was none.
-    pub(crate) generation: u64,
+    generation: u64,
 }
 
 impl DebugRegisters {
-    fn insert(&mut self, watch: Watch, address: u64, length: u64) -> Result<(), String> {
+    /// Looks out for something more.
+    pub(crate) fn insert(&mut self, watch: Watch, address: u64, length: u64) -> Result<(), String> {
         let wanted = (watch, address, length);
         if self.wanted.contains(&wanted) {
             return Ok(());
@@ -90,8 +73,8 @@ impl DebugRegisters {
         Ok(())
     }
 
-    /// Whether it was there.
-    fn remove(&mut self, watch: Watch, address: u64, length: u64) -> bool {
+    /// Looks out for it no longer; whether it did.
+    pub(crate) fn remove(&mut self, watch: Watch, address: u64, length: u64) -> bool {
         if !self.wanted.remove(&(watch, address, length)) {
             return false;
         }
@@ -105,10 +88,6 @@ impl DebugRegisters {
         }
         self.generation += 1;
         true
-    }
-
-    fn is_empty(&self) -> bool {
-        self.wanted.is_empty()
     }
 
     /// What has stopped a thread that is at `rip` now, by its status register.
@@ -140,6 +119,73 @@ impl DebugRegisters {
             }
             _ => false,
         })
+    }
+
+    /// What they are for, one after the other: what is looked out for, where, and how many bytes.
+    pub(crate) fn all(&self) -> Vec<Option<(Watch, Address, u64)>> {
+        self.places
+            .iter()
+            .map(|place| {
+                let piece = place.as_ref()?;
+                Some((piece.watch, Address(piece.address), piece.length))
+            })
+            .collect()
+    }
+
+    /// They are for nothing any more.
+    pub(crate) fn empty(&mut self) {
+        *self = Self {
+            generation: self.generation + 1,
+            ..Self::default()
+        };
+    }
+
+    /// Gives a thread of the process, if it is stopped, the registers that it should have.
+    pub(crate) fn arm(&self, thread: &mut Thread) -> Result<(), nix::errno::Errno> {
+        if thread.armed == self.generation {
+            return Ok(());
+        }
+        let Some(stopped) = thread.stopped() else {
+            return Ok(());
+        };
+        match self.write(stopped) {
+            // A thread that is gone tells of it by its exit.
+            Ok(()) | Err(nix::errno::Errno::ESRCH) => {
+                thread.armed = self.generation;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A thread has stopped for a trap: takes note of it if a debug register was the cause, alone or beside a step.
+    pub(crate) fn note_trigger(&self, thread: &mut Thread) {
+        if self.wanted.is_empty() {
+            return;
+        }
+        let Some(stopped) = thread.stopped() else {
+            return;
+        };
+        let Ok(status) = stopped.debug_status() else {
+            return;
+        };
+        if status & 0xf == 0 {
+            return;
+        }
+        let _ = stopped.set_debug_register(DEBUG_STATUS, 0);
+        let Ok(registers) = stopped.registers() else {
+            return;
+        };
+        if let Some(cause) = self.cause(status, registers.rip) {
+            thread.triggered = Some(cause);
+        }
+    }
+
+    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
+    pub(crate) fn take_trigger(&self, thread: &mut Thread) -> Option<StopCause> {
+        let cause = thread.triggered.take()?;
+        let rip = thread.registers()?.rip;
+        self.holds(cause, rip).then_some(cause)
     }
 
     /// Writes them all into a thread.
@@ -190,174 +236,6 @@ fn pieces(watch: Watch, address: u64, length: u64) -> Vec<Piece> {
         rest -= length;
     }
     pieces
-}
-
-impl Process {
-    /// Has the machine stop every thread, those that are yet to be made too, that executes the instruction at an address
-    /// (whatever the length), or does with this memory what is looked out for. One that is there already is no error.
-    ///
-    /// # Errors
-    /// When there are not enough debug registers, or the kernel refuses the address.
-    pub fn insert_watch(
-        &mut self,
-        watch: Watch,
-        address: Address,
-        length: u64,
-    ) -> Result<(), TargetError> {
-        let refuse = |reason: String| TargetError::CannotInsert { address, reason };
-        self.debug_registers
-            .insert(watch, address.0, length)
-            .map_err(refuse)?;
-        let standing: Vec<Tid> = self.threads.keys().copied().collect();
-        let armed = standing.into_iter().try_for_each(|id| self.arm(id));
-        if let Err(error) = armed {
-            self.debug_registers.remove(watch, address.0, length);
-            return Err(refuse(format!("the kernel refuses: {error}")));
-        }
-        self.stop_to_arm();
-        Ok(())
-    }
-
-    /// What the debug registers are for, one after the other: what is looked out for, where, and how many bytes.
-    #[must_use]
-    pub fn watches(&self) -> Vec<Option<(Watch, Address, u64)>> {
-        self.debug_registers
-            .places
-            .iter()
-            .map(|place| {
-                let piece = place.as_ref()?;
-                Some((piece.watch, Address(piece.address), piece.length))
-            })
-            .collect()
-    }
-
-    /// Takes it back. One that is not there is no error.
-    pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
-        if self.debug_registers.remove(watch, address.0, length) {
-            self.stop_to_arm();
-        }
-    }
-
-    /// Threads that run get their registers when they go on.
-    fn stop_to_arm(&self) {
-        for thread in self
-            .threads
-            .values()
-            .filter(|thread| thread.can_be_stopped())
-        {
-            thread.interrupt();
-        }
-    }
-
-    /// Gives a thread that stands the debug registers that it should have.
-    pub(crate) fn arm(&mut self, id: Tid) -> Result<(), nix::errno::Errno> {
-        let generation = self.debug_registers.generation;
-        let own = self.id;
-        let Some(thread) = self
-            .threads
-            .get_mut(&id)
-            .filter(|thread| thread.process == own && thread.armed != generation)
-        else {
-            return Ok(());
-        };
-        let Some(stopped) = thread.stopped() else {
-            return Ok(());
-        };
-        match self.debug_registers.write(stopped) {
-            // A thread that is gone tells of it by its exit.
-            Ok(()) | Err(nix::errno::Errno::ESRCH) => {
-                thread.armed = generation;
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Takes the debug registers back from all threads, which stand and are to be let go.
-    pub(crate) fn disarm_all(&mut self) {
-        self.debug_registers = DebugRegisters {
-            generation: self.debug_registers.generation + 1,
-            ..DebugRegisters::default()
-        };
-        let threads: Vec<Tid> = self
-            .threads
-            .values()
-            .filter(|thread| thread.armed != 0)
-            .map(|thread| thread.id)
-            .collect();
-        for id in threads {
-            // There is nobody to tell of an error.
-            let _ = self.arm(id);
-        }
-    }
-
-    /// A thread has stopped for a trap: takes note of it if a debug register was the cause, alone or beside a step.
-    pub(crate) fn note_trigger(&mut self, id: Tid) {
-        if self.debug_registers.is_empty() {
-            return;
-        }
-        let Some(thread) = self.threads.get_mut(&id) else {
-            return;
-        };
-        let Some(stopped) = thread.stopped() else {
-            return;
-        };
-        let Ok(status) = stopped.debug_status() else {
-            return;
-        };
-        if status & 0xf == 0 {
-            return;
-        }
-        let _ = stopped.set_debug_register(STATUS, 0);
-        let Ok(registers) = stopped.registers() else {
-            return;
-        };
-        if let Some(cause) = self.debug_registers.cause(status, registers.rip) {
-            thread.triggered = Some(cause);
-        }
-    }
-
-    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
-    pub(crate) fn take_trigger(&mut self, id: Tid) -> Option<StopCause> {
-        let thread = self.threads.get_mut(&id)?;
-        let cause = thread.triggered.take()?;
-        let rip = thread.stopped()?.registers().ok()?.rip;
-        (self.debug_registers.holds(cause, rip) && self.is_debugged(id)).then_some(cause)
-    }
-
-    /// A thread has stopped for a debug register and nothing else.
-    pub(crate) fn watched(
-        &mut self,
-        id: Tid,
-        registers: user_regs_struct,
-        handler: &mut dyn HitHandler,
-    ) -> Result<Option<Event>, Error> {
-        if let Some((site, offset)) = self.slots.site_of(registers.rip)
-            && let Some(place) = self.place(site, offset)
-        {
-            match place {
-                Place::At(address) => {
-                    if let Some(stopped) = self.stopped(id) {
-                        let _ = stopped.set_instruction_pointer(address);
-                    }
-                }
-                // The instruction is not done.
-                Place::Before | Place::Pushed => {
-                    self.step_out(id, site, registers);
-                }
-            }
-        }
-        let cause = self.take_trigger(id).filter(|cause| {
-            *cause != StopCause::HardwareBreakpoint || self.stops_at(id, registers, handler)
-        });
-        match cause {
-            Some(cause) => Ok(Some(stopped(id, cause))),
-            None => {
-                self.go_on(id, 0)?;
-                Ok(None)
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::maps::AuxiliaryVector;
 use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::thread::State;
+use crate::threads::Threads;
 use crate::width::Width;
 
 /// Memory that pads use, and the threads that they know.
@@ -37,6 +38,74 @@ impl Drop for Attended {
 }
 
 impl Fast {
+    /// Leaves word of what the frames of pads mean.
+    pub(crate) fn write_note(&self, description: &[u8]) {
+        if let Some(attended) = &self.attended {
+            attended.journal.note(description);
+        }
+    }
+
+    /// Leaves word of the file that the frames of pads go to.
+    pub(crate) fn name_frames_file(&self, path: &Path) {
+        if let Some(attended) = &self.attended {
+            attended.journal.name_file(path);
+        }
+    }
+
+    /// Tells the pads of a thread that stands, if they do not know it.
+    pub(crate) fn introduce(&mut self, threads: &Threads, id: Tid) {
+        let Some(attended) = &mut self.attended else {
+            return;
+        };
+        let sole = threads.only();
+        if attended.sole != sole {
+            attended.sole = sole;
+            attended
+                .shared
+                .set_sole_thread(sole.map(crate::error::thread_id));
+        }
+        if attended.threads.values().any(|known| *known == id) {
+            return;
+        }
+        let Some(registers) = threads.registers(id) else {
+            return;
+        };
+        let base = registers.fs_base;
+        if base == 0 {
+            return;
+        }
+        if let Some(other) = attended.threads.get(&base).copied() {
+            // One that it shares with the thread that made it is that thread's. But the memory of a thread that ends is
+            // given to the next one before we hear of the end.
+            if !is_leaving(other) {
+                return;
+            }
+            attended
+                .shared
+                .forget_thread(crate::error::thread_id(other));
+        }
+        attended.threads.insert(base, id);
+        attended
+            .shared
+            .set_thread(base, crate::error::thread_id(id));
+    }
+
+    /// Stops threads that the pads do not know yet, so that they can be introduced as they go on.
+    pub(crate) fn look_for_strangers(&self, threads: &Threads) {
+        let Some(attended) = &self.attended else {
+            return;
+        };
+        for thread in threads.iter() {
+            if thread.process == threads.process()
+                && matches!(thread.state, State::Running(_))
+                && thread.can_be_stopped()
+                && !attended.threads.values().any(|known| *known == thread.id)
+            {
+                thread.interrupt();
+            }
+        }
+    }
+
     pub(super) fn count_without_stack(&self) {
         if let Some(attended) = &self.attended {
             attended.news.without_stack.fetch_add(1, Ordering::Relaxed);
@@ -70,7 +139,7 @@ impl Fast {
 impl Process {
     /// Sets memory up for pads.
     pub(crate) fn attend(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
-        if self.width != Width::Bits64 {
+        if !self.program.is_wide() {
             return Err("pads are 64-bit code, and the program is not".to_owned());
         }
         if let Some(mut before) = self.fast.attended.take() {
@@ -96,90 +165,18 @@ impl Process {
             journal: Journal::create(&memory, layout.size()),
             _ownership: ownership,
         });
-        for id in self.standing() {
-            self.introduce(id);
+        for id in self.threads.all_stopped() {
+            self.fast.introduce(&self.threads, id);
         }
-        let thread = self.any_thread();
+        let thread = self.threads.any();
         Ok(PadMemory {
             shared,
             address: memory.address(),
-            registers: self.settings.registers,
+            registers: self.collecting.settings().registers,
             features: features(thread),
             news,
             keeper: Box::new(memory),
         })
-    }
-
-    /// Leaves word of what the frames of pads mean.
-    pub(crate) fn write_note(&self, description: &[u8]) {
-        if let Some(attended) = &self.fast.attended {
-            attended.journal.note(description);
-        }
-    }
-
-    /// Leaves word of the file that the frames of pads go to.
-    pub fn name_frames_file(&self, path: &Path) {
-        if let Some(attended) = &self.fast.attended {
-            attended.journal.name_file(path);
-        }
-    }
-
-    /// Tells the pads of a thread that stands, if they do not know it.
-    pub(crate) fn introduce(&mut self, id: Tid) {
-        let Some(attended) = &mut self.fast.attended else {
-            return;
-        };
-        let sole = (self.threads.len() == 1).then_some(id);
-        if attended.sole != sole {
-            attended.sole = sole;
-            attended
-                .shared
-                .set_sole_thread(sole.map(crate::error::thread_id));
-        }
-        if attended.threads.values().any(|known| *known == id) {
-            return;
-        }
-        let Some(registers) = self
-            .threads
-            .get(&id)
-            .and_then(|thread| thread.stopped()?.registers().ok())
-        else {
-            return;
-        };
-        let base = registers.fs_base;
-        if base == 0 {
-            return;
-        }
-        if let Some(other) = attended.threads.get(&base).copied() {
-            // One that it shares with the thread that made it is that thread's. But the memory of a thread that ends is
-            // given to the next one before we hear of the end.
-            if !is_leaving(other) {
-                return;
-            }
-            attended
-                .shared
-                .forget_thread(crate::error::thread_id(other));
-        }
-        attended.threads.insert(base, id);
-        attended
-            .shared
-            .set_thread(base, crate::error::thread_id(id));
-    }
-
-    /// Stops threads that the pads do not know yet, so that they can be introduced as they go on.
-    pub(crate) fn look_for_strangers(&self) {
-        let Some(attended) = &self.fast.attended else {
-            return;
-        };
-        for thread in self.threads.values() {
-            if thread.process == self.id
-                && matches!(thread.state, State::Running(_))
-                && thread.can_be_stopped()
-                && !attended.threads.values().any(|known| *known == thread.id)
-            {
-                thread.interrupt();
-            }
-        }
     }
 }
 
@@ -201,7 +198,7 @@ fn is_leaving(thread: Tid) -> bool {
 fn features(thread: Tid) -> Features {
     /// The bit of `AT_HWCAP2` by which the kernel allows `rdfsbase`.
     const FSGSBASE: u64 = 2;
-    let hwcap2 = AuxiliaryVector::read(thread, Width::Bits64)
+    let hwcap2 = AuxiliaryVector::read(thread, Width::Bits64.bytes())
         .ok()
         .and_then(|vector| vector.get(libc::AT_HWCAP2))
         .unwrap_or(0);

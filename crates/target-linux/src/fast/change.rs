@@ -14,26 +14,14 @@ use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH};
 
 use super::place::{NoJump, Placement};
-use super::{Body, Pad, Patch};
+use super::position::move_into;
+use super::{Body, Lifted, Pad, Patch};
 use crate::address_space::NoMemory;
-use crate::breakpoint::Purpose;
+use crate::breakpoints::Purpose;
 use crate::process::Process;
 
 /// How far before a byte a jump that reads it can begin: the most prefixes, and the jump.
 const BEFORE: u64 = 2 * JUMP_LENGTH as u64;
-
-/// A jump that has been taken out for a moment.
-#[derive(Debug)]
-pub(crate) struct Lifted {
-    site: u64,
-    body: Body,
-}
-
-impl Lifted {
-    pub(crate) const fn site(&self) -> u64 {
-        self.site
-    }
-}
 
 impl Process {
     /// Puts a jump in, to a pad with this body. All threads stand.
@@ -42,7 +30,7 @@ impl Process {
             self.take_jump_out(site)
                 .map_err(|error| NoJump::Write(error.to_string()))?;
         }
-        if self.breakpoints.contains_key(&site) {
+        if self.breakpoints.has(site) {
             return Err(NoJump::Breakpoint);
         }
         self.absorb_all();
@@ -108,14 +96,14 @@ impl Process {
     /// Puts jumps back, higher ones first. Those that cannot be are traps from now on.
     pub(crate) fn put_back(&mut self, lifted: Vec<Lifted>) {
         for Lifted { site, body } in lifted.into_iter().rev() {
-            let placed = if self.breakpoints.contains_key(&site) {
+            let placed = if self.breakpoints.has(site) {
                 Err(NoJump::Breakpoint)
             } else {
                 self.put_jump(site, &body)
             };
             if let Err(why) = placed {
                 // A breakpoint changes one byte, which lower jumps that still stand may read.
-                if Some(site) == self.loader.hook() {
+                if Some(site) == self.program.loader.hook() {
                     self.place_loader_hook();
                     continue;
                 }
@@ -186,7 +174,7 @@ impl Process {
                 .map(Displaced::address),
             retired: false,
         };
-        self.move_into(&jump, pad, &entry);
+        move_into(&self.threads, &jump, pad, &entry);
         fail_point!("jump/threads-moved");
         let mut original = vec![0; bytes.len()];
         self.memory.read(site, &mut original);
@@ -196,7 +184,7 @@ impl Process {
         fail_point!("jump/write");
         self.memory.cover_all(site, &bytes).map_err(write)?;
         fail_point!("jump/written");
-        self.gate = None;
+        self.remote.forget_gate();
         if let Some(springboard) = springboard {
             self.fast.springboards.insert(springboard, pad);
         }
@@ -224,7 +212,7 @@ impl Process {
         if let Some(patch) = self.fast.jumps.remove(&site) {
             self.fast.retire(patch.pad);
         }
-        self.gate = None;
+        self.remote.forget_gate();
         Ok(())
     }
 }

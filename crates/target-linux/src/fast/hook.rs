@@ -13,10 +13,9 @@ use tracewire_model::Address;
 use super::journal::{self, Journal};
 use super::{Body, Fast, Inside, NoJump, Ownership};
 use crate::address_space::PAGE_SIZE;
-use crate::breakpoint::Purpose;
+use crate::breakpoints::Purpose;
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::thread::Thread;
 
 /// Memory that the pad at the hook shares with us: the futex that says whether we are there, and the journal of its jump.
 #[derive(Debug)]
@@ -65,19 +64,23 @@ impl Fast {
 impl Process {
     /// Sees to it that changes of the libraries are noticed, where nothing does it yet.
     pub(crate) fn place_loader_hook(&mut self) {
-        let Some(hook) = self.loader.hook() else {
+        let Some(hook) = self.program.loader.hook() else {
             return;
         };
         let is_there = self
             .breakpoints
-            .get(&hook)
+            .get(hook)
             .is_some_and(|breakpoint| breakpoint.loader);
-        if is_there || self.fast.has_jump(hook) || self.ended.is_some() || self.is_memory_bare() {
+        if is_there
+            || self.fast.has_jump(hook)
+            || self.threads.ended.is_some()
+            || self.is_memory_bare()
+        {
             return;
         }
-        let debugged = self.passed_signals.is_some();
-        let stands = !self.threads.values().any(Thread::can_be_stopped);
-        if !debugged && stands && !std::mem::replace(&mut self.hook_tried, true) {
+        let debugged = self.debugger.is_there();
+        let stands = !self.threads.any_can_be_stopped();
+        if !debugged && stands && !std::mem::replace(&mut self.program.loader.hook_tried, true) {
             match self.hook_by_jump(hook) {
                 Ok(()) => return,
                 Err(_) => self.fast.give_hook_up(),
@@ -116,7 +119,7 @@ impl Process {
 
     /// Puts a breakpoint in place of the jump at the hook, if that is there. All threads stand.
     pub(crate) fn hook_by_trap(&mut self) {
-        if let Some(hook) = self.loader.hook()
+        if let Some(hook) = self.program.loader.hook()
             && self.is_hook_jump(hook)
             && self.take_jump_out(hook).is_ok()
         {
@@ -127,13 +130,13 @@ impl Process {
 
     /// Whether the jump for changes of the libraries is at an address.
     pub(crate) fn is_hook_jump(&self, address: u64) -> bool {
-        self.loader.hook() == Some(address) && self.fast.has_jump(address)
+        self.program.loader.hook() == Some(address) && self.fast.has_jump(address)
     }
 
     /// Whether a signal that a thread is about to get is the one that the pad has sent it.
     pub(crate) fn is_report_to(&self, id: Tid, info: &siginfo_t) -> bool {
-        self.stopped(id)
-            .and_then(|stopped| stopped.registers().ok())
+        self.threads
+            .registers(id)
             .is_some_and(|registers| self.is_report(info, registers.rip))
     }
 
@@ -142,7 +145,9 @@ impl Process {
         info.si_signo == REPORT_SIGNAL
             && info.si_code == libc::SI_TKILL
             && match self.fast.inside(address) {
-                Some(Inside::Body { pad, .. }) => self.fast.site_of(pad) == self.loader.hook(),
+                Some(Inside::Body { pad, .. }) => {
+                    self.fast.site_of(pad) == self.program.loader.hook()
+                }
                 _ => false,
             }
     }

@@ -6,7 +6,7 @@ use tracewire_experiment::{PadCode, TargetError};
 use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
 use tracewire_model::Address;
 
-use crate::breakpoint::NOT_MAPPED;
+use crate::insert::NOT_MAPPED;
 use crate::process::Process;
 use crate::rseq;
 use crate::width::Width;
@@ -37,7 +37,7 @@ impl Process {
         if self.has_ended() {
             return Err(refuse("the process has ended".to_owned()));
         }
-        if self.width != Width::Bits64 {
+        if self.program.width() != Width::Bits64 {
             return Err(refuse(
                 "pads are 64-bit code, and the program is not".to_owned(),
             ));
@@ -68,7 +68,7 @@ impl Process {
             return Some(Mechanism::Jump(patch.jump.way()));
         }
         self.breakpoints
-            .get(&address.0)
+            .get(address.0)
             .filter(|breakpoint| breakpoint.tracepoint)
             .map(|_| Mechanism::Trap)
     }

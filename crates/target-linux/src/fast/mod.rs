@@ -14,6 +14,7 @@ mod hook;
 mod journal;
 mod mechanism;
 mod place;
+mod position;
 mod remove;
 mod shared;
 mod signals;
@@ -28,13 +29,13 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use crate::event::Event;
+use crate::ptrace::Tid;
 use tracewire_experiment::{Fault, PadCode};
 use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
 
 use areas::Areas;
 use attend::Attended;
 use borrowed::Borrowed;
-pub(crate) use change::Lifted;
 pub(crate) use hook::HookMemory;
 use journal::Journal;
 pub use mechanism::Mechanism;
@@ -63,10 +64,33 @@ pub(crate) struct Fast {
     pub(crate) demoted: Vec<(u64, String)>,
     /// The address and the size of what is shared.
     shared: Vec<(u64, u64)>,
+    /// What is out of the memory for a child that shares it and is not traced.
+    pub(crate) bare: Option<BareMemory>,
     pub(crate) attended: Option<Attended>,
     pub(crate) hook: Option<HookMemory>,
     /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
     interrupted: bool,
+}
+
+/// A jump that has been taken out for a moment.
+#[derive(Debug)]
+pub(crate) struct Lifted {
+    site: u64,
+    body: Body,
+}
+
+impl Lifted {
+    pub(crate) const fn site(&self) -> u64 {
+        self.site
+    }
+}
+
+/// What was taken out of the memory for a child that is not traced.
+#[derive(Debug)]
+pub(crate) struct BareMemory {
+    /// The thread that waits in vfork for that child.
+    pub(crate) parent: Tid,
+    pub(crate) jumps: Vec<Lifted>,
 }
 
 /// What a pad does before the displaced instructions.

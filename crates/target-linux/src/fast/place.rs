@@ -118,7 +118,10 @@ impl Process {
     fn check_landings(&mut self, jump: &Jump) -> Result<(), NoJump> {
         debug_assert_eq!(jump.way(), Way::Several);
         let length = jump.block().length() as u64;
-        if self.may_sleep_in(&(jump.address() + 1..jump.address() + length + 1)) {
+        if self
+            .threads
+            .may_sleep_in(&(jump.address() + 1..jump.address() + length + 1))
+        {
             return Err(NoJump::Asleep);
         }
         let middle = jump.address() + 1..jump.address() + length;
@@ -127,12 +130,8 @@ impl Process {
             .jumps
             .range(middle.clone())
             .map(|(site, _)| *site)
-            .chain(
-                self.breakpoints
-                    .range(middle.clone())
-                    .map(|(site, _)| *site),
-            )
-            .next();
+            .next()
+            .or_else(|| self.breakpoints.first_in(middle.clone()));
         if let Some(ours) = ours {
             return Err(Unmovable::Landing(ours).into());
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::Inside;
 use super::areas::Areas;
 use crate::process::Process;
-use crate::ptrace::Tid;
 use crate::thread::State;
 
 impl Process {
@@ -61,7 +60,7 @@ impl Process {
         }
         let mut occupied = BTreeSet::new();
         // One that is about to end never comes back.
-        for thread in self.threads.values().filter(|thread| !thread.exiting) {
+        for thread in self.threads.iter().filter(|thread| !thread.exiting) {
             let State::Stopped(stopped) = &thread.state else {
                 // It cannot be asked where it is.
                 return;
@@ -142,14 +141,5 @@ impl Process {
             }
         }
         self.unmap_shared();
-    }
-
-    /// The threads that stand.
-    pub(super) fn standing(&self) -> Vec<Tid> {
-        self.threads
-            .values()
-            .filter(|thread| thread.stopped().is_some())
-            .map(|thread| thread.id)
-            .collect()
     }
 }

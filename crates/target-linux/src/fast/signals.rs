@@ -7,64 +7,20 @@
 //! locked.
 
 use libc::{siginfo_t, user_regs_struct};
-use tracewire_experiment::{FaultKind, HitHandler};
+use tracewire_experiment::HitHandler;
 use tracewire_jump_pad::relocate::Place;
 
-use super::threads::undo_spot;
 use super::{Inside, PadStep};
+use crate::breakpoints::undo;
 use crate::error::Error;
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::signal::{is_fault, name_site};
+use crate::signal_info::{is_fault, name_site};
 
 /// The range of the kernel's results that ask for a restart.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 impl Process {
-    /// Whether a signal is a fault in code of ours, which is then no longer in the way: the thread can go on.
-    pub(crate) fn is_fault_of_ours(&self, id: Tid, info: &siginfo_t) -> bool {
-        if self.fast.pads.is_empty() || !is_fault(info) {
-            return false;
-        }
-        let Some(stopped) = self.stopped(id) else {
-            return false;
-        };
-        let Ok(registers) = stopped.registers() else {
-            return false;
-        };
-        let target = match info.si_signo {
-            libc::SIGSEGV | libc::SIGBUS => match self.fast.inside(registers.rip) {
-                Some(Inside::Body { pad, offset }) => self.resume_at(pad, offset),
-                _ => None,
-            },
-            libc::SIGILL => self.place_in_pad(registers.rip),
-            _ => None,
-        };
-        target.is_some_and(|target| stopped.set_instruction_pointer(target).is_ok())
-    }
-
-    /// Where a pad goes on that cannot read or write memory at this offset.
-    pub(super) fn resume_at(&self, start: u64, offset: u64) -> Option<u64> {
-        let faults = &self.fast.pads.get(&start)?.faults;
-        let offset = u32::try_from(offset).ok()?;
-        let index = faults
-            .binary_search_by_key(&offset, |fault| fault.at)
-            .ok()?;
-        let fault = faults.get(index)?;
-        if fault.kind == FaultKind::Stack {
-            self.fast.count_without_stack();
-        }
-        Some(start + u64::from(fault.resume))
-    }
-
-    /// Where in a pad the instruction is that stood at an address within a jump.
-    fn place_in_pad(&self, address: u64) -> Option<u64> {
-        let start = self.fast.jump_around(address)?;
-        let pad = self.fast.pads.get(&start)?;
-        let offset = pad.copy.start_of(address)?;
-        Some(start + pad.body + offset as u64)
-    }
-
     /// A thread in code of ours is about to get a signal of the program's: its registers as the handler is to see them.
     /// `None` if the thread is gone.
     pub(crate) fn ready_for_signal(
@@ -84,17 +40,17 @@ impl Process {
                 return Some(registers);
             }
             Inside::Displaced { spot, .. } if is_fault(info) => {
-                undo_spot(spot, &mut registers);
+                undo(spot.place, spot.address, &mut registers);
                 name_site(info, in_pad, spot.address);
             }
             Inside::Displaced { pad, spot } => {
                 let restarts = matches!(spot.place, Place::At(_))
                     && registers.orig_rax as i64 != -1
                     && RESTARTS.contains(&(registers.rax as i64));
-                if restarts || !self.back_to_program(pad, spot, &mut registers) {
+                if restarts || !self.fast.back_to_program(pad, spot, &mut registers) {
                     if !restarts {
                         self.leave_pad(id);
-                        registers = self.stopped(id)?.registers().ok()?;
+                        registers = self.threads.registers(id)?;
                     }
                     if self.fast.inside(registers.rip).is_some() {
                         self.fast.interrupted = true;
@@ -103,7 +59,7 @@ impl Process {
                 }
             }
         }
-        self.stopped(id)?.set_registers(&registers).ok()?;
+        self.threads.stopped(id)?.set_registers(&registers).ok()?;
         Some(registers)
     }
 
@@ -119,7 +75,7 @@ impl Process {
             Some(Inside::Entry { site }) => {
                 // The step was the jump. What it leads to is told as at a trap.
                 registers.rip = site;
-                if let Some(stopped) = self.stopped(id) {
+                if let Some(stopped) = self.threads.stopped(id) {
                     let _ = stopped.set_instruction_pointer(site);
                 }
                 let event = self.arrive(id, site, *registers, handler);
@@ -130,9 +86,9 @@ impl Process {
             }
             Some(Inside::Displaced { pad, spot })
                 if matches!(spot.place, Place::At(_))
-                    && self.back_to_program(pad, spot, registers) =>
+                    && self.fast.back_to_program(pad, spot, registers) =>
             {
-                if let Some(stopped) = self.stopped(id) {
+                if let Some(stopped) = self.threads.stopped(id) {
                     let _ = stopped.set_registers(registers);
                 }
                 return Ok(PadStep::Outside);
@@ -144,18 +100,5 @@ impl Process {
         }
         self.go_on(id, 0)?;
         Ok(PadStep::GoesOn)
-    }
-
-    /// The program's own address for one in a pad, for a thread in another process that has a copy of the memory without
-    /// the jumps; `None` for any other address.
-    pub(crate) fn true_pad_address(&self, address: u64) -> Option<u64> {
-        match self.fast.inside(address)? {
-            Inside::Entry { site } => Some(site),
-            Inside::Body { .. } => None,
-            Inside::Displaced { spot, .. } => Some(match spot.place {
-                Place::At(address) => address,
-                Place::Before | Place::Pushed => spot.address,
-            }),
-        }
     }
 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use libc::user_regs_struct;
+use libc::siginfo_t;
 use tracewire_fail_point::fail_point;
-use tracewire_jump_pad::relocate::{Jump, Place, Spot, Way};
+use tracewire_jump_pad::relocate::Place;
 
-use super::{Inside, Pad};
+use super::Inside;
+use crate::breakpoints::undo;
 use crate::patience::Ran;
 use crate::process::Process;
 use crate::ptrace::{Resume, Tid};
-use crate::signal::{TRAP_FLAG, is_fault};
+use crate::signal_info::{TRAP_FLAG, is_fault};
 use crate::thread::Pending;
 
 /// The instruction `pushfq`.
@@ -24,48 +25,15 @@ const MOST_TRIES: u32 = 1 << 14;
 const MOMENT: Duration = Duration::from_micros(100);
 
 impl Process {
-    /// Takes threads that stand where a jump is about to be written to their places in the pad.
-    pub(super) fn move_into(&self, jump: &Jump, start: u64, pad: &Pad) {
-        if jump.way() != Way::Several {
-            return;
-        }
-        let Some(last) = jump.block().instructions().last() else {
-            return;
-        };
-        for id in self.standing() {
-            let Some(stopped) = self.stopped(id) else {
-                continue;
-            };
-            let Ok(registers) = stopped.registers() else {
-                continue;
-            };
-            let rip = registers.rip;
-            let offset = if (pad.displaced.start + 1..pad.displaced.end).contains(&rip) {
-                pad.copy.start_of(rip)
-            } else if rip == pad.displaced.end
-                && last.is_system_call()
-                && registers.orig_rax != u64::MAX
-            {
-                // Interrupted in the call: the kernel may go back to it.
-                pad.copy.end_of(last.address(), rip)
-            } else {
-                None
-            };
-            if let Some(offset) = offset {
-                let _ = stopped.set_instruction_pointer(start + pad.body + offset as u64);
-            }
-        }
-    }
-
     /// Takes a thread out of code of ours, as far as can be: it is then in the program, with everything done that
     /// has been begun. `None` if it is gone.
     pub(crate) fn leave_pad(&mut self, id: Tid) -> Option<()> {
-        self.fast.inside(self.stopped(id)?.registers().ok()?.rip)?;
+        self.fast.inside(self.threads.registers(id)?.rip)?;
         // The signal mask stays as it is: should we be killed now, it would stay otherwise.
         let mut held: Vec<Pending> = Vec::new();
-        held.extend(self.threads.get_mut(&id)?.pending.take());
+        held.extend(self.threads.get_mut(id)?.pending.take());
         let left = self.step_through(id, &mut held);
-        let thread = self.threads.get_mut(&id)?;
+        let thread = self.threads.get_mut(id)?;
         let mut held = thread.pending.take().into_iter().chain(held);
         thread.pending = held.next();
         for more in held {
@@ -79,15 +47,15 @@ impl Process {
     fn step_through(&mut self, id: Tid, held: &mut Vec<Pending>) -> Option<()> {
         for tries in 0..MOST_TRIES {
             let mut runs = false;
-            let mut registers = self.stopped(id)?.registers().ok()?;
+            let mut registers = self.threads.registers(id)?;
             match self.fast.inside(registers.rip) {
                 None => return Some(()),
                 Some(Inside::Entry { site }) => {
-                    return self.stopped(id)?.set_instruction_pointer(site).ok();
+                    return self.threads.stopped(id)?.set_instruction_pointer(site).ok();
                 }
                 Some(Inside::Displaced { pad, spot }) => {
-                    if self.back_to_program(pad, spot, &mut registers) {
-                        return self.stopped(id)?.set_registers(&registers).ok();
+                    if self.fast.back_to_program(pad, spot, &mut registers) {
+                        return self.threads.stopped(id)?.set_registers(&registers).ok();
                     }
                     let waits = self.fast.pads.get(&pad).and_then(|pad| pad.restartable);
                     if waits == Some(spot.address) && spot.place == Place::Before {
@@ -103,41 +71,44 @@ impl Process {
             } else {
                 self.go_to_trap(id, Resume::Step)
             };
-            let mut after = self.stopped(id)?.registers().ok()?;
+            let mut after = self.threads.registers(id)?;
             if after.eflags & !registers.eflags & TRAP_FLAG != 0 {
                 // A step over an instruction that loads the flags has the kernel take the trap flag of the next for the
                 // program's.
                 after.eflags &= !TRAP_FLAG;
-                self.stopped(id)?.set_registers(&after).ok()?;
+                self.threads.stopped(id)?.set_registers(&after).ok()?;
             }
             if ran == Ran::Late {
                 // Whoever could give it the memory may stand, too: the memory is taken for one that cannot be read.
                 match self.fast.inside(after.rip) {
                     Some(Inside::Body { pad, offset }) => {
-                        let target = self.resume_at(pad, offset)?;
-                        self.stopped(id)?.set_instruction_pointer(target).ok()?;
+                        let target = self.fast.resume_at(pad, offset)?;
+                        self.threads
+                            .stopped(id)?
+                            .set_instruction_pointer(target)
+                            .ok()?;
                     }
                     // By an instruction of the program's own; it stays.
                     _ => return Some(()),
                 }
             } else if ran == Ran::Otherwise {
-                let pending = self.threads.get_mut(&id)?.pending.take();
+                let pending = self.threads.get_mut(id)?.pending.take();
                 let is_fault = matches!(&pending, Some(Pending::Signal(info)) if is_fault(info));
                 if !is_fault {
                     held.extend(pending);
                     continue;
                 }
-                self.threads.get_mut(&id)?.pending = pending;
+                self.threads.get_mut(id)?.pending = pending;
                 if !self.absorb(id) {
                     if runs {
                         return Some(());
                     }
                     // The program's own fault, by a displaced instruction: told once it is let go.
                     if let Some(Inside::Displaced { spot, .. }) = self.fast.inside(after.rip) {
-                        undo_spot(spot, &mut after);
-                        let _ = self.stopped(id)?.set_registers(&after);
+                        undo(spot.place, spot.address, &mut after);
+                        let _ = self.threads.stopped(id)?.set_registers(&after);
                     }
-                    self.threads.get_mut(&id)?.pending = None;
+                    self.threads.get_mut(id)?.pending = None;
                     return Some(());
                 }
             } else if pushes
@@ -154,7 +125,7 @@ impl Process {
 
     /// Lets a thread run for a moment. It may leave the pad, and come to another one.
     fn run_for_a_moment(&mut self, id: Tid) -> Ran {
-        let Some(thread) = self.threads.get_mut(&id) else {
+        let Some(thread) = self.threads.get_mut(id) else {
             return Ran::Otherwise;
         };
         thread.go_on(Resume::Continue, 0);
@@ -164,7 +135,7 @@ impl Process {
             return Ran::Otherwise;
         };
         self.note(id, status);
-        match self.threads.get(&id) {
+        match self.threads.get(id) {
             Some(thread) if thread.stopped().is_some() && thread.pending.is_none() => Ran::Through,
             _ => Ran::Otherwise,
         }
@@ -173,36 +144,18 @@ impl Process {
     /// Takes all threads out of pads that no jump leads to any more, as far as can be.
     pub(crate) fn empty_pads(&mut self) {
         self.run_out_of_pads(0);
-        for id in self.standing() {
-            if self.retired_pad_around(id).is_some() {
+        for id in self.threads.all_stopped() {
+            if self.is_in_retired_pad(id) {
                 self.leave_pad(id);
             }
         }
     }
 
-    /// Leads a thread that is inside a pad to where it would be without us, if that is possible as it stands: it may wait in a
-    /// displaced system call, or have been moved there for a start that has failed since.
-    fn step_back(&self, id: Tid) -> Option<()> {
-        let thread = self.threads.get(&id)?;
-        let stopped = thread.stopped().filter(|_| thread.pending.is_none())?;
-        let mut registers = stopped.registers().ok()?;
-        match self.fast.inside(registers.rip)? {
-            Inside::Displaced { pad, spot } if self.back_to_program(pad, spot, &mut registers) => {
-                stopped.set_registers(&registers).ok()
-            }
-            _ => None,
-        }
-    }
-
-    /// The pad that a stopped thread is in the middle of, if no jump leads there any more.
-    fn retired_pad_around(&self, id: Tid) -> Option<u64> {
-        let registers = self.stopped(id)?.registers().ok()?;
-        let (Inside::Body { pad, .. } | Inside::Displaced { pad, .. }) =
-            self.fast.inside(registers.rip)?
-        else {
-            return None;
-        };
-        self.fast.pads.get(&pad)?.retired.then_some(pad)
+    /// Whether a stopped thread is in the middle of a pad that no jump leads to any more.
+    fn is_in_retired_pad(&self, id: Tid) -> bool {
+        self.threads
+            .get(id)
+            .is_some_and(|thread| self.fast.retired_pad_around(thread).is_some())
     }
 
     /// Lets threads that are inside pads run for a moment, until they are not. Unlike steps, that does no harm should we
@@ -223,16 +176,18 @@ impl Process {
         let mut moment = MOMENT;
         for time in 0..TIMES {
             self.absorb_all();
-            let stopped = self.standing();
+            let stopped = self.threads.all_stopped();
             for id in &stopped {
-                self.step_back(*id);
+                if let Some(thread) = self.threads.get(*id) {
+                    self.fast.step_back(thread);
+                }
             }
             let inside: Vec<Tid> = stopped
                 .into_iter()
-                .filter(|id| self.retired_pad_around(*id).is_some())
+                .filter(|id| self.is_in_retired_pad(*id))
                 .filter(|id| {
                     self.threads
-                        .get(id)
+                        .get(*id)
                         .is_some_and(|thread| thread.pending.is_none() && !thread.group_stopped)
                 })
                 .collect();
@@ -240,7 +195,7 @@ impl Process {
                 return;
             }
             for id in inside {
-                if let Some(thread) = self.threads.get_mut(&id) {
+                if let Some(thread) = self.threads.get_mut(id) {
                     thread.go_on(Resume::Continue, 0);
                 }
             }
@@ -259,31 +214,10 @@ impl Process {
         }
     }
 
-    /// Changes the registers of a thread among the displaced instructions to what they would be without us, if it can
-    /// go on there.
-    pub(super) fn back_to_program(
-        &self,
-        pad: u64,
-        spot: Spot,
-        registers: &mut user_regs_struct,
-    ) -> bool {
-        let active = self.fast.pads.get(&pad).is_some_and(|pad| !pad.retired);
-        let address = match spot.place {
-            Place::At(address) => address,
-            Place::Before | Place::Pushed => spot.address,
-        };
-        let again = !matches!(spot.place, Place::At(_)) && active && self.fast.has_jump(address);
-        if again || self.fast.is_within_jump(address) {
-            return false;
-        }
-        undo_spot(spot, registers);
-        true
-    }
-
     /// Takes care of a fault or a report that a thread has stopped for and that is no matter of the program's; whether it was
     /// one.
     pub(crate) fn absorb(&mut self, id: Tid) -> bool {
-        let Some(thread) = self.threads.get(&id) else {
+        let Some(thread) = self.threads.get(id) else {
             return false;
         };
         let Some(Pending::Signal(info)) = &thread.pending else {
@@ -291,14 +225,21 @@ impl Process {
         };
         let info = *info;
         if self.is_report_to(id, &info) {
-            self.loader_reported = true;
-        } else if !self.is_fault_of_ours(id, &info) {
+            self.program.loader.note_report();
+        } else if !self.passes_fault(id, &info) {
             return false;
         }
-        if let Some(thread) = self.threads.get_mut(&id) {
+        if let Some(thread) = self.threads.get_mut(id) {
             thread.pending = None;
         }
         true
+    }
+
+    /// Whether a signal is a fault in code of ours, which is then no longer in the way: the thread can go on.
+    pub(crate) fn passes_fault(&self, id: Tid, info: &siginfo_t) -> bool {
+        self.threads
+            .get(id)
+            .is_some_and(|thread| self.fast.passes_fault(thread, info))
     }
 
     /// Takes care of such faults of all threads, before jumps or pads change.
@@ -306,20 +247,15 @@ impl Process {
         if self.fast.pads.is_empty() {
             return;
         }
-        for id in self.standing() {
-            if self.threads.get(&id).is_some_and(|thread| thread.surfaced) {
+        for id in self.threads.all_stopped() {
+            if self.threads.get(id).is_some_and(|thread| thread.surfaced) {
                 continue;
             }
             self.surface_fault(id);
             self.absorb(id);
-            if let Some(thread) = self.threads.get_mut(&id) {
+            if let Some(thread) = self.threads.get_mut(id) {
                 thread.surfaced = true;
             }
         }
     }
-}
-
-/// Takes what has been done of an instruction back, and leads to it, or past it if it is done.
-pub(super) fn undo_spot(spot: Spot, registers: &mut user_regs_struct) {
-    crate::leave::undo(spot.place, spot.address, registers);
 }

@@ -1,58 +1,21 @@
-//! Putting tracepoints in and taking them out.
+//! Putting breakpoints and tracepoints in, and taking them out.
 
 use tracewire_experiment::{PadCode, PadNeeds, PadTarget, Pads, Target, TargetError};
 use tracewire_jump_pad::JumpPads;
-use tracewire_jump_pad::relocate::{Copy, Displaced, Kind, MAX_INSTRUCTION, Way};
+use tracewire_jump_pad::relocate::{Displaced, Kind, MAX_INSTRUCTION, Way};
 use tracewire_model::Address;
 
 use crate::address_space::PAGE_SIZE;
+use crate::breakpoints::{Breakpoint, INT3, Means, Purpose};
 use crate::fast::Mechanism;
 use crate::maps;
 use crate::process::Process;
 use crate::rseq;
+use crate::semaphore;
 use crate::slots;
-use crate::width::Width;
-
-/// The instruction of a breakpoint.
-pub(crate) const INT3: u8 = 0xcc;
 
 const NOT_EXECUTABLE: &str = "the memory there is not executable";
 pub(crate) const NOT_MAPPED: &str = "no memory is mapped there";
-
-/// A breakpoint of ours.
-#[derive(Debug)]
-pub(crate) struct Breakpoint {
-    /// Whether the experiment wants to know of arrivals.
-    pub(crate) tracepoint: bool,
-    /// Whether a debugger wants to know of arrivals.
-    pub(crate) debugger: bool,
-    /// Whether the dynamic linker comes by here when it has changed something.
-    pub(crate) loader: bool,
-    /// Whether a resolver of an indirect function is here, or where one returns to.
-    pub(crate) resolver: bool,
-    pub(crate) displaced: Displaced,
-    pub(crate) means: Means,
-}
-
-/// How a thread gets past a breakpoint.
-#[derive(Debug)]
-pub(crate) enum Means {
-    /// Through a copy of the instruction.
-    Slot(u64, Copy),
-    /// With the instruction put back, while all other threads are held.
-    InPlace,
-    /// Not at all: the instruction is the program's own breakpoint, whose signal it gets.
-    OwnTrap,
-}
-
-/// Who wants a breakpoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    Tracepoint,
-    Debugger,
-    Loader,
-    Resolver,
-}
 
 impl Target for Process {
     fn insert(&mut self, address: Address) -> Result<(), TargetError> {
@@ -96,7 +59,7 @@ impl PadTarget for Process {
     }
 
     fn leave_note(&mut self, description: &[u8]) {
-        self.write_note(description);
+        self.fast.write_note(description);
     }
 
     fn insert_pad(&mut self, address: Address, pad: PadCode) -> Result<&'static str, TargetError> {
@@ -132,7 +95,7 @@ impl Process {
         purpose: Purpose,
     ) -> Result<(), TargetError> {
         let before = self.take_overwritten(site);
-        if let Some(breakpoint) = self.breakpoints.get_mut(&site) {
+        if let Some(breakpoint) = self.breakpoints.get_mut(site) {
             breakpoint.serve(purpose, true);
             return Ok(());
         }
@@ -140,7 +103,7 @@ impl Process {
             address: Address(site),
             reason,
         };
-        if self.ended.is_some() {
+        if self.threads.ended.is_some() {
             return Err(refuse("the process has ended".to_owned()));
         }
         let executable = match self.check_code(site) {
@@ -153,7 +116,7 @@ impl Process {
         let mut bytes = [0; MAX_INSTRUCTION];
         let length = self.memory.read(site, &mut bytes);
         let displaced = Displaced::decode_for(
-            self.width.bytes() as u32 * 8,
+            self.program.width().bytes() as u32 * 8,
             bytes.get(..length).unwrap_or_default(),
             site,
         );
@@ -161,7 +124,7 @@ impl Process {
             Kind::OwnTrap => Means::OwnTrap,
             Kind::Fixed => Means::InPlace,
             // The copies are 64-bit code.
-            Kind::Relocatable if executable && self.width == Width::Bits64 => {
+            Kind::Relocatable if executable && self.program.is_wide() => {
                 self.slot(site, &displaced)
             }
             Kind::Relocatable => Means::InPlace,
@@ -182,8 +145,7 @@ impl Process {
                 "the memory there cannot be written: {error}"
             )));
         }
-        self.removed.remove(&site);
-        self.gate = None;
+        self.remote.forget_gate();
         let mut breakpoint = Breakpoint {
             tracepoint: false,
             debugger: false,
@@ -195,7 +157,7 @@ impl Process {
         for purpose in before.into_iter().chain([purpose]) {
             breakpoint.serve(purpose, true);
         }
-        self.breakpoints.insert(site, breakpoint);
+        self.breakpoints.add(site, breakpoint);
         self.put_back(lifted);
         Ok(())
     }
@@ -203,7 +165,7 @@ impl Process {
     /// Forgets a breakpoint whose byte is not there any more, as when another library was mapped where one has been: whom
     /// it served.
     fn take_overwritten(&mut self, site: u64) -> Vec<Purpose> {
-        if !self.breakpoints.contains_key(&site) {
+        if !self.breakpoints.has(site) {
             return Vec::new();
         }
         let lifted = self.lift(site..site + 1);
@@ -215,7 +177,7 @@ impl Process {
         }
         self.settle_all();
         self.memory.forget(site);
-        let Some(breakpoint) = self.breakpoints.remove(&site) else {
+        let Some(breakpoint) = self.breakpoints.take(site) else {
             return Vec::new();
         };
         if let Means::Slot(slot, _) = breakpoint.means {
@@ -237,7 +199,7 @@ impl Process {
         site: u64,
         purpose: Purpose,
     ) -> Result<(), TargetError> {
-        let Some(breakpoint) = self.breakpoints.get_mut(&site) else {
+        let Some(breakpoint) = self.breakpoints.get_mut(site) else {
             return Ok(());
         };
         breakpoint.serve(purpose, false);
@@ -258,22 +220,16 @@ impl Process {
             });
         }
         self.memory.forget(site);
-        self.removed.insert(site);
+        self.breakpoints.note_removed([site]);
         if let Some(Breakpoint {
             means: Means::Slot(slot, _),
             ..
-        }) = self.breakpoints.remove(&site)
+        }) = self.breakpoints.take(site)
         {
             self.give_slot_back(slot);
         }
         self.put_back(lifted);
         Ok(())
-    }
-
-    /// Whether a thread that has run into a breakpoint there has run into one of ours, which has been taken out since.
-    /// What is there now may be the program's own.
-    pub(crate) fn was_removed(&self, site: u64) -> bool {
-        self.removed.contains(&site) && self.memory.read_array(site) != Some([INT3])
     }
 
     /// Whether there is code that this machine executes at an address, and if not, why.
@@ -291,12 +247,46 @@ impl Process {
 
     /// Whether there is memory at an address, of a process that has not ended.
     fn is_mapped(&self, address: u64) -> bool {
-        self.ended.is_none()
-            && maps::mappings(self.any_thread()).is_ok_and(|mappings| {
+        self.threads.ended.is_none()
+            && maps::mappings(self.threads.any()).is_ok_and(|mappings| {
                 mappings
                     .iter()
                     .any(|mapping| (mapping.start..mapping.end).contains(&address))
             })
+    }
+
+    /// Whether bytes of code are part of a restartable sequence.
+    pub(crate) fn is_restartable(&mut self, address: u64, length: u64) -> bool {
+        let thread = self.threads.any();
+        if self.while_stopped().is_err() {
+            return false;
+        }
+        let known = self.program.while_stopped.as_ref();
+        known
+            .and_then(|known| known.space.mapping_at(address))
+            .is_some_and(|mapping| {
+                self.program
+                    .sequences
+                    .overlap(mapping, thread, address, length)
+            })
+    }
+
+    /// A tracepoint has been put in: the counter of its marker is raised.
+    pub(crate) fn raise_semaphore(&mut self, marker: u64) {
+        let raised = self.program.semaphores.raise(marker, &mut self.memory);
+        if let Some(counter) = raised {
+            let process = self.threads.process();
+            self.fast.note_raised(marker, counter, process);
+        }
+    }
+
+    /// A tracepoint has been taken out.
+    pub(crate) fn lower_semaphore(&mut self, marker: u64) {
+        if let Some(counter) = self.program.semaphores.take_raised(marker) {
+            self.fast.note_lowered(marker);
+            // Memory that is gone, with its library, needs no counting.
+            semaphore::add(&mut self.memory, counter, -1);
+        }
     }
 
     /// Makes a copy of the instruction in the process, if there is a place for it.
@@ -312,7 +302,7 @@ impl Process {
             .and_then(|slot| {
                 let copy = displaced.copy(slot)?;
                 self.memory.write(slot, &copy.code).ok()?;
-                self.slots.take(slot, site);
+                self.breakpoints.slots.take(slot, site);
                 Some(Means::Slot(slot, copy))
             })
             .unwrap_or(Means::InPlace)
@@ -320,13 +310,13 @@ impl Process {
 
     /// A slot may be used again, unless a thread may be on its way back there.
     fn give_slot_back(&mut self, slot: u64) {
-        if !self.has_sleepers() {
-            self.slots.give_back(slot);
+        if !self.threads.has_sleepers() {
+            self.breakpoints.slots.give_back(slot);
         }
     }
 
     fn slot_within_reach(&mut self, site: u64) -> Option<u64> {
-        if let Some(slot) = self.slots.free_slot(site) {
+        if let Some(slot) = self.breakpoints.slots.free_slot(site) {
             return Some(slot);
         }
         let page = self
@@ -337,22 +327,7 @@ impl Process {
             libc::SYS_madvise,
             [page.start, PAGE_SIZE, keep_from_children, 0, 0, 0],
         );
-        self.slots.add_page(page.start);
-        self.slots.free_slot(site)
-    }
-}
-
-impl Breakpoint {
-    fn serve(&mut self, purpose: Purpose, wanted: bool) {
-        match purpose {
-            Purpose::Tracepoint => self.tracepoint = wanted,
-            Purpose::Debugger => self.debugger = wanted,
-            Purpose::Loader => self.loader = wanted,
-            Purpose::Resolver => self.resolver = wanted,
-        }
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.tracepoint || self.debugger || self.loader || self.resolver
+        self.breakpoints.slots.add_page(page.start);
+        self.breakpoints.slots.free_slot(site)
     }
 }

@@ -1,0 +1,211 @@
+//! System calls that the process makes for us: through which thread, and from which instruction.
+
+use libc::user_regs_struct;
+
+use crate::breakpoints::Breakpoints;
+use crate::maps::{self, ThreadStatus};
+use crate::memory::Memory;
+use crate::ptrace::{Stopped, Tid};
+use crate::thread::{State, Thread};
+use crate::threads::Threads;
+
+/// The instruction `syscall`.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+/// The room for it, in bytes.
+pub(crate) const REFUGE_SIZE: u64 = 192;
+
+/// What stands first in every refuge.
+const REFUGE_BEGIN: [u8; 15] = [
+    0x0f, 0x05, 0xb8, 14, 0, 0, 0, 0xbf, 2, 0, 0, 0, 0x48, 0x8d, 0x35,
+];
+
+/// A system call instruction, and what gives a thread its signal mask and its registers back and takes it to where it was.
+/// No instruction among these changes flags.
+fn way_back(saved: &user_regs_struct, mask: u64) -> Vec<u8> {
+    /// The kernel's results that ask for a restart, and the one that asks for it by another call.
+    const RESTARTS: std::ops::RangeInclusive<i64> = -514..=-512;
+    const RESTART_BLOCK: i64 = -516;
+    let (mut rip, mut rax) = (saved.rip, saved.rax);
+    // What the kernel would do before it lets the thread go on.
+    if saved.orig_rax as i64 >= 0 && RESTARTS.contains(&(rax as i64)) {
+        (rip, rax) = (rip.wrapping_sub(2), saved.orig_rax);
+    } else if saved.orig_rax as i64 >= 0 && rax as i64 == RESTART_BLOCK {
+        (rip, rax) = (rip.wrapping_sub(2), libc::SYS_restart_syscall as u64);
+    }
+    // syscall; mov eax, SYS_rt_sigprocmask; mov edi, SIG_SETMASK; lea rsi, [rip + mask]; mov edx, 0; mov r10d, 8; syscall
+    let mut code = REFUGE_BEGIN.to_vec();
+    let mask_place = code.len();
+    code.extend([0; 4]);
+    code.extend([0xba, 0, 0, 0, 0, 0x41, 0xba, 8, 0, 0, 0]);
+    code.extend(SYSCALL);
+    // mov REGISTER, value
+    for (opcode, value) in [
+        ([0x48, 0xbf], saved.rdi),
+        ([0x48, 0xbe], saved.rsi),
+        ([0x48, 0xba], saved.rdx),
+        ([0x49, 0xba], saved.r10),
+        ([0x49, 0xb8], saved.r8),
+        ([0x49, 0xb9], saved.r9),
+        ([0x48, 0xb9], saved.rcx),
+        ([0x49, 0xbb], saved.r11),
+        ([0x48, 0xb8], rax),
+    ] {
+        code.extend(opcode);
+        code.extend(value.to_le_bytes());
+    }
+    // jmp [rip]
+    code.extend([0xff, 0x25, 0, 0, 0, 0]);
+    code.extend(rip.to_le_bytes());
+    let distance = (code.len() - mask_place - 4) as u8;
+    if let Some(place) = code.get_mut(mask_place) {
+        *place = distance;
+    }
+    code.extend(mask.to_le_bytes());
+    code
+}
+
+/// Where system calls are made from.
+#[derive(Debug, Default)]
+pub(crate) struct RemoteCalls {
+    /// How many were made.
+    count: u64,
+    /// Where there is room behind some code, once it has been looked for.
+    refuge: Option<u64>,
+    /// A system call instruction of the program's, once it has been looked for.
+    gate: Option<u64>,
+}
+
+impl RemoteCalls {
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) const fn note_call(&mut self) {
+        self.count += 1;
+    }
+
+    /// The code of the program has changed.
+    pub(crate) const fn forget_gate(&mut self) {
+        self.gate = None;
+    }
+
+    /// The process has become another program.
+    pub(crate) const fn forget_places(&mut self) {
+        self.gate = None;
+        self.refuge = None;
+    }
+
+    /// A system call instruction in the process: the vdso has some.
+    pub(crate) fn gate(
+        &mut self,
+        threads: &Threads,
+        memory: &Memory,
+        breakpoints: &Breakpoints,
+    ) -> Option<u64> {
+        if self.gate.is_none() {
+            let mappings = maps::mappings(threads.any()).ok()?;
+            let vdso = mappings
+                .iter()
+                .find(|mapping| mapping.path.as_os_str() == "[vdso]");
+            // Without a vdso, the program's own code will have one: the dynamic linker's, or a static
+            // program's.
+            let others = mappings
+                .iter()
+                .filter(|mapping| mapping.executable && mapping.readable);
+            self.gate = vdso.into_iter().chain(others).find_map(|mapping| {
+                /// More code than any dynamic linker or C library has.
+                const LIMIT: u64 = 16 << 20;
+                let mut code = vec![0; (mapping.end - mapping.start).min(LIMIT) as usize];
+                let filled = memory.read(mapping.start, &mut code);
+                code.get(..filled)?
+                    .windows(SYSCALL.len())
+                    .zip(mapping.start..)
+                    .find(|(bytes, at)| {
+                        *bytes == SYSCALL && breakpoints.first_in(*at..*at + 2).is_none()
+                    })
+                    .map(|(_, at)| at)
+            });
+        }
+        self.gate
+    }
+
+    /// Writes a system call instruction behind which the thread finds its way back by itself: should we be killed now,
+    /// it goes on as if nothing had been. `None` where there is no room.
+    ///
+    /// The room is behind the end of some code, where a page is filled up with zeros. One that a killed tracer has used is as
+    /// good, once nobody is there.
+    pub(crate) fn make_refuge(
+        &mut self,
+        threads: &Threads,
+        memory: &Memory,
+        saved: &user_regs_struct,
+        mask: u64,
+    ) -> Option<u64> {
+        let code = way_back(saved, mask);
+        let start = match self.refuge.filter(|start| is_room(threads, memory, *start)) {
+            Some(start) => start,
+            None => {
+                let mappings = maps::mappings(threads.any()).ok()?;
+                let start = mappings
+                    .iter()
+                    .filter(|mapping| mapping.executable && mapping.readable)
+                    .filter(|mapping| mapping.path.is_absolute())
+                    .filter_map(|mapping| mapping.end.checked_sub(REFUGE_SIZE))
+                    .find(|start| is_room(threads, memory, *start))?;
+                self.refuge = Some(start);
+                start
+            }
+        };
+        memory.write(start, &code).ok()?;
+        Some(start)
+    }
+}
+
+/// Whether there is room for a refuge at an address.
+fn is_room(threads: &Threads, memory: &Memory, start: u64) -> bool {
+    let Some(bytes) = memory.read_array::<{ REFUGE_SIZE as usize }>(start) else {
+        return false;
+    };
+    let nobody_there = || {
+        threads.iter().all(|thread| {
+            let registers = thread.registers();
+            registers
+                .is_some_and(|registers| !(start..start + REFUGE_SIZE).contains(&registers.rip))
+        })
+    };
+    bytes == [0; REFUGE_SIZE as usize] || bytes.starts_with(&REFUGE_BEGIN) && nobody_there()
+}
+
+/// A thread that may make system calls for us and has nothing to lose by it: one of the process, or of a child by vfork,
+/// which shares its memory, while the process waits for that child.
+pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
+    let process = threads.process();
+    let mut idle: Vec<&Thread> = threads
+        .iter()
+        .filter(|thread| !thread.exiting && !thread.enters_call && !thread.mid_call)
+        .filter(|thread| matches!(thread.state, State::Stopped(_)))
+        .collect();
+    // Rather one that is not about to get a signal.
+    idle.sort_by_key(|thread| (thread.process != process, thread.pending.is_some()));
+    let thread = idle
+        .into_iter()
+        .find(|thread| {
+            ThreadStatus::read(thread.id).is_ok_and(|status| !status.filters_system_calls())
+                && !dispatches_system_calls(memory, thread)
+        })?
+        .id;
+    let entry = threads.get_mut(thread)?;
+    if std::mem::take(&mut entry.group_stopped) {
+        entry.rejoin_group_stop = true;
+    }
+    Some(thread)
+}
+
+/// Whether the kernel would give the thread a signal in place of a system call that it makes for us (Syscall User
+/// Dispatch, as Wine has it).
+fn dispatches_system_calls(memory: &Memory, thread: &Thread) -> bool {
+    const ALLOWED: [u8; 1] = [0];
+    let dispatch = thread.stopped().and_then(Stopped::system_call_dispatch);
+    dispatch.is_some_and(|dispatch| memory.read_array(dispatch.selector) != Some(ALLOWED))
+}

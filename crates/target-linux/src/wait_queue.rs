@@ -1,0 +1,107 @@
+//! Waiting for traced threads, and what a wait has told of threads that the process which waited does not have.
+//!
+//! The kernel tells a tracing thread of everything that it traces, in any order: a child before its parent has told of it,
+//! a thread of one process while another is being stopped. What is not the waiting process's is kept here until its owner
+//! asks. The queue belongs to the tracing thread, as the kernel's own does.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+
+use libc::c_int;
+use nix::errno::Errno;
+
+use crate::ptrace::{Running, Status, Tid};
+
+thread_local! {
+    static TOLD: RefCell<VecDeque<(Tid, Status)>> = const { RefCell::new(VecDeque::new()) };
+}
+
+thread_local! {
+    static LET_GO: RefCell<BTreeSet<Tid>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A thread that slept when its process was let go is let go once it has stopped. (If we end before, the kernel does so.)
+pub(crate) fn let_go(id: Tid) {
+    LET_GO.with_borrow_mut(|threads| threads.insert(id));
+}
+
+/// Lets a thread go that has stopped late; whether it was one.
+fn is_let_go(id: Tid, status: Status) -> bool {
+    if !LET_GO.with_borrow_mut(|threads| threads.remove(&id)) {
+        return false;
+    }
+    match status {
+        // Whoever waits for the process is to hear of its end.
+        Status::Exited(_) | Status::Killed(..) => return false,
+        Status::Signal(signal) => Running::born(id).stopped().detach(signal),
+        _ => Running::born(id).stopped().detach(0),
+    }
+    true
+}
+
+/// Keeps what was told of a thread.
+pub(crate) fn keep(id: Tid, status: Status) {
+    TOLD.with_borrow_mut(|told| told.push_back((id, status)));
+}
+
+/// The first that was told of a thread that is wanted.
+pub(crate) fn take(wanted: impl Fn(Tid) -> bool) -> Option<(Tid, Status)> {
+    TOLD.with_borrow_mut(|told| {
+        let place = told.iter().position(|(id, _)| wanted(*id))?;
+        told.remove(place)
+    })
+}
+
+/// The threads of which something is kept.
+pub(crate) fn threads() -> Vec<Tid> {
+    TOLD.with_borrow(|told| told.iter().map(|(id, _)| *id).collect())
+}
+
+/// Waits for any thread that the calling thread traces (or any child of it).
+pub(crate) fn wait_any() -> Result<(Tid, Status), Errno> {
+    loop {
+        let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD)?;
+        let status = Status::decode(status);
+        if !is_let_go(thread, status) {
+            return Ok((thread, status));
+        }
+    }
+}
+
+/// Waits for one thread; an interruption by a signal of ours does not end the wait.
+pub(crate) fn wait_for(thread: Tid) -> Result<Status, Errno> {
+    loop {
+        match wait(thread, libc::__WALL) {
+            Ok((_, status)) => return Ok(Status::decode(status)),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What any thread has to tell that the calling thread traces; `None` where there is nothing.
+pub(crate) fn poll_any() -> Result<Option<(Tid, Status)>, Errno> {
+    loop {
+        let (thread, status) = wait(-1, libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG)?;
+        let status = Status::decode(status);
+        if thread == 0 {
+            return Ok(None);
+        }
+        if !is_let_go(thread, status) {
+            return Ok(Some((thread, status)));
+        }
+    }
+}
+
+/// What one thread has to tell; `None` where there is nothing.
+pub(crate) fn poll_for(thread: Tid) -> Result<Option<Status>, Errno> {
+    let (told, status) = wait(thread, libc::__WALL | libc::WNOHANG)?;
+    Ok((told != 0).then(|| Status::decode(status)))
+}
+
+fn wait(thread: Tid, options: c_int) -> Result<(Tid, c_int), Errno> {
+    let mut status = 0;
+    // SAFETY: `status` is a live c_int.
+    let thread = Errno::result(unsafe { libc::waitpid(thread, &raw mut status, options) })?;
+    Ok((thread, status))
+}
