@@ -6,13 +6,9 @@ use std::ops::Range;
 use nix::errno::Errno;
 
 use crate::maps::{self, Mapping, ThreadStatus};
-use crate::process::Process;
-use crate::ptrace::Tid;
+use crate::ptrace::{PAGE_SIZE, Tid};
 use crate::width::Width;
-use tracewire_fail_point::fail_point;
 
-/// The size of a page of the machine, in bytes.
-pub(crate) const PAGE_SIZE: u64 = 4096;
 /// The lowest address that programs may usually map (`vm.mmap_min_addr`).
 pub(crate) const LOWEST: u64 = 0x1_0000;
 /// What is left free below the main stack.
@@ -146,7 +142,7 @@ pub(crate) struct WhileStopped {
 }
 
 impl WhileStopped {
-    fn of(thread: Tid) -> io::Result<Self> {
+    pub(crate) fn of(thread: Tid) -> io::Result<Self> {
         Ok(Self {
             space: AddressSpace::new(maps::mappings(thread)?),
             is_foreign: Width::of_program(thread) == Some(None),
@@ -177,98 +173,6 @@ pub(crate) enum NoMemory {
     Refused(Errno),
     #[error("the process lets no memory be had: something else is mapped where there was room")]
     Taken,
-}
-
-/// How often another place is looked for where something is mapped that was not there before.
-const TRIES: usize = 4;
-
-impl Process {
-    /// What is known of the process while it is stopped, looked up once.
-    pub(crate) fn while_stopped(&mut self) -> io::Result<&mut WhileStopped> {
-        if self.threads.any_can_be_stopped() {
-            self.program.while_stopped = None;
-        }
-        let known = match self.program.while_stopped.take() {
-            Some(known) => known,
-            None => WhileStopped::of(self.threads.any())?,
-        };
-        Ok(self.program.while_stopped.insert(known))
-    }
-
-    /// The program may run, or something has been unmapped.
-    pub(crate) fn forget_while_stopped(&mut self) {
-        self.program.while_stopped = None;
-    }
-
-    /// Has the process map memory for code of ours, where `choose` finds room. A child by fork has it too.
-    pub(crate) fn map_code(
-        &mut self,
-        mut choose: impl FnMut(&AddressSpace) -> Option<Range<u64>>,
-    ) -> Result<Range<u64>, NoMemory> {
-        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        self.map_fixed(&mut choose, [protection, flags, u64::MAX])
-    }
-
-    /// Has the process map memory where `choose` finds room, with this protection, these flags and this descriptor.
-    pub(crate) fn map_fixed(
-        &mut self,
-        choose: &mut dyn FnMut(&AddressSpace) -> Option<Range<u64>>,
-        [protection, flags, descriptor]: [u64; 3],
-    ) -> Result<Range<u64>, NoMemory> {
-        for _ in 0..TRIES {
-            let known = self.while_stopped().map_err(|_| NoMemory::Unreadable)?;
-            let range = choose(&known.space).ok_or(NoMemory::NoRoom)?;
-            let (address, size) = (range.start, range.end - range.start);
-            let fixed = flags | libc::MAP_FIXED_NOREPLACE as u64;
-            let got = self
-                .system_call(
-                    libc::SYS_mmap,
-                    [address, size, protection, fixed, descriptor, 0],
-                )
-                .ok_or_else(|| self.why_no_call())?;
-            if got == address {
-                fail_point!("map/mapped");
-                if let Some(known) = &mut self.program.while_stopped {
-                    known.space.take(range.clone());
-                }
-                return Ok(range);
-            }
-            match error_of(got) {
-                None => {
-                    // A kernel before 4.17 takes the address for a hint.
-                    self.unmap_page(got, size);
-                }
-                Some(Errno::EEXIST) => {}
-                Some(error) => return Err(NoMemory::Refused(error)),
-            }
-            // What is known of the mappings is not true any more.
-            self.forget_while_stopped();
-        }
-        Err(NoMemory::Taken)
-    }
-
-    /// Why no thread makes a system call for us.
-    pub(crate) fn why_no_call(&self) -> NoMemory {
-        let own = self
-            .threads
-            .iter()
-            .filter(|thread| thread.process == self.threads.process() && !thread.exiting);
-        if !own.clone().all(|thread| thread.stopped().is_none()) {
-            NoMemory::Filtered
-        } else if own.clone().any(|thread| thread.in_vfork.is_some()) {
-            NoMemory::InVfork
-        } else {
-            NoMemory::Asleep
-        }
-    }
-
-    /// Has the process unmap memory.
-    pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
-        fail_point!("map/unmap");
-        self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);
-        self.forget_while_stopped();
-    }
 }
 
 /// The error that a system call has returned.

@@ -6,11 +6,13 @@ use libc::siginfo_t;
 use tracewire_experiment::HitHandler;
 use tracewire_model::ThreadId;
 
+use crate::breakpoints::Purpose;
+use crate::debugger::Reports;
 use crate::error::{Error, thread_id};
 use crate::event::Resumption;
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::thread::Pending;
+use crate::thread::{News, Pending};
 
 impl Process {
     /// Lets threads go on that a debugger holds, each as it is said of it, by its process and its own number; those of
@@ -22,11 +24,12 @@ impl Process {
         &mut self,
         mut what: impl FnMut(ThreadId, ThreadId) -> Option<Resumption>,
     ) -> Result<(), Error> {
-        self.debugger.come();
+        self.tracee.debugger.come();
         let held: Vec<(Tid, Tid)> = self
+            .tracee
             .threads
             .iter()
-            .filter(|thread| thread.held && self.is_known(thread.process))
+            .filter(|thread| thread.held && self.tracee.is_known(thread.process))
             .map(|thread| (thread.process, thread.id))
             .collect();
         for (process, id) in held {
@@ -38,8 +41,9 @@ impl Process {
     }
 
     fn prepare(&mut self, id: Tid, what: Resumption) {
-        self.note_left_call(id, matches!(what, Resumption::Step(..)));
-        let Some(thread) = self.threads.get_mut(id) else {
+        self.tracee
+            .note_left_call(id, matches!(what, Resumption::Step(..)));
+        let Some(thread) = self.tracee.threads.get_mut(id) else {
             return;
         };
         thread.held = false;
@@ -55,7 +59,7 @@ impl Process {
         if let Some(registers) = registers {
             thread.stepped_from = registers.rip;
             // It has come by a breakpoint that is no longer there: the next time counts.
-            if !self.breakpoints.has(registers.rip) {
+            if !self.tracee.breakpoints.has(registers.rip) {
                 thread.repeated.take_if(|(site, _)| *site == registers.rip);
             }
         }
@@ -92,7 +96,7 @@ impl Process {
     /// something else happens to it before.
     pub fn stop_thread(&mut self, thread: ThreadId) {
         let id = thread.0.cast_signed();
-        let Some(thread) = self.threads.get_mut(id) else {
+        let Some(thread) = self.tracee.threads.get_mut(id) else {
             return;
         };
         if thread.held || thread.exiting {
@@ -100,7 +104,7 @@ impl Process {
         }
         thread.stop_wanted = true;
         if thread.stopped().is_some() {
-            self.threads.make_ready(id);
+            self.tracee.threads.make_ready(id);
         } else {
             thread.interrupt();
         }
@@ -109,11 +113,11 @@ impl Process {
     /// Holds a thread that has told of something, where the program has it and not in code of ours. Others run on.
     pub fn hold(&mut self, thread: ThreadId) {
         let id = thread.0.cast_signed();
-        if let Some(thread) = self.threads.get_mut(id) {
+        if let Some(thread) = self.tracee.threads.get_mut(id) {
             thread.held = true;
             thread.stop_wanted = false;
             thread.debug_step = None;
-            self.settle_one(id);
+            self.tracee.settle_one(id);
         }
     }
 
@@ -122,7 +126,7 @@ impl Process {
         use nix::sys::signal::{Signal, kill};
         // One that has ended needs none.
         let _ = kill(
-            nix::unistd::Pid::from_raw(self.threads.process()),
+            nix::unistd::Pid::from_raw(self.tracee.threads.process()),
             Signal::SIGINT,
         );
     }
@@ -130,7 +134,8 @@ impl Process {
     /// Whether a debugger holds the thread.
     #[must_use]
     pub fn is_held(&self, thread: ThreadId) -> bool {
-        self.threads
+        self.tracee
+            .threads
             .get(thread.0.cast_signed())
             .is_some_and(|thread| thread.held)
     }
@@ -141,9 +146,9 @@ impl Process {
     /// When the kernel refuses to go on tracing.
     pub fn stand(&mut self, handler: &mut dyn HitHandler) -> Result<(), Error> {
         self.tell_gone(handler);
-        self.follower.rest();
-        self.halt()?;
-        self.settle_all();
+        self.tracee.follower.rest();
+        self.tracee.halt()?;
+        self.tracee.settle_all();
         self.hold_all();
         Ok(())
     }
@@ -151,13 +156,14 @@ impl Process {
     /// Holds every thread. All of them stand.
     pub fn hold_all(&mut self) {
         let known: Vec<Tid> = self
+            .tracee
             .threads
             .iter()
-            .filter(|thread| self.is_known(thread.process))
+            .filter(|thread| self.tracee.is_known(thread.process))
             .map(|thread| thread.id)
             .collect();
         for id in known {
-            if let Some(thread) = self.threads.get_mut(id) {
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.held = true;
                 thread.stop_wanted = false;
             }
@@ -170,6 +176,7 @@ impl Process {
     /// When the kernel refuses to go on tracing.
     pub fn at_rest<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Result<T, Error> {
         let running: Vec<Tid> = self
+            .tracee
             .threads
             .iter()
             .filter(|thread| thread.stopped().is_none())
@@ -178,21 +185,127 @@ impl Process {
         if running.is_empty() {
             return Ok(work(self));
         }
-        self.halt()?;
+        self.tracee.halt()?;
         let result = work(self);
         for id in running {
-            let Some(thread) = self.threads.get_mut(id) else {
+            let Some(thread) = self.tracee.threads.get_mut(id) else {
                 continue;
             };
             let place = thread.registers().map(|registers| registers.rip);
             if let Some(place) = place
-                && !self.breakpoints.has(place)
+                && !self.tracee.breakpoints.has(place)
             {
                 thread.repeated.take_if(|(site, _)| *site == place);
             }
         }
-        self.go_on_halted(0)?;
+        self.tracee.go_on_halted(0)?;
         Ok(result)
+    }
+
+    /// Chooses what is reported from now on.
+    pub const fn set_reports(&mut self, reports: Reports) {
+        self.tracee.debugger.set_reports(reports);
+    }
+
+    /// Whether this is the number of the process, or of a child by vfork that was reported and shares its memory.
+    #[must_use]
+    pub fn holds(&self, process: ThreadId) -> bool {
+        self.process_ids().any(|id| id == process)
+    }
+
+    /// The number of the process, and those of the children that share its memory and were reported.
+    pub fn process_ids(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        std::iter::once(self.tracee.threads.process())
+            .chain(self.tracee.debugger.children())
+            .map(thread_id)
+    }
+
+    /// The threads that a debugger knows of, each with its process before it.
+    pub fn debugged_threads(&self) -> impl Iterator<Item = (ThreadId, ThreadId)> + '_ {
+        self.tracee
+            .threads
+            .iter()
+            .filter(|thread| {
+                !thread.exiting
+                    && (thread.process == self.tracee.threads.process()
+                        || self.tracee.debugger.knows_child(thread.process))
+            })
+            .map(|thread| (thread_id(thread.process), thread_id(thread.id)))
+    }
+
+    /// The children by fork that are yet to be told of.
+    pub fn new_children(&self) -> impl Iterator<Item = ThreadId> + '_ {
+        self.tracee
+            .threads
+            .iter()
+            .filter_map(|thread| match thread.news {
+                Some(News::Forked(child)) => Some(thread_id(child)),
+                _ => None,
+            })
+    }
+
+    /// The processes that this one has made and a debugger is told of, to be taken over.
+    pub(crate) fn take_born(&mut self) -> Vec<Self> {
+        let born = std::mem::take(&mut self.tracee.born);
+        born.into_iter()
+            .map(|born| {
+                let mut process = Self::of(born.tracee);
+                for site in born.breakpoints {
+                    // The debugger, which has put them into the parent, finds out when it takes them out.
+                    let _ = process.patcher().insert_breakpoint(site, Purpose::Debugger);
+                }
+                process
+            })
+            .collect()
+    }
+
+    /// Leaves a child that shares the memory to itself. It is still followed, for the breakpoints in that memory, until
+    /// it has left it.
+    ///
+    /// # Errors
+    /// When the kernel refuses to go on tracing.
+    pub fn let_child_go(&mut self, child: ThreadId) -> Result<(), crate::Error> {
+        let child = child.0.cast_signed();
+        if !self.tracee.debugger.forget_child(child) {
+            return Ok(());
+        }
+        let threads: Vec<Tid> = self
+            .tracee
+            .threads
+            .iter_mut()
+            .filter(|thread| thread.process == child)
+            .map(|thread| {
+                thread.held = false;
+                thread.debug_step = None;
+                thread.id
+            })
+            .collect();
+        for id in threads {
+            self.tracee.go_on(id, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Kills a child that shares the memory, and waits for its end.
+    pub fn kill_child(&mut self, child: ThreadId) {
+        let child = child.0.cast_signed();
+        if !self.tracee.debugger.forget_child(child) {
+            return;
+        }
+        crate::process::send_kill(child);
+        while self
+            .tracee
+            .threads
+            .iter()
+            .any(|thread| thread.process == child)
+        {
+            match self.tracee.wait() {
+                Ok((id, status)) if self.tracee.claims(id) => self.tracee.note(id, status),
+                Ok((id, status)) => crate::wait_queue::keep(id, status),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(_) => break,
+            }
+        }
     }
 }
 

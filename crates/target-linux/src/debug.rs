@@ -3,87 +3,41 @@
 
 use std::io;
 
-use libc::siginfo_t;
 use tracewire_arch::X86Registers;
 use tracewire_experiment::TargetError;
 use tracewire_model::{Address, RegisterNumber, ThreadId};
 
 use crate::breakpoints::Purpose;
+use crate::debugger::CaughtCalls;
 use crate::error::thread_id;
-use crate::event::{Event, StopCause, Watch, stopped};
+use crate::event::Watch;
 use crate::process::Process;
-use crate::ptrace::Tid;
 
 impl Process {
-    /// Whether a debugger is told of what the thread does.
-    pub(crate) fn is_debugged(&self, id: Tid) -> bool {
-        self.debugger.is_there()
-            && self
-                .threads
-                .get(id)
-                .is_some_and(|thread| self.is_known(thread.process))
-    }
-
-    /// Whether a debugger is to be told of a signal before the program gets it.
-    pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
-        self.is_debugged(id)
-            && (!self.debugger.passes(info.si_signo)
-                // It may have to let a handler run to its end before the step goes on.
-                || self
-                    .threads
-                    .get(id)
-                    .is_some_and(|thread| thread.debug_step.is_some())
-                || self.is_fault_at_breakpoint(id, info))
-            && self.threads.get(id).is_some_and(|thread| !thread.approved)
-    }
-
-    /// Whether a fault is how a thread has met a debugger's breakpoint: in memory that is not executable, such as the
-    /// stack, to which a debugger lets the functions return that it calls.
-    fn is_fault_at_breakpoint(&self, id: Tid, info: &siginfo_t) -> bool {
-        [libc::SIGSEGV, libc::SIGILL].contains(&info.si_signo)
-            && self
-                .threads
-                .registers(id)
-                .and_then(|registers| self.breakpoints.get(registers.rip))
-                .is_some_and(|breakpoint| breakpoint.debugger)
-    }
-
-    /// A thread has made a step and is now here: what the debugger is to be told.
-    pub(crate) fn debug_stepped(&mut self, id: Tid, at: u64) -> Option<Event> {
-        let trigger = self.take_trigger(id);
-        let thread = self.threads.get_mut(id)?;
-        thread.stepped_from = at;
-        if let Some(cause) = trigger {
-            return Some(stopped(id, cause));
-        }
-        let range = thread.debug_step.as_ref()?;
-        thread.repeated = None;
-        (!range.contains(&at)).then(|| stopped(id, StopCause::Step))
-    }
-
     /// Names the signals that the program gets without the debugger's being told, by their numbers here.
     pub fn pass_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
-        self.debugger.pass_signals(signals);
+        self.tracee.debugger.pass_signals(signals);
     }
 
     /// Names the signals that a debugger wants the program to have at all, by their numbers here. It matters when the
     /// process is let go: a thread that stands with another signal goes on without it. Where nothing is said, these are all
     /// but `SIGTRAP` and `SIGINT`.
     pub fn program_signals(&mut self, signals: impl IntoIterator<Item = i32>) {
-        self.debugger.set_program_signals(signals);
+        self.tracee.debugger.set_program_signals(signals);
     }
 
     /// Whether the process has ended.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
-        self.threads.ended.is_some()
+        self.tracee.threads.ended.is_some()
     }
 
     /// The threads of the process itself, without those that share its memory after a vfork.
     pub fn own_threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.threads
+        self.tracee
+            .threads
             .iter()
-            .filter(|thread| thread.process == self.threads.process() && !thread.exiting)
+            .filter(|thread| thread.process == self.tracee.threads.process() && !thread.exiting)
             .map(|thread| thread_id(thread.id))
     }
 
@@ -92,7 +46,8 @@ impl Process {
     /// # Errors
     /// When there is no code that can be written to.
     pub fn insert_stop(&mut self, address: Address) -> Result<(), TargetError> {
-        self.insert_breakpoint(address.0, Purpose::Debugger)
+        self.patcher()
+            .insert_breakpoint(address.0, Purpose::Debugger)
     }
 
     /// Takes it out. One that is not there is no error.
@@ -100,7 +55,8 @@ impl Process {
     /// # Errors
     /// When the memory cannot be written.
     pub fn remove_stop(&mut self, address: Address) -> Result<(), TargetError> {
-        self.remove_breakpoint(address.0, Purpose::Debugger)
+        self.patcher()
+            .remove_breakpoint(address.0, Purpose::Debugger)
     }
 
     /// Writes memory, even where the program itself may not. Breakpoints stay.
@@ -109,12 +65,12 @@ impl Process {
     /// When there is no memory.
     pub fn write_memory(&mut self, address: Address, bytes: &[u8]) -> io::Result<()> {
         let range = address.0..address.0.saturating_add(bytes.len() as u64);
-        if self.fast.is_read(&range) {
+        if self.tracee.fast.is_read(&range) {
             return self
-                .at_rest(|process| process.write_under_jumps(range, bytes))
+                .at_rest(|process| process.patcher().write_under_jumps(range, bytes))
                 .map_err(io::Error::other)?;
         }
-        self.memory.write_through(address.0, bytes)
+        self.tracee.memory.write_through(address.0, bytes)
     }
 
     /// Has the machine stop every thread, those that are yet to be made too, that executes the instruction at an address
@@ -129,63 +85,37 @@ impl Process {
         length: u64,
     ) -> Result<(), TargetError> {
         let refuse = |reason: String| TargetError::CannotInsert { address, reason };
-        self.debug_registers
+        self.tracee
+            .debug_registers
             .insert(watch, address.0, length)
             .map_err(refuse)?;
         let armed = self
+            .tracee
             .threads
             .ids()
             .into_iter()
-            .try_for_each(|id| self.arm(id));
+            .try_for_each(|id| self.tracee.arm(id));
         if let Err(error) = armed {
-            self.debug_registers.remove(watch, address.0, length);
+            self.tracee.debug_registers.remove(watch, address.0, length);
             return Err(refuse(format!("the kernel refuses: {error}")));
         }
         // Threads that run get their registers when they go on.
-        self.threads.interrupt();
+        self.tracee.threads.interrupt();
         Ok(())
     }
 
     /// What the debug registers are for, one after the other: what is looked out for, where, and how many bytes.
     #[must_use]
     pub fn watches(&self) -> Vec<Option<(Watch, Address, u64)>> {
-        self.debug_registers.all()
+        self.tracee.debug_registers.all()
     }
 
     /// Takes it back. One that is not there is no error.
     pub fn remove_watch(&mut self, watch: Watch, address: Address, length: u64) {
-        if self.debug_registers.remove(watch, address.0, length) {
+        if self.tracee.debug_registers.remove(watch, address.0, length) {
             // Threads that run get their registers when they go on.
-            self.threads.interrupt();
+            self.tracee.threads.interrupt();
         }
-    }
-
-    /// Gives a thread that stands the debug registers that it should have.
-    pub(crate) fn arm(&mut self, id: Tid) -> Result<(), nix::errno::Errno> {
-        let own = self.threads.process();
-        match self.threads.get_mut(id) {
-            Some(thread) if thread.process == own => self.debug_registers.arm(thread),
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes the debug registers back from all threads, which stand and are to be let go.
-    pub(crate) fn disarm_all(&mut self) {
-        self.debug_registers.empty();
-        for id in self.threads.ids() {
-            if self.threads.get(id).is_some_and(|thread| thread.armed != 0) {
-                // There is nobody to tell of an error.
-                let _ = self.arm(id);
-            }
-        }
-    }
-
-    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
-    pub(crate) fn take_trigger(&mut self, id: Tid) -> Option<StopCause> {
-        let cause = self
-            .debug_registers
-            .take_trigger(self.threads.get_mut(id)?)?;
-        self.is_debugged(id).then_some(cause)
     }
 
     /// The largest register set that the machine has.
@@ -202,12 +132,13 @@ impl Process {
 
     /// The register block of a thread; `None` if there is no such thread, or it does not stand.
     pub fn register_block(&mut self, thread: ThreadId) -> Option<Vec<u8>> {
-        let stopped = self.threads.stopped(thread.0.cast_signed())?;
+        let stopped = self.tracee.threads.stopped(thread.0.cast_signed())?;
         let registers = stopped.registers().ok()?;
         let mut state = Vec::new();
         stopped.extended_state(&mut state).ok()?;
         let mut block = Vec::new();
-        self.collecting
+        self.tracee
+            .collecting
             .block()
             .block(&registers, &state, &mut block);
         Some(block)
@@ -216,7 +147,7 @@ impl Process {
     /// Where a register stands in the block: offset and size, in bytes.
     #[must_use]
     pub fn register_place(&self, register: RegisterNumber) -> Option<(usize, usize)> {
-        self.collecting.block().place(register)
+        self.tracee.collecting.block().place(register)
     }
 
     /// Sets the registers that differ from those of the thread. Those behind the end of the block stay.
@@ -224,8 +155,8 @@ impl Process {
     pub fn set_register_block(&mut self, thread: ThreadId, block: &[u8]) -> Option<()> {
         let before = self.register_block(thread)?;
         let id = thread.0.cast_signed();
-        let plan = self.collecting.block();
-        let stopped = self.threads.stopped(id)?;
+        let plan = self.tracee.collecting.block();
+        let stopped = self.tracee.threads.stopped(id)?;
         let mut registers = stopped.registers().ok()?;
         let place = registers.rip;
         let mut state = Vec::new();
@@ -235,7 +166,7 @@ impl Process {
         }
         stopped.set_registers(&registers).ok()?;
         if registers.rip != place {
-            let thread = self.threads.get_mut(id)?;
+            let thread = self.tracee.threads.get_mut(id)?;
             thread.at = None;
             thread.repeated = None;
         }
@@ -245,15 +176,16 @@ impl Process {
     /// What the kernel tells of the signal that a thread has stopped for, in the program's own form, 128 bytes.
     #[must_use]
     pub fn signal_info(&self, thread: ThreadId) -> Option<Vec<u8>> {
-        let thread = self.threads.get(thread.0.cast_signed())?;
-        Some(thread.signal_info(self.program.width())?.to_vec())
+        let thread = self.tracee.threads.get(thread.0.cast_signed())?;
+        Some(thread.signal_info(self.tracee.program.width())?.to_vec())
     }
 
     /// Changes it, from an offset on: the program gets the signal so, if it gets it. `None` where there is no signal, or the
     /// bytes do not fit.
     pub fn set_signal_info(&mut self, thread: ThreadId, offset: usize, bytes: &[u8]) -> Option<()> {
-        let width = self.program.width();
-        self.threads
+        let width = self.tracee.program.width();
+        self.tracee
+            .threads
             .get_mut(thread.0.cast_signed())?
             .set_signal_info(width, offset, bytes)
     }
@@ -261,8 +193,14 @@ impl Process {
     /// The cpu that a thread ran on last.
     pub fn cpu_of(&mut self, thread: ThreadId) -> u32 {
         let id = thread.0.cast_signed();
-        self.threads
+        self.tracee
+            .threads
             .get_mut(id)
             .map_or(0, |thread| thread.cpu.recorded(id))
+    }
+
+    /// Says which system calls stop a thread of the process from now on.
+    pub fn catch_system_calls(&mut self, caught: CaughtCalls) {
+        self.tracee.debugger.catch(caught);
     }
 }

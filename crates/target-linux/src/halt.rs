@@ -4,12 +4,12 @@ use nix::errno::Errno;
 
 use crate::error::{Error, thread_id};
 use crate::event::Event;
+use crate::maps;
 use crate::maps::ThreadStatus;
-use crate::patience::wait_within;
-use crate::process::Process;
-use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
-use crate::sharing::share_memory;
+use crate::patience::{HALT, Patience, Ran, wait_within};
+use crate::ptrace::{Resume, Status, Stopped, Tid};
 use crate::thread::{News, Pending, Thread};
+use crate::tracee::Tracee;
 use crate::wait_queue;
 use crate::width::Width;
 use tracewire_fail_point::fail_point;
@@ -17,7 +17,7 @@ use tracewire_fail_point::fail_point;
 /// What `si_code` is in the stop of a thread that is about to end.
 const EXIT_STOP: i32 = libc::SIGTRAP | libc::PTRACE_EVENT_EXIT << 8;
 
-impl Process {
+impl Tracee {
     /// Stops every thread. A thread that waits in vfork stays there, one that is about to end is left to it, and one that
     /// sleeps in the kernel and cannot be stopped there is left asleep: none of them executes anything of the program.
     pub(crate) fn halt(&mut self) -> Result<(), Error> {
@@ -190,42 +190,6 @@ impl Process {
         }
     }
 
-    /// A process has become another program.
-    fn note_exec(&mut self, id: Tid) {
-        let Some(process) = self.threads.get(id).map(|thread| thread.process) else {
-            return;
-        };
-        let group = ThreadStatus::read(id)
-            .ok()
-            .and_then(|status| status.number("Tgid"));
-        if process == self.threads.process() && group.is_some_and(|group| group != process) {
-            // It was a thread to the debugger alone.
-            self.forget_threads(|thread| thread.id == id);
-            Running::born(id).stopped().detach(0);
-            return;
-        }
-        if process != self.threads.process() {
-            // It has left the memory it shared with the traced one.
-            self.threads.end_vfork(process);
-            self.forget_threads(|thread| thread.process == process);
-            if self.debugger.forget_child(process) {
-                self.separate(id);
-            } else {
-                Running::born(id).stopped().detach(0);
-            }
-            return;
-        }
-        self.forget_threads(|thread| thread.id != id && thread.process == process);
-        let mut thread = Thread::new(process, id, Running::born(id));
-        thread.has_stopped();
-        self.threads.add(thread);
-        // The old memory is still open, and may have others in it.
-        self.release_unborn();
-        self.release_strangers();
-        self.forget_image();
-        self.finish_exec(id);
-    }
-
     /// How a thread gets from the middle of a system call to its end.
     pub(crate) fn way_out_of_call(&self, id: Tid) -> Resume {
         let asked = self
@@ -239,187 +203,100 @@ impl Process {
         }
     }
 
-    /// A thread stands in the middle of becoming another program: takes it to its first instruction.
-    pub(crate) fn finish_exec(&mut self, id: Tid) {
-        // From the middle of the call to its end, where a first instruction is next.
+    /// Waits for what any thread tells; `None` where all that are to stop sleep, and have done so for some time.
+    pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
+        let mut patience = Patience::new(HALT);
         loop {
-            let how = self.way_out_of_call(id);
+            if let Some(told) = wait_queue::take(|id| self.threads.has(id)) {
+                return Ok(Some(told));
+            }
+            if let Some(told) = wait_queue::poll_any()? {
+                return Ok(Some(told));
+            }
+            if !patience.lasts() {
+                let mut expected = self.threads.iter().filter(|thread| thread.can_be_stopped());
+                if expected.any(|thread| maps::sleeps(thread.id)) {
+                    return Ok(None);
+                }
+                patience = Patience::new(HALT);
+            }
+        }
+    }
+
+    /// Waits for a thread that was let go alone. One that takes too long is stopped where it is.
+    pub(crate) fn answer_of(&mut self, id: Tid) -> Result<(Status, bool), Ran> {
+        let gone = |process: &mut Self| {
+            process.forget_threads(|other| other.id == id);
+            Ran::Otherwise
+        };
+        match wait_within(id) {
+            Ok(Some(status)) => return Ok((status, false)),
+            Ok(None) => {}
+            Err(_) => return Err(gone(self)),
+        }
+        let Some(thread) = self.threads.get_mut(id) else {
+            return Err(Ran::Otherwise);
+        };
+        if maps::is_zombie(id) {
+            // The end of the first thread is reported when the other threads are reaped, and not before.
+            thread.exiting = true;
+            return Err(Ran::Otherwise);
+        }
+        thread.interrupt();
+        match wait_within(id) {
+            Ok(Some(status)) => Ok((status, true)),
+            Ok(None) => {
+                thread.asleep = true;
+                Err(Ran::Late)
+            }
+            Err(_) => Err(gone(self)),
+        }
+    }
+
+    /// Lets a thread go until it traps.
+    pub(crate) fn go_to_trap(&mut self, id: Tid, how: Resume) -> Ran {
+        loop {
             let Some(thread) = self.threads.get_mut(id) else {
-                return;
+                return Ran::Otherwise;
             };
-            thread.interrupt_next();
             thread.go_on(how, 0);
-            match self.answer_of(id) {
-                Ok((Status::Event(_), _)) => {
-                    if let Some(thread) = self.threads.get_mut(id) {
-                        thread.has_stopped();
+            let (status, late) = match self.answer_of(id) {
+                Ok(answer) => answer,
+                Err(ran) => return ran,
+            };
+            let Some(thread) = self.threads.get_mut(id) else {
+                return Ran::Otherwise;
+            };
+            match status {
+                Status::Signal(libc::SIGTRAP) => {
+                    thread.has_stopped();
+                    self.debug_registers.note_trigger(thread);
+                    return Ran::Through;
+                }
+                Status::GroupStop(_) => {
+                    thread.has_stopped();
+                    thread.rejoin_group_stop = true;
+                }
+                Status::Interrupted => {
+                    thread.has_stopped();
+                    if late {
+                        thread.interrupt_due.set(false);
+                        return Ran::Late;
                     }
                 }
-                Ok((status, _)) => {
+                status => {
                     self.note(id, status);
-                    break;
+                    if self
+                        .threads
+                        .get(id)
+                        .is_none_or(|thread| thread.stopped().is_none() || thread.pending.is_some())
+                    {
+                        return Ran::Otherwise;
+                    }
                 }
-                Err(_) => return,
             }
         }
-        self.new_image();
-        let call = self.caught_exec(id);
-        if let Some(thread) = self.threads.get_mut(id) {
-            thread.news = Some(News::Exec);
-            // The new program stands where the call returns.
-            thread.pending = call.or(thread.pending.take());
-        }
     }
-
-    /// Whether a thread that a wait has reported is one of this process, which it then has. A new thread is reported by
-    /// itself as well as by the one that has made it, in any order, and by itself alone where the other one was killed.
-    pub(crate) fn claims(&mut self, id: Tid) -> bool {
-        if self.threads.has(id) {
-            return true;
-        }
-        let group = ThreadStatus::read(id)
-            .ok()
-            .and_then(|status| status.number("Tgid"))
-            .filter(|group| *group != id);
-        let process = self
-            .threads
-            .iter()
-            .map(|thread| thread.process)
-            .find(|process| Some(*process) == group);
-        if let Some(process) = process {
-            self.take_in_thread(process, id, true);
-        }
-        process.is_some()
-    }
-
-    fn take_in_thread(&mut self, process: Tid, id: Tid, is_thread: bool) {
-        let mut thread = Thread::new(process, id, Running::born(id));
-        if is_thread
-            && self.debugger.reports().threads
-            && self.debugger.is_there()
-            && self.is_known(process)
-        {
-            thread.news = Some(News::Created);
-        }
-        self.threads.add(thread);
-    }
-
-    /// A traced thread has made a thread or a process.
-    fn note_birth(&mut self, parent: Tid, event: i32) {
-        let Some(child) = self
-            .threads
-            .stopped(parent)
-            .and_then(|stopped| stopped.event_message().ok())
-            .and_then(|message| Tid::try_from(message).ok())
-        else {
-            return;
-        };
-        let family = self.threads.process_of(parent);
-        let status = ThreadStatus::read(child);
-        if status.as_ref().is_err_and(is_gone) && !wait_queue::threads().contains(&child) {
-            // It was reported by itself, has been claimed, and its end has been noted, all before its maker reported it: nothing
-            // more will ever be heard of it.
-            return;
-        }
-        let group = status.ok().and_then(|status| status.number("Tgid"));
-        self.follower.born(parent, child);
-        // To a debugger, whoever is made to run beside the others in their memory is one of them.
-        let is_thread = event == libc::PTRACE_EVENT_CLONE
-            && (group == Some(family)
-                || self.is_debugged(parent) && self.shares_memory(parent, child, event));
-        if event == libc::PTRACE_EVENT_VFORK
-            && let Some(parent) = self.threads.get_mut(parent)
-        {
-            parent.in_vfork = Some(child);
-        }
-        if is_thread || self.shares_memory(parent, child, event) {
-            let process = if is_thread {
-                family
-            } else {
-                group.unwrap_or(child)
-            };
-            if !self.threads.has(child) {
-                self.take_in_thread(process, child, is_thread);
-            }
-            if !is_thread
-                && event == libc::PTRACE_EVENT_VFORK
-                && self.debugger.reports().vforks
-                && self.is_debugged(parent)
-            {
-                self.take_in(parent, child);
-                return;
-            }
-            if let Some((_, status)) = wait_queue::take(|id| id == child) {
-                self.note(child, status);
-                // Its stop has been heard already: no wait will bring it up again.
-                self.threads.make_ready_once(child);
-            }
-        } else if self.debugger.reports().forks && self.is_debugged(parent) {
-            self.keep_copy(parent, child);
-        } else {
-            self.release_copy(child);
-        }
-    }
-
-    /// A child with a copy of the memory goes its own way, without our breakpoints.
-    pub(crate) fn release_copy(&mut self, child: Tid) {
-        let Some(status) = first_stop(child) else {
-            return;
-        };
-        let stopped = Running::born(child).stopped();
-        let _ = self.memory.uncover_copy(child);
-        self.program.semaphores.lower_in_copy(child);
-        if let Ok(registers) = stopped.registers()
-            && let Some(address) = self.true_address(registers.rip)
-        {
-            let _ = stopped.set_instruction_pointer(address);
-        }
-        stopped.detach(match status {
-            Status::Signal(signal) if signal != libc::SIGTRAP => signal,
-            _ => 0,
-        });
-    }
-
-    /// Whether a child shares the memory of its parent.
-    fn shares_memory(&self, parent: Tid, child: Tid, event: i32) -> bool {
-        match share_memory(parent, child) {
-            Some(shared) => shared,
-            // The kernel is built without it: what was asked for tells.
-            None => match event {
-                libc::PTRACE_EVENT_FORK => false,
-                libc::PTRACE_EVENT_VFORK => true,
-                _ => self.asked_to_share_memory(parent),
-            },
-        }
-    }
-
-    /// Whether the clone that a thread is in asks for `CLONE_VM`.
-    fn asked_to_share_memory(&self, parent: Tid) -> bool {
-        let Some(registers) = self.threads.registers(parent) else {
-            return false;
-        };
-        let flags = match registers.orig_rax as libc::c_long {
-            libc::SYS_clone3 => self.memory.read_u64(registers.rdi).unwrap_or(0),
-            _ => registers.rdi,
-        };
-        flags & libc::CLONE_VM as u64 != 0
-    }
-}
-
-/// Whether an error of a thread's file says that there is no such thread: its end has been waited for.
-fn is_gone(error: &std::io::Error) -> bool {
-    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
-}
-
-/// What a new process has stopped for: the kernel stops it before its first instruction. None when it is gone.
-pub(crate) fn first_stop(child: Tid) -> Option<Status> {
-    let status = match wait_queue::take(|id| id == child) {
-        Some((_, status)) => status,
-        None => wait_within(child).ok()??,
-    };
-    // An end that was heard too.
-    let ended = wait_queue::take(|id| id == child).is_some();
-    (!ended && !matches!(status, Status::Exited(_) | Status::Killed(..))).then_some(status)
 }
 
 /// Some system calls fail with `EINTR` when the thread is merely stopped (signal(7) lists them). Where no signal

@@ -5,12 +5,8 @@
 //! breakpoint at the resolver finds its caller, and one there the address.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use tracewire_experiment::TargetError;
-use tracewire_model::{Address, ThreadId};
-
-use crate::breakpoints::Purpose;
-use crate::process::Process;
 use crate::ptrace::Tid;
 
 /// The resolvers that are followed.
@@ -34,81 +30,46 @@ struct Call {
     stack: u64,
 }
 
-impl Process {
-    /// Follows the resolver of an indirect function: [`Event::Resolver`](crate::Event::Resolver) reports a thread there, and
-    /// where it returns to.
-    ///
-    /// # Errors
-    /// When there is no code that can be written to.
-    pub fn follow_resolver(&mut self, resolver: Address) -> Result<(), TargetError> {
-        if self.program.indirect.resolvers.contains(&resolver.0) {
-            return Ok(());
-        }
-        self.insert_breakpoint(resolver.0, Purpose::Resolver)?;
-        self.program.indirect.resolvers.insert(resolver.0);
-        Ok(())
+impl IndirectFunctions {
+    pub(crate) fn follows(&self, resolver: u64) -> bool {
+        self.resolvers.contains(&resolver)
     }
 
-    /// Follows a resolver no longer.
-    pub fn leave_resolver(&mut self, resolver: Address) {
-        if self.program.indirect.resolvers.remove(&resolver.0) {
-            // Memory that is gone needs no byte back.
-            let _ = self.remove_breakpoint(resolver.0, Purpose::Resolver);
-        }
+    pub(crate) fn follow(&mut self, resolver: u64) {
+        self.resolvers.insert(resolver);
     }
 
-    /// Follows no resolver in a range of addresses, whose module is gone, nor calls from there.
-    pub fn forget_resolvers(&mut self, from: Address, to: Address) {
-        let followed = &mut self.program.indirect;
+    /// Whether it was followed.
+    pub(crate) fn leave(&mut self, resolver: u64) -> bool {
+        self.resolvers.remove(&resolver)
+    }
+
+    /// Forgets what is in a range of addresses; where breakpoints are that nobody needs any more.
+    pub(crate) fn forget(&mut self, range: Range<u64>) -> Vec<u64> {
         let mut gone: Vec<u64> = Vec::new();
-        for addresses in [&mut followed.resolvers, &mut followed.returns] {
-            gone.extend(addresses.extract_if(from.0..to.0, |_| true));
+        for addresses in [&mut self.resolvers, &mut self.returns] {
+            gone.extend(addresses.extract_if(range.clone(), |_| true));
         }
-        followed
-            .calls
-            .retain(|call| !gone.contains(&call.returns_to));
-        for address in gone {
-            // Memory that is gone needs no byte back.
-            let _ = self.remove_breakpoint(address, Purpose::Resolver);
-        }
+        self.calls.retain(|call| !gone.contains(&call.returns_to));
+        gone
     }
 
-    /// Takes note of a thread that an event has reported at a resolver or behind its call: the resolver's address and that
-    /// of the implementation, once it is known.
-    pub fn resolver_reached(&mut self, thread: ThreadId) -> Option<(Address, Address)> {
-        let id = thread.0.cast_signed();
-        let registers = self.threads.registers(id)?;
-        let at = self.threads.get(id)?.at?;
-        if self.program.indirect.resolvers.contains(&at) {
-            self.resolver_called(id, at, registers.rsp);
-        }
-        let index = self.program.indirect.calls.iter().position(|call| {
-            call.thread == id && call.returns_to == at && call.stack == registers.rsp
-        })?;
-        let call = self.program.indirect.calls.remove(index);
-        let selected = match self.program.width().bytes() {
-            4 => registers.rax & 0xffff_ffff,
-            _ => registers.rax,
-        };
-        Some((Address(call.resolver), Address(selected)))
-    }
-
-    fn resolver_called(&mut self, thread: Tid, resolver: u64, stack: u64) {
-        let Some(returns_to) = self.program.width().read_at(&self.memory, stack, 0) else {
-            return;
-        };
-        if self
-            .insert_breakpoint(returns_to, Purpose::Resolver)
-            .is_err()
-        {
-            return;
-        }
-        self.program.indirect.returns.insert(returns_to);
-        self.program.indirect.calls.push(Call {
+    /// A thread has called a resolver, and a breakpoint is where it returns to, with this stack pointer.
+    pub(crate) fn call(&mut self, thread: Tid, resolver: u64, returns_to: u64, stack: u64) {
+        self.returns.insert(returns_to);
+        self.calls.push(Call {
             thread,
             resolver,
             returns_to,
-            stack: stack.wrapping_add(self.program.width().bytes() as u64),
+            stack,
         });
+    }
+
+    /// The resolver from which a thread has returned to an address, with this stack pointer, if it has called one.
+    pub(crate) fn returned(&mut self, thread: Tid, at: u64, stack: u64) -> Option<u64> {
+        let index = self.calls.iter().position(|call| {
+            call.thread == thread && call.returns_to == at && call.stack == stack
+        })?;
+        Some(self.calls.remove(index).resolver)
     }
 }

@@ -1,14 +1,22 @@
 //! Having the process make a system call for us, so that it cannot tell afterwards.
 
-use libc::user_regs_struct;
+use std::io;
+use std::ops::Range;
 
-use crate::process::Process;
+use libc::user_regs_struct;
+use nix::errno::Errno;
+
+use crate::address_space::{AddressSpace, NoMemory, WhileStopped, error_of};
 use crate::ptrace::{ALL_BUT_FAULTS, Resume, Status, Tid, bit};
 use crate::remote::{REFUGE_SIZE, volunteer};
 use crate::thread::Pending;
+use crate::tracee::Tracee;
 use tracewire_fail_point::fail_point;
 
-impl Process {
+/// How often another place is looked for where something is mapped that was not there before.
+const TRIES: usize = 4;
+
+impl Tracee {
     /// Makes a system call through a thread at rest; `None` if no thread may.
     pub(crate) fn system_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Option<u64> {
         // The gate is a 64-bit instruction.
@@ -227,5 +235,92 @@ impl Process {
     /// A thread that may make system calls for us.
     pub(crate) fn volunteer(&mut self) -> Option<Tid> {
         volunteer(&mut self.threads, &self.memory)
+    }
+
+    /// What is known of the process while it is stopped, looked up once.
+    pub(crate) fn while_stopped(&mut self) -> io::Result<&mut WhileStopped> {
+        if self.threads.any_can_be_stopped() {
+            self.program.while_stopped = None;
+        }
+        let known = match self.program.while_stopped.take() {
+            Some(known) => known,
+            None => WhileStopped::of(self.threads.any())?,
+        };
+        Ok(self.program.while_stopped.insert(known))
+    }
+
+    /// The program may run, or something has been unmapped.
+    pub(crate) fn forget_while_stopped(&mut self) {
+        self.program.while_stopped = None;
+    }
+
+    /// Has the process map memory for code of ours, where `choose` finds room. A child by fork has it too.
+    pub(crate) fn map_code(
+        &mut self,
+        mut choose: impl FnMut(&AddressSpace) -> Option<Range<u64>>,
+    ) -> Result<Range<u64>, NoMemory> {
+        let protection = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        self.map_fixed(&mut choose, [protection, flags, u64::MAX])
+    }
+
+    /// Has the process map memory where `choose` finds room, with this protection, these flags and this descriptor.
+    pub(crate) fn map_fixed(
+        &mut self,
+        choose: &mut dyn FnMut(&AddressSpace) -> Option<Range<u64>>,
+        [protection, flags, descriptor]: [u64; 3],
+    ) -> Result<Range<u64>, NoMemory> {
+        for _ in 0..TRIES {
+            let known = self.while_stopped().map_err(|_| NoMemory::Unreadable)?;
+            let range = choose(&known.space).ok_or(NoMemory::NoRoom)?;
+            let (address, size) = (range.start, range.end - range.start);
+            let fixed = flags | libc::MAP_FIXED_NOREPLACE as u64;
+            let got = self
+                .system_call(
+                    libc::SYS_mmap,
+                    [address, size, protection, fixed, descriptor, 0],
+                )
+                .ok_or_else(|| self.why_no_call())?;
+            if got == address {
+                fail_point!("map/mapped");
+                if let Some(known) = &mut self.program.while_stopped {
+                    known.space.take(range.clone());
+                }
+                return Ok(range);
+            }
+            match error_of(got) {
+                None => {
+                    // A kernel before 4.17 takes the address for a hint.
+                    self.unmap_page(got, size);
+                }
+                Some(Errno::EEXIST) => {}
+                Some(error) => return Err(NoMemory::Refused(error)),
+            }
+            // What is known of the mappings is not true any more.
+            self.forget_while_stopped();
+        }
+        Err(NoMemory::Taken)
+    }
+
+    /// Why no thread makes a system call for us.
+    pub(crate) fn why_no_call(&self) -> NoMemory {
+        let own = self
+            .threads
+            .iter()
+            .filter(|thread| thread.process == self.threads.process() && !thread.exiting);
+        if !own.clone().all(|thread| thread.stopped().is_none()) {
+            NoMemory::Filtered
+        } else if own.clone().any(|thread| thread.in_vfork.is_some()) {
+            NoMemory::InVfork
+        } else {
+            NoMemory::Asleep
+        }
+    }
+
+    /// Has the process unmap memory.
+    pub(crate) fn unmap_page(&mut self, address: u64, size: u64) {
+        fail_point!("map/unmap");
+        self.system_call(libc::SYS_munmap, [address, size, 0, 0, 0, 0]);
+        self.forget_while_stopped();
     }
 }

@@ -1,30 +1,25 @@
 //! Getting our hands off: threads out of our code, breakpoints out of the memory, the process let go.
 
+use std::ops::Range;
+
 use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::Place;
 
-use crate::address_space::PAGE_SIZE;
 use crate::breakpoints::{Means, address_of, undo};
 use crate::error::Error;
 use crate::maps::ThreadStatus;
 use crate::patience::wait_within;
-use crate::process::Process;
+use crate::ptrace::PAGE_SIZE;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
+use crate::semaphore;
 use crate::thread::{Pending, State};
+use crate::tracee::Tracee;
 use crate::wait_queue;
 
-impl Process {
-    /// Lets the process go: every breakpoint is out, no thread is in code of ours, that code is unmapped, and
-    /// each thread goes on with the signal it was to get. A process that has ended is no error.
-    ///
-    /// # Errors
-    /// When the kernel refuses; what could be undone has been.
-    pub fn detach(mut self) -> Result<(), Error> {
-        self.let_go()
-    }
-
-    fn let_go(&mut self) -> Result<(), Error> {
+impl Tracee {
+    /// Lets the process go, as [`detach`](crate::Process::detach) says.
+    pub(crate) fn let_go(&mut self) -> Result<(), Error> {
         let halted = self.halt();
         self.release_unborn();
         fail_point!("leave/halted");
@@ -46,8 +41,8 @@ impl Process {
         }
         self.unmap_pads();
         fail_point!("leave/unmapped");
-        self.fast.attended = None;
-        self.fast.hook = None;
+        self.fast.leave_attended();
+        self.fast.leave_hook();
         fail_point!("leave/unattended");
         let threads = self.threads.take_all();
         let mut ending: Vec<Tid> = Vec::new();
@@ -317,6 +312,60 @@ impl Process {
             self.release(id);
         }
     }
+
+    /// A tracepoint has been taken out.
+    pub(crate) fn lower_semaphore(&mut self, marker: u64) {
+        if let Some(counter) = self.program.semaphores.take_raised(marker) {
+            self.fast.note_lowered(marker);
+            // Memory that is gone, with its library, needs no counting.
+            semaphore::add(&mut self.memory, counter, -1);
+        }
+    }
+
+    /// Takes every jump out, lower ones first. The pads stay.
+    pub(crate) fn take_all_jumps_out(&mut self) {
+        self.absorb_all();
+        let sites: Vec<u64> = self.fast.sites();
+        for site in sites {
+            let _ = self.erase_jump(site);
+        }
+    }
+
+    /// Gives the bytes of the jump at a site back. Its pad stays for those inside.
+    pub(crate) fn erase_jump(&mut self, site: u64) -> std::io::Result<()> {
+        self.remote.forget_gate();
+        self.fast.erase(&mut self.memory, site)
+    }
+
+    /// Frees pads, once there are enough of them: each time, all threads are asked where they are.
+    pub(crate) fn free_some_pads(&mut self) {
+        if self.fast.has_many_retired() {
+            let areas = self.fast.free_pads(&self.threads);
+            self.unmap_areas(areas);
+        }
+    }
+
+    /// Unmaps all pads and the shared memory, unless a jump that could not be taken out leads there or some thread may
+    /// come back to them: then they stay, and do no harm. What the dynamic linker's hook has stays as long as its jump does.
+    pub(crate) fn unmap_pads(&mut self) {
+        if self.fast.has_jumps() {
+            return;
+        }
+        let areas = self.fast.free_pads_of_jumps(&self.threads);
+        self.unmap_areas(areas);
+        if let Some(areas) = self.fast.take_areas() {
+            self.unmap_areas(areas);
+            fail_point!("share/unmap");
+            let shared = self.fast.take_shared();
+            self.unmap_areas(shared);
+        }
+    }
+
+    fn unmap_areas(&mut self, areas: Vec<Range<u64>>) {
+        for area in areas {
+            self.unmap_page(area.start, area.end - area.start);
+        }
+    }
 }
 
 /// Whether a process has more threads than its first.
@@ -324,7 +373,7 @@ fn has_others(process: Tid) -> bool {
     std::fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|tasks| tasks.count() > 1)
 }
 
-impl Drop for Process {
+impl Drop for Tracee {
     fn drop(&mut self) {
         let _ = self.let_go();
     }

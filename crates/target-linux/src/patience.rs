@@ -8,15 +8,14 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 
 use crate::maps;
-use crate::process::Process;
-use crate::ptrace::{Resume, Status, Tid};
+use crate::ptrace::{Status, Tid};
 use crate::wait_queue;
 
 /// How long a thread that sleeps may take to answer when it runs alone. One that runs, or waits for a processor, may take
 /// longer.
 const ALONE: Duration = Duration::from_millis(200);
 /// How long all threads that sleep may take to stop: one may wait for a child by vfork to become another program.
-const HALT: Duration = Duration::from_secs(1);
+pub(crate) const HALT: Duration = Duration::from_secs(1);
 
 /// Looks again and again for an answer, less and less often.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    fn new(limit: Duration) -> Self {
+    pub(crate) fn new(limit: Duration) -> Self {
         Self {
             begun: Instant::now(),
             limit,
@@ -93,103 +92,6 @@ fn wait_for_at_most(thread: Tid, limit: Duration) -> Result<Option<Status>, Errn
                 return Ok(None);
             }
             patience = Patience::new(limit);
-        }
-    }
-}
-
-impl Process {
-    /// Waits for what any thread tells; `None` where all that are to stop sleep, and have done so for some time.
-    pub(crate) fn wait_while_awake(&self) -> Result<Option<(Tid, Status)>, Errno> {
-        let mut patience = Patience::new(HALT);
-        loop {
-            if let Some(told) = wait_queue::take(|id| self.threads.has(id)) {
-                return Ok(Some(told));
-            }
-            if let Some(told) = wait_queue::poll_any()? {
-                return Ok(Some(told));
-            }
-            if !patience.lasts() {
-                let mut expected = self.threads.iter().filter(|thread| thread.can_be_stopped());
-                if expected.any(|thread| maps::sleeps(thread.id)) {
-                    return Ok(None);
-                }
-                patience = Patience::new(HALT);
-            }
-        }
-    }
-
-    /// Waits for a thread that was let go alone. One that takes too long is stopped where it is.
-    pub(crate) fn answer_of(&mut self, id: Tid) -> Result<(Status, bool), Ran> {
-        let gone = |process: &mut Self| {
-            process.forget_threads(|other| other.id == id);
-            Ran::Otherwise
-        };
-        match wait_within(id) {
-            Ok(Some(status)) => return Ok((status, false)),
-            Ok(None) => {}
-            Err(_) => return Err(gone(self)),
-        }
-        let Some(thread) = self.threads.get_mut(id) else {
-            return Err(Ran::Otherwise);
-        };
-        if maps::is_zombie(id) {
-            // The end of the first thread is reported when the other threads are reaped, and not before.
-            thread.exiting = true;
-            return Err(Ran::Otherwise);
-        }
-        thread.interrupt();
-        match wait_within(id) {
-            Ok(Some(status)) => Ok((status, true)),
-            Ok(None) => {
-                thread.asleep = true;
-                Err(Ran::Late)
-            }
-            Err(_) => Err(gone(self)),
-        }
-    }
-
-    /// Lets a thread go until it traps.
-    pub(crate) fn go_to_trap(&mut self, id: Tid, how: Resume) -> Ran {
-        loop {
-            let Some(thread) = self.threads.get_mut(id) else {
-                return Ran::Otherwise;
-            };
-            thread.go_on(how, 0);
-            let (status, late) = match self.answer_of(id) {
-                Ok(answer) => answer,
-                Err(ran) => return ran,
-            };
-            let Some(thread) = self.threads.get_mut(id) else {
-                return Ran::Otherwise;
-            };
-            match status {
-                Status::Signal(libc::SIGTRAP) => {
-                    thread.has_stopped();
-                    self.debug_registers.note_trigger(thread);
-                    return Ran::Through;
-                }
-                Status::GroupStop(_) => {
-                    thread.has_stopped();
-                    thread.rejoin_group_stop = true;
-                }
-                Status::Interrupted => {
-                    thread.has_stopped();
-                    if late {
-                        thread.interrupt_due.set(false);
-                        return Ran::Late;
-                    }
-                }
-                status => {
-                    self.note(id, status);
-                    if self
-                        .threads
-                        .get(id)
-                        .is_none_or(|thread| thread.stopped().is_none() || thread.pending.is_some())
-                    {
-                        return Ran::Otherwise;
-                    }
-                }
-            }
         }
     }
 }

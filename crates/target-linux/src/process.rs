@@ -11,12 +11,8 @@ use tracewire_experiment::MemoryRead;
 use tracewire_fail_point::fail_point;
 use tracewire_model::{Address, ThreadId};
 
-use crate::affinity::Follower;
 use crate::attach;
-use crate::breakpoints::Breakpoints;
-use crate::debugger::Debugger;
 use crate::error::{Error, thread_id};
-use crate::fast::Fast;
 use crate::interrupt::{Interrupter, Request};
 use crate::launch::Launch;
 use crate::leftover::{self, Leftover};
@@ -25,16 +21,13 @@ use crate::linked::LinkedObjects;
 use crate::maps;
 use crate::memory::Memory;
 use crate::modules::{self, Module};
-use crate::program::Program;
 use crate::ptrace::{Running, Status, Tid};
-use crate::remote::RemoteCalls;
 use crate::spawn;
-use crate::standing::{Collecting, Settings};
+use crate::standing::Settings;
 use crate::thread::{State, Thread};
 use crate::thread_local::{ThreadLocal, ThreadLocalError};
-use crate::threads::Threads;
+use crate::tracee::Tracee;
 use crate::wait_queue::{self, wait_for};
-use crate::watch::DebugRegisters;
 use crate::width::Width;
 
 /// A live process under trace. Between runs all its threads stand still, so that whatever is done to it is
@@ -46,18 +39,7 @@ use crate::width::Width;
 /// Dropping it lets the process go, as [`detach`](Self::detach) does.
 #[derive(Debug)]
 pub struct Process {
-    pub(crate) threads: Threads,
-    pub(crate) debugger: Debugger,
-    /// Processes that this one has made and a debugger is told of, to be taken over.
-    pub(crate) born: Vec<Process>,
-    pub(crate) memory: Memory,
-    pub(crate) program: Program,
-    pub(crate) breakpoints: Breakpoints,
-    pub(crate) fast: Fast,
-    pub(crate) remote: RemoteCalls,
-    pub(crate) debug_registers: DebugRegisters,
-    pub(crate) collecting: Collecting,
-    pub(crate) follower: Follower,
+    pub(crate) tracee: Tracee,
     pub(crate) request: Arc<Request>,
 }
 
@@ -102,9 +84,9 @@ impl Process {
         };
         let mut thread = Thread::new(id, id, Running::born(id));
         thread.state = State::Stopped(stopped);
-        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), memory, settings);
-        process.new_image();
-        Ok(process)
+        let mut tracee = Tracee::new(id, BTreeMap::from([(id, thread)]), memory, settings);
+        tracee.new_image();
+        Ok(Self::of(tracee))
     }
 
     /// Attaches to a running process, every thread of it, and stops it. Any of its threads' numbers will do.
@@ -149,40 +131,25 @@ impl Process {
                 (id_of_thread, thread)
             })
             .collect();
-        let mut process = Self::new(id, threads, memory, settings);
-        process.await_halt()?;
-        process.seize_sharing()?;
-        process.choose_width();
+        let mut tracee = Tracee::new(id, threads, memory, settings);
+        tracee.await_halt()?;
+        tracee.seize_sharing()?;
+        tracee.choose_width();
         fail_point!("attach/halted");
-        process.look_at_running();
-        process.program.taken_over = leftover::take_over(
-            &mut process.memory,
-            process.threads.any(),
-            process.threads.process(),
-            process.program.loader.hook(),
+        tracee.look_at_running();
+        tracee.program.taken_over = leftover::take_over(
+            &mut tracee.memory,
+            tracee.threads.any(),
+            tracee.threads.process(),
+            tracee.program.loader.hook(),
         );
         fail_point!("attach/taken-over");
-        Ok(process)
+        Ok(Self::of(tracee))
     }
 
-    pub(crate) fn new(
-        id: Tid,
-        threads: BTreeMap<Tid, Thread>,
-        memory: Memory,
-        settings: Settings,
-    ) -> Self {
+    pub(crate) fn of(tracee: Tracee) -> Self {
         Self {
-            threads: Threads::new(id, threads),
-            debugger: Debugger::default(),
-            born: Vec::new(),
-            memory,
-            program: Program::default(),
-            breakpoints: Breakpoints::default(),
-            fast: Fast::default(),
-            remote: RemoteCalls::default(),
-            debug_registers: DebugRegisters::default(),
-            collecting: Collecting::new(settings),
-            follower: Follower::new(settings.follow_cpu),
+            tracee,
             request: Arc::default(),
         }
     }
@@ -190,13 +157,13 @@ impl Process {
     /// The process's number.
     #[must_use]
     pub fn id(&self) -> ThreadId {
-        thread_id(self.threads.process())
+        thread_id(self.tracee.threads.process())
     }
 
     /// Where the main thread's stack ends; none where the kernel does not show it.
     #[must_use]
     pub fn stack_top(&self) -> Option<Address> {
-        let mappings = maps::mappings(self.threads.any()).ok()?;
+        let mappings = maps::mappings(self.tracee.threads.any()).ok()?;
         let mut stacks = mappings.iter();
         let stack = stacks.find(|mapping| mapping.path.as_os_str() == "[stack]")?;
         Some(Address(stack.end))
@@ -204,24 +171,23 @@ impl Process {
 
     /// The threads that are alive, a vfork child's among them.
     pub fn threads(&self) -> impl Iterator<Item = ThreadId> + '_ {
-        self.threads.iter().map(|thread| thread_id(thread.id))
+        self.tracee
+            .threads
+            .iter()
+            .map(|thread| thread_id(thread.id))
     }
 
     /// Chooses the registers of a register block.
     pub fn set_registers(&mut self, set: X86Registers) {
-        self.collecting.choose(self.program.width(), set);
+        self.tracee
+            .collecting
+            .choose(self.tracee.program.width(), set);
     }
 
     /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`].
     #[must_use]
     pub const fn architecture(&self) -> Architecture {
-        self.program.architecture()
-    }
-
-    /// Finds out how wide the program is, and how its registers are to be read.
-    pub(crate) fn choose_width(&mut self) {
-        self.program.find_width(self.threads.any());
-        self.collecting.fit(self.program.width());
+        self.tracee.program.architecture()
     }
 
     /// A handle that ends a run from another thread.
@@ -233,20 +199,20 @@ impl Process {
     /// How many system calls the process has made for us.
     #[must_use]
     pub const fn remote_calls(&self) -> u64 {
-        self.remote.count()
+        self.tracee.remote.count()
     }
 
     /// Reads memory of the process at rest, as [`StoppedThread::read_memory`] does at a hit.
     ///
     /// [`StoppedThread::read_memory`]: tracewire_experiment::StoppedThread::read_memory
     pub fn read_memory(&mut self, pieces: &mut [MemoryRead]) {
-        let thread = self.threads.any();
-        self.memory.read_pieces(thread, pieces, None);
+        let thread = self.tracee.threads.any();
+        self.tracee.memory.read_pieces(thread, pieces, None);
     }
 
     /// Leaves word of the file that the frames of pads go to, for a tracer that comes after us.
     pub fn name_frames_file(&self, path: &Path) {
-        self.fast.name_frames_file(path);
+        self.tracee.fast.name_frames_file(path);
     }
 
     /// What killed tracers have left here, the newest first. Their pads rest: nothing changes any more but by threads that are
@@ -255,7 +221,7 @@ impl Process {
     /// # Errors
     /// When the mappings cannot be read, or there is no memory for a copy of theirs.
     pub fn leftovers(&mut self) -> io::Result<Vec<Leftover>> {
-        leftover::all(&self.memory, self.threads.any())
+        leftover::all(&self.tracee.memory, self.tracee.threads.any())
     }
 
     /// Gives the memory of rings back. What stays are a page and pads, for a thread may be inside, or come back there from a
@@ -264,9 +230,10 @@ impl Process {
     /// # Errors
     /// When the memory cannot be written.
     pub fn clear(&mut self, leftover: Leftover) -> io::Result<()> {
-        let rings = leftover.close(&self.memory)?;
+        let rings = leftover.close(&self.tracee.memory)?;
         let (length, removal) = (rings.end - rings.start, libc::MADV_REMOVE as u64);
-        self.system_call(libc::SYS_madvise, [rings.start, length, removal, 0, 0, 0]);
+        self.tracee
+            .system_call(libc::SYS_madvise, [rings.start, length, removal, 0, 0, 0]);
         Ok(())
     }
 
@@ -274,13 +241,13 @@ impl Process {
     /// dynamic linker's hook.
     #[must_use]
     pub const fn jumps_taken_over(&self) -> usize {
-        self.program.taken_over
+        self.tracee.program.taken_over
     }
 
     /// Says where the counter of a marker is: as long as a tracepoint is at the marker, it is one higher. To be said
     /// before the tracepoint is put in.
     pub fn set_semaphore(&mut self, marker: Address, semaphore: Address) {
-        self.program.semaphores.add(marker.0, semaphore.0);
+        self.tracee.program.semaphores.add(marker.0, semaphore.0);
     }
 
     /// What the process consists of now: the program first, then the dynamic linker and the vdso, then libraries
@@ -289,15 +256,22 @@ impl Process {
     /// # Errors
     /// When `/proc` cannot be read, which means that the process has ended.
     pub fn modules(&self) -> Result<Vec<Module>, Error> {
-        modules::all(&self.program.loader, &self.memory, self.threads.any())
-            .map_err(|(file, error)| Error::proc(file, self.threads.process(), error))
+        modules::all(
+            &self.tracee.program.loader,
+            &self.tracee.memory,
+            self.tracee.threads.any(),
+        )
+        .map_err(|(file, error)| Error::proc(file, self.tracee.threads.process(), error))
     }
 
     /// What the dynamic linker has loaded; nothing before it has come so far, and `None` for a program that has no use for
     /// one.
     #[must_use]
     pub fn linked_objects(&self) -> Option<LinkedObjects> {
-        self.program.loader.linked_objects(&self.memory)
+        self.tracee
+            .program
+            .loader
+            .linked_objects(&self.tracee.memory)
     }
 
     /// The entries of the dynamic linker's list from this one on, which should follow the previous one; up to one that does not
@@ -309,9 +283,10 @@ impl Process {
         previous: Address,
         list: Address,
     ) -> Vec<LinkedObject> {
-        self.program
+        self.tracee
+            .program
             .loader
-            .linked_from(&self.memory, start, previous, list)
+            .linked_from(&self.tracee.memory, start, previous, list)
     }
 
     /// The address of a thread's copy of a variable: of the module with this `struct link_map`, 0 for a program without a
@@ -327,10 +302,15 @@ impl Process {
     ) -> Result<Address, ThreadLocalError> {
         let registers = Tid::try_from(thread.0)
             .ok()
-            .and_then(|id| self.threads.registers(id))
+            .and_then(|id| self.tracee.threads.registers(id))
             .ok_or(ThreadLocalError::NoThread(thread))?;
-        ThreadLocal::new(&self.memory, &self.program.loader, self.threads.any()).address(
-            &mut self.program.thread_local,
+        ThreadLocal::new(
+            &self.tracee.memory,
+            &self.tracee.program.loader,
+            self.tracee.threads.any(),
+        )
+        .address(
+            &mut self.tracee.program.thread_local,
             &registers,
             module,
             offset,
@@ -339,14 +319,14 @@ impl Process {
 
     /// Kills the process, and waits for its end.
     pub fn kill(mut self) {
-        if self.threads.ended.is_some() {
+        if self.tracee.threads.ended.is_some() {
             return;
         }
-        send_kill(self.threads.process());
-        while self.threads.ended.is_none() {
-            match self.wait() {
-                Ok((thread, status)) if self.claims(thread) => {
-                    self.note(thread, status);
+        send_kill(self.tracee.threads.process());
+        while self.tracee.threads.ended.is_none() {
+            match self.tracee.wait() {
+                Ok((thread, status)) if self.tracee.claims(thread) => {
+                    self.tracee.note(thread, status);
                 }
                 Ok((thread, status)) => wait_queue::keep(thread, status),
                 Err(nix::errno::Errno::EINTR) => {}
@@ -355,46 +335,13 @@ impl Process {
         }
     }
 
-    /// What holds for one program only is forgotten, and the memory of the new one opened.
-    pub(crate) fn forget_image(&mut self) {
-        self.threads.forget_ready();
-        self.program.become_another();
-        self.breakpoints = Breakpoints::default();
-        self.fast = Fast::default();
-        self.remote.forget_places();
-        // The kernel has emptied those of the thread.
-        self.debug_registers = DebugRegisters::default();
-        if let Ok(memory) = Memory::open(self.threads.process()) {
-            self.memory = memory;
-        }
-    }
-
-    /// A new program stands before its first instruction.
-    pub(crate) fn new_image(&mut self) {
-        self.choose_width();
-        self.program
-            .look_at_start(&self.memory, self.threads.process());
-    }
-
-    /// Its libraries may have been loaded already.
-    pub(crate) fn look_at_running(&mut self) {
-        self.program
-            .look_at_running(&self.memory, self.threads.any());
-    }
-
-    /// Forgets threads that are no more.
-    pub(crate) fn forget_threads(&mut self, are_gone: impl Fn(&Thread) -> bool) {
-        for id in self.threads.forget(are_gone) {
-            self.fast.forget_thread(id);
-        }
-    }
-
-    /// Waits for what a thread tells, of this process or another one.
-    pub(crate) fn wait(&self) -> Result<(Tid, Status), nix::errno::Errno> {
-        match wait_queue::take(|id| self.threads.has(id)) {
-            Some(told) => Ok(told),
-            None => wait_queue::wait_any(),
-        }
+    /// Lets the process go: every breakpoint is out, no thread is in code of ours, that code is unmapped, and
+    /// each thread goes on with the signal it was to get. A process that has ended is no error.
+    ///
+    /// # Errors
+    /// When the kernel refuses; what could be undone has been.
+    pub fn detach(mut self) -> Result<(), Error> {
+        self.tracee.let_go()
     }
 }
 

@@ -13,6 +13,8 @@ use nix::errno::Errno;
 /// A thread's number in the kernel.
 pub(crate) type Tid = libc::pid_t;
 
+/// The size of a page of the machine, in bytes.
+pub(crate) const PAGE_SIZE: u64 = 4096;
 /// Every signal but those that an instruction causes by itself: these, blocked, would kill.
 pub(crate) const ALL_BUT_FAULTS: u64 = !(bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)

@@ -8,7 +8,7 @@ use tracewire_model::Address;
 use crate::error::Error;
 use crate::event::Event;
 use crate::event::{StopCause, stopped};
-use crate::fast::PadStep;
+use crate::fast::Inside;
 
 use crate::breakpoints::undo;
 use crate::maps::ThreadStatus;
@@ -37,6 +37,16 @@ const DUMPS_CORE: u64 = bit(libc::SIGQUIT)
     | bit(libc::SIGXFSZ)
     | bit(libc::SIGSYS);
 
+/// What a step in code of ours comes to.
+enum PadStep {
+    /// The thread is in the program.
+    Outside,
+    /// It has been let go for the next step.
+    GoesOn,
+    /// It has arrived at a site, which has been told.
+    Arrived(Option<Event>),
+}
+
 impl Process {
     /// A thread has stopped to get a signal.
     pub(crate) fn signal(
@@ -45,36 +55,44 @@ impl Process {
         info: siginfo_t,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        let Some(registers) = self.threads.registers(id) else {
+        let Some(registers) = self.tracee.threads.registers(id) else {
             // Gone; its exit will be told.
             return Ok(None);
         };
-        if self.passes_fault(id, &info) {
-            self.go_on(id, 0)?;
+        if self.tracee.passes_fault(id, &info) {
+            self.tracee.go_on(id, 0)?;
             return Ok(None);
         }
-        if self.is_report(&info, registers.rip) {
-            if self.program.loader.has_changed(&self.memory) {
+        if self.tracee.is_report(&info, registers.rip) {
+            if self.tracee.program.loader.has_changed(&self.tracee.memory) {
                 return Ok(Some(Event::LibrariesChanged));
             }
-            self.go_on(id, 0)?;
+            self.tracee.go_on(id, 0)?;
             return Ok(None);
         }
-        let approved = self.threads.get(id).is_some_and(|thread| thread.approved);
+        let approved = self
+            .tracee
+            .threads
+            .get(id)
+            .is_some_and(|thread| thread.approved);
         if info.si_signo == libc::SIGTRAP && info.si_code > 0 && !approved {
-            let stepping = self.threads.steps(id);
+            let stepping = self.tracee.threads.steps(id);
             match info.si_code {
                 libc::SI_KERNEL => {
                     let site = registers.rip.wrapping_sub(1);
-                    if self.breakpoints.has(site) {
+                    if self.tracee.breakpoints.has(site) {
                         return self.breakpoint_hit(id, site, info, registers, handler);
                     }
-                    if self.breakpoints.was_removed(site, &self.memory) {
+                    if self
+                        .tracee
+                        .breakpoints
+                        .was_removed(site, &self.tracee.memory)
+                    {
                         // Run into before it was removed.
-                        if let Some(stopped) = self.threads.stopped(id) {
+                        if let Some(stopped) = self.tracee.threads.stopped(id) {
                             let _ = stopped.set_instruction_pointer(site);
                         }
-                        self.go_on(id, 0)?;
+                        self.tracee.go_on(id, 0)?;
                         return Ok(None);
                     }
                 }
@@ -85,6 +103,7 @@ impl Process {
                 // A step of ours past a breakpoint.
                 TRAP_TRACE
                     if self
+                        .tracee
                         .threads
                         .get(id)
                         .is_some_and(|thread| thread.triggered.is_some()) =>
@@ -107,42 +126,43 @@ impl Process {
     ) -> Result<Option<Event>, Error> {
         // A debugger that does not go past it has it executed.
         let executed = self
+            .tracee
             .threads
             .get(id)
             .is_some_and(|thread| thread.repeated == Some((site, registers.rsp)));
         let event = self.arrive(id, site, registers, handler);
-        let own = self
-            .breakpoints
-            .get(site)
-            .filter(|breakpoint| matches!(breakpoint.means, crate::breakpoints::Means::OwnTrap));
+        let own =
+            self.tracee.breakpoints.get(site).filter(|breakpoint| {
+                matches!(breakpoint.means, crate::breakpoints::Means::OwnTrap)
+            });
         if let Some(breakpoint) = own {
             let debugged = breakpoint.debugger && !executed;
             // The signal at hand is the very one that the program's own breakpoint causes.
-            if let Some(thread) = self.threads.get_mut(id) {
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.at = None;
             }
             if event.is_none() {
                 // Where a debugger has a breakpoint whose conditions do not hold, the program's own counts for nothing.
                 return if debugged {
-                    self.go_on(id, 0).map(|()| None)
+                    self.tracee.go_on(id, 0).map(|()| None)
                 } else {
                     self.pass_on(id, info, registers, handler)
                 };
             }
             let told = matches!(event, Some(Event::Stopped(_)));
-            if let Some(thread) = self.threads.get_mut(id) {
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.repeated = Some((site, registers.rsp));
                 if !told {
                     thread.pending = Some(Pending::Signal(info));
                 }
             }
             // A debugger stops before it as before any other, and goes past it if it knows that it is the program's.
-            if told && let Some(stopped) = self.threads.stopped(id) {
+            if told && let Some(stopped) = self.tracee.threads.stopped(id) {
                 let _ = stopped.set_instruction_pointer(site);
             }
         }
         if event.is_none() {
-            self.go_on(id, 0)?;
+            self.tracee.go_on(id, 0)?;
         }
         Ok(event)
     }
@@ -154,26 +174,26 @@ impl Process {
         registers: user_regs_struct,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        if let Some((site, place)) = self.breakpoints.in_slot(registers.rip) {
+        if let Some((site, place)) = self.tracee.breakpoints.in_slot(registers.rip) {
             match place {
                 Place::At(address) => {
-                    if let Some(stopped) = self.threads.stopped(id) {
+                    if let Some(stopped) = self.tracee.threads.stopped(id) {
                         let _ = stopped.set_instruction_pointer(address);
                     }
                 }
                 // The instruction is not done.
                 Place::Before | Place::Pushed => {
-                    self.step_out(id, site, registers);
+                    self.tracee.step_out(id, site, registers);
                 }
             }
         }
-        let cause = self.take_trigger(id).filter(|cause| {
+        let cause = self.tracee.take_trigger(id).filter(|cause| {
             *cause != StopCause::HardwareBreakpoint || self.stops_at(id, registers, handler)
         });
         match cause {
             Some(cause) => Ok(Some(stopped(id, cause))),
             None => {
-                self.go_on(id, 0)?;
+                self.tracee.go_on(id, 0)?;
                 Ok(None)
             }
         }
@@ -185,7 +205,7 @@ impl Process {
         id: Tid,
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
-        match self.threads.registers(id) {
+        match self.tracee.threads.registers(id) {
             Some(registers) => self.stepped(id, registers, handler, true),
             None => Ok(None),
         }
@@ -199,13 +219,13 @@ impl Process {
         handler: &mut dyn HitHandler,
         arrives: bool,
     ) -> Result<Option<Event>, Error> {
-        if let Some((_, place)) = self.breakpoints.in_slot(registers.rip) {
+        if let Some((_, place)) = self.tracee.breakpoints.in_slot(registers.rip) {
             let Place::At(address) = place else {
-                self.go_on(id, 0)?;
+                self.tracee.go_on(id, 0)?;
                 return Ok(None);
             };
             registers.rip = address;
-            if let Some(stopped) = self.threads.stopped(id) {
+            if let Some(stopped) = self.tracee.threads.stopped(id) {
                 let _ = stopped.set_instruction_pointer(address);
             }
         }
@@ -217,28 +237,33 @@ impl Process {
         self.clear_leaked_trap_flag(id, &mut registers);
         self.clear_pushed_trap_flag(id, &registers);
         let mut event = None;
-        if self.threads.get(id).is_some_and(|thread| thread.stepping) {
+        if self
+            .tracee
+            .threads
+            .get(id)
+            .is_some_and(|thread| thread.stepping)
+        {
             let Some(outcome) =
                 self.tell(id, Hit::Step(Address(registers.rip)), registers, handler)
             else {
                 return Ok(None);
             };
-            if let Some(thread) = self.threads.get_mut(id) {
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.stepping = outcome.step && !outcome.run_ended;
             }
             event = outcome.run_ended.then_some(Event::RunEnded);
         }
-        let step = self.debug_stepped(id, registers.rip);
+        let step = self.tracee.debug_stepped(id, registers.rip);
         if !arrives || step.is_none() && event.is_some() {
             return Ok(step.or(event));
         }
-        if self.breakpoints.has(registers.rip) || self.fast.has_jump(registers.rip) {
+        if self.tracee.breakpoints.has(registers.rip) || self.tracee.fast.has_jump(registers.rip) {
             event = self.arrive(id, registers.rip, registers, handler);
         }
         // A debugger finds out by itself what is where its step has led.
         event = step.or(event);
         if event.is_none() {
-            self.go_on(id, 0)?;
+            self.tracee.go_on(id, 0)?;
         }
         Ok(event)
     }
@@ -249,10 +274,10 @@ impl Process {
         if registers.eflags & TRAP_FLAG == 0 {
             return;
         }
-        let Some(thread) = self.threads.get(id) else {
+        let Some(thread) = self.tracee.threads.get(id) else {
             return;
         };
-        let loads = match self.memory.read_array::<2>(thread.stepped_from) {
+        let loads = match self.tracee.memory.read_array::<2>(thread.stepped_from) {
             Some([0x9d | 0xcf, _] | [0x48 | 0x66, 0x9d | 0xcf]) => true,
             Some(_) | None => false,
         };
@@ -264,22 +289,25 @@ impl Process {
 
     /// The instruction that stores the flags also stores the trap flag of a step, which is not the program's.
     fn clear_pushed_trap_flag(&self, id: Tid, registers: &user_regs_struct) {
-        let Some(thread) = self.threads.get(id) else {
+        let Some(thread) = self.tracee.threads.get(id) else {
             return;
         };
-        let pushes = match self.breakpoints.get(thread.stepped_from) {
+        let pushes = match self.tracee.breakpoints.get(thread.stepped_from) {
             Some(breakpoint) => breakpoint.displaced.pushes_flags,
-            None => match self.memory.read_array::<2>(thread.stepped_from) {
+            None => match self.tracee.memory.read_array::<2>(thread.stepped_from) {
                 Some([0x9c, _] | [0x66, 0x9c]) => true,
                 Some(_) | None => false,
             },
         };
         if pushes
             && registers.eflags & TRAP_FLAG == 0
-            && let Some(flags) = self.memory.read_array::<2>(registers.rsp)
+            && let Some(flags) = self.tracee.memory.read_array::<2>(registers.rsp)
         {
             let flags = u16::from_le_bytes(flags) & !(TRAP_FLAG as u16);
-            let _ = self.memory.write(registers.rsp, &flags.to_le_bytes());
+            let _ = self
+                .tracee
+                .memory
+                .write(registers.rsp, &flags.to_le_bytes());
         }
     }
 
@@ -292,63 +320,68 @@ impl Process {
         handler: &mut dyn HitHandler,
     ) -> Result<Option<Event>, Error> {
         let mut event = None;
-        if let Some((site, place)) = self.breakpoints.in_slot(registers.rip) {
-            let restartable = self.breakpoints.is_restartable(site);
+        if let Some((site, place)) = self.tracee.breakpoints.in_slot(registers.rip) {
+            let restartable = self.tracee.breakpoints.is_restartable(site);
             let done = matches!(place, Place::At(_));
             if done || is_fault(&info) || restartable {
                 let in_slot = registers.rip;
                 undo(place, site, &mut registers);
                 if is_fault(&info) {
                     name_site(&mut info, in_slot, site);
-                } else if let Some(thread) = self.threads.get_mut(id)
+                } else if let Some(thread) = self.tracee.threads.get_mut(id)
                     && !done
                 {
                     thread.repeated = Some((site, registers.rsp));
                 }
-                if let Some(stopped) = self.threads.stopped(id) {
+                if let Some(stopped) = self.tracee.threads.stopped(id) {
                     let _ = stopped.set_registers(&registers);
                 }
-                if done && restartable && !self.is_reported(id, &info) {
+                if done && restartable && !self.tracee.is_reported(id, &info) {
                     return self
+                        .tracee
                         .interrupt_system_call(id, info, site, registers)
                         .map(|()| None);
                 }
             } else {
-                match self.step_out(id, site, registers) {
+                match self.tracee.step_out(id, site, registers) {
                     Some(after) => {
                         registers = after;
-                        if self.threads.steps(id) {
+                        if self.tracee.threads.steps(id) {
                             event = self.stepped(id, registers, handler, false)?;
                         }
                     }
-                    None if self.threads.stopped(id).is_none() => return Ok(None),
+                    None if self.tracee.threads.stopped(id).is_none() => return Ok(None),
                     None => {}
                 }
             }
         }
         // The step out of our code may have been more than that.
-        let event = event.or_else(|| self.take_trigger(id).map(|cause| stopped(id, cause)));
+        let event = event.or_else(|| self.tracee.take_trigger(id).map(|cause| stopped(id, cause)));
         if event.is_some() {
-            if let Some(thread) = self.threads.get_mut(id) {
+            if let Some(thread) = self.tracee.threads.get_mut(id) {
                 thread.pending = Some(Pending::Signal(info));
             }
             return Ok(event);
         }
-        if self.ready_for_signal(id, &mut info, registers).is_none() {
+        if self
+            .tracee
+            .ready_for_signal(id, &mut info, registers)
+            .is_none()
+        {
             return Ok(None);
         }
-        if self.is_reported(id, &info)
-            && let Some(thread) = self.threads.get_mut(id)
+        if self.tracee.is_reported(id, &info)
+            && let Some(thread) = self.tracee.threads.get_mut(id)
         {
             thread.pending = Some(Pending::Signal(info));
             thread.approved = true;
             return Ok(Some(stopped(id, StopCause::Signal(info.si_signo))));
         }
         if bit(info.si_signo) & DUMPS_CORE != 0 && self.would_dump_core(id, &info) {
-            self.halt()?;
-            self.take_everything_out_but(id);
+            self.tracee.halt()?;
+            self.tracee.take_everything_out_but(id);
             self.deliver(id, &info)?;
-            self.go_on_halted(id)?;
+            self.tracee.go_on_halted(id)?;
             return Ok(None);
         }
         self.deliver(id, &info)?;
@@ -356,42 +389,63 @@ impl Process {
     }
 
     fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
-        if let Some(thread) = self.threads.get_mut(id) {
+        if let Some(thread) = self.tracee.threads.get_mut(id) {
             thread.approved = false;
             thread.granted = false;
         }
-        if let Some(stopped) = self.threads.stopped(id) {
+        if let Some(stopped) = self.tracee.threads.stopped(id) {
             let _ = stopped.set_signal_info(info);
         }
-        self.go_on(id, info.si_signo)
-    }
-
-    /// After threads were stopped in the middle of a run: those that have nothing to tell go on.
-    pub(crate) fn go_on_halted(&mut self, but: Tid) -> Result<(), Error> {
-        let stopped: Vec<Tid> = self
-            .threads
-            .iter()
-            .filter(|thread| thread.id != but && thread.stopped().is_some())
-            .map(|thread| thread.id)
-            .collect();
-        for id in stopped {
-            if self.threads.has_something_to_tell(id) {
-                self.threads.make_ready_once(id);
-            } else {
-                self.go_on(id, 0)?;
-            }
-        }
-        Ok(())
+        self.tracee.go_on(id, info.si_signo)
     }
 
     /// Whether the signal will end the process with a core dump, which should show the program as it is.
     fn would_dump_core(&self, id: Tid, info: &siginfo_t) -> bool {
-        if self.breakpoints.is_empty() && !self.fast.is_in_use() {
+        if self.tracee.breakpoints.is_empty() && !self.tracee.fast.is_in_use() {
             return false;
         }
         ThreadStatus::read(id).is_ok_and(|status| {
             let handled = status.signals("SigCgt") | status.signals("SigIgn");
             handled & bit(info.si_signo) == 0
         })
+    }
+
+    /// A thread that is being stepped has come to be in code of ours.
+    fn step_in_pad(
+        &mut self,
+        id: Tid,
+        registers: &mut user_regs_struct,
+        handler: &mut dyn HitHandler,
+    ) -> Result<PadStep, Error> {
+        match self.tracee.fast.inside(registers.rip) {
+            None => return Ok(PadStep::Outside),
+            Some(Inside::Entry { site }) => {
+                // The step was the jump. What it leads to is told as at a trap.
+                registers.rip = site;
+                if let Some(stopped) = self.tracee.threads.stopped(id) {
+                    let _ = stopped.set_instruction_pointer(site);
+                }
+                let event = self.arrive(id, site, *registers, handler);
+                if event.is_none() {
+                    self.tracee.go_on(id, 0)?;
+                }
+                return Ok(PadStep::Arrived(event));
+            }
+            Some(Inside::Displaced { pad, spot })
+                if matches!(spot.place, Place::At(_))
+                    && self.tracee.fast.back_to_program(pad, spot, registers) =>
+            {
+                if let Some(stopped) = self.tracee.threads.stopped(id) {
+                    let _ = stopped.set_registers(registers);
+                }
+                return Ok(PadStep::Outside);
+            }
+            Some(Inside::Displaced { .. }) => {}
+            Some(Inside::Body { .. }) => {
+                self.tracee.leave_pad(id);
+            }
+        }
+        self.tracee.go_on(id, 0)?;
+        Ok(PadStep::GoesOn)
     }
 }

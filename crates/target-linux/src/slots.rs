@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracewire_jump_pad::relocate::SLOT_SIZE;
 
-use crate::address_space::PAGE_SIZE;
+use crate::ptrace::PAGE_SIZE;
 
 /// How far a slot may be from its site: what 32 bits reach, less the room for what an instruction refers to.
 pub(crate) const REACH: u64 = 0x7fff_0000;

@@ -4,14 +4,14 @@ use libc::{siginfo_t, user_regs_struct};
 
 use tracewire_jump_pad::relocate::Place;
 
-use crate::breakpoints::{INT3, undo};
+use crate::breakpoints::{INT3, Means, undo};
 use crate::error::Error;
 use crate::patience::Ran;
-use crate::process::Process;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
 use crate::signal_info::is_fault;
-use crate::thread::Pending;
+use crate::thread::{Pending, State};
+use crate::tracee::Tracee;
 
 /// Whether a thread has stopped because it has executed one instruction.
 fn is_step(pending: &Pending) -> bool {
@@ -23,7 +23,7 @@ fn is_step(pending: &Pending) -> bool {
 /// flags, link, stack (24 bytes), then the registers, of which it is the 17th.
 const SAVED_RIP: u64 = 8 + 8 + 24 + 16 * 8;
 
-impl Process {
+impl Tracee {
     /// How a thread is to be stepped.
     ///
     /// When a step ends while the thread blocks `SIGTRAP`, the kernel takes the program's handler for it away. So
@@ -262,5 +262,88 @@ impl Process {
             return Ok(());
         }
         self.go_on(id, 0)
+    }
+
+    /// Lets a stopped thread go on with a signal or 0, past the breakpoint at which it stands.
+    pub(crate) fn go_on(&mut self, id: Tid, signal: i32) -> Result<(), Error> {
+        if self.threads.get(id).is_none_or(|thread| thread.held) {
+            return Ok(());
+        }
+        self.forget_while_stopped();
+        self.fast.introduce(&self.threads, id);
+        self.arm(id)
+            .map_err(|error| Error::system("ptrace(PTRACE_POKEUSER)", id, error))?;
+        let catches_calls = self.catches_calls(id) || self.may_ask_to_be_traced(id);
+        let Some(thread) = self.threads.get_mut(id) else {
+            return Ok(());
+        };
+        let State::Stopped(stopped) = &thread.state else {
+            return Ok(());
+        };
+        if let Some(site) = thread.at.take() {
+            let target = match self
+                .breakpoints
+                .get(site)
+                .map(|breakpoint| &breakpoint.means)
+            {
+                Some(Means::Slot(slot, _)) => *slot,
+                Some(Means::InPlace) => return self.step_in_place(id, site),
+                Some(Means::OwnTrap) => {
+                    thread.repeated = stopped
+                        .registers()
+                        .ok()
+                        .map(|registers| (site, registers.rsp));
+                    site
+                }
+                None => self.fast.past(site).unwrap_or(site),
+            };
+            // A thread that is gone tells of it by its exit.
+            let _ = stopped.set_instruction_pointer(target);
+        }
+        if std::mem::take(&mut thread.rejoin_group_stop) {
+            // It stops before it executes anything, and then says whether the group stop is still on.
+            thread.interrupt_next();
+            thread.go_on(Resume::Continue, signal);
+            return Ok(());
+        }
+        let how = if thread.group_stopped && signal == 0 {
+            Resume::Listen
+        } else if thread.steps() {
+            if signal == 0 {
+                self.way_to_step(id)
+            } else {
+                Resume::Step
+            }
+        } else if catches_calls {
+            Resume::ToSystemCall
+        } else {
+            Resume::Continue
+        };
+        if let Some(thread) = self.threads.get_mut(id) {
+            if thread.stop_wanted {
+                // Whatever it has stopped for has answered the request.
+                thread.interrupt_next();
+            }
+            self.follower.wake(id, || thread.go_on(how, signal));
+        }
+        Ok(())
+    }
+
+    /// After threads were stopped in the middle of a run: those that have nothing to tell go on.
+    pub(crate) fn go_on_halted(&mut self, but: Tid) -> Result<(), Error> {
+        let stopped: Vec<Tid> = self
+            .threads
+            .iter()
+            .filter(|thread| thread.id != but && thread.stopped().is_some())
+            .map(|thread| thread.id)
+            .collect();
+        for id in stopped {
+            if self.threads.has_something_to_tell(id) {
+                self.threads.make_ready_once(id);
+            } else {
+                self.go_on(id, 0)?;
+            }
+        }
+        Ok(())
     }
 }

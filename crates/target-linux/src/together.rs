@@ -96,7 +96,9 @@ impl Tracees {
     /// Whether a thread runs that a debugger could be told of.
     #[must_use]
     pub fn any_runs(&self) -> bool {
-        self.processes.iter().any(Process::is_going)
+        self.processes
+            .iter()
+            .any(|process| process.tracee.is_going())
     }
 
     /// Waits until something happens. What runs goes on running; the thread that it is about stands.
@@ -110,7 +112,7 @@ impl Tracees {
             let runs_pads = self
                 .processes
                 .iter()
-                .any(|process| process.fast.has_jumps());
+                .any(|process| process.tracee.fast.has_jumps());
             if runs_pads && pulse.is_none() {
                 pulse = Pulse::start();
             }
@@ -119,7 +121,7 @@ impl Tracees {
                 && pulse.is_due()
             {
                 for process in &mut self.processes {
-                    if process.fast.has_jumps() && process.look_around(handler, pulse) {
+                    if process.tracee.fast.has_jumps() && process.look_around(handler, pulse) {
                         return Ok(Happened::In(process.id(), Event::RunEnded));
                     }
                 }
@@ -152,19 +154,19 @@ impl Tracees {
                     let process = self
                         .processes
                         .first()
-                        .map_or(0, |process| process.threads.process());
+                        .map_or(0, |process| process.tracee.threads.process());
                     return Err(Error::system("waitpid", process, error));
                 }
             };
             match self
                 .processes
                 .iter_mut()
-                .find_map(|process| process.claims(id).then_some(process))
+                .find_map(|process| process.tracee.claims(id).then_some(process))
             {
                 Some(process) => {
                     let event = process.told(id, status, handler)?;
                     if let Some(event) = event {
-                        let process = process.threads.process_of(id);
+                        let process = process.tracee.threads.process_of(id);
                         self.adopt();
                         return Ok(Happened::In(thread_id(process), event));
                     }

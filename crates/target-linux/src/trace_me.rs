@@ -9,8 +9,8 @@ use libc::user_regs_struct;
 use crate::breakpoints::INT3;
 use crate::error::Error;
 use crate::fast::BareMemory;
+use crate::patcher::Patcher;
 use crate::patience::wait_for_vfork;
-use crate::process::Process;
 use crate::ptrace::Tid;
 use crate::width::Width;
 
@@ -25,65 +25,58 @@ pub(crate) fn is_trace_me(width: Width, registers: &user_regs_struct) -> bool {
     registers.orig_rax == number && request as u32 == libc::PTRACE_TRACEME
 }
 
-impl Process {
-    /// Whether a thread is a child by vfork of which no debugger knows: it may ask to be traced by its parent.
-    pub(crate) fn may_ask_to_be_traced(&self, id: Tid) -> bool {
-        self.threads.process_of(id) != self.threads.process()
-            && !self.debugger.knows_child(id)
-            && self.threads.parent_in_vfork(id).is_some()
-    }
-
+impl Patcher<'_> {
     /// Lets a child go that asks to be traced by its parent.
     pub(crate) fn let_be_traced(&mut self, child: Tid) -> Result<(), Error> {
-        let Some(parent) = self.threads.parent_in_vfork(child) else {
-            return self.go_on(child, 0);
+        let Some(parent) = self.tracee.threads.parent_in_vfork(child) else {
+            return self.tracee.go_on(child, 0);
         };
-        self.halt()?;
+        self.tracee.halt()?;
         let jumps = self.lift_all();
-        for site in self.breakpoints.sites() {
+        for site in self.tracee.breakpoints.sites() {
             // What cannot be written is gone.
-            let _ = self.memory.uncover(site);
+            let _ = self.tracee.memory.uncover(site);
         }
-        self.fast.bare = Some(BareMemory { parent, jumps });
-        self.release(child);
-        while self.threads.is_in_vfork(parent)
+        self.tracee.fast.bare = Some(BareMemory { parent, jumps });
+        self.tracee.release(child);
+        while self.tracee.threads.is_in_vfork(parent)
             && let Ok(Some(status)) = wait_for_vfork(parent)
         {
-            self.halted(parent, status);
+            self.tracee.halted(parent, status);
         }
-        self.await_halt()?;
+        self.tracee.await_halt()?;
         // Where the child takes its time, the others run: they come by no tracepoint meanwhile.
         self.dress_memory();
-        self.go_on_halted(0)
+        self.tracee.go_on_halted(0)
     }
 
     /// Whether the memory is shared with a child that is not traced.
     pub(crate) const fn is_memory_bare(&self) -> bool {
-        self.fast.bare.is_some()
+        self.tracee.fast.bare.is_some()
     }
 
     /// Puts back what was taken out of the memory, once the child has left it.
     pub(crate) fn take_memory_back(&mut self) -> Result<(), Error> {
-        let Some(bare) = &self.fast.bare else {
+        let Some(bare) = &self.tracee.fast.bare else {
             return Ok(());
         };
-        if self.threads.is_in_vfork(bare.parent) {
+        if self.tracee.threads.is_in_vfork(bare.parent) {
             return Ok(());
         }
-        self.halt()?;
+        self.tracee.halt()?;
         self.dress_memory();
-        self.go_on_halted(0)
+        self.tracee.go_on_halted(0)
     }
 
     /// The same, while all threads stand.
     fn dress_memory(&mut self) {
-        if let Some(bare) = &self.fast.bare
-            && !self.threads.is_in_vfork(bare.parent)
-            && let Some(bare) = self.fast.bare.take()
+        if let Some(bare) = &self.tracee.fast.bare
+            && !self.tracee.threads.is_in_vfork(bare.parent)
+            && let Some(bare) = self.tracee.fast.bare.take()
         {
-            for site in self.breakpoints.sites() {
-                if !self.threads.any_in_place(site) {
-                    let _ = self.memory.cover_once(site, INT3);
+            for site in self.tracee.breakpoints.sites() {
+                if !self.tracee.threads.any_in_place(site) {
+                    let _ = self.tracee.memory.cover_once(site, INT3);
                 }
             }
             self.put_back(bare.jumps);
@@ -92,7 +85,7 @@ impl Process {
 
     /// A tracepoint that is out of the memory just now is not put back.
     pub(crate) fn leave_bare(&mut self, site: u64) {
-        if let Some(bare) = &mut self.fast.bare {
+        if let Some(bare) = &mut self.tracee.fast.bare {
             bare.jumps.retain(|jump| jump.site() != site);
         }
     }

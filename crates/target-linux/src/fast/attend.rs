@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tracewire_arch::X86Registers;
 use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::{Features, PadMemory, PadNews, Shared, SharedLayout};
 
-use super::journal::{self, Journal};
-use super::{Fast, Ownership};
+use super::journal::Journal;
+use super::{Fast, Ownership, SharedMemory};
 use crate::maps::AuxiliaryVector;
-use crate::process::Process;
-use crate::ptrace::Tid;
+use crate::ptrace::{PAGE_SIZE, Tid};
 use crate::thread::State;
 use crate::threads::Threads;
 use crate::width::Width;
@@ -38,6 +38,46 @@ impl Drop for Attended {
 }
 
 impl Fast {
+    /// Sets memory up for pads that the program has mapped too. What was set up before is given up already.
+    pub(crate) fn attend(
+        &mut self,
+        threads: &Threads,
+        memory: SharedMemory,
+        layout: SharedLayout,
+        registers: X86Registers,
+    ) -> Result<PadMemory, String> {
+        let owner = usize::try_from(layout.owner()).map_err(|error| error.to_string())?;
+        let ownership = memory.own(owner).map_err(|error| error.to_string())?;
+        fail_point!("attend/owned");
+        let base = memory.as_ptr();
+        // SAFETY: the mapping has the layout's size, and is kept by what is given back beside the value.
+        let shared = unsafe { Shared::create(base, layout) };
+        fail_point!("attend/set-up");
+        // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
+        let own = unsafe { Shared::open(base, memory.size() as u64) }
+            .map_err(|error| error.to_string())?;
+        let news = Arc::new(PadNews::default());
+        self.attended = Some(Attended {
+            shared: own,
+            news: Arc::clone(&news),
+            threads: BTreeMap::new(),
+            sole: None,
+            journal: Journal::create(&memory, layout.size()),
+            _ownership: ownership,
+        });
+        for id in threads.all_stopped() {
+            self.introduce(threads, id);
+        }
+        Ok(PadMemory {
+            shared,
+            address: memory.address(),
+            registers,
+            features: features(threads.any()),
+            news,
+            keeper: Box::new(memory),
+        })
+    }
+
     /// Leaves word of what the frames of pads mean.
     pub(crate) fn write_note(&self, description: &[u8]) {
         if let Some(attended) = &self.attended {
@@ -136,47 +176,57 @@ impl Fast {
     }
 }
 
-impl Process {
-    /// Sets memory up for pads.
-    pub(crate) fn attend(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
-        if !self.program.is_wide() {
-            return Err("pads are 64-bit code, and the program is not".to_owned());
-        }
-        if let Some(mut before) = self.fast.attended.take() {
-            before.threads.clear();
-        }
-        let memory = self.share_memory_partly(layout.size() + journal::SIZE, layout.busy())?;
-        let owner = usize::try_from(layout.owner()).map_err(|error| error.to_string())?;
-        let ownership = memory.own(owner).map_err(|error| error.to_string())?;
-        fail_point!("attend/owned");
-        let base = memory.as_ptr();
-        // SAFETY: the mapping has the layout's size, and is kept by what is given back beside the value.
-        let shared = unsafe { Shared::create(base, layout) };
-        fail_point!("attend/set-up");
-        // SAFETY: as above; `Ownership` keeps the mapping, and is kept beside the value.
-        let own = unsafe { Shared::open(base, memory.size() as u64) }
-            .map_err(|error| error.to_string())?;
-        let news = Arc::new(PadNews::default());
-        self.fast.attended = Some(Attended {
-            shared: own,
-            news: Arc::clone(&news),
-            threads: BTreeMap::new(),
-            sole: None,
-            journal: Journal::create(&memory, layout.size()),
-            _ownership: ownership,
-        });
-        for id in self.threads.all_stopped() {
-            self.fast.introduce(&self.threads, id);
-        }
-        let thread = self.threads.any();
-        Ok(PadMemory {
-            shared,
-            address: memory.address(),
-            registers: self.collecting.settings().registers,
-            features: features(thread),
-            news,
-            keeper: Box::new(memory),
+/// Memory that the pad at the hook shares with us: the futex that says whether we are there, and the journal of its jump.
+#[derive(Debug)]
+pub(crate) struct HookMemory {
+    hook: u64,
+    /// Where the program has it, and its size.
+    place: (u64, u64),
+    journal: Journal,
+    /// Held as long as we are there.
+    _ownership: Ownership,
+}
+
+impl HookMemory {
+    /// Where the futex is.
+    pub(super) const OWNER: u64 = 64;
+
+    /// Begins a journal in memory for the hook at this address, and says that we are there.
+    pub(super) fn create(hook: u64, memory: &SharedMemory) -> std::io::Result<Self> {
+        Ok(Self {
+            hook,
+            place: (memory.address().0, memory.size() as u64),
+            _ownership: memory.own(Self::OWNER as usize)?,
+            journal: Journal::create(memory, PAGE_SIZE),
         })
+    }
+
+    /// The address of the hook.
+    pub(super) const fn hook(&self) -> u64 {
+        self.hook
+    }
+
+    /// Where the program has it, and its size.
+    pub(super) const fn place(&self) -> (u64, u64) {
+        self.place
+    }
+
+    pub(super) const fn journal(&mut self) -> &mut Journal {
+        &mut self.journal
+    }
+}
+
+impl Fast {
+    /// The jump at the hook is out: its memory goes with that of the other pads.
+    pub(crate) fn give_hook_up(&mut self) {
+        if let Some(memory) = self.hook.take() {
+            self.shared.push(memory.place());
+        }
+    }
+
+    /// The pad that the jump at the hook leads to.
+    pub(super) fn hook_pad(&self) -> Option<u64> {
+        Some(self.jumps.get(&self.hook.as_ref()?.hook())?.pad)
     }
 }
 

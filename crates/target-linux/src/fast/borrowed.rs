@@ -6,9 +6,8 @@
 use std::ops::Range;
 
 use tracewire_jump_pad::relocate::{Block, Copy, JUMP_LENGTH, MAX_INSTRUCTION, Place, Spot};
-use tracewire_model::Address;
 
-use crate::process::Process;
+use crate::memory::Memory;
 
 /// The room for a copy with the jump back, in bytes: more than GDB makes of any instruction.
 const ROOM: u64 = 64;
@@ -44,58 +43,67 @@ impl super::Fast {
         };
         Some((borrowed.pad, spot))
     }
-}
 
-impl Process {
-    /// Finds room for a copy of the instruction at a site that a debugger is to make; `None` where a copy of ours is to be
-    /// preferred, or there is no room. All threads stand.
-    pub fn room_for_copy(&mut self, site: Address) -> Option<Address> {
-        let known = self.fast.borrowed.get(&site.0);
-        if known.is_some_and(|borrowed| self.fast.pads.contains_key(&borrowed.pad)) {
+    /// Whether a debugger's copy of the instruction at a site is in use.
+    fn has_borrowed(&self, site: u64) -> bool {
+        self.borrowed
+            .get(&site)
+            .is_some_and(|borrowed| self.pads.contains_key(&borrowed.pad))
+    }
+
+    /// The debugger has made the copy, of so many bytes; `None` if it could not.
+    pub(crate) fn note_copy(&mut self, site: u64, length: Option<u64>) {
+        let fits = |length: &u64| (1..=ROOM - JUMP_LENGTH as u64).contains(length);
+        match (self.borrowed.get_mut(&site), length.filter(fits)) {
+            (Some(borrowed), Some(length)) => borrowed.length = length,
+            _ => _ = self.borrowed.remove(&site),
+        }
+    }
+
+    /// How long a debugger's copy of the instruction at a site may be; `None` where a copy of ours is to be preferred.
+    pub(super) fn room_to_borrow(&self, memory: &Memory, site: u64) -> Option<u64> {
+        if self.has_borrowed(site) {
             return None;
         }
         let mut bytes = [0; MAX_INSTRUCTION];
-        let length = self.memory.read(site.0, &mut bytes);
-        let block = Block::decode(site.0, bytes.get(..length)?, 1).ok()?;
-        if block.length() < JUMP_LENGTH || !block.is_plain() {
-            return None;
-        }
-        let Range { start, end } = self.pad_room(site.0, ROOM).ok()?;
-        self.fast.areas.use_range(start..end);
+        let length = memory.read(site, &mut bytes);
+        let block = Block::decode(site, bytes.get(..length)?, 1).ok()?;
+        (block.length() >= JUMP_LENGTH && block.is_plain()).then_some(ROOM)
+    }
+
+    /// A debugger is to make a copy of the instruction at a site, here.
+    pub(super) fn borrow(&mut self, site: u64, room: Range<u64>) {
+        let start = room.start;
+        self.areas.use_range(room);
         let borrowed = Borrowed {
             start,
             length: 0,
             pad: 0,
         };
-        self.fast.borrowed.insert(site.0, borrowed);
-        Some(Address(start))
-    }
-
-    /// The debugger has made the copy, of so many bytes; `None` if it could not.
-    pub fn copy_is_made(&mut self, site: Address, length: Option<u64>) {
-        let fits = |length: &u64| (1..=ROOM - JUMP_LENGTH as u64).contains(length);
-        match (self.fast.borrowed.get_mut(&site.0), length.filter(fits)) {
-            (Some(borrowed), Some(length)) => borrowed.length = length,
-            _ => _ = self.fast.borrowed.remove(&site.0),
-        }
+        self.borrowed.insert(site, borrowed);
     }
 
     /// Ends a pad in a debugger's copy, where there is one: what stands in place of our own copy, at `at`.
-    pub(super) fn lead_to_borrowed(&mut self, pad: u64, at: u64, block: &Block) -> Option<Copy> {
+    pub(super) fn lead_to_borrowed(
+        &mut self,
+        memory: &Memory,
+        pad: u64,
+        at: u64,
+        block: &Block,
+    ) -> Option<Copy> {
         let [instruction] = block.instructions() else {
             return None;
         };
         let site = instruction.address();
         let borrowed = *self
-            .fast
             .borrowed
             .get(&site)
             .filter(|borrowed| borrowed.length > 0 && borrowed.pad == 0)?;
         let end = borrowed.start + borrowed.length;
         let back = Copy::led_to(end, site + block.length() as u64, site)?;
-        self.memory.write(end, &back.code).ok()?;
+        memory.write(end, &back.code).ok()?;
         let led = Copy::led_to(at, borrowed.start, site)?;
-        self.fast.borrowed.get_mut(&site)?.pad = pad;
+        self.borrowed.get_mut(&site)?.pad = pad;
         Some(led)
     }
 }

@@ -13,33 +13,34 @@ use std::ops::Range;
 use tracewire_fail_point::fail_point;
 use tracewire_jump_pad::relocate::{Displaced, JUMP_LENGTH};
 
-use super::place::{NoJump, Placement};
+use super::NoJump;
+use super::place::Placement;
 use super::position::move_into;
 use super::{Body, Lifted, Pad, Patch};
 use crate::address_space::NoMemory;
 use crate::breakpoints::Purpose;
-use crate::process::Process;
+use crate::patcher::Patcher;
 
 /// How far before a byte a jump that reads it can begin: the most prefixes, and the jump.
 const BEFORE: u64 = 2 * JUMP_LENGTH as u64;
 
-impl Process {
+impl Patcher<'_> {
     /// Puts a jump in, to a pad with this body. All threads stand.
     pub(crate) fn insert_jump(&mut self, site: u64, body: &Body) -> Result<(), NoJump> {
-        if self.fast.has_jump(site) {
+        if self.tracee.fast.has_jump(site) {
             self.take_jump_out(site)
                 .map_err(|error| NoJump::Write(error.to_string()))?;
         }
-        if self.breakpoints.has(site) {
+        if self.tracee.breakpoints.has(site) {
             return Err(NoJump::Breakpoint);
         }
-        self.absorb_all();
+        self.tracee.absorb_all();
         let lifted = self.lift(site..site + JUMP_LENGTH as u64);
         fail_point!("jump/lifted");
         let placed = self.put_jump(site, body);
         fail_point!("jump/put");
         self.put_back(lifted);
-        self.free_some_pads();
+        self.tracee.free_some_pads();
         placed
     }
 
@@ -56,17 +57,17 @@ impl Process {
         range: Range<u64>,
         bytes: &[u8],
     ) -> std::io::Result<()> {
-        self.absorb_all();
+        self.tracee.absorb_all();
         let lifted = self.lift_up_to(range.end, range.clone());
-        let written = self.memory.write_through(range.start, bytes);
+        let written = self.tracee.memory.write_through(range.start, bytes);
         self.put_back(lifted);
-        self.free_some_pads();
+        self.tracee.free_some_pads();
         written
     }
 
     /// Takes out all jumps.
     pub(crate) fn lift_all(&mut self) -> Vec<Lifted> {
-        self.absorb_all();
+        self.tracee.absorb_all();
         self.lift_up_to(u64::MAX, 0..u64::MAX)
     }
 
@@ -76,7 +77,7 @@ impl Process {
         let mut changed = vec![(last, bytes)];
         while let Some((last, bytes)) = changed.pop() {
             let before = bytes.start.saturating_sub(BEFORE)..=last;
-            for (site, patch) in self.fast.jumps.range(before) {
+            for (site, patch) in self.tracee.fast.jumps.range(before) {
                 if overlap(&patch.jump.reads(), &bytes) && sites.insert(*site) {
                     let writes = patch.jump.writes();
                     changed.push((writes.start, writes));
@@ -86,8 +87,8 @@ impl Process {
         sites
             .into_iter()
             .filter_map(|site| {
-                let body = self.fast.jumps.get(&site)?.body.clone();
-                self.erase_jump(site).ok()?;
+                let body = self.tracee.fast.jumps.get(&site)?.body.clone();
+                self.tracee.erase_jump(site).ok()?;
                 Some(Lifted { site, body })
             })
             .collect()
@@ -96,19 +97,19 @@ impl Process {
     /// Puts jumps back, higher ones first. Those that cannot be are traps from now on.
     pub(crate) fn put_back(&mut self, lifted: Vec<Lifted>) {
         for Lifted { site, body } in lifted.into_iter().rev() {
-            let placed = if self.breakpoints.has(site) {
+            let placed = if self.tracee.breakpoints.has(site) {
                 Err(NoJump::Breakpoint)
             } else {
                 self.put_jump(site, &body)
             };
             if let Err(why) = placed {
                 // A breakpoint changes one byte, which lower jumps that still stand may read.
-                if Some(site) == self.program.loader.hook() {
+                if Some(site) == self.tracee.program.loader.hook() {
                     self.place_loader_hook();
                     continue;
                 }
                 let _ = self.insert_breakpoint(site, Purpose::Tracepoint);
-                self.fast.demoted.push((site, why.to_string()));
+                self.tracee.fast.demoted.push((site, why.to_string()));
             }
         }
     }
@@ -120,11 +121,11 @@ impl Process {
         let (pad, springboard) = (placement.pad, placement.springboard);
         let written = self.write_jump(site, body, placement);
         if written.is_err() {
-            self.fast.pads.remove(&pad);
-            self.fast.areas.forget_use(pad);
+            self.tracee.fast.pads.remove(&pad);
+            self.tracee.fast.areas.forget_use(pad);
             if let Some(springboard) = springboard {
-                self.fast.springboards.remove(&springboard);
-                self.fast.springboard_areas.forget_use(springboard);
+                self.tracee.fast.springboards.remove(&springboard);
+                self.tracee.fast.springboard_areas.forget_use(springboard);
             }
         }
         written
@@ -142,18 +143,24 @@ impl Process {
     ) -> Result<(), NoJump> {
         let block = jump.block();
         let start = body.code.len() as u64;
-        let copy = match self.lead_to_borrowed(pad, pad + start, block) {
-            Some(copy) => copy,
-            None => block.copy(pad + start)?,
-        };
+        let copy =
+            match self
+                .tracee
+                .fast
+                .lead_to_borrowed(&self.tracee.memory, pad, pad + start, block)
+            {
+                Some(copy) => copy,
+                None => block.copy(pad + start)?,
+            };
         let code = [body.code.as_slice(), &copy.code].concat();
         let write = |error: std::io::Error| NoJump::Write(error.to_string());
-        self.memory.write(pad, &code).map_err(write)?;
+        self.tracee.memory.write(pad, &code).map_err(write)?;
         fail_point!("jump/pad-written");
         if let Some(springboard) = springboard {
             let distance = pad.wrapping_sub(springboard + JUMP_LENGTH as u64) as i32;
             let [a, b, c, d] = distance.to_le_bytes();
-            self.memory
+            self.tracee
+                .memory
                 .write(springboard, &[0xe9, a, b, c, d])
                 .map_err(write)?;
         }
@@ -174,22 +181,22 @@ impl Process {
                 .map(Displaced::address),
             retired: false,
         };
-        move_into(&self.threads, &jump, pad, &entry);
+        move_into(&self.tracee.threads, &jump, pad, &entry);
         fail_point!("jump/threads-moved");
         let mut original = vec![0; bytes.len()];
-        self.memory.read(site, &mut original);
-        if let Some(journal) = self.fast.journal_of(site) {
+        self.tracee.memory.read(site, &mut original);
+        if let Some(journal) = self.tracee.fast.journal_of(site) {
             journal.add(site, &original, &bytes);
         }
         fail_point!("jump/write");
-        self.memory.cover_all(site, &bytes).map_err(write)?;
+        self.tracee.memory.cover_all(site, &bytes).map_err(write)?;
         fail_point!("jump/written");
-        self.remote.forget_gate();
+        self.tracee.remote.forget_gate();
         if let Some(springboard) = springboard {
-            self.fast.springboards.insert(springboard, pad);
+            self.tracee.fast.springboards.insert(springboard, pad);
         }
-        self.fast.pads.insert(pad, entry);
-        self.fast.jumps.insert(
+        self.tracee.fast.pads.insert(pad, entry);
+        self.tracee.fast.jumps.insert(
             site,
             Patch {
                 jump,
@@ -200,20 +207,20 @@ impl Process {
         Ok(())
     }
 
-    /// Gives the bytes at a site back. Its pad stays for those inside.
-    pub(super) fn erase_jump(&mut self, site: u64) -> std::io::Result<()> {
-        let Some(patch) = self.fast.jumps.get(&site) else {
+    /// Takes the jump at a site out, if there is one. All threads stand.
+    pub(crate) fn take_jump_out(&mut self, site: u64) -> std::io::Result<()> {
+        let Some(patch) = self.tracee.fast.jumps.get(&site) else {
             return Ok(());
         };
         let writes = patch.jump.writes();
-        self.memory.uncover_all(writes)?;
-        fail_point!("jump/erased");
-        self.fast.strike(site);
-        if let Some(patch) = self.fast.jumps.remove(&site) {
-            self.fast.retire(patch.pad);
-        }
-        self.remote.forget_gate();
-        Ok(())
+        self.tracee.absorb_all();
+        // The site itself is among those that read its bytes, and is not put back.
+        let mut lifted = self.lift(writes);
+        lifted.retain(|lifted| lifted.site() != site);
+        let erased = self.tracee.erase_jump(site);
+        self.put_back(lifted);
+        self.tracee.free_some_pads();
+        erased
     }
 }
 

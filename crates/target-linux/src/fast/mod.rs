@@ -17,28 +17,26 @@ mod place;
 mod position;
 mod remove;
 mod shared;
-mod signals;
 mod threads;
 
 pub use journal::FramesFile;
 pub(crate) use journal::{Reading, SIZE as JOURNAL_SIZE};
-pub(crate) use place::NoJump;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::event::Event;
+use crate::address_space::NoMemory;
 use crate::ptrace::Tid;
 use tracewire_experiment::{Fault, PadCode};
-use tracewire_jump_pad::relocate::{Copy, Jump, Spot};
+use tracewire_jump_pad::relocate::{Copy, Jump, Spot, Unmovable};
 
 use areas::Areas;
-use attend::Attended;
+use attend::{Attended, HookMemory};
 use borrowed::Borrowed;
-pub(crate) use hook::HookMemory;
 use journal::Journal;
 pub use mechanism::Mechanism;
+pub(crate) use shared::Mapping;
 pub use shared::{Ownership, SharedMemory};
 
 /// The jumps in a process, and the pads that they lead to.
@@ -61,13 +59,13 @@ pub(crate) struct Fast {
     /// Where branches lead, by the mapping whose code they are in.
     landings: BTreeMap<(u64, u64), BTreeSet<u64>>,
     /// Sites whose jump has become a trap, and why.
-    pub(crate) demoted: Vec<(u64, String)>,
+    demoted: Vec<(u64, String)>,
     /// The address and the size of what is shared.
     shared: Vec<(u64, u64)>,
     /// What is out of the memory for a child that shares it and is not traced.
     pub(crate) bare: Option<BareMemory>,
-    pub(crate) attended: Option<Attended>,
-    pub(crate) hook: Option<HookMemory>,
+    attended: Option<Attended>,
+    hook: Option<HookMemory>,
     /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
     interrupted: bool,
 }
@@ -95,6 +93,27 @@ pub(crate) struct BareMemory {
 
 /// What a pad does before the displaced instructions.
 pub(crate) type Body = Rc<PadCode>;
+
+/// Why a site cannot have a jump.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum NoJump {
+    #[error(transparent)]
+    Unmovable(#[from] Unmovable),
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+    #[error("the instructions after it leave its jump no address to lead to")]
+    NoTarget,
+    #[error("a thread that cannot be stopped now may be in the middle of the jump")]
+    Asleep,
+    #[error("a debugger has a breakpoint there")]
+    Breakpoint,
+    #[error("calls are checked against a shadow stack")]
+    ShadowStack,
+    #[error("its memory cannot be written: {0}")]
+    Write(String),
+    #[error("its pad cannot be made: {0}")]
+    Code(String),
+}
 
 /// A jump at its site.
 #[derive(Debug)]
@@ -139,16 +158,6 @@ pub(crate) enum Inside {
     Displaced { pad: u64, spot: Spot },
 }
 
-/// What a step in code of ours comes to.
-pub(crate) enum PadStep {
-    /// The thread is in the program.
-    Outside,
-    /// It has been let go for the next step.
-    GoesOn,
-    /// It has arrived at a site, which has been told.
-    Arrived(Option<Event>),
-}
-
 impl Fast {
     /// What a thread at this address does in code of ours.
     pub(crate) fn inside(&self, address: u64) -> Option<Inside> {
@@ -175,6 +184,36 @@ impl Fast {
                 offset,
             },
         })
+    }
+
+    /// What was set up for pads is not used any more: we are there no longer.
+    pub(crate) fn leave_attended(&mut self) {
+        self.attended = None;
+    }
+
+    /// The same for the memory of the pad at the dynamic linker's hook.
+    pub(crate) fn leave_hook(&mut self) {
+        self.hook = None;
+    }
+
+    /// Memory that is shared, of this size.
+    pub(crate) fn note_shared(&mut self, address: u64, size: u64) {
+        self.shared.push((address, size));
+    }
+
+    /// A signal handler runs on top of a pad.
+    pub(crate) const fn note_interrupted(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// Whether there are pads.
+    pub(crate) fn has_pads(&self) -> bool {
+        !self.pads.is_empty()
+    }
+
+    /// The sites whose jump has become a trap since they were taken last, and why.
+    pub(crate) fn take_demoted(&mut self) -> Vec<(u64, String)> {
+        std::mem::take(&mut self.demoted)
     }
 
     /// The site of a pad.

@@ -6,8 +6,10 @@ use tracewire_jump_pad::relocate::{
     JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landings,
 };
 
-use crate::address_space::{AddressSpace, LOWEST, NoMemory, PAGE_SIZE};
-use crate::process::Process;
+use super::NoJump;
+use crate::address_space::{AddressSpace, LOWEST, NoMemory};
+use crate::patcher::Patcher;
+use crate::ptrace::PAGE_SIZE;
 
 /// How far a pad may be from its site: what 32 bits reach, less room for what an instruction refers to.
 const REACH: u64 = 0x7f00_0000;
@@ -17,27 +19,6 @@ const AREA: u64 = 256 << 10;
 const MOST_WINDOWS: usize = 512;
 /// More code than this is not searched for branches, in bytes.
 const LARGEST_CODE: u64 = 256 << 20;
-
-/// Why a site cannot have a jump.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum NoJump {
-    #[error(transparent)]
-    Unmovable(#[from] Unmovable),
-    #[error(transparent)]
-    NoMemory(#[from] NoMemory),
-    #[error("the instructions after it leave its jump no address to lead to")]
-    NoTarget,
-    #[error("a thread that cannot be stopped now may be in the middle of the jump")]
-    Asleep,
-    #[error("a debugger has a breakpoint there")]
-    Breakpoint,
-    #[error("calls are checked against a shadow stack")]
-    ShadowStack,
-    #[error("its memory cannot be written: {0}")]
-    Write(String),
-    #[error("its pad cannot be made: {0}")]
-    Code(String),
-}
 
 /// A jump and where it leads.
 pub(super) struct Placement {
@@ -49,17 +30,18 @@ pub(super) struct Placement {
 /// The most bytes of code that are looked at to plan a jump.
 const LOOK: usize = JUMP_LENGTH + 2 * MAX_INSTRUCTION;
 
-impl Process {
+impl Patcher<'_> {
     /// Finds the way to put a jump at a site, and the places for a pad with a body of this length. Memory for them
     /// has been mapped, and is marked as used.
     pub(super) fn place_jump(&mut self, site: u64, body: usize) -> Result<Placement, NoJump> {
         let mut original = [0; LOOK];
         let mut present = [0; LOOK];
-        let length = self.memory.read(site, &mut original);
-        let length = length.min(self.memory.read_present(site, &mut present));
+        let length = self.tracee.memory.read(site, &mut original);
+        let length = length.min(self.tracee.memory.read_present(site, &mut present));
         let original = original.get(..length).unwrap_or_default();
         let present = present.get(..length).unwrap_or_default();
         let shadowed = self
+            .tracee
             .while_stopped()
             .is_ok_and(|known| known.has_shadow_stack);
         let mut refusal = NoJump::from(NoMemory::NoRoom);
@@ -92,7 +74,7 @@ impl Process {
         }
         let size = body + jump.block().instructions().len() * COPY_SIZE;
         let pad = self.pad_room(jump.address(), size as u64)?;
-        self.fast.areas.use_range(pad.clone());
+        self.tracee.fast.areas.use_range(pad.clone());
         if jump.pattern().is_free() {
             return Ok(Placement {
                 jump,
@@ -108,7 +90,7 @@ impl Process {
             }),
             Err(error) => {
                 // The area stays for the next one.
-                self.fast.areas.forget_use(pad.start);
+                self.tracee.fast.areas.forget_use(pad.start);
                 Err(error)
             }
         }
@@ -119,6 +101,7 @@ impl Process {
         debug_assert_eq!(jump.way(), Way::Several);
         let length = jump.block().length() as u64;
         if self
+            .tracee
             .threads
             .may_sleep_in(&(jump.address() + 1..jump.address() + length + 1))
         {
@@ -126,32 +109,37 @@ impl Process {
         }
         let middle = jump.address() + 1..jump.address() + length;
         let ours = self
+            .tracee
             .fast
             .jumps
             .range(middle.clone())
             .map(|(site, _)| *site)
             .next()
-            .or_else(|| self.breakpoints.first_in(middle.clone()));
+            .or_else(|| self.tracee.breakpoints.first_in(middle.clone()));
         if let Some(ours) = ours {
             return Err(Unmovable::Landing(ours).into());
         }
-        let known = self.while_stopped().map_err(|_| NoMemory::Unreadable)?;
+        let known = self
+            .tracee
+            .while_stopped()
+            .map_err(|_| NoMemory::Unreadable)?;
         let mapping = known.space.mapping_at(jump.address());
         let Some(key) = mapping.map(|mapping| (mapping.start, mapping.end)) else {
             return Err(NoMemory::NoRoom.into());
         };
-        if !self.fast.landings.contains_key(&key) {
+        if !self.tracee.fast.landings.contains_key(&key) {
             let size = key.1 - key.0;
             if size > LARGEST_CODE {
                 return Err(NoMemory::NoRoom.into());
             }
             let mut code = vec![0; size as usize];
-            let filled = self.memory.read(key.0, &mut code);
+            let filled = self.tracee.memory.read(key.0, &mut code);
             let code = code.get(..filled).unwrap_or_default();
             let found = landings(key.0, code, &(key.0..key.1));
-            self.fast.landings.insert(key, found);
+            self.tracee.fast.landings.insert(key, found);
         }
         let landing = self
+            .tracee
             .fast
             .landings
             .get(&key)
@@ -167,6 +155,7 @@ impl Process {
         let reach = site.saturating_sub(REACH)..site.saturating_add(REACH);
         let size = size.next_multiple_of(16);
         let found = self
+            .tracee
             .fast
             .areas
             .free(reach.clone())
@@ -176,8 +165,10 @@ impl Process {
             return Ok(found.start..found.start + size);
         }
         let length = size.next_multiple_of(PAGE_SIZE).max(AREA);
-        let area = self.map_code(|space| space.room_near(site, REACH, length))?;
-        self.fast.areas.add(area.clone());
+        let area = self
+            .tracee
+            .map_code(|space| space.room_near(site, REACH, length))?;
+        self.tracee.fast.areas.add(area.clone());
         Ok(area.start..area.start + size)
     }
 
@@ -191,7 +182,8 @@ impl Process {
         let reaches = |at: &u64| at.abs_diff(pad) < REACH;
         // In memory that we have before any that must be mapped.
         let ready = pattern.windows().take(MOST_WINDOWS).find_map(|window| {
-            self.fast
+            self.tracee
+                .fast
                 .springboard_areas
                 .free(window.start..window.end + LENGTH)
                 .filter(|free| free.end - free.start >= LENGTH)
@@ -202,17 +194,29 @@ impl Process {
             Some(at) => at,
             None => {
                 let mut place = None;
-                let area = self.map_code(|space| {
+                let area = self.tracee.map_code(|space| {
                     let (at, area) = springboard_area(space, pattern, reaches)?;
                     place = Some(at);
                     Some(area)
                 })?;
-                self.fast.springboard_areas.add(area);
+                self.tracee.fast.springboard_areas.add(area);
                 place.ok_or(NoMemory::NoRoom)?
             }
         };
-        self.fast.springboard_areas.use_range(at..at + LENGTH);
+        self.tracee
+            .fast
+            .springboard_areas
+            .use_range(at..at + LENGTH);
         Ok(at)
+    }
+
+    /// Finds room for a copy of the instruction at a site that a debugger is to make. All threads are stopped.
+    pub(crate) fn room_for_copy(&mut self, site: u64) -> Option<u64> {
+        let size = self.tracee.fast.room_to_borrow(&self.tracee.memory, site)?;
+        let room = self.pad_room(site, size).ok()?;
+        let start = room.start;
+        self.tracee.fast.borrow(site, room);
+        Some(start)
     }
 }
 

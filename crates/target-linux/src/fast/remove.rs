@@ -1,76 +1,71 @@
 //! Taking jumps out, and giving the memory of pads back once nobody is in there.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
-use super::Inside;
+use tracewire_fail_point::fail_point;
+
 use super::areas::Areas;
-use crate::process::Process;
+use super::{Fast, Inside};
+use crate::memory::Memory;
 use crate::thread::State;
+use crate::threads::Threads;
 
-impl Process {
-    /// Takes the jump at a site out, if there is one. All threads stand.
-    pub(crate) fn take_jump_out(&mut self, site: u64) -> std::io::Result<()> {
-        let Some(patch) = self.fast.jumps.get(&site) else {
-            return Ok(());
-        };
-        let writes = patch.jump.writes();
-        self.absorb_all();
-        // The site itself is among those that read its bytes, and is not put back.
-        let mut lifted = self.lift(writes);
-        lifted.retain(|lifted| lifted.site() != site);
-        let erased = self.erase_jump(site);
-        self.put_back(lifted);
-        self.free_some_pads();
-        erased
+impl Fast {
+    /// The sites of all jumps.
+    pub(crate) fn sites(&self) -> Vec<u64> {
+        self.jumps.keys().copied().collect()
     }
 
-    /// Takes every jump out, lower ones first. The pads stay.
-    pub(crate) fn take_all_jumps_out(&mut self) {
-        self.absorb_all();
-        let sites: Vec<u64> = self.fast.jumps.keys().copied().collect();
-        for site in sites {
-            let _ = self.erase_jump(site);
+    /// Gives the bytes at a site back. Its pad stays for those inside.
+    pub(crate) fn erase(&mut self, memory: &mut Memory, site: u64) -> std::io::Result<()> {
+        let Some(patch) = self.jumps.get(&site) else {
+            return Ok(());
+        };
+        memory.uncover_all(patch.jump.writes())?;
+        fail_point!("jump/erased");
+        self.strike(site);
+        if let Some(patch) = self.jumps.remove(&site) {
+            self.retire(patch.pad);
         }
+        Ok(())
     }
 
     /// Forgets the jump at a site, if there is one, whose memory is gone.
-    pub(crate) fn forget_jump(&mut self, site: u64) {
-        let Some(patch) = self.fast.jumps.remove(&site) else {
+    pub(crate) fn forget_jump(&mut self, memory: &mut Memory, site: u64) {
+        let Some(patch) = self.jumps.remove(&site) else {
             return;
         };
-        self.fast.strike(site);
+        self.strike(site);
         for address in patch.jump.writes() {
-            self.memory.forget(address);
+            memory.forget(address);
         }
-        self.fast.retire(patch.pad);
+        self.retire(patch.pad);
     }
 
-    /// Frees pads, once there are enough of them: each time, all threads are asked where they are.
-    pub(super) fn free_some_pads(&mut self) {
-        const ENOUGH: usize = 64;
-        if self.fast.retired.len() >= ENOUGH {
-            self.free_pads();
-        }
+    /// Whether there are enough pads to be freed.
+    pub(crate) fn has_many_retired(&self) -> bool {
+        const MANY: usize = 64;
+        self.retired.len() >= MANY
     }
 
-    /// Gives back the memory of pads whose jump is out and that no thread is in or may come back to.
-    pub(super) fn free_pads(&mut self) {
-        if self.fast.interrupted || self.fast.retired.is_empty() {
-            return;
+    /// Frees pads whose jump is out and that no thread is in or may come back to; the areas that nothing is in any more.
+    pub(crate) fn free_pads(&mut self, threads: &Threads) -> Vec<Range<u64>> {
+        if self.interrupted || self.retired.is_empty() {
+            return Vec::new();
         }
         let mut occupied = BTreeSet::new();
         // One that is about to end never comes back.
-        for thread in self.threads.iter().filter(|thread| !thread.exiting) {
+        for thread in threads.iter().filter(|thread| !thread.exiting) {
             let State::Stopped(stopped) = &thread.state else {
                 // It cannot be asked where it is.
-                return;
+                return Vec::new();
             };
             if let Ok(registers) = stopped.registers() {
-                match self.fast.inside(registers.rip) {
+                match self.inside(registers.rip) {
                     Some(Inside::Entry { site }) => {
                         occupied.extend(
-                            self.fast
-                                .pads
+                            self.pads
                                 .iter()
                                 .filter(|(_, pad)| pad.site == site)
                                 .map(|(start, _)| *start),
@@ -84,62 +79,63 @@ impl Process {
             }
         }
         let free: Vec<u64> = self
-            .fast
             .retired
             .extract_if(.., |start| !occupied.contains(start))
             .collect();
+        let mut unused = Vec::new();
         for start in free {
-            let springboard = self
-                .fast
-                .pads
-                .remove(&start)
-                .and_then(|pad| pad.springboard);
+            let springboard = self.pads.remove(&start).and_then(|pad| pad.springboard);
             if let Some(springboard) = springboard {
-                self.fast.springboards.remove(&springboard);
+                self.springboards.remove(&springboard);
             }
             let areas = [
-                self.fast.areas.give_back(start),
-                springboard
-                    .and_then(|springboard| self.fast.springboard_areas.give_back(springboard)),
+                self.areas.give_back(start),
+                springboard.and_then(|springboard| self.springboard_areas.give_back(springboard)),
             ];
-            for area in areas.into_iter().flatten() {
-                self.unmap_page(area.start, area.end - area.start);
-            }
+            unused.extend(areas.into_iter().flatten());
         }
+        unused
     }
 
-    /// Unmaps all pads and the shared memory, unless a jump that could not be taken out leads there or some thread may
-    /// come back to them: then they stay, and do no harm. What the dynamic linker's hook has stays as long as its jump does.
-    pub(crate) fn unmap_pads(&mut self) {
-        if self.fast.has_jumps() {
-            return;
-        }
-        let hook = self.fast.hook_pad();
+    /// Frees all pads but the hook's that no thread is in or may come back to; the areas that nothing is in any more. No jumps of
+    /// tracepoints are there.
+    pub(crate) fn free_pads_of_jumps(&mut self, threads: &Threads) -> Vec<Range<u64>> {
+        let hook = self.hook_pad();
         let active: Vec<u64> = self
-            .fast
             .pads
             .iter()
             .filter(|(start, pad)| !pad.retired && Some(**start) != hook)
             .map(|(start, _)| *start)
             .collect();
         for start in active {
-            self.fast.retire(start);
+            self.retire(start);
         }
-        self.free_pads();
-        if self.fast.pads.keys().any(|start| Some(*start) != hook) {
-            return;
+        self.free_pads(threads)
+    }
+
+    /// Gives all areas up, but where the dynamic linker's hook has a pad; `None` where other pads are still there.
+    pub(crate) fn take_areas(&mut self) -> Option<Vec<Range<u64>>> {
+        let hook = self.hook_pad();
+        if self.pads.keys().any(|start| Some(*start) != hook) {
+            return None;
         }
-        self.fast.borrowed.clear();
-        if hook.is_none() {
-            self.fast.give_hook_up();
-            let areas = [
-                std::mem::take(&mut self.fast.areas),
-                std::mem::take(&mut self.fast.springboard_areas),
-            ];
-            for area in areas.iter().flat_map(Areas::all) {
-                self.unmap_page(area.start, area.end - area.start);
-            }
+        self.borrowed.clear();
+        if hook.is_some() {
+            return Some(Vec::new());
         }
-        self.unmap_shared();
+        self.give_hook_up();
+        let areas = [
+            std::mem::take(&mut self.areas),
+            std::mem::take(&mut self.springboard_areas),
+        ];
+        Some(areas.iter().flat_map(Areas::all).collect())
+    }
+
+    /// Gives up what is shared.
+    pub(crate) fn take_shared(&mut self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.shared)
+            .into_iter()
+            .map(|(address, size)| address..address + size)
+            .collect()
     }
 }

@@ -11,12 +11,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tracewire_fail_point::fail_point;
 use tracewire_model::Address;
 
-use super::NoJump;
-use crate::address_space::{NoMemory, PAGE_SIZE, error_of};
-use crate::process::Process;
+use crate::ptrace::Tid;
 
 /// Memory that the program has mapped too.
 ///
@@ -27,8 +24,9 @@ pub struct SharedMemory {
     address: Address,
 }
 
+/// A memory file of the program, mapped here.
 #[derive(Debug)]
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     size: usize,
     /// Kept so that the file has an owner as long as we use it.
@@ -40,6 +38,37 @@ unsafe impl Send for Mapping {}
 // SAFETY: all that is handed out is a pointer, whose users have the program to reckon with anyway.
 unsafe impl Sync for Mapping {}
 
+impl Mapping {
+    /// Opens a descriptor of the program, makes its file this long, and maps it.
+    pub(crate) fn open(thread: Tid, descriptor: u64, size: usize) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(format!("/proc/{thread}/fd/{descriptor}"))?;
+        file.set_len(size as u64)?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self {
+            start,
+            size,
+            _file: file,
+        })
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this size, and nobody has a pointer that outlives this.
@@ -48,6 +77,14 @@ impl Drop for Mapping {
 }
 
 impl SharedMemory {
+    /// Memory that the program has at this address.
+    pub(crate) fn new(mapping: Mapping, address: Address) -> Self {
+        Self {
+            mapping: Arc::new(mapping),
+            address,
+        }
+    }
+
     /// Where it starts in our memory. What is behind it changes at any time: atomics and volatile accesses only.
     #[must_use]
     pub fn as_ptr(&self) -> NonNull<u8> {
@@ -211,126 +248,4 @@ impl Drop for Ownership {
         }
         self.word().store(0, Ordering::Release);
     }
-}
-
-impl Process {
-    /// Has the process map memory that we map too, zeroes, of this size, rounded up to whole pages. It stays with the
-    /// program until [`detach`](Self::detach), or for good if some thread may still come back to a pad then.
-    ///
-    /// # Errors
-    /// Why the process cannot be had to, in words for the user.
-    pub fn share_memory_of(&mut self, size: u64) -> Result<SharedMemory, String> {
-        self.share_memory_partly(size, size)
-    }
-
-    /// As [`share_memory_of`](Self::share_memory_of). The first `busy` bytes are there at once, so that no access to them is a
-    /// page fault; the others take no memory until they are used.
-    pub(super) fn share_memory_partly(
-        &mut self,
-        size: u64,
-        busy: u64,
-    ) -> Result<SharedMemory, String> {
-        self.make_shared(size, busy)
-            .map_err(|error| error.to_string())
-    }
-
-    pub(super) fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
-        const NAME: &[u8] = b"tracewire\0";
-        const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let size = size.next_multiple_of(PAGE_SIZE);
-        let length = usize::try_from(size).map_err(|_| NoMemory::NoRoom)?;
-        let thread = self.volunteer().ok_or_else(|| self.why_no_call())?;
-        fail_point!("share/begun");
-        let name = self.call_for_us(
-            libc::SYS_mmap,
-            [0, PAGE_SIZE, READ_WRITE, PRIVATE, u64::MAX, 0],
-        )?;
-        let named = self.memory.write(name, NAME);
-        fail_point!("share/named");
-        let descriptor = self.call_for_us(
-            libc::SYS_memfd_create,
-            [name, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0],
-        );
-        self.unmap_page(name, PAGE_SIZE);
-        named.map_err(|error| NoJump::Write(error.to_string()))?;
-        let descriptor = descriptor?;
-        fail_point!("share/made");
-        let opened = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .open(format!("/proc/{thread}/fd/{descriptor}"))
-            .and_then(|file| file.set_len(size).map(|()| file))
-            .and_then(|file| Ok((map(&file, length)?, file)));
-        let place = match &opened {
-            Ok(_) => self
-                .map_fixed(
-                    &mut |space| space.room_for_data(size),
-                    [READ_WRITE, libc::MAP_SHARED as u64, descriptor],
-                )
-                .inspect(|place| {
-                    // The same once more, as one mapping. Where it is refused, there are page faults.
-                    let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
-                    let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
-                    let at = [
-                        place.start,
-                        busy,
-                        READ_WRITE,
-                        populated as u64,
-                        descriptor,
-                        0,
-                    ];
-                    self.system_call(libc::SYS_mmap, at);
-                }),
-            Err(_) => Err(NoMemory::Unreadable),
-        };
-        fail_point!("share/mapped");
-        self.system_call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
-        fail_point!("share/closed");
-        let (start, file) = opened.map_err(|error| NoJump::Write(error.to_string()))?;
-        let mapping = Arc::new(Mapping {
-            start,
-            size: length,
-            _file: file,
-        });
-        let address = place?.start;
-        self.fast.shared.push((address, size));
-        Ok(SharedMemory {
-            mapping,
-            address: Address(address),
-        })
-    }
-
-    /// A system call that the process is to make, and its result.
-    fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, NoMemory> {
-        let result = self
-            .system_call(number, arguments)
-            .ok_or_else(|| self.why_no_call())?;
-        error_of(result).map_or(Ok(result), |error| Err(NoMemory::Refused(error)))
-    }
-
-    pub(super) fn unmap_shared(&mut self) {
-        fail_point!("share/unmap");
-        for (address, size) in std::mem::take(&mut self.fast.shared) {
-            self.unmap_page(address, size);
-        }
-    }
-}
-
-fn map(file: &File, length: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: a fresh mapping at an address of the kernel's choice.
-    let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            length,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }

@@ -1,18 +1,27 @@
-//! Threads in the way of a jump, or in a pad.
+//! Threads in pads, and their signals.
+//!
+//! A fault in the body of a pad, by a pointer that the program would not follow, goes on where the pad says. A fault in
+//! the middle of a jump is that of a thread which was led there, and goes on in the copy. Any other signal is the
+//! program's: a thread among the displaced instructions is taken out before; one in the body gets it there, so that the
+//! handler runs on top of the pad, below it on the stack. Whether that returns or is left by a jump, nothing of ours is
+//! locked.
 
 use std::time::Duration;
 
-use libc::siginfo_t;
+use libc::{siginfo_t, user_regs_struct};
 use tracewire_fail_point::fail_point;
+use tracewire_jump_pad::REPORT_SIGNAL;
 use tracewire_jump_pad::relocate::Place;
 
 use super::Inside;
+use crate::signal_info::name_site;
+
 use crate::breakpoints::undo;
 use crate::patience::Ran;
-use crate::process::Process;
 use crate::ptrace::{Resume, Tid};
 use crate::signal_info::{TRAP_FLAG, is_fault};
 use crate::thread::Pending;
+use crate::tracee::Tracee;
 
 /// The instruction `pushfq`.
 const PUSHFQ: u8 = 0x9c;
@@ -24,7 +33,10 @@ const MOST_TRIES: u32 = 1 << 14;
 /// For how long a thread runs that is to leave a pad: a pad takes less than a microsecond, once the thread has a cpu.
 const MOMENT: Duration = Duration::from_micros(100);
 
-impl Process {
+/// The range of the kernel's results that ask for a restart.
+const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+
+impl Tracee {
     /// Takes a thread out of code of ours, as far as can be: it is then in the program, with everything done that
     /// has been begun. `None` if it is gone.
     pub(crate) fn leave_pad(&mut self, id: Tid) -> Option<()> {
@@ -170,7 +182,7 @@ impl Process {
         const ALONE: u32 = 50;
         /// For how long at most.
         const LONGEST: Duration = Duration::from_millis(10);
-        if self.fast.pads.is_empty() {
+        if !self.fast.has_pads() {
             return;
         }
         let mut moment = MOMENT;
@@ -243,8 +255,8 @@ impl Process {
     }
 
     /// Takes care of such faults of all threads, before jumps or pads change.
-    pub(super) fn absorb_all(&mut self) {
-        if self.fast.pads.is_empty() {
+    pub(crate) fn absorb_all(&mut self) {
+        if !self.fast.has_pads() {
             return;
         }
         for id in self.threads.all_stopped() {
@@ -257,5 +269,71 @@ impl Process {
                 thread.surfaced = true;
             }
         }
+    }
+
+    /// A thread in code of ours is about to get a signal of the program's: its registers as the handler is to see them.
+    /// `None` if the thread is gone.
+    pub(crate) fn ready_for_signal(
+        &mut self,
+        id: Tid,
+        info: &mut siginfo_t,
+        mut registers: user_regs_struct,
+    ) -> Option<user_regs_struct> {
+        let Some(inside) = self.fast.inside(registers.rip) else {
+            return Some(registers);
+        };
+        let in_pad = registers.rip;
+        match inside {
+            Inside::Entry { site } => registers.rip = site,
+            Inside::Body { .. } => {
+                self.fast.note_interrupted();
+                return Some(registers);
+            }
+            Inside::Displaced { spot, .. } if is_fault(info) => {
+                undo(spot.place, spot.address, &mut registers);
+                name_site(info, in_pad, spot.address);
+            }
+            Inside::Displaced { pad, spot } => {
+                let restarts = matches!(spot.place, Place::At(_))
+                    && registers.orig_rax as i64 != -1
+                    && RESTARTS.contains(&(registers.rax as i64));
+                if restarts || !self.fast.back_to_program(pad, spot, &mut registers) {
+                    if !restarts {
+                        self.leave_pad(id);
+                        registers = self.threads.registers(id)?;
+                    }
+                    if self.fast.inside(registers.rip).is_some() {
+                        self.fast.note_interrupted();
+                    }
+                    return Some(registers);
+                }
+            }
+        }
+        self.threads.stopped(id)?.set_registers(&registers).ok()?;
+        Some(registers)
+    }
+
+    /// Whether the jump for changes of the libraries is at an address.
+    pub(crate) fn is_hook_jump(&self, address: u64) -> bool {
+        self.program.loader.hook() == Some(address) && self.fast.has_jump(address)
+    }
+
+    /// Whether a signal that a thread is about to get is the one that the pad has sent it.
+    pub(crate) fn is_report_to(&self, id: Tid, info: &siginfo_t) -> bool {
+        self.threads
+            .registers(id)
+            .is_some_and(|registers| self.is_report(info, registers.rip))
+    }
+
+    /// Whether a signal that a thread is about to get at an address is the one that the pad has sent it.
+    pub(crate) fn is_report(&self, info: &siginfo_t, address: u64) -> bool {
+        info.si_signo == REPORT_SIGNAL
+            && info.si_code == libc::SI_TKILL
+            && match self.fast.inside(address) {
+                Some(Inside::Body { pad, .. }) => {
+                    self.fast.site_of(pad) == self.program.loader.hook()
+                }
+                _ => false,
+            }
     }
 }

@@ -1,0 +1,441 @@
+//! Threads and processes that the traced one makes, programs that it becomes, and processes that share its memory.
+//!
+//! `vfork`, and `clone` with `CLONE_VM` alone, make such a process. A breakpoint in that memory would kill it by SIGTRAP if it were
+//! not traced, and a jump could be written under its feet. Those that are born to traced threads are traced by the kernel's doing.
+//! Those that are there at attaching are looked for here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nix::errno::Errno;
+
+use crate::attach::{is_gone, is_ours, refusal};
+use crate::error::{Error, thread_id};
+use crate::maps::{ThreadStatus, all_processes, threads};
+use crate::memory::Memory;
+use crate::patience::{Patience, wait_within};
+use crate::ptrace::{Running, Status, Tid};
+use crate::thread::{News, Pending, State, Thread};
+use crate::tracee::{Born, Tracee};
+use crate::wait_queue;
+use crate::width::Width;
+
+impl Tracee {
+    /// A process has become another program.
+    pub(crate) fn note_exec(&mut self, id: Tid) {
+        let Some(process) = self.threads.get(id).map(|thread| thread.process) else {
+            return;
+        };
+        let group = ThreadStatus::read(id)
+            .ok()
+            .and_then(|status| status.number("Tgid"));
+        if process == self.threads.process() && group.is_some_and(|group| group != process) {
+            // It was a thread to the debugger alone.
+            self.forget_threads(|thread| thread.id == id);
+            Running::born(id).stopped().detach(0);
+            return;
+        }
+        if process != self.threads.process() {
+            // It has left the memory it shared with the traced one.
+            self.threads.end_vfork(process);
+            self.forget_threads(|thread| thread.process == process);
+            if self.debugger.forget_child(process) {
+                self.separate(id);
+            } else {
+                Running::born(id).stopped().detach(0);
+            }
+            return;
+        }
+        self.forget_threads(|thread| thread.id != id && thread.process == process);
+        let mut thread = Thread::new(process, id, Running::born(id));
+        thread.has_stopped();
+        self.threads.add(thread);
+        // The old memory is still open, and may have others in it.
+        self.release_unborn();
+        self.release_strangers();
+        self.forget_image();
+        self.finish_exec(id);
+    }
+
+    /// A thread stands in the middle of becoming another program: takes it to its first instruction.
+    pub(crate) fn finish_exec(&mut self, id: Tid) {
+        // From the middle of the call to its end, where a first instruction is next.
+        loop {
+            let how = self.way_out_of_call(id);
+            let Some(thread) = self.threads.get_mut(id) else {
+                return;
+            };
+            thread.interrupt_next();
+            thread.go_on(how, 0);
+            match self.answer_of(id) {
+                Ok((Status::Event(_), _)) => {
+                    if let Some(thread) = self.threads.get_mut(id) {
+                        thread.has_stopped();
+                    }
+                }
+                Ok((status, _)) => {
+                    self.note(id, status);
+                    break;
+                }
+                Err(_) => return,
+            }
+        }
+        self.new_image();
+        let call = self.caught_exec(id);
+        if let Some(thread) = self.threads.get_mut(id) {
+            thread.news = Some(News::Exec);
+            // The new program stands where the call returns.
+            thread.pending = call.or(thread.pending.take());
+        }
+    }
+
+    /// Whether a thread that a wait has reported is one of this process, which it then has. A new thread is reported by
+    /// itself as well as by the one that has made it, in any order, and by itself alone where the other one was killed.
+    pub(crate) fn claims(&mut self, id: Tid) -> bool {
+        if self.threads.has(id) {
+            return true;
+        }
+        let group = ThreadStatus::read(id)
+            .ok()
+            .and_then(|status| status.number("Tgid"))
+            .filter(|group| *group != id);
+        let process = self
+            .threads
+            .iter()
+            .map(|thread| thread.process)
+            .find(|process| Some(*process) == group);
+        if let Some(process) = process {
+            self.take_in_thread(process, id, true);
+        }
+        process.is_some()
+    }
+
+    fn take_in_thread(&mut self, process: Tid, id: Tid, is_thread: bool) {
+        let mut thread = Thread::new(process, id, Running::born(id));
+        if is_thread
+            && self.debugger.reports().threads
+            && self.debugger.is_there()
+            && self.is_known(process)
+        {
+            thread.news = Some(News::Created);
+        }
+        self.threads.add(thread);
+    }
+
+    /// A traced thread has made a thread or a process.
+    pub(crate) fn note_birth(&mut self, parent: Tid, event: i32) {
+        let Some(child) = self
+            .threads
+            .stopped(parent)
+            .and_then(|stopped| stopped.event_message().ok())
+            .and_then(|message| Tid::try_from(message).ok())
+        else {
+            return;
+        };
+        let family = self.threads.process_of(parent);
+        let status = ThreadStatus::read(child);
+        if status.as_ref().is_err_and(says_gone) && !wait_queue::threads().contains(&child) {
+            // It was reported by itself, has been claimed, and its end has been noted, all before its maker reported it: nothing
+            // more will ever be heard of it.
+            return;
+        }
+        let group = status.ok().and_then(|status| status.number("Tgid"));
+        self.follower.born(parent, child);
+        // To a debugger, whoever is made to run beside the others in their memory is one of them.
+        let is_thread = event == libc::PTRACE_EVENT_CLONE
+            && (group == Some(family)
+                || self.is_debugged(parent) && self.shares_memory(parent, child, event));
+        if event == libc::PTRACE_EVENT_VFORK
+            && let Some(parent) = self.threads.get_mut(parent)
+        {
+            parent.in_vfork = Some(child);
+        }
+        if is_thread || self.shares_memory(parent, child, event) {
+            let process = if is_thread {
+                family
+            } else {
+                group.unwrap_or(child)
+            };
+            if !self.threads.has(child) {
+                self.take_in_thread(process, child, is_thread);
+            }
+            if !is_thread
+                && event == libc::PTRACE_EVENT_VFORK
+                && self.debugger.reports().vforks
+                && self.is_debugged(parent)
+            {
+                self.take_in(parent, child);
+                return;
+            }
+            if let Some((_, status)) = wait_queue::take(|id| id == child) {
+                self.note(child, status);
+                // Its stop has been heard already: no wait will bring it up again.
+                self.threads.make_ready_once(child);
+            }
+        } else if self.debugger.reports().forks && self.is_debugged(parent) {
+            self.keep_copy(parent, child);
+        } else {
+            self.release_copy(child);
+        }
+    }
+
+    /// A child with a copy of the memory goes its own way, without our breakpoints.
+    pub(crate) fn release_copy(&mut self, child: Tid) {
+        let Some(status) = first_stop(child) else {
+            return;
+        };
+        let stopped = Running::born(child).stopped();
+        let _ = self.memory.uncover_copy(child);
+        self.program.semaphores.lower_in_copy(child);
+        if let Ok(registers) = stopped.registers()
+            && let Some(address) = self.true_address(registers.rip)
+        {
+            let _ = stopped.set_instruction_pointer(address);
+        }
+        stopped.detach(match status {
+            Status::Signal(signal) if signal != libc::SIGTRAP => signal,
+            _ => 0,
+        });
+    }
+
+    /// Whether a child shares the memory of its parent.
+    fn shares_memory(&self, parent: Tid, child: Tid, event: i32) -> bool {
+        match share_memory(parent, child) {
+            Some(shared) => shared,
+            // The kernel is built without it: what was asked for tells.
+            None => match event {
+                libc::PTRACE_EVENT_FORK => false,
+                libc::PTRACE_EVENT_VFORK => true,
+                _ => self.asked_to_share_memory(parent),
+            },
+        }
+    }
+
+    /// Whether the clone that a thread is in asks for `CLONE_VM`.
+    fn asked_to_share_memory(&self, parent: Tid) -> bool {
+        let Some(registers) = self.threads.registers(parent) else {
+            return false;
+        };
+        let flags = match registers.orig_rax as libc::c_long {
+            libc::SYS_clone3 => self.memory.read_u64(registers.rdi).unwrap_or(0),
+            _ => registers.rdi,
+        };
+        flags & libc::CLONE_VM as u64 != 0
+    }
+
+    /// A child with a copy of the memory becomes a process of its own, which stands. It has the debugger's breakpoints.
+    pub(crate) fn keep_copy(&mut self, parent: Tid, child: Tid) {
+        let Some(status) = first_stop(child) else {
+            return;
+        };
+        let stopped = Running::born(child).stopped();
+        let _ = self.memory.uncover_copy(child);
+        self.program.semaphores.lower_in_copy(child);
+        if let Ok(registers) = stopped.registers()
+            && let Some(address) = self.true_address(registers.rip)
+        {
+            let _ = stopped.set_instruction_pointer(address);
+        }
+        let Ok(memory) = Memory::open(child) else {
+            stopped.detach(0);
+            return;
+        };
+        let mut thread = Thread::new(child, child, Running::born(child));
+        thread.state = State::Stopped(stopped);
+        thread.held = true;
+        if let Status::Signal(signal) = status
+            && signal != libc::SIGTRAP
+        {
+            thread.takes_signal = true;
+            thread.pending = thread
+                .stopped()
+                .and_then(|stopped| stopped.signal_info().ok())
+                .map(Pending::Signal);
+        }
+        let mut process = self.offspring(child, thread, memory);
+        process.choose_width();
+        process.look_at_running();
+        process.debug_registers = self.debug_registers.clone();
+        self.born.push(Born {
+            tracee: process,
+            breakpoints: self.breakpoints.of_debugger().collect(),
+        });
+        if let Some(parent) = self.threads.get_mut(parent) {
+            parent.news = Some(News::Forked(child));
+        }
+    }
+
+    /// A child that shares the memory is to be debugged. It stands.
+    pub(crate) fn take_in(&mut self, parent: Tid, child: Tid) {
+        let Some(status) = first_stop(child) else {
+            self.forget_threads(|thread| thread.id == child);
+            return;
+        };
+        self.debugger.add_child(child);
+        self.note(child, status);
+        if let Some(thread) = self.threads.get_mut(child) {
+            thread.held = true;
+        }
+        if let Some(parent) = self.threads.get_mut(parent) {
+            parent.news = Some(News::Vforked(child));
+        }
+    }
+
+    /// A debugged child that shared the memory has become another program, and so a process of its own.
+    pub(crate) fn separate(&mut self, id: Tid) {
+        let mut thread = Thread::new(id, id, Running::born(id));
+        thread.has_stopped();
+        let memory = match Memory::open(id) {
+            Ok(memory) => memory,
+            Err(_) => {
+                if let State::Stopped(stopped) = thread.state {
+                    stopped.detach(0);
+                }
+                return;
+            }
+        };
+        let mut process = self.offspring(id, thread, memory);
+        process.finish_exec(id);
+        process.threads.make_ready(id);
+        self.born.push(Born {
+            tracee: process,
+            breakpoints: Vec::new(),
+        });
+    }
+
+    fn offspring(&self, id: Tid, thread: Thread, memory: Memory) -> Self {
+        let settings = self.collecting.settings();
+        let mut process = Self::new(id, BTreeMap::from([(id, thread)]), memory, settings);
+        process.debugger = self.debugger.of_child();
+        process
+    }
+
+    /// Traces and stops all threads that share the memory and are not traced yet. Those that are traced have stopped.
+    pub(crate) fn seize_sharing(&mut self) -> Result<(), Error> {
+        // A debugger's child is traced by its parent until it becomes another program, which takes no time.
+        let mut patience = Patience::of_vfork();
+        loop {
+            let (seized, refused) = self.seize_unknown();
+            if seized {
+                // What it has made before it was traced is found in the next round.
+                self.await_halt()?;
+                continue;
+            }
+            match refused {
+                None => break,
+                Some(_) if patience.lasts() => {}
+                Some((process, thread, error)) => {
+                    return Err(Error::SharesMemory {
+                        process: thread_id(self.threads.process()),
+                        other: thread_id(process),
+                        reason: Box::new(refusal(process, thread, error)),
+                    });
+                }
+            }
+        }
+        self.find_vforks();
+        Ok(())
+    }
+
+    /// Starts tracing what is not traced yet: whether there was something, and what the kernel refuses.
+    fn seize_unknown(&mut self) -> (bool, Option<(Tid, Tid, Errno)>) {
+        let mut seized = false;
+        let mut refused = None;
+        for process in self.sharing() {
+            for thread in threads(process).unwrap_or_default() {
+                if self.threads.has(thread) {
+                    continue;
+                }
+                match Running::seize(thread) {
+                    Ok(running) => {
+                        let thread = Thread::new(process, thread, running);
+                        thread.interrupt();
+                        self.threads.add(thread);
+                        seized = true;
+                    }
+                    Err(_) if is_gone(thread) || is_ours(thread) => {}
+                    Err(error) => refused = refused.or(Some((process, thread, error))),
+                }
+            }
+        }
+        (seized, refused)
+    }
+
+    /// The processes that have this memory, the traced one among them.
+    fn sharing(&self) -> Vec<Tid> {
+        let own = self.threads.any();
+        let mut processes = all_processes();
+        processes.retain(|process| {
+            *process == self.threads.process()
+                || share_memory(own, *process) == Some(true) && has_memory(*process)
+        });
+        processes
+    }
+
+    /// Finds out which threads wait in vfork, and for which children.
+    fn find_vforks(&mut self) {
+        let processes: BTreeSet<Tid> = self.threads.iter().map(|thread| thread.process).collect();
+        for child in processes {
+            let Some(parent) = ThreadStatus::read(child)
+                .ok()
+                .and_then(|status| status.number("PPid"))
+            else {
+                continue;
+            };
+            let waiting = self.threads.iter_mut().find(|thread| {
+                thread.process == parent
+                    && thread.asleep
+                    && thread.in_vfork.is_none()
+                    && is_in_vfork(thread.id)
+            });
+            if let Some(waiting) = waiting {
+                waiting.in_vfork = Some(child);
+                waiting.asleep = false;
+            }
+        }
+    }
+}
+
+/// Whether an error of a thread's file says that there is no such thread: its end has been waited for.
+fn says_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// What a new process has stopped for: the kernel stops it before its first instruction. None when it is gone.
+pub(crate) fn first_stop(child: Tid) -> Option<Status> {
+    let status = match wait_queue::take(|id| id == child) {
+        Some((_, status)) => status,
+        None => wait_within(child).ok()??,
+    };
+    // An end that was heard too.
+    let ended = wait_queue::take(|id| id == child).is_some();
+    (!ended && !matches!(status, Status::Exited(_) | Status::Killed(..))).then_some(status)
+}
+
+/// Whether a thread sleeps in a system call that may be a vfork: in none other does one that has made a process wait for it.
+fn is_in_vfork(thread: Tid) -> bool {
+    /// `vfork`, `clone` and `clone3` of i386.
+    const CALLS_32: [libc::c_long; 3] = [190, 120, 435];
+    const CALLS: [libc::c_long; 3] = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3];
+    let calls = match Width::of_program(thread).flatten() {
+        Some(Width::Bits32) => CALLS_32,
+        _ => CALLS,
+    };
+    let line = std::fs::read_to_string(format!("/proc/{thread}/syscall"));
+    line.ok()
+        .and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .is_some_and(|call| calls.contains(&call))
+}
+
+/// Whether two threads have the same memory; `None` where the kernel does not say.
+pub(crate) fn share_memory(one: Tid, other: Tid) -> Option<bool> {
+    /// `KCMP_VM`.
+    const ADDRESS_SPACE: libc::c_int = 1;
+    // SAFETY: kcmp takes plain numbers.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, ADDRESS_SPACE, 0, 0) };
+    (order >= 0).then_some(order == 0)
+}
+
+/// Whether a process has memory at all: one that has ended and a part of the kernel have none, and are alike in that.
+fn has_memory(process: Tid) -> bool {
+    std::fs::read_link(format!("/proc/{process}/exe")).is_ok()
+}

@@ -1,0 +1,109 @@
+//! What puts something into the memory of a traced process: breakpoints, jumps, pads, and memory for them.
+
+use tracewire_fail_point::fail_point;
+use tracewire_jump_pad::{PadMemory, SharedLayout};
+use tracewire_model::Address;
+
+use crate::address_space::{NoMemory, error_of};
+use crate::fast::{JOURNAL_SIZE, Mapping, NoJump, SharedMemory};
+use crate::ptrace::PAGE_SIZE;
+use crate::tracee::Tracee;
+
+/// A process whose threads are stopped, to have something put into its memory or taken out again.
+pub(crate) struct Patcher<'t> {
+    pub(crate) tracee: &'t mut Tracee,
+}
+
+impl Patcher<'_> {
+    /// Sets memory up for pads.
+    pub(crate) fn attend(&mut self, layout: SharedLayout) -> Result<PadMemory, String> {
+        if !self.tracee.program.is_wide() {
+            return Err("pads are 64-bit code, and the program is not".to_owned());
+        }
+        self.tracee.fast.leave_attended();
+        let memory = self.share_memory_partly(layout.size() + JOURNAL_SIZE, layout.busy())?;
+        let registers = self.tracee.collecting.settings().registers;
+        self.tracee
+            .fast
+            .attend(&self.tracee.threads, memory, layout, registers)
+    }
+
+    /// As [`share_memory_of`](Self::share_memory_of). The first `busy` bytes are there at once, so that no access to them is a
+    /// page fault; the others take no memory until they are used.
+    pub(crate) fn share_memory_partly(
+        &mut self,
+        size: u64,
+        busy: u64,
+    ) -> Result<SharedMemory, String> {
+        self.make_shared(size, busy)
+            .map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn make_shared(&mut self, size: u64, busy: u64) -> Result<SharedMemory, NoJump> {
+        const NAME: &[u8] = b"tracewire\0";
+        const PRIVATE: u64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        const READ_WRITE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let size = size.next_multiple_of(PAGE_SIZE);
+        let length = usize::try_from(size).map_err(|_| NoMemory::NoRoom)?;
+        let thread = self
+            .tracee
+            .volunteer()
+            .ok_or_else(|| self.tracee.why_no_call())?;
+        fail_point!("share/begun");
+        let name = self.call_for_us(
+            libc::SYS_mmap,
+            [0, PAGE_SIZE, READ_WRITE, PRIVATE, u64::MAX, 0],
+        )?;
+        let named = self.tracee.memory.write(name, NAME);
+        fail_point!("share/named");
+        let descriptor = self.call_for_us(
+            libc::SYS_memfd_create,
+            [name, u64::from(libc::MFD_CLOEXEC), 0, 0, 0, 0],
+        );
+        self.tracee.unmap_page(name, PAGE_SIZE);
+        named.map_err(|error| NoJump::Write(error.to_string()))?;
+        let descriptor = descriptor?;
+        fail_point!("share/made");
+        let opened = Mapping::open(thread, descriptor, length);
+        let place = match &opened {
+            Ok(_) => self
+                .tracee
+                .map_fixed(
+                    &mut |space| space.room_for_data(size),
+                    [READ_WRITE, libc::MAP_SHARED as u64, descriptor],
+                )
+                .inspect(|place| {
+                    // The same once more, as one mapping. Where it is refused, there are page faults.
+                    let populated = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE;
+                    let busy = busy.next_multiple_of(PAGE_SIZE).min(size);
+                    let at = [
+                        place.start,
+                        busy,
+                        READ_WRITE,
+                        populated as u64,
+                        descriptor,
+                        0,
+                    ];
+                    self.tracee.system_call(libc::SYS_mmap, at);
+                }),
+            Err(_) => Err(NoMemory::Unreadable),
+        };
+        fail_point!("share/mapped");
+        self.tracee
+            .system_call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+        fail_point!("share/closed");
+        let mapping = opened.map_err(|error| NoJump::Write(error.to_string()))?;
+        let address = place?.start;
+        self.tracee.fast.note_shared(address, size);
+        Ok(SharedMemory::new(mapping, Address(address)))
+    }
+
+    /// A system call that the process is to make, and its result.
+    fn call_for_us(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, NoMemory> {
+        let result = self
+            .tracee
+            .system_call(number, arguments)
+            .ok_or_else(|| self.tracee.why_no_call())?;
+        error_of(result).map_or(Ok(result), |error| Err(NoMemory::Refused(error)))
+    }
+}

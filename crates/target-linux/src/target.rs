@@ -1,0 +1,235 @@
+//! What an experiment and a debugger put into a process.
+
+use std::rc::Rc;
+
+use tracewire_experiment::{PadCode, PadNeeds, PadTarget, Pads, Target, TargetError};
+use tracewire_jump_pad::JumpPads;
+use tracewire_jump_pad::relocate::{JUMP_LENGTH, Way};
+use tracewire_model::{Address, ThreadId};
+
+use crate::breakpoints::Purpose;
+use crate::fast::{Mechanism, SharedMemory};
+use crate::insert::NOT_MAPPED;
+use crate::patcher::Patcher;
+use crate::process::Process;
+use crate::rseq;
+
+impl Target for Process {
+    fn insert(&mut self, address: Address) -> Result<(), TargetError> {
+        if self.patcher().is_restartable(address.0, 1) {
+            return Err(TargetError::CannotInsert {
+                address,
+                reason: rseq::WITHIN.to_owned(),
+            });
+        }
+        self.patcher()
+            .insert_breakpoint(address.0, Purpose::Tracepoint)?;
+        self.patcher().raise_semaphore(address.0);
+        Ok(())
+    }
+
+    fn remove(&mut self, address: Address) -> Result<(), TargetError> {
+        self.tracee.lower_semaphore(address.0);
+        self.patcher().leave_bare(address.0);
+        let written = self.patcher().take_jump_out(address.0);
+        if let Err(error) = written
+            && self.patcher().is_mapped(address.0)
+        {
+            return Err(TargetError::System {
+                call: "write(/proc/PID/mem)",
+                thread: self.id(),
+                reason: error.to_string(),
+            });
+        }
+        self.tracee
+            .fast
+            .forget_jump(&mut self.tracee.memory, address.0);
+        self.patcher()
+            .remove_breakpoint(address.0, Purpose::Tracepoint)
+    }
+
+    fn pads(&mut self) -> Option<&mut dyn PadTarget> {
+        Some(self)
+    }
+}
+
+impl PadTarget for Process {
+    fn set_up_pads(&mut self, needs: &PadNeeds) -> Result<Box<dyn Pads>, String> {
+        let pads = JumpPads::set_up(needs, |layout| self.patcher().attend(layout))?;
+        Ok(Box::new(pads))
+    }
+
+    fn leave_note(&mut self, description: &[u8]) {
+        self.tracee.fast.write_note(description);
+    }
+
+    fn insert_pad(&mut self, address: Address, pad: PadCode) -> Result<&'static str, TargetError> {
+        match self.insert_code(address, pad)? {
+            Mechanism::Jump(Way::Whole) => Ok("jump"),
+            Mechanism::Jump(Way::Punned) => Ok("punned jump"),
+            Mechanism::Jump(Way::Several) => Ok("jump over several instructions"),
+            Mechanism::Trap => Ok("trap"),
+        }
+    }
+
+    fn leave_pads(&mut self) {
+        self.tracee.empty_pads();
+    }
+
+    fn remove_pads(&mut self) {
+        self.tracee.unmap_pads();
+        self.tracee.fast.leave_attended();
+    }
+
+    fn take_demoted(&mut self) -> Vec<(Address, String)> {
+        self.tracee
+            .fast
+            .take_demoted()
+            .into_iter()
+            .map(|(site, why)| (Address(site), why))
+            .collect()
+    }
+}
+
+impl Process {
+    /// What puts something into the memory.
+    pub(crate) fn patcher(&mut self) -> Patcher<'_> {
+        Patcher {
+            tracee: &mut self.tracee,
+        }
+    }
+
+    /// Puts a jump in that leads to code of ours. Then the displaced instructions are executed.
+    ///
+    /// A tracepoint that is there is replaced. [`Target::remove`](tracewire_experiment::Target::remove) takes it out.
+    ///
+    /// # Errors
+    /// When there can be no jump, with the reason; then a [`Target::insert`](tracewire_experiment::Target::insert) may
+    /// still do.
+    pub fn insert_code(
+        &mut self,
+        address: Address,
+        code: PadCode,
+    ) -> Result<Mechanism, TargetError> {
+        let refuse = |reason: String| TargetError::CannotInsert { address, reason };
+        if self.has_ended() {
+            return Err(refuse("the process has ended".to_owned()));
+        }
+        if !self.tracee.program.is_wide() {
+            return Err(refuse(
+                "pads are 64-bit code, and the program is not".to_owned(),
+            ));
+        }
+        self.patcher()
+            .check_code(address.0)
+            .map_err(|reason| match reason {
+                NOT_MAPPED => TargetError::NotMapped(address),
+                reason => refuse(reason.to_owned()),
+            })?;
+        if self.patcher().is_restartable(address.0, JUMP_LENGTH as u64) {
+            return Err(refuse(rseq::WITHIN.to_owned()));
+        }
+        if self.tracee.is_hook_jump(address.0) {
+            self.patcher().hook_by_trap();
+        }
+        self.patcher()
+            .insert_jump(address.0, &Rc::new(code))
+            .map_err(|error| refuse(error.to_string()))?;
+        self.patcher().raise_semaphore(address.0);
+        self.mechanism(address)
+            .ok_or_else(|| refuse("it was not put in".to_owned()))
+    }
+
+    /// What the tracepoint at an address is served by; `None` where there is none.
+    #[must_use]
+    pub fn mechanism(&self, address: Address) -> Option<Mechanism> {
+        if let Some(way) = self.tracee.fast.way_of(address.0)
+            && !self.tracee.is_hook_jump(address.0)
+        {
+            return Some(Mechanism::Jump(way));
+        }
+        self.tracee
+            .breakpoints
+            .get(address.0)
+            .filter(|breakpoint| breakpoint.tracepoint)
+            .map(|_| Mechanism::Trap)
+    }
+
+    /// Has the process map memory that we map too, zeroes, of this size, rounded up to whole pages. It stays with the
+    /// program until [`detach`](Self::detach), or for good if some thread may still come back to a pad then.
+    ///
+    /// # Errors
+    /// Why the process cannot be had to, in words for the user.
+    pub fn share_memory_of(&mut self, size: u64) -> Result<SharedMemory, String> {
+        self.patcher().share_memory_partly(size, size)
+    }
+
+    /// Finds room for a copy of the instruction at a site that a debugger is to make; `None` where a copy of ours is to be
+    /// preferred, or there is no room. All threads are stopped.
+    pub fn room_for_copy(&mut self, site: Address) -> Option<Address> {
+        self.patcher().room_for_copy(site.0).map(Address)
+    }
+
+    /// The debugger has made the copy, of so many bytes; `None` if it could not.
+    pub fn copy_is_made(&mut self, site: Address, length: Option<u64>) {
+        self.tracee.fast.note_copy(site.0, length);
+    }
+
+    /// Follows the resolver of an indirect function: [`Event::Resolver`](crate::Event::Resolver) reports a thread there, and
+    /// where it returns to.
+    ///
+    /// # Errors
+    /// When there is no code that can be written to.
+    pub fn follow_resolver(&mut self, resolver: Address) -> Result<(), TargetError> {
+        if self.tracee.program.indirect.follows(resolver.0) {
+            return Ok(());
+        }
+        self.patcher()
+            .insert_breakpoint(resolver.0, Purpose::Resolver)?;
+        self.tracee.program.indirect.follow(resolver.0);
+        Ok(())
+    }
+
+    /// Follows a resolver no longer.
+    pub fn leave_resolver(&mut self, resolver: Address) {
+        if self.tracee.program.indirect.leave(resolver.0) {
+            // Memory that is gone needs no byte back.
+            let _ = self
+                .patcher()
+                .remove_breakpoint(resolver.0, Purpose::Resolver);
+        }
+    }
+
+    /// Follows no resolver in a range of addresses, whose module is gone, nor calls from there.
+    pub fn forget_resolvers(&mut self, from: Address, to: Address) {
+        for address in self.tracee.program.indirect.forget(from.0..to.0) {
+            // Memory that is gone needs no byte back.
+            let _ = self.patcher().remove_breakpoint(address, Purpose::Resolver);
+        }
+    }
+
+    /// Takes note of a thread that an event has reported at a resolver or behind its call: the resolver's address and that
+    /// of the implementation, once it is known.
+    pub fn resolver_reached(&mut self, thread: ThreadId) -> Option<(Address, Address)> {
+        let id = thread.0.cast_signed();
+        let registers = self.tracee.threads.registers(id)?;
+        let at = self.tracee.threads.get(id)?.at?;
+        let (width, stack) = (self.tracee.program.width(), registers.rsp);
+        if self.tracee.program.indirect.follows(at)
+            && let Some(returns_to) = width.read_at(&self.tracee.memory, stack, 0)
+            && self
+                .patcher()
+                .insert_breakpoint(returns_to, Purpose::Resolver)
+                .is_ok()
+        {
+            let stack = stack.wrapping_add(width.bytes() as u64);
+            self.tracee.program.indirect.call(id, at, returns_to, stack);
+        }
+        let resolver = self.tracee.program.indirect.returned(id, at, stack)?;
+        let selected = match width.bytes() {
+            4 => registers.rax & 0xffff_ffff,
+            _ => registers.rax,
+        };
+        Some((Address(resolver), Address(selected)))
+    }
+}

@@ -1,0 +1,284 @@
+//! A traced process: its threads, its memory, and what of ours is in there.
+//!
+//! Everything here is about threads that run, stop and are let go. What puts something into the memory is above
+//! ([`Patcher`](crate::patcher::Patcher)), and what acts on events too ([`Process`](crate::Process)).
+
+use std::collections::BTreeMap;
+
+use libc::siginfo_t;
+
+use crate::affinity::Follower;
+use crate::breakpoints::Breakpoints;
+use crate::debugger::Debugger;
+use crate::event::{Event, StopCause, stopped};
+use crate::fast::Fast;
+use crate::memory::Memory;
+use crate::program::Program;
+use crate::ptrace::{Status, Tid};
+use crate::remote::RemoteCalls;
+use crate::standing::{Collecting, Settings};
+use crate::thread::{AtCall, Pending, Thread};
+use crate::threads::Threads;
+use crate::wait_queue;
+use crate::watch::DebugRegisters;
+use crate::width::Width;
+
+/// A process that is traced by the calling thread. Dropping it lets it go.
+#[derive(Debug)]
+pub(crate) struct Tracee {
+    pub(crate) threads: Threads,
+    pub(crate) debugger: Debugger,
+    /// Processes that this one has made and a debugger is told of, to be taken over.
+    pub(crate) born: Vec<Born>,
+    pub(crate) memory: Memory,
+    pub(crate) program: Program,
+    pub(crate) breakpoints: Breakpoints,
+    pub(crate) fast: Fast,
+    pub(crate) remote: RemoteCalls,
+    pub(crate) debug_registers: DebugRegisters,
+    pub(crate) collecting: Collecting,
+    pub(crate) follower: Follower,
+}
+
+/// A process that was made and that a debugger is told of.
+#[derive(Debug)]
+pub(crate) struct Born {
+    pub(crate) tracee: Tracee,
+    /// Where the debugger has breakpoints in it, as in the one that has made it.
+    pub(crate) breakpoints: Vec<u64>,
+}
+
+impl Tracee {
+    pub(crate) fn new(
+        id: Tid,
+        threads: BTreeMap<Tid, Thread>,
+        memory: Memory,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            threads: Threads::new(id, threads),
+            debugger: Debugger::default(),
+            born: Vec::new(),
+            memory,
+            program: Program::default(),
+            breakpoints: Breakpoints::default(),
+            fast: Fast::default(),
+            remote: RemoteCalls::default(),
+            debug_registers: DebugRegisters::default(),
+            collecting: Collecting::new(settings),
+            follower: Follower::new(settings.follow_cpu),
+        }
+    }
+
+    /// Finds out how wide the program is, and how its registers are to be read.
+    pub(crate) fn choose_width(&mut self) {
+        self.program.find_width(self.threads.any());
+        self.collecting.fit(self.program.width());
+    }
+
+    /// What holds for one program only is forgotten, and the memory of the new one opened.
+    pub(crate) fn forget_image(&mut self) {
+        self.threads.forget_ready();
+        self.program.become_another();
+        self.breakpoints = Breakpoints::default();
+        self.fast = Fast::default();
+        self.remote.forget_places();
+        // The kernel has emptied those of the thread.
+        self.debug_registers = DebugRegisters::default();
+        if let Ok(memory) = Memory::open(self.threads.process()) {
+            self.memory = memory;
+        }
+    }
+
+    /// A new program stands before its first instruction.
+    pub(crate) fn new_image(&mut self) {
+        self.choose_width();
+        self.program
+            .look_at_start(&self.memory, self.threads.process());
+    }
+
+    /// Its libraries may have been loaded already.
+    pub(crate) fn look_at_running(&mut self) {
+        self.program
+            .look_at_running(&self.memory, self.threads.any());
+    }
+
+    /// Forgets threads that are no more.
+    pub(crate) fn forget_threads(&mut self, are_gone: impl Fn(&Thread) -> bool) {
+        for id in self.threads.forget(are_gone) {
+            self.fast.forget_thread(id);
+        }
+    }
+
+    /// Waits for what a thread tells, of this process or another one.
+    pub(crate) fn wait(&self) -> Result<(Tid, Status), nix::errno::Errno> {
+        match wait_queue::take(|id| self.threads.has(id)) {
+            Some(told) => Ok(told),
+            None => wait_queue::wait_any(),
+        }
+    }
+
+    /// Whether a debugger knows of a process.
+    pub(crate) fn is_known(&self, process: Tid) -> bool {
+        process == self.threads.process() || self.debugger.knows_child(process)
+    }
+
+    /// Whether a thread runs, or is about to, that a debugger could be told of.
+    pub(crate) fn is_going(&self) -> bool {
+        let alone = |process| {
+            self.threads
+                .iter()
+                .all(|thread| thread.process != process || thread.exiting)
+        };
+        self.threads.ended.is_some()
+            || self.threads.has_ending()
+            || self.threads.iter().any(|thread| {
+                self.is_known(thread.process)
+                    && if thread.exiting {
+                        // A first thread that ends before others tells of it only after them.
+                        alone(thread.process)
+                    } else {
+                        !thread.held
+                    }
+            })
+    }
+
+    /// Whether a debugger is told of what the thread does.
+    pub(crate) fn is_debugged(&self, id: Tid) -> bool {
+        self.debugger.is_there()
+            && self
+                .threads
+                .get(id)
+                .is_some_and(|thread| self.is_known(thread.process))
+    }
+
+    /// Whether a debugger is to be told of a signal before the program gets it.
+    pub(crate) fn is_reported(&self, id: Tid, info: &siginfo_t) -> bool {
+        self.is_debugged(id)
+            && (!self.debugger.passes(info.si_signo)
+                // It may have to let a handler run to its end before the step goes on.
+                || self
+                    .threads
+                    .get(id)
+                    .is_some_and(|thread| thread.debug_step.is_some())
+                || self.is_fault_at_breakpoint(id, info))
+            && self.threads.get(id).is_some_and(|thread| !thread.approved)
+    }
+
+    /// Whether a fault is how a thread has met a debugger's breakpoint: in memory that is not executable, such as the
+    /// stack, to which a debugger lets the functions return that it calls.
+    fn is_fault_at_breakpoint(&self, id: Tid, info: &siginfo_t) -> bool {
+        [libc::SIGSEGV, libc::SIGILL].contains(&info.si_signo)
+            && self
+                .threads
+                .registers(id)
+                .and_then(|registers| self.breakpoints.get(registers.rip))
+                .is_some_and(|breakpoint| breakpoint.debugger)
+    }
+
+    /// Whether a thread is to stop at system calls.
+    pub(crate) fn catches_calls(&self, id: Tid) -> bool {
+        self.debugger.catches_calls()
+            && self
+                .threads
+                .get(id)
+                .is_some_and(|thread| thread.process == self.threads.process())
+    }
+
+    /// A thread has stopped as it enters or leaves a system call.
+    pub(crate) fn note_call(&mut self, id: Tid) {
+        let may_ask = self.may_ask_to_be_traced(id);
+        let (width, own) = (self.program.width(), self.threads.process());
+        if let Some(thread) = self.threads.get_mut(id) {
+            let caught = (thread.process == own).then_some(self.debugger.caught_calls());
+            thread.note_call(width, may_ask, caught);
+        }
+    }
+
+    /// The return of the call by which a thread has become another program, if a debugger wants to know of it.
+    pub(crate) fn caught_exec(&self, id: Tid) -> Option<Pending> {
+        let number = match self.program.width() {
+            Width::Bits64 => 59,
+            Width::Bits32 => 11,
+        };
+        (self.catches_calls(id) && self.debugger.caught_calls().holds(number)).then_some(
+            Pending::Call(AtCall {
+                number,
+                leaves: true,
+                stepped: false,
+            }),
+        )
+    }
+
+    /// A debugger lets a thread go on: it may be told first of the system call that the thread has left. And as the news in
+    /// the middle of it came before its end, to those who ask the kernel, a step takes the thread there and no further.
+    pub(crate) fn note_left_call(&mut self, id: Tid, steps: bool) {
+        let catches = self.catches_calls(id);
+        let Some(thread) = self.threads.get_mut(id) else {
+            return;
+        };
+        let Some(number) = thread.left_call.take() else {
+            return;
+        };
+        if thread.pending.is_some() {
+            return;
+        }
+        if catches && self.debugger.caught_calls().holds(number) {
+            thread.pending = Some(Pending::Call(AtCall {
+                number,
+                leaves: true,
+                stepped: false,
+            }));
+        } else if steps {
+            thread.pending = Some(Pending::Stepped);
+        }
+    }
+
+    /// Whether a thread is a child by vfork of which no debugger knows: it may ask to be traced by its parent.
+    pub(crate) fn may_ask_to_be_traced(&self, id: Tid) -> bool {
+        self.threads.process_of(id) != self.threads.process()
+            && !self.debugger.knows_child(id)
+            && self.threads.parent_in_vfork(id).is_some()
+    }
+
+    /// Gives a thread that stands the debug registers that it should have.
+    pub(crate) fn arm(&mut self, id: Tid) -> Result<(), nix::errno::Errno> {
+        let own = self.threads.process();
+        match self.threads.get_mut(id) {
+            Some(thread) if thread.process == own => self.debug_registers.arm(thread),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the debug registers back from all threads, which stand and are to be let go.
+    pub(crate) fn disarm_all(&mut self) {
+        self.debug_registers.empty();
+        for id in self.threads.ids() {
+            if self.threads.get(id).is_some_and(|thread| thread.armed != 0) {
+                // There is nobody to tell of an error.
+                let _ = self.arm(id);
+            }
+        }
+    }
+
+    /// Why a debug register has stopped a thread, if it has and nobody has been told, and it is still looked out for.
+    pub(crate) fn take_trigger(&mut self, id: Tid) -> Option<StopCause> {
+        let cause = self
+            .debug_registers
+            .take_trigger(self.threads.get_mut(id)?)?;
+        self.is_debugged(id).then_some(cause)
+    }
+
+    /// A thread has made a step and is now here: what the debugger is to be told.
+    pub(crate) fn debug_stepped(&mut self, id: Tid, at: u64) -> Option<Event> {
+        let trigger = self.take_trigger(id);
+        let thread = self.threads.get_mut(id)?;
+        thread.stepped_from = at;
+        if let Some(cause) = trigger {
+            return Some(stopped(id, cause));
+        }
+        let range = thread.debug_step.as_ref()?;
+        thread.repeated = None;
+        (!range.contains(&at)).then(|| stopped(id, StopCause::Step))
+    }
+}
