@@ -1,7 +1,7 @@
 //! System calls that a debugger wants to know of.
 
 use crate::debugger::CaughtCalls;
-use crate::thread::{AtCall, Pending, Thread};
+use crate::thread::{AtCall, Pending, Phase, Thread};
 use crate::trace_me::is_trace_me;
 use crate::width::Width;
 
@@ -29,7 +29,9 @@ impl Thread {
             return;
         };
         let number = registers.orig_rax as u32;
-        self.enters_call = !leaves;
+        if !leaves {
+            self.phase = Phase::EntersCall;
+        }
         if may_ask_to_be_traced && !leaves && is_trace_me(width, &registers) {
             self.pending = Some(Pending::TraceMe);
             return;

@@ -14,7 +14,7 @@ use crate::maps::{ThreadStatus, all_processes, threads};
 use crate::memory::Memory;
 use crate::patience::{Patience, wait_within};
 use crate::ptrace::{Running, Status, Tid};
-use crate::thread::{News, Pending, State, Thread};
+use crate::thread::{News, Pending, Phase, State, Thread};
 use crate::tracee::{Born, Tracee};
 use crate::wait_queue;
 use crate::width::Width;
@@ -245,7 +245,7 @@ impl Tracee {
         if let Status::Signal(signal) = status
             && signal != libc::SIGTRAP
         {
-            thread.takes_signal = true;
+            thread.phase = Phase::TakesSignal;
             thread.pending = thread
                 .stopped()
                 .and_then(|stopped| stopped.signal_info().ok())

@@ -12,7 +12,7 @@ use crate::error::{Error, thread_id};
 use crate::event::Resumption;
 use crate::process::Process;
 use crate::ptrace::Tid;
-use crate::thread::{News, Pending};
+use crate::thread::{News, Pending, Phase, SignalReport};
 
 impl Process {
     /// Lets threads go on that a debugger holds, each as it is said of it, by its process and its own number; those of
@@ -64,24 +64,25 @@ impl Process {
             }
         }
         match &mut thread.pending {
-            Some(Pending::Signal(info)) if thread.approved && !thread.granted => match signal {
-                0 => {
-                    thread.pending = None;
-                    thread.approved = false;
-                }
-                signal => {
-                    if signal != info.si_signo {
-                        *info = plain_signal(signal);
+            Some(Pending::Signal(info)) if thread.signal == SignalReport::Reported => {
+                match signal {
+                    0 => {
+                        thread.pending = None;
+                        thread.signal = SignalReport::New;
                     }
-                    thread.granted = true;
+                    signal => {
+                        if signal != info.si_signo {
+                            *info = plain_signal(signal);
+                        }
+                        thread.signal = SignalReport::Granted;
+                    }
                 }
-            },
+            }
             // One that it was given before, and has not gone far enough to get, it gets now.
             _ if signal == 0 => {}
-            None if thread.takes_signal => {
+            None if thread.phase == Phase::TakesSignal => {
                 thread.pending = Some(Pending::Signal(plain_signal(signal)));
-                thread.approved = true;
-                thread.granted = true;
+                thread.signal = SignalReport::Granted;
             }
             _ => {
                 // It was stopped in a way in which the kernel takes no signal along: it is sent one.

@@ -8,7 +8,7 @@ use crate::maps;
 use crate::maps::ThreadStatus;
 use crate::patience::{HALT, Patience, Ran, wait_within};
 use crate::ptrace::{Resume, Status, Stopped, Tid};
-use crate::thread::{News, Pending, Thread};
+use crate::thread::{News, Pending, Phase, SignalReport, Thread};
 use crate::tracee::Tracee;
 use crate::wait_queue;
 use crate::width::Width;
@@ -87,7 +87,7 @@ impl Tracee {
             ) => {
                 if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
-                    thread.mid_call = true;
+                    thread.phase = Phase::InCall;
                     self.note_birth(id, event);
                 }
             }
@@ -96,7 +96,7 @@ impl Tracee {
                     .then_some(News::VforkDone);
                 if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
-                    thread.mid_call = true;
+                    thread.phase = Phase::InCall;
                     thread.in_vfork = None;
                     thread.news = thread.news.or(news);
                 }
@@ -104,7 +104,7 @@ impl Tracee {
             Status::Event(_) => {
                 if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
-                    thread.mid_call = true;
+                    thread.phase = Phase::InCall;
                 }
             }
             Status::Interrupted => {
@@ -120,7 +120,7 @@ impl Tracee {
                 if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
                     thread.interrupt_due.set(false);
-                    thread.group_stopped = true;
+                    thread.phase = Phase::GroupStop;
                     thread.rejoin_group_stop = false;
                 }
             }
@@ -128,8 +128,8 @@ impl Tracee {
             Status::Signal(_) => {
                 if let Some(thread) = self.threads.get_mut(id) {
                     thread.has_stopped();
-                    thread.takes_signal = true;
-                    thread.approved = false;
+                    thread.phase = Phase::TakesSignal;
+                    thread.signal = SignalReport::New;
                     let info = thread
                         .stopped()
                         .and_then(|stopped| stopped.signal_info().ok());
@@ -141,8 +141,9 @@ impl Tracee {
                         }
                         // A thread that is gone tells of its end next.
                         info => {
-                            thread.approved = info.is_some_and(|info| thread.was_sent(&info));
-                            thread.granted = thread.approved;
+                            if info.is_some_and(|info| thread.was_sent(&info)) {
+                                thread.signal = SignalReport::Granted;
+                            }
                             thread.pending = info.map(Pending::Signal);
                         }
                     }

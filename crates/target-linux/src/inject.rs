@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use crate::address_space::{AddressSpace, NoMemory, WhileStopped, error_of};
 use crate::ptrace::{ALL_BUT_FAULTS, Resume, Status, Tid, bit};
 use crate::remote::{REFUGE_SIZE, volunteer};
-use crate::thread::Pending;
+use crate::thread::{Pending, Phase};
 use crate::tracee::Tracee;
 use tracewire_fail_point::fail_point;
 
@@ -98,7 +98,7 @@ impl Tracee {
                 Status::Signal(met) => {
                     entry.has_stopped();
                     if met == signal {
-                        entry.takes_signal = true;
+                        entry.phase = Phase::TakesSignal;
                         break;
                     }
                     others.push(met);

@@ -13,7 +13,7 @@ use crate::ptrace::PAGE_SIZE;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
 use crate::semaphore;
-use crate::thread::{Pending, State};
+use crate::thread::{Pending, Phase, SignalReport, State};
 use crate::tracee::Tracee;
 use crate::wait_queue;
 
@@ -155,7 +155,7 @@ impl Tracee {
         if !stopped.fault_waits(signals).unwrap_or(false) {
             return;
         }
-        let mut rejoin = thread.group_stopped;
+        let mut rejoin = thread.phase == Phase::GroupStop;
         loop {
             let Some(thread) = self.threads.get_mut(id) else {
                 return;
@@ -213,7 +213,7 @@ impl Tracee {
                 swallow = true;
             } else if info.si_code != libc::SI_KERNEL
                 && thread.steps()
-                && !thread.approved
+                && thread.signal == SignalReport::New
                 && thread.triggered.is_none()
             {
                 swallow = true;

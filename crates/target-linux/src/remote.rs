@@ -6,7 +6,7 @@ use crate::breakpoints::Breakpoints;
 use crate::maps::{self, ThreadStatus};
 use crate::memory::Memory;
 use crate::ptrace::{Stopped, Tid};
-use crate::thread::{State, Thread};
+use crate::thread::{Phase, State, Thread};
 use crate::threads::Threads;
 
 /// The instruction `syscall`.
@@ -183,7 +183,8 @@ pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
     let process = threads.process();
     let mut idle: Vec<&Thread> = threads
         .iter()
-        .filter(|thread| !thread.exiting && !thread.enters_call && !thread.mid_call)
+        .filter(|thread| !thread.exiting)
+        .filter(|thread| !matches!(thread.phase, Phase::EntersCall | Phase::InCall))
         .filter(|thread| matches!(thread.state, State::Stopped(_)))
         .collect();
     // Rather one that is not about to get a signal.
@@ -196,7 +197,8 @@ pub(crate) fn volunteer(threads: &mut Threads, memory: &Memory) -> Option<Tid> {
         })?
         .id;
     let entry = threads.get_mut(thread)?;
-    if std::mem::take(&mut entry.group_stopped) {
+    if entry.phase == Phase::GroupStop {
+        entry.phase = Phase::Plain;
         entry.rejoin_group_stop = true;
     }
     Some(thread)

@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::ptrace::{Status, Tid};
 use crate::pulse::Pulse;
 use crate::standing::Standing;
-use crate::thread::{AtCall, News, Pending, State};
+use crate::thread::{AtCall, News, Pending, Phase, State};
 use crate::wait_queue;
 
 impl Process {
@@ -179,7 +179,7 @@ impl Process {
     fn plain_hit(&mut self, id: Tid) -> Option<(u64, libc::user_regs_struct)> {
         let thread = self.tracee.threads.get_mut(id)?;
         thread.has_stopped();
-        thread.takes_signal = true;
+        thread.phase = Phase::TakesSignal;
         if thread.steps() {
             return None;
         }
@@ -203,7 +203,11 @@ impl Process {
             return Ok(None);
         }
         let asked = thread.news.is_some() || thread.stop_wanted;
-        if asked && thread.mid_call && !thread.waits_for_vfork() && thread.pending.is_none() {
+        if asked
+            && thread.phase == Phase::InCall
+            && !thread.waits_for_vfork()
+            && thread.pending.is_none()
+        {
             // On to the end of the system call, where its registers are its own.
             thread.interrupt_next();
             thread.go_on(way_out, 0);

@@ -15,7 +15,7 @@ use crate::maps::ThreadStatus;
 use crate::process::Process;
 use crate::ptrace::{Tid, bit};
 use crate::signal_info::{TRAP_FLAG, is_fault, name_site};
-use crate::thread::Pending;
+use crate::thread::{Pending, SignalReport};
 use crate::watch::TRAP_HARDWARE;
 
 /// `si_code` of a trap after one instruction.
@@ -74,7 +74,7 @@ impl Process {
             .tracee
             .threads
             .get(id)
-            .is_some_and(|thread| thread.approved);
+            .is_some_and(|thread| thread.signal != SignalReport::New);
         if info.si_signo == libc::SIGTRAP && info.si_code > 0 && !approved {
             let stepping = self.tracee.threads.steps(id);
             match info.si_code {
@@ -374,7 +374,7 @@ impl Process {
             && let Some(thread) = self.tracee.threads.get_mut(id)
         {
             thread.pending = Some(Pending::Signal(info));
-            thread.approved = true;
+            thread.signal = SignalReport::Reported;
             return Ok(Some(stopped(id, StopCause::Signal(info.si_signo))));
         }
         if bit(info.si_signo) & DUMPS_CORE != 0 && self.would_dump_core(id, &info) {
@@ -390,8 +390,7 @@ impl Process {
 
     fn deliver(&mut self, id: Tid, info: &siginfo_t) -> Result<(), Error> {
         if let Some(thread) = self.tracee.threads.get_mut(id) {
-            thread.approved = false;
-            thread.granted = false;
+            thread.signal = SignalReport::New;
         }
         if let Some(stopped) = self.tracee.threads.stopped(id) {
             let _ = stopped.set_signal_info(info);

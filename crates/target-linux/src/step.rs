@@ -10,7 +10,7 @@ use crate::patience::Ran;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
 use crate::signal_info::is_fault;
-use crate::thread::{Pending, State};
+use crate::thread::{Pending, Phase, State};
 use crate::tracee::Tracee;
 
 /// Whether a thread has stopped because it has executed one instruction.
@@ -306,7 +306,7 @@ impl Tracee {
             thread.go_on(Resume::Continue, signal);
             return Ok(());
         }
-        let how = if thread.group_stopped && signal == 0 {
+        let how = if thread.phase == Phase::GroupStop && signal == 0 {
             Resume::Listen
         } else if thread.steps() {
             if signal == 0 {

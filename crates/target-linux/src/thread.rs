@@ -15,6 +15,8 @@ pub(crate) struct Thread {
     /// The process it belongs to. One other than the traced one shares its memory (a child of vfork).
     pub(crate) process: Tid,
     pub(crate) state: State,
+    /// In what way it has stopped last.
+    pub(crate) phase: Phase,
     /// What it has stopped for and nobody has acted upon yet.
     pub(crate) pending: Option<Pending>,
     /// The address of a breakpoint at which it stands, its arrival there already told. The kernel's `rip` may
@@ -34,16 +36,10 @@ pub(crate) struct Thread {
     pub(crate) held: bool,
     /// A debugger has it step, while it is within these addresses; an empty range is one step.
     pub(crate) debug_step: Option<Range<u64>>,
-    /// The debugger knows of the pending signal.
-    pub(crate) approved: bool,
-    /// And it has said that the program is to have it.
-    pub(crate) granted: bool,
+    /// What the debugger knows of the pending signal.
+    pub(crate) signal: SignalReport,
     /// Signals that it was sent for the debugger, which need not be told of them when they come.
     pub(crate) sent: Vec<i32>,
-    /// It stands where a signal can be given to it as it goes on.
-    pub(crate) takes_signal: bool,
-    /// It takes part in a group stop.
-    pub(crate) group_stopped: bool,
     /// A group stop was left to do something; it must be taken up again.
     pub(crate) rejoin_group_stop: bool,
     /// It waits in vfork until this child has ended or become another program; nothing stops it there.
@@ -54,8 +50,6 @@ pub(crate) struct Thread {
     pub(crate) triggered: Option<StopCause>,
     /// It was asked to stop, and has not done so for that alone: the request is still on.
     pub(crate) interrupt_due: Cell<bool>,
-    /// It stands where it enters a system call.
-    pub(crate) enters_call: bool,
     /// The system call that it was taken out of, unnoticed, and will enter again.
     pub(crate) restarts_call: Option<u32>,
     /// The system call in the middle of which it had news, and which it has left since: a debugger may want to know of that
@@ -72,8 +66,6 @@ pub(crate) struct Thread {
     pub(crate) exiting: bool,
     /// What has become of it and nobody has been told.
     pub(crate) news: Option<News>,
-    /// It stands in the middle of a system call, where not all its registers are its own.
-    pub(crate) mid_call: bool,
     /// A debugger has asked for it to stop while others run.
     pub(crate) stop_wanted: bool,
     /// Since it last ran, it has been asked for a fault that it has run into and not told of.
@@ -86,6 +78,32 @@ pub(crate) struct Thread {
 pub(crate) enum State {
     Running(Running),
     Stopped(Stopped),
+}
+
+/// In what way a thread has stopped, as far as that says what can be done with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Between two instructions, or nothing more is known.
+    Plain,
+    /// Where a signal can be given to it as it goes on.
+    TakesSignal,
+    /// Where it enters a system call.
+    EntersCall,
+    /// In the middle of a system call, where not all its registers are its own.
+    InCall,
+    /// It takes part in a group stop.
+    GroupStop,
+}
+
+/// What a debugger knows of the signal that a thread is about to get.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SignalReport {
+    /// Nothing.
+    New,
+    /// It was reported.
+    Reported,
+    /// The debugger has said that the program is to have it.
+    Granted,
 }
 
 /// What becomes of threads that a debugger may want to know of.
@@ -133,7 +151,9 @@ impl Thread {
             id,
             process,
             state: State::Running(running),
+            phase: Phase::Plain,
             pending: None,
+            signal: SignalReport::New,
             at: None,
             stepping: false,
             stepped_from: 0,
@@ -142,17 +162,12 @@ impl Thread {
             repeated: None,
             held: false,
             debug_step: None,
-            approved: false,
-            granted: false,
             sent: Vec::new(),
-            takes_signal: false,
-            group_stopped: false,
             rejoin_group_stop: false,
             in_vfork: None,
             armed: 0,
             triggered: None,
             interrupt_due: Cell::new(false),
-            enters_call: false,
             restarts_call: None,
             left_call: None,
             asleep: false,
@@ -160,7 +175,6 @@ impl Thread {
             lent_registers: None,
             exiting: false,
             news: None,
-            mid_call: false,
             stop_wanted: false,
             surfaced: false,
             cpu: CpuSource::default(),
@@ -219,10 +233,7 @@ impl Thread {
 
     /// Notes that a wait has told of a stop.
     pub(crate) fn has_stopped(&mut self) {
-        self.group_stopped = false;
-        self.enters_call = false;
-        self.takes_signal = false;
-        self.mid_call = false;
+        self.phase = Phase::Plain;
         self.surfaced = false;
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         self.state = match state {

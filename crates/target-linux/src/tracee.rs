@@ -17,7 +17,7 @@ use crate::program::Program;
 use crate::ptrace::{Status, Tid};
 use crate::remote::RemoteCalls;
 use crate::standing::{Collecting, Settings};
-use crate::thread::{AtCall, Pending, Thread};
+use crate::thread::{AtCall, Pending, SignalReport, Thread};
 use crate::threads::Threads;
 use crate::wait_queue;
 use crate::watch::DebugRegisters;
@@ -162,7 +162,10 @@ impl Tracee {
                     .get(id)
                     .is_some_and(|thread| thread.debug_step.is_some())
                 || self.is_fault_at_breakpoint(id, info))
-            && self.threads.get(id).is_some_and(|thread| !thread.approved)
+            && self
+                .threads
+                .get(id)
+                .is_some_and(|thread| thread.signal == SignalReport::New)
     }
 
     /// Whether a fault is how a thread has met a debugger's breakpoint: in memory that is not executable, such as the

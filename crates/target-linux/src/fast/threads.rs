@@ -20,7 +20,7 @@ use crate::breakpoints::undo;
 use crate::patience::Ran;
 use crate::ptrace::{Resume, Tid};
 use crate::signal_info::{TRAP_FLAG, is_fault};
-use crate::thread::Pending;
+use crate::thread::{Pending, Phase};
 use crate::tracee::Tracee;
 
 /// The instruction `pushfq`.
@@ -198,9 +198,9 @@ impl Tracee {
                 .into_iter()
                 .filter(|id| self.is_in_retired_pad(*id))
                 .filter(|id| {
-                    self.threads
-                        .get(*id)
-                        .is_some_and(|thread| thread.pending.is_none() && !thread.group_stopped)
+                    self.threads.get(*id).is_some_and(|thread| {
+                        thread.pending.is_none() && thread.phase != Phase::GroupStop
+                    })
                 })
                 .collect();
             if inside.is_empty() {
