@@ -88,9 +88,6 @@ pub enum Command {
     /// Run a program, or attach to one, for GDB, which connects with `target remote`
     #[command(after_help = crate::gdbserver::HELP)]
     Gdbserver(crate::gdbserver::GdbserverArguments),
-    /// Give GDB tracepoints in front of any stub: QEMU's, a probe's, an emulator's
-    #[command(after_help = crate::proxy::HELP)]
-    Proxy(crate::proxy::ProxyArguments),
     /// Explain a log of packets between GDB and a stub
     #[command(after_help = crate::packets::HELP)]
     Packets(crate::packets::PacketsArguments),
@@ -173,6 +170,12 @@ collect->x; collect * x) it is a variable of that name. Quote the whole for the 
 marker, $_probe_arg0 is its first argument, $_probe_argc how many there are, and $_sdata all of them as text; without \
 a list, each is collected.
 
+  span FUNCTION [if COND] : LIST measures each call: LIST is collected at the entry, $retval at the return, and show has \
+how long it took ($duration), which span it is in, and what ended it: a return, an exception, longjmp, the end of the thread or of the \
+process. return FUNCTION [if COND] : $retval, LIST collects LIST at the return; what is lost there is shown as it was at the entry. Both \
+are commands of a script, too. COND may have $retval and $duration (if $duration > 1ms, if n > 3 && $retval < 0). It is looked at by show, \
+not while the program runs: the file has all calls.
+
   $stack in a LIST, and backtrace in a script, collect who called: registers and 8 KiB of the stack, from which show finds 16 \
 call frames and more, and GDB's backtrace too. $stack(N), and backtrace N, collect what N call frames take (512 bytes each, N up to \
 112), and show stops after them.
@@ -208,6 +211,7 @@ Examples:
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'malloc : $stack' -o run.tf -- ./program
+  tracewire record -t 'span parse if $duration > 1ms : /s text, $retval' -o run.tf -- ./program
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
   tracewire record -t 'work : n' --live --json -p 1234 | jq .values
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234
@@ -220,7 +224,7 @@ pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
     #[arg(short = 'x', long = "script", value_name = "SCRIPT", value_hint = ValueHint::FilePath)]
     pub scripts: Vec<PathBuf>,
-    /// A tracepoint: 'LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
+    /// A tracepoint: '[span | return] LOCATION [if COND] [: LIST]'; may be given several times. '-m PROVIDER:NAME' is a marker
     #[arg(
         short = 't',
         long = "tracepoint",
@@ -570,7 +574,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A time in seconds, with a fraction if need be.
-pub fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
     text.parse()
         .ok()
         .filter(|seconds| *seconds > 0.0)

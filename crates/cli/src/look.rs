@@ -195,6 +195,8 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
             for frame in numbers
                 .iter()
                 .filter_map(|number| viewer.file().frame(*number))
+                // One that is asked for by its number is shown, whatever it is to a span.
+                .filter(|frame| range.single || viewer.is_listed(*frame))
             {
                 write_json(&mut text, &viewer.view(frame))?;
             }
@@ -271,7 +273,11 @@ pub fn write_table<'a>(
         let frames = numbers
             .iter()
             .filter_map(|number| viewer.file().frame(*number));
+        let frames = frames.filter(|frame| viewer.is_listed(*frame));
         let rows: Vec<_> = frames.map(|frame| viewer.row(frame)).collect();
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         Ok(table::frames(&rows, origin).into_bytes())
     };
     in_order::render(file, program, frames, &render, |text| {

@@ -271,7 +271,7 @@ fn normal(line: &str) -> String {
 }
 
 /// The units of times.
-const UNITS: [&str; 3] = ["s", "ms", "µs"];
+const UNITS: [&str; 4] = ["s", "ms", "µs", "ns"];
 
 fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| "(),.;:[]{}<>=\"".contains(c))
@@ -414,6 +414,11 @@ fn stacks() {
 }
 
 #[test]
+fn spans() {
+    check("docs/guide/spans.md");
+}
+
+#[test]
 fn values() {
     check("docs/guide/values.md");
 }
@@ -446,11 +451,6 @@ fn from_tarmac_trace_utilities() {
 #[test]
 fn simulator_log() {
     check("docs/guide/simulator-log.md");
-}
-
-#[test]
-fn any_stub() {
-    check("docs/guide/any-stub.md");
 }
 
 #[test]

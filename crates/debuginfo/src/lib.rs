@@ -60,6 +60,7 @@ mod lookup;
 mod module;
 mod nearest;
 mod resolve;
+mod return_value;
 mod scope;
 mod symbols;
 mod type_rules;
@@ -79,6 +80,7 @@ pub use location_expression::{
 pub use module::{DebugFileSource, ModuleFile, ModuleId, ModuleInfo, Segment};
 pub use nearest::ValuePlace;
 pub use resolve::{is_pattern, names_functions};
+pub use return_value::ReturnValueError;
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
 pub use symbols::{ArrayBound, Symbols};
 pub use type_rules::{TypeRule, TypeRuleError, TypeRuleErrorKind, TypeRules, WalkKind};

@@ -18,6 +18,9 @@ pub enum FunctionPlace {
     /// there; else past the prologue.
     #[default]
     Arguments,
+    /// To the first instruction, which each call executes once; only where an argument is known past the prologue and not
+    /// there, past the prologue.
+    Call,
 }
 
 /// One place in the program that a location names.

@@ -3,6 +3,7 @@
 use tracewire_model::VariableNumber;
 
 use crate::inlined::is_inlined;
+use crate::names::RETURN_VALUE;
 use crate::node::{Node, NodeKind};
 use crate::register_names::{is_only_alias, register_size};
 use crate::resolve::{StateVariables, resolve, resolve_with_parts};
@@ -28,7 +29,7 @@ pub fn gdb_can_collect(symbols: &Symbols, scope: impl Into<Scope>, text: &str) -
         && rest.chars().all(name)
         && !rest.starts_with("_probe_arg")
     {
-        if rest == "stack" {
+        if matches!(rest, "stack" | RETURN_VALUE | "duration") {
             return false;
         }
         let variables = ["arg", "loc"].iter().any(|group| {
@@ -59,7 +60,9 @@ fn seen_by_gdb(symbols: &Symbols, scope: Scope, text: &str) -> Option<Node> {
     let innermost = Scope::from(scope.pc);
     let (node, has_parts) = resolve_with_parts(symbols, innermost, text, &AnyVariable).ok()?;
     // `FUNCTION::VARIABLE` is a static variable to GDB.
-    let qualified = |variable: &Variable| is_of_frame(variable) && variable.name.contains("::");
+    let qualified = |variable: &Variable| {
+        is_of_frame(variable) && (variable.name.contains("::") || variable.name.starts_with('$'))
+    };
     if has_parts || any_variable(&node, &qualified) {
         return None;
     }

@@ -15,6 +15,9 @@ use tracewire_debuginfo::{
     VariableLocation,
 };
 
+/// The name of what a function returns, after its `$`.
+pub(crate) const RETURN_VALUE: &str = "retval";
+
 /// How deep types are looked into for their alignment.
 const DEEPEST_TYPE: u32 = 16;
 
@@ -298,11 +301,38 @@ impl Resolver<'_> {
             return value;
         }
         match self.variables.lookup(name) {
+            // No variable of a run has the name.
+            Some(None) | None if name == RETURN_VALUE => self.return_value(span),
             Some(number) => {
                 let kind = NodeKind::Variable(Rc::from(name), number);
                 Ok(Node::new(kind, self.builtin("int64_t"), span))
             }
             None => self.error(ExpressionErrorKind::NoVariable(name.to_owned()), span),
+        }
+    }
+
+    /// `$retval`: what the function returns, where it returns.
+    pub(crate) fn return_value(&self, span: Span) -> Result<Node> {
+        match self.symbols.return_value(self.scope.pc) {
+            Ok((type_id, location)) => {
+                let variable = Variable {
+                    name: format!("${RETURN_VALUE}"),
+                    type_id,
+                    kind: VariableKind::Local,
+                    location,
+                    artificial: true,
+                    shadowed: false,
+                    depth: 0,
+                };
+                Ok(self.place(variable, span))
+            }
+            Err(error) => {
+                let kind = ExpressionErrorKind::NoLocation {
+                    name: format!("${RETURN_VALUE}"),
+                    reason: error.to_string(),
+                };
+                self.error(kind, span)
+            }
         }
     }
 

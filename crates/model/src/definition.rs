@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use crate::number::{Address, RegisterNumber, TracepointNumber, VariableNumber};
+use crate::span::SpanPoint;
 
 /// One location of one tracepoint. Several locations of one tracepoint are several definitions of the same
 /// number: the key is (number, address) everywhere.
@@ -76,6 +77,8 @@ pub struct SourceStrings {
     /// The location, as given, where GDB 13 would take it for another place, or would not find it. `at` is what GDB finds the
     /// place by.
     pub own_location: Option<String>,
+    /// What the location is to the function of a span, as [`SpanPoint`](crate::SpanPoint) writes it.
+    pub span: Option<String>,
 }
 
 impl SourceStrings {
@@ -83,6 +86,12 @@ impl SourceStrings {
     #[must_use]
     pub fn condition(&self) -> Option<&str> {
         self.condition.as_deref().or(self.own_condition.as_deref())
+    }
+
+    /// What the location is to the function of a span; none of another tracepoint.
+    #[must_use]
+    pub fn span_point(&self) -> Option<SpanPoint> {
+        self.span.as_deref()?.parse().ok()
     }
 
     /// The level of the frame that the location means: 0 for the innermost.

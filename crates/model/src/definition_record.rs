@@ -81,6 +81,8 @@ pub enum SourceKind {
     OwnCondition,
     /// `loc`: a location that GDB 13 would take for another place. A kind of our own.
     OwnLocation,
+    /// `span`: what the location is to the function of a span. A kind of our own.
+    Span,
     /// A kind that GDB 13 does not have.
     Other(String),
 }
@@ -125,6 +127,7 @@ impl SourceKind {
             Self::Frame => "frame",
             Self::OwnCondition => "if",
             Self::OwnLocation => "loc",
+            Self::Span => "span",
             Self::Other(name) => name,
         }
     }
@@ -246,6 +249,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, Expected> {
         b"frame" => SourceKind::Frame,
         b"if" => SourceKind::OwnCondition,
         b"loc" => SourceKind::OwnLocation,
+        b"span" => SourceKind::Span,
         other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
     };
     scanner.colon()?;
@@ -355,6 +359,7 @@ impl TracepointDefinition {
         records.extend(one(SourceKind::Frame, &strings.frame));
         records.extend(one(SourceKind::OwnCondition, &strings.own_condition));
         records.extend(one(SourceKind::OwnLocation, &strings.own_location));
+        records.extend(one(SourceKind::Span, &strings.span));
         records.extend(usage.map(|usage| record(DefinitionContent::Usage(usage))));
         records
     }

@@ -11,6 +11,7 @@ mod definition_record;
 pub mod hex;
 mod kgtp;
 mod number;
+mod span;
 mod status;
 mod table;
 pub mod text;
@@ -25,6 +26,7 @@ pub use kgtp::kgtp_warning;
 pub use number::{
     Address, FrameNumber, RegisterNumber, ThreadId, TracepointNumber, VariableNumber,
 };
+pub use span::{SpanPoint, SpanPointError, SpanRole, SpanStatement};
 pub use status::{Status, StatusFields, StopReason};
 pub use table::{MergeError, Served, Tracepoint, TracepointTable};
 pub use text::TextError;

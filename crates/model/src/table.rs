@@ -163,6 +163,7 @@ impl TracepointTable {
             SourceKind::Frame => source.frame = Some(text),
             SourceKind::OwnCondition => source.own_condition = Some(text),
             SourceKind::OwnLocation => source.own_location = Some(text),
+            SourceKind::Span => source.span = Some(text),
             SourceKind::Command => source.commands.push(text),
             SourceKind::Other(_) => {}
         }

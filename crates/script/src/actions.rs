@@ -17,6 +17,7 @@ pub(crate) fn block(
     lines: &mut dyn Iterator<Item = Located>,
     opening: &Located,
     kind: ScriptTracepointKind,
+    is_span: bool,
 ) -> Result<Vec<ScriptAction>, ScriptError> {
     let mut actions = Vec::new();
     let mut stepping = false;
@@ -28,6 +29,7 @@ pub(crate) fn block(
             Line::Stepping(count) => {
                 let refusal = match kind {
                     _ if stepping => Some(Problem::SecondStepping),
+                    _ if is_span => Some(Problem::SteppingKind("span and return")),
                     ScriptTracepointKind::Fast => Some(Problem::SteppingKind("fast")),
                     ScriptTracepointKind::Static | ScriptTracepointKind::Marker => {
                         Some(Problem::SteppingKind("static"))

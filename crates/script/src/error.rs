@@ -111,6 +111,19 @@ pub enum Problem {
         "the name of a trace state variable is `$` and letters, digits or `_`, and not only digits"
     )]
     VariableName,
+    /// `$retval` and `$duration`.
+    #[error("`$retval` and `$duration` are what a span or a return is about; choose another name")]
+    NameOfSpans,
+    /// A span of something else than a function.
+    #[error(
+        "`{0}` names no function with code of its own: `span` and `return` measure calls of functions"
+    )]
+    NoFunctionOfSpan(String),
+    /// `$retval` where a function does not return.
+    #[error(
+        "$retval is known where a function returns: `return FUNCTION : $retval`, or `span FUNCTION : $retval`"
+    )]
+    NoReturnValue,
     /// A variable that nobody made.
     #[error("there is no trace state variable ${0}")]
     NoSuchVariable(String),

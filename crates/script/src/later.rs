@@ -34,7 +34,7 @@ impl Script {
             .tracepoints
             .iter()
             .filter(|tracepoint| numbers.contains(&tracepoint.number))
-            .map(|tracepoint| tracepoint.kind)
+            .map(|tracepoint| (tracepoint.kind, tracepoint.span.is_some()))
             .collect();
         if numbered.is_empty() {
             // What a breakpoint of GDB would do is left out with the breakpoint.
@@ -50,11 +50,13 @@ impl Script {
                 Problem::NoSuchTracepoint(number),
             ));
         }
+        let is_span = numbered.iter().any(|(_, is_span)| *is_span);
         let kind = numbered
             .into_iter()
+            .map(|(kind, _)| kind)
             .find(|kind| *kind != ScriptTracepointKind::Trap)
             .unwrap_or(ScriptTracepointKind::Trap);
-        let block = actions::block(lines, line, kind)?;
+        let block = actions::block(lines, line, kind, is_span)?;
         for tracepoint in &mut self.tracepoints {
             if numbers.contains(&tracepoint.number) {
                 tracepoint.actions.clone_from(&block);
@@ -109,6 +111,10 @@ impl Script {
         // GDB writes the variables of the target into a saved script as if they were the user's.
         if BUILTIN_VARIABLES.contains(&name) {
             return Ok(());
+        }
+        if matches!(name, "retval" | "duration") {
+            let name = argument.part(0..end);
+            return Err(ScriptError::new(&name, Problem::NameOfSpans));
         }
         let known = self.variables.iter_mut().find(|known| known.name == name);
         match known {

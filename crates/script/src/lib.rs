@@ -3,6 +3,7 @@
 //! # The language
 //!
 //! - `trace`, `tp`, `tracepoint`, `ftrace`, `strace [-m ID]`, each `LOCATION [if COND]`; GDB's abbreviations.
+//! - `span FUNCTION [if COND]` and `return FUNCTION [if COND]`, commands of our own: each call, from its entry to its return.
 //! - `actions [N]` … `end`, and `commands [N]` … `end`: `collect[/s[N]] LIST`, `teval LIST`, and one
 //!   `while-stepping N` … `end` with `collect` and `teval` in it.
 //! - `condition N COND`, `passcount N [WHICH]`, `enable`, `disable` (also `N.M`, one location), `delete`.
@@ -28,6 +29,7 @@ mod actions;
 mod collected;
 mod command;
 mod error;
+mod exits;
 mod later;
 mod list;
 mod model;
@@ -39,6 +41,7 @@ mod resolve;
 mod scan;
 mod settings;
 mod source;
+mod span;
 
 pub use collected::CollectedItems;
 pub use error::{Problem, ScriptError};
@@ -50,3 +53,4 @@ pub use parse::{BUILTIN_VARIABLES, Script};
 pub use place::Located;
 pub use resolve::{Excessive, MOST_PLACES, Pending, Placed, Resolution, ResolveWarning, Resolver};
 pub use source::as_written;
+pub use span::conjuncts;

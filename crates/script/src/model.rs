@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tracewire_debuginfo::FunctionPlace;
-use tracewire_model::TracepointNumber;
+use tracewire_model::{SpanStatement, TracepointNumber};
 
 use crate::place::Located;
 
@@ -14,6 +14,8 @@ pub struct ScriptTracepoint {
     pub number: TracepointNumber,
     /// By which command it was set.
     pub kind: ScriptTracepointKind,
+    /// Whether each call of a function is measured: with `span` or `return`. `kind` is [`ScriptTracepointKind::Trap`] then.
+    pub span: Option<SpanStatement>,
     /// Where, as written.
     pub location: Located,
     /// `if` or `condition`, as written.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tracewire_model::TracepointNumber;
+use tracewire_model::{SpanStatement, TracepointNumber};
 
 use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};
@@ -65,7 +65,7 @@ impl Script {
     /// Reads a one-line specification, `PLACE [if COND] [: LIST]`:
     ///
     /// ```text
-    /// PLACE = LOCATION | -m PROVIDER:NAME
+    /// PLACE = LOCATION | -m PROVIDER:NAME | span FUNCTION | return FUNCTION
     /// LIST  = [collect[/s[N]] | /s[N]] ITEM {, ITEM}
     /// ITEM  = [/s[N]] EXPRESSION
     /// ```
@@ -94,6 +94,8 @@ impl Script {
         let is_marker = option.text() == "-m";
         let number = if is_marker {
             self.trace(ScriptTracepointKind::Marker, &name)?
+        } else if let Some(statement) = statement_of(&option, &name) {
+            self.span(statement, &name)?
         } else {
             self.trace(ScriptTracepointKind::Trap, &place)?
         };
@@ -160,6 +162,8 @@ impl Script {
             Command::Trace => drop(self.trace(ScriptTracepointKind::Trap, &rest)?),
             Command::FastTrace => drop(self.trace(ScriptTracepointKind::Fast, &rest)?),
             Command::StaticTrace => self.static_trace(&rest)?,
+            Command::Span => drop(self.span(SpanStatement::Span, &rest)?),
+            Command::Return => drop(self.span(SpanStatement::Return, &rest)?),
             Command::Actions => self.actions(line, &rest, lines, false)?,
             Command::Commands => self.actions(line, &rest, lines, true)?,
             Command::PassCount => self.pass_count(&rest)?,
@@ -240,6 +244,7 @@ impl Script {
         self.tracepoints.push(ScriptTracepoint {
             number,
             kind,
+            span: None,
             location,
             condition,
             enabled: true,
@@ -248,6 +253,18 @@ impl Script {
             actions: Vec::new(),
             marker_arguments: false,
         });
+        Ok(number)
+    }
+
+    fn span(
+        &mut self,
+        statement: SpanStatement,
+        argument: &Located,
+    ) -> Result<TracepointNumber, ScriptError> {
+        let number = self.trace(ScriptTracepointKind::Trap, argument)?;
+        if let Some(tracepoint) = self.find(number) {
+            tracepoint.span = Some(statement);
+        }
         Ok(number)
     }
 
@@ -260,6 +277,17 @@ impl Script {
         }
         Ok(())
     }
+}
+
+/// The statement that a place begins with, where a function follows it: `span` alone, or before `if`, is a function's name.
+fn statement_of(word: &Located, rest: &Located) -> Option<SpanStatement> {
+    let statement = match word.text() {
+        "span" => SpanStatement::Span,
+        "return" => SpanStatement::Return,
+        _ => return None,
+    };
+    let is_place = !rest.is_empty() && keyword(rest.text(), "if") != Some(0);
+    is_place.then_some(statement)
 }
 
 /// The lines of a text, trimmed, those that end in `\` joined with the next.

@@ -5,25 +5,28 @@ use std::fmt;
 use std::sync::Arc;
 
 use iced_x86::{Decoder, DecoderOptions};
-use tracewire_arch::Architecture;
+use tracewire_arch::{Architecture, Machine, gdb_register};
 use tracewire_debuginfo::{
-    Language, LocationError, Marker, ResolvedLocation, Scope, Symbols, is_pattern,
+    FunctionPlace, Language, LocationError, Marker, ResolvedLocation, Scope, Symbols, is_pattern,
+    names_functions,
 };
 use tracewire_expr::{
     ActionList, CollectLimits, CollectOptions, ExpressionError, ExpressionErrorKind,
     compile_condition, gdb_can_collect, gdb_can_read, marker_arguments,
 };
 use tracewire_model::{
-    Action, Address, SourceStrings, TracepointDefinition, TracepointKind, TracepointNumber,
-    VariableDefinition, VariableNumber,
+    Action, Address, RegisterMask, RegisterNumber, SourceStrings, SpanRole, SpanStatement,
+    TracepointDefinition, TracepointKind, TracepointNumber, VariableDefinition, VariableNumber,
 };
 
 use crate::actions;
 use crate::error::{Problem, ScriptError};
+use crate::exits::is_return;
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind};
 use crate::parse::{BUILTIN_VARIABLES, Script};
 use crate::place::Located;
 use crate::source;
+use crate::span::{self, Collected, DURATION, RETURN_VALUE, SpanLocation, mentions};
 
 /// Turns a script's tracepoints into definitions, again each time modules come or go.
 #[derive(Debug)]
@@ -221,7 +224,10 @@ impl Resolver {
                     resolution.unselected.push(resolver);
                 }
             }
-            let place = self.script.settings.function_place;
+            let place = match tracepoint.span {
+                Some(_) => FunctionPlace::Call,
+                None => self.script.settings.function_place,
+            };
             let locations = match symbols.resolve_at(&text, None, place) {
                 Ok(locations) => locations,
                 Err(error) if error.may_come_later() => {
@@ -256,9 +262,36 @@ impl Resolver {
                 });
                 continue;
             }
-            let everywhere: Vec<Scope> = locations.iter().map(ResolvedLocation::scope).collect();
+            let places: Vec<(ResolvedLocation, Option<SpanLocation>)> = match tracepoint.span {
+                None => locations.into_iter().map(|place| (place, None)).collect(),
+                Some(statement) => {
+                    let found = span_places(symbols, statement, tracepoint, locations);
+                    resolution.warnings.extend(found.warning);
+                    if found.places.is_empty() {
+                        resolution.problems.push(ScriptError::new(
+                            &tracepoint.location,
+                            Problem::NoFunctionOfSpan(text),
+                        ));
+                        continue;
+                    }
+                    found.places
+                }
+            };
+            let is_entry = |span: &Option<SpanLocation>| {
+                span.as_ref().is_none_or(|span| span.point.role.is_entry())
+            };
+            let scopes = |entries: bool| -> Vec<Scope> {
+                let places = places.iter().filter(|(_, span)| is_entry(span) == entries);
+                places.map(|(location, _)| location.scope()).collect()
+            };
+            let (entries, exits) = (scopes(true), scopes(false));
             let mut refused = Vec::new();
-            for (index, location) in locations.into_iter().enumerate() {
+            let many = places.len() > 1;
+            for (index, (location, span)) in places.into_iter().enumerate() {
+                let everywhere = match is_entry(&span) {
+                    true => &entries,
+                    false => &exits,
+                };
                 let key = (number, location.address);
                 if self.given.contains(&key) || self.left_out.contains(&key) {
                     continue;
@@ -271,7 +304,8 @@ impl Resolver {
                     known_to_gdb: location.known_to_gdb,
                     marker: location.marker.as_deref(),
                     elsewhere_in_gdb: location.elsewhere_in_gdb,
-                    everywhere: &everywhere,
+                    span: span.as_ref(),
+                    everywhere,
                     stack_top: self.stack_top,
                     collect_limits: self.collect_limits,
                     warnings: Vec::new(),
@@ -309,7 +343,7 @@ impl Resolver {
                         });
                         continue;
                     }
-                    if everywhere.len() > 1 {
+                    if many {
                         error.problem = Problem::ExpressionThere {
                             reason: reason.clone(),
                             location: location.to_string(),
@@ -321,7 +355,50 @@ impl Resolver {
                 }
             }
         }
+        self.add_departures(symbols, &mut resolution);
         resolution
+    }
+
+    /// Adds the places where functions are left without a return, for the first span that is set.
+    fn add_departures(&mut self, symbols: &Symbols, resolution: &mut Resolution) {
+        let is_set = |tracepoint: &&ScriptTracepoint| {
+            tracepoint.span.is_some() && self.is_given(tracepoint.number)
+        };
+        let Some(tracepoint) = self.script.tracepoints.iter().find(is_set) else {
+            return;
+        };
+        let architecture = symbols.architecture().unwrap_or(Architecture::X86_64);
+        let machine = Machine::with_linux(architecture);
+        let registers = [machine.stack_pointer(), machine.program_counter().number];
+        let for_longjmp = longjmp_actions(architecture, &registers);
+        for departure in span::departures(symbols, machine.stack_pointer()) {
+            let location = departure.location;
+            if !self.given.insert((tracepoint.number, location.address)) {
+                continue;
+            }
+            resolution.placed.push(Placed {
+                definition: TracepointDefinition {
+                    number: tracepoint.number,
+                    address: location.address,
+                    enabled: tracepoint.enabled,
+                    kind: TracepointKind::Trap,
+                    step_count: 0,
+                    pass_count: 0,
+                    condition: None,
+                    actions: match departure.point.role {
+                        SpanRole::Longjmp => for_longjmp.clone(),
+                        _ => vec![Action::Registers(registers.into_iter().collect())],
+                    },
+                    step_actions: Vec::new(),
+                    source: SourceStrings {
+                        at: Some(format!("*{}", location.address)),
+                        span: Some(departure.point.to_string()),
+                        ..SourceStrings::default()
+                    },
+                },
+                location,
+            });
+        }
     }
 
     /// Forgets the locations in a range of addresses, whose module is gone: if it comes back, they are given
@@ -339,6 +416,66 @@ impl Resolver {
     }
 }
 
+/// What is collected at `longjmp`: where it goes to on the stack. On x86-64, C libraries keep the stack pointer in the seventh word of a
+/// `jmp_buf`; glibc encrypts it with a word of the thread's.
+fn longjmp_actions(architecture: Architecture, registers: &[RegisterNumber]) -> Vec<Action> {
+    let mut registers: RegisterMask = registers.iter().copied().collect();
+    // The first argument, `rdi`.
+    let argument = gdb_register(architecture, 5);
+    let thread = Machine::with_linux(architecture).thread_pointer();
+    let mut actions = Vec::new();
+    if architecture == Architecture::X86_64
+        && let (Some(argument), Some(thread)) = (argument, thread)
+    {
+        registers.insert(argument);
+        // The entries of spans have asked for the thread pointer, so the file has room for it.
+        for (base, offset) in [(argument, 0x30), (thread, 0x30)] {
+            actions.push(Action::Memory {
+                base: Some(base),
+                offset,
+                length: 8,
+            });
+        }
+    }
+    actions.insert(0, Action::Registers(registers));
+    actions
+}
+
+/// The places of a span, and what is left out.
+struct SpanPlaces {
+    places: Vec<(ResolvedLocation, Option<SpanLocation>)>,
+    warning: Option<ResolveWarning>,
+}
+
+fn span_places(
+    symbols: &Symbols,
+    statement: SpanStatement,
+    tracepoint: &ScriptTracepoint,
+    locations: Vec<ResolvedLocation>,
+) -> SpanPlaces {
+    let mut found = SpanPlaces {
+        places: Vec::new(),
+        warning: None,
+    };
+    let names_functions = names_functions(tracepoint.location.text());
+    for location in locations {
+        let places = match names_functions {
+            true => span::locations(symbols, statement, &location),
+            false => Vec::new(),
+        };
+        if places.is_empty() {
+            found.warning = Some(ResolveWarning {
+                place: tracepoint.location.clone(),
+                address: location.address,
+                message: "a copy that is inlined is not called, and left out".to_owned(),
+            });
+        }
+        let places = places.into_iter();
+        (found.places).extend(places.map(|place| (place.location.clone(), Some(place))));
+    }
+    found
+}
+
 /// Compiles one tracepoint at one address.
 struct Compiler<'a> {
     symbols: &'a Symbols,
@@ -351,6 +488,8 @@ struct Compiler<'a> {
     marker: Option<&'a Marker>,
     /// Whether GDB takes the location for another address.
     elsewhere_in_gdb: bool,
+    /// What the location is to a span.
+    span: Option<&'a SpanLocation>,
     /// All locations of the tracepoint. GDB compiles the action lines of each at every one.
     everywhere: &'a [Scope],
     stack_top: Option<Address>,
@@ -367,14 +506,29 @@ impl Compiler<'_> {
     ) -> Result<TracepointDefinition, ScriptError> {
         let variables = self.variables;
         let numbers = |name: &str| number(variables, name);
+        let collected = self.span.map(|span| {
+            let fits = |scope: Scope, item: &str| {
+                let mut list = ActionList::new(self.symbols, scope, &numbers);
+                list.collect(item, CollectOptions::default()).is_ok()
+            };
+            Collected::at(tracepoint, span, &fits)
+        });
+        if collected.is_none() {
+            self.check_return_value(tracepoint)?;
+        }
         let condition = match &tracepoint.condition {
+            // Of a span, it is worked out when all is known.
+            _ if collected.is_some() => None,
             Some(condition) => Some(
                 compile_condition(self.symbols, self.scope, condition.text(), &numbers)
                     .map_err(|error| self.expression_error(condition, &error))?,
             ),
             None => None,
         };
-        let mut own = tracepoint.actions.clone();
+        let mut own = match &collected {
+            Some(collected) => collected.actions.clone(),
+            None => tracepoint.actions.clone(),
+        };
         if tracepoint.marker_arguments {
             own.extend(self.marker_arguments(&tracepoint.location)?);
         }
@@ -396,6 +550,9 @@ impl Compiler<'_> {
         });
         let words = (tracepoint.condition.as_ref()).map(|condition| condition.text().to_owned());
         let gdb_reads_condition = words.as_ref().is_none_or(|condition| {
+            if collected.is_some() {
+                return false;
+            }
             let known = |scope: &Scope| gdb_can_read(self.symbols, *scope, condition);
             self.everywhere.iter().all(known)
         });
@@ -415,7 +572,10 @@ impl Compiler<'_> {
             step_count: tracepoint.step_count(),
             pass_count: tracepoint.pass_count,
             condition,
-            actions: self.actions(&every)?,
+            actions: match collected {
+                Some(collected) => self.span_actions(tracepoint, &every, &collected.condition)?,
+                None => self.actions(&every)?,
+            },
             step_actions,
             source: SourceStrings {
                 marker: (tracepoint.kind == ScriptTracepointKind::Marker)
@@ -426,6 +586,7 @@ impl Compiler<'_> {
                 own_location: self.own_location(tracepoint),
                 commands,
                 frame: (self.scope.level > 0).then(|| self.scope.level.to_string()),
+                span: self.span.map(|span| span.point.to_string()),
             },
         })
     }
@@ -508,6 +669,62 @@ impl Compiler<'_> {
         Some(if same { around } else { named })
     }
 
+    /// Refuses `$retval` where no function returns.
+    fn check_return_value(&self, tracepoint: &ScriptTracepoint) -> Result<(), ScriptError> {
+        let items = tracepoint
+            .actions
+            .iter()
+            .flat_map(|action| match &action.kind {
+                ScriptActionKind::Collect { items, .. } | ScriptActionKind::Evaluate { items } => {
+                    items.as_slice()
+                }
+                ScriptActionKind::WhileStepping { .. } => &[],
+            });
+        let mut words = items.chain(&tracepoint.condition);
+        match words.find(|words| mentions(words.text(), RETURN_VALUE)) {
+            Some(words) if !is_return(self.symbols, self.scope.pc) => {
+                Err(ScriptError::new(words, Problem::NoReturnValue))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The actions at a location of a span: its part of the list, what the condition needs, and the register that tells the calls
+    /// apart.
+    fn span_actions(
+        &mut self,
+        tracepoint: &ScriptTracepoint,
+        lines: &[&ScriptAction],
+        condition: &[String],
+    ) -> Result<Vec<Action>, ScriptError> {
+        let mut actions = self.actions(lines)?;
+        let variables = self.variables;
+        let numbers = |name: &str| number(variables, name);
+        for part in condition {
+            let mut list = ActionList::new(self.symbols, self.scope, &numbers);
+            let place = tracepoint
+                .condition
+                .as_ref()
+                .unwrap_or(&tracepoint.location);
+            if let Err(error) = list.collect(part, CollectOptions::default()) {
+                return Err(self.expression_error(place, &error));
+            }
+            merge(&mut actions, list.finish());
+        }
+        if let Some(span) = self.span {
+            let mut registers = vec![span.point.register];
+            if span.point.role.is_entry()
+                && self.symbols.architecture() == Some(Architecture::X86_64)
+            {
+                // `longjmp` may get a tracepoint later, when the registers of frames are settled.
+                registers.extend(Machine::with_linux(Architecture::X86_64).thread_pointer());
+            }
+            let registers = registers.into_iter().collect();
+            merge(&mut actions, vec![Action::Registers(registers)]);
+        }
+        Ok(actions)
+    }
+
     fn actions(&mut self, lines: &[&ScriptAction]) -> Result<Vec<Action>, ScriptError> {
         let variables = self.variables;
         let numbers = |name: &str| number(variables, name);
@@ -523,7 +740,9 @@ impl Compiler<'_> {
                         string: string_limit.map(|limit| Some(u64::from(limit))),
                         limits: self.collect_limits,
                     };
-                    for item in items {
+                    let is_span = self.span.is_some();
+                    let of_span = |item: &&Located| is_span && item.text() == DURATION;
+                    for item in items.iter().filter(|item| !of_span(item)) {
                         match list.collect(item.text(), options) {
                             Ok(warnings) => {
                                 for warning in warnings {
@@ -619,6 +838,22 @@ impl Compiler<'_> {
             5
         } else {
             instruction.len() as u64
+        }
+    }
+}
+
+/// Adds actions to others, the registers of both as one.
+fn merge(actions: &mut Vec<Action>, more: Vec<Action>) {
+    for action in more {
+        let known = actions.iter_mut().find_map(|known| match known {
+            Action::Registers(mask) => Some(mask),
+            _ => None,
+        });
+        match (action, known) {
+            (Action::Registers(more), Some(mask)) => {
+                more.iter().for_each(|register| mask.insert(register));
+            }
+            (action, _) => actions.push(action),
         }
     }
 }

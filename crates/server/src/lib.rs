@@ -45,7 +45,6 @@ pub mod fake;
 mod handshake;
 pub mod live;
 mod log;
-pub mod proxy;
 mod reception;
 pub mod replay;
 pub mod saved;

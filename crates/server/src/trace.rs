@@ -7,7 +7,7 @@ mod requests;
 mod save;
 
 pub(crate) use frame::{registers_at, search};
-pub(crate) use requests::{NO_HITS, with_addresses};
+pub(crate) use requests::NO_HITS;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -451,6 +451,7 @@ impl Trace {
             &source.frame,
             &source.own_condition,
             &source.own_location,
+            &source.span,
         ];
         let others = others.into_iter().flatten().map(String::len);
         if commands + others.sum::<usize>() + text.len() > MOST_WORDS
@@ -465,6 +466,7 @@ impl Trace {
             SourceKind::Frame => source.frame.get_or_insert_default(),
             SourceKind::OwnCondition => source.own_condition.get_or_insert_default(),
             SourceKind::OwnLocation => source.own_location.get_or_insert_default(),
+            SourceKind::Span => source.span.get_or_insert_default(),
             SourceKind::Command => {
                 if first || source.commands.is_empty() {
                     source.commands.push(String::new());

@@ -56,6 +56,7 @@ pub mod private;
 pub mod raw;
 mod register_set;
 mod served;
+mod span;
 #[cfg(target_os = "linux")]
 mod spool;
 mod step;
@@ -78,6 +79,7 @@ pub use index::{Ending, IndexCache, user_cache};
 pub use memory::CollectedMemory;
 pub use module::Module;
 pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};
+pub use span::{Span, SpanEnd, Spans};
 #[cfg(target_os = "linux")]
 pub use spool::Spool;
 pub use step::describes_frame;

@@ -15,13 +15,14 @@ use tracewire_expr::{
     Value, type_name,
 };
 use tracewire_model::{Address, FrameNumber, TracepointKind, VariableNumber, hex};
-use tracewire_tracefile::{Block, Frame, TraceFile};
+use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 
 use crate::collected::Tracepoints;
 use crate::hexadecimal::Hexadecimal;
 use crate::place_cache::{CachedPlace, PlaceCache};
 use crate::program::Program;
 use crate::register::{is_short, is_telling, print};
+use crate::span::DURATION;
 use crate::stack::{StackEntry, stack_item};
 use crate::state::FrameState;
 
@@ -47,6 +48,23 @@ pub struct FrameView {
     /// On which cpu (`$trace_cpu`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,
+    /// What it is: `hit`, `step` of a `while-stepping`, `span` or `return`.
+    pub kind: &'static str,
+    /// How long the span took, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// How the span ended: `return`, `exception`, `longjmp`, `thread-exit`, `process-exit`, `left` (nothing is known of how), `open`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<&'static str>,
+    /// Whether the function ended by a jump to another one, which returned in its place.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tail_call: bool,
+    /// The frame of the span that the span is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<u64>,
+    /// In how many spans it is.
+    #[serde(skip)]
+    pub(crate) span: Option<Span>,
     /// Whether a step of `while-stepping` made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stepping: Option<bool>,
@@ -188,6 +206,8 @@ pub struct Viewer<'a> {
     program: &'a Program,
     /// The number that the first frame of the file has.
     first: FrameNumber,
+    /// Whether the file is a part of a larger one, in which spans may begin and end elsewhere.
+    is_part: bool,
     options: PrintOptions,
     tracepoints: Tracepoints<'a>,
     variable_names: HashMap<VariableNumber, Arc<str>>,
@@ -216,6 +236,7 @@ impl<'a> Viewer<'a> {
             file,
             program,
             first: FrameNumber(0),
+            is_part: false,
             register_texts: RefCell::new(vec![Default::default(); register_names.len()]),
             register_names,
             options: PrintOptions::default(),
@@ -226,11 +247,18 @@ impl<'a> Viewer<'a> {
         }
     }
 
-    /// Of frames that are a part of a larger file: the number that the first of them has there.
+    /// Of frames that are a part of a larger file: the number that the first of them has there. Entries and returns of spans are
+    /// shown by themselves.
     #[must_use]
     pub const fn with_first(mut self, first: FrameNumber) -> Self {
         self.first = first;
+        self.is_part = true;
         self
+    }
+
+    /// Whether the file is a part of a larger one.
+    pub(crate) const fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// The number that a frame is shown with.
@@ -255,6 +283,7 @@ impl<'a> Viewer<'a> {
         let here =
             FrameState::new(self.file, frame).map(|state| self.cached_place(frame, state.pc()));
         let place = here.as_ref().and_then(|here| here.source());
+        let span = self.span(frame);
         let stack = self.stack(frame);
         let stack_pointer = stack.as_ref().and_then(|_| self.stack_pointer(frame));
         let mut view = FrameView {
@@ -265,6 +294,12 @@ impl<'a> Viewer<'a> {
             time_ns: frame.nanoseconds(),
             thread: frame.thread().map(|thread| thread.0),
             cpu: frame.cpu(),
+            kind: self.kind(frame),
+            duration_ns: span.and_then(Span::duration_ns),
+            ended: span.map(|span| span.end.name()),
+            tail_call: span.is_some_and(|span| span.is_tail_call),
+            parent: span.and_then(|span| self.parent_frame(span)),
+            span: span.copied(),
             stepping: frame.is_step(),
             registers: self.registers(frame),
             register_values: self.register_values(frame),
@@ -440,20 +475,41 @@ impl<'a> Viewer<'a> {
     }
 
     fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {
-        let Some(state) = FrameState::new(self.file, frame) else {
-            return Vec::new();
-        };
-        let here = self.cached_place(frame, state.pc());
         let mut values: Vec<ValueView> = Vec::new();
-        for item in self.items(frame, &state) {
-            for named in here.item(item).expand(&state) {
-                let value = self.value(&here, named, &state);
-                if !values.contains(&value) {
-                    values.push(value);
+        for frame in self.frames_of(frame) {
+            let Some(state) = FrameState::new(self.file, frame) else {
+                continue;
+            };
+            let here = self.cached_place(frame, state.pc());
+            for item in self.items(frame, &state) {
+                for named in here.item(item).expand(&state) {
+                    let value = self.value(&here, named, &state);
+                    if !values.contains(&value) {
+                        values.push(value);
+                    }
                 }
             }
         }
+        values.extend(self.duration(frame));
         values
+    }
+
+    /// The frame that stands for the span that a span is in.
+    fn parent_frame(&self, span: &Span) -> Option<u64> {
+        let parent = self.file.spans().at(span.parent?)?;
+        Some(parent.frame().0)
+    }
+
+    /// Whether the list of a frame's tracepoint has an item.
+    pub(crate) fn has_item(&self, frame: Frame<'a>, state: &FrameState<'a>, item: &str) -> bool {
+        let collected = self.tracepoints.at(frame.tracepoint(), state.pc());
+        collected.is_some_and(|collected| collected.items.hit.iter().any(|known| known == item))
+    }
+
+    /// The condition of a frame's tracepoint.
+    pub(crate) fn condition(&self, frame: Frame<'a>, pc: Address) -> Option<&str> {
+        let collected = self.tracepoints.at(frame.tracepoint(), pc)?;
+        collected.definition.source.condition()
     }
 
     /// What the frame's tracepoint collects there, but for the registers and the data of a marker, which have a field of their
@@ -474,7 +530,7 @@ impl<'a> Viewer<'a> {
             (Some(collected), None) => (&collected.items.hit[..], &collected.items.step[..]),
         };
         let items = hit.iter().chain(step).map(String::as_str);
-        items.filter(|item| !is_whole_set(item) && !self.is_stack(item))
+        items.filter(|item| !is_whole_set(item) && !self.is_stack(item) && *item != DURATION)
     }
 
     /// Whether an item collects the stack, and no variable of that name.

@@ -55,6 +55,7 @@ mod place_cache;
 mod program;
 mod register;
 mod row;
+mod span;
 mod stack;
 mod state;
 pub mod table;

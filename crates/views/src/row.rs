@@ -9,6 +9,7 @@ use tracewire_tracefile::{Block, Frame};
 
 use crate::frame::{Viewer, reason};
 use crate::place_cache::CachedPlace;
+use crate::span;
 use crate::state::FrameState;
 use crate::table::{cell, end_words, entry_words, is_builtin, push_cell, push_warning};
 use crate::words::{bytes, count};
@@ -26,6 +27,16 @@ pub struct FrameRow {
     pub(crate) place: String,
     /// What the frame saw, a line each: the values, or what is in the frame where no symbols are known.
     pub(crate) lines: String,
+}
+
+/// How deep a span is indented, at most.
+const DEEPEST_SHOWN: usize = 16;
+
+fn push_line(lines: &mut String, line: &str) {
+    if !lines.is_empty() && !line.is_empty() {
+        lines.push('\n');
+    }
+    lines.push_str(line);
 }
 
 impl<'a> Viewer<'a> {
@@ -56,9 +67,23 @@ impl<'a> Viewer<'a> {
         if frame.is_step() == Some(true) {
             place.push_str(" (step)");
         }
+        let span = self.span(frame);
+        if let Some(span) = span {
+            let depth = usize::try_from(span.depth).unwrap_or(usize::MAX);
+            place.insert_str(0, &"  ".repeat(depth.min(DEEPEST_SHOWN)));
+        }
         let mut lines = String::new();
-        self.value_lines(frame, state.as_ref(), here, &mut lines);
-        self.stack_lines(frame, &mut lines);
+        for frame in self.frames_of(frame) {
+            let state = FrameState::new(self.file(), frame);
+            let here = state.map(|state| self.cached_place(frame, state.pc()));
+            let mut own = String::new();
+            self.value_lines(frame, state.as_ref(), here.as_deref(), &mut own);
+            self.stack_lines(frame, &mut own);
+            push_line(&mut lines, &own);
+        }
+        if let Some(span) = span {
+            push_line(&mut lines, &span::end_words(span));
+        }
         if lines.is_empty() {
             self.content_lines(frame, &mut lines);
         }

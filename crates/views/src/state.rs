@@ -10,6 +10,8 @@ pub(crate) struct FrameState<'a> {
     file: &'a TraceFile,
     frame: Frame<'a>,
     pc: Address,
+    /// How long the span took that the frame is of.
+    duration: Option<u64>,
 }
 
 impl<'a> FrameState<'a> {
@@ -18,7 +20,18 @@ impl<'a> FrameState<'a> {
         let pc = frame
             .program_counter()
             .or_else(|| file.tracepoint_address(frame.tracepoint()))?;
-        Some(Self { file, frame, pc })
+        Some(Self {
+            file,
+            frame,
+            pc,
+            duration: None,
+        })
+    }
+
+    /// With a value for `$duration`.
+    pub(crate) const fn with_duration(mut self, duration: Option<u64>) -> Self {
+        self.duration = duration;
+        self
     }
 }
 
@@ -87,6 +100,7 @@ impl State for FrameState<'_> {
         }
         let value = match name {
             "pc" => Some(self.pc.0),
+            "duration" if self.duration.is_some() => self.duration,
             _ => self.frame.register_value_named(name),
         };
         value.map(u64::cast_signed)

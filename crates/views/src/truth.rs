@@ -9,9 +9,20 @@ use crate::state::FrameState;
 impl<'a> Viewer<'a> {
     /// Evaluates an expression on a frame and says whether it is true.
     pub(crate) fn truth(&self, frame: Frame<'a>, expression: &str) -> Truth {
+        self.truth_in_span(frame, expression, None)
+    }
+
+    /// The same, with a value for `$duration`.
+    pub(crate) fn truth_in_span(
+        &self,
+        frame: Frame<'a>,
+        expression: &str,
+        duration: Option<u64>,
+    ) -> Truth {
         let Some(state) = FrameState::new(self.file(), frame) else {
             return Truth::NoPlace;
         };
+        let state = state.with_duration(duration);
         match self.evaluate(frame, &state, expression) {
             Ok(value) => match value.is_true(self.symbols(frame)) {
                 Some(true) => Truth::True,

@@ -343,6 +343,11 @@ impl Summary<'_> {
     fn hits(&self) -> String {
         let mut sums: BTreeMap<i32, u64> = BTreeMap::new();
         for tracepoint in &self.report.tracepoints {
+            // A call of a span counts once: at its entry.
+            let point = tracepoint.definition.source.span_point();
+            if point.is_some_and(|point| !point.role.is_entry()) {
+                continue;
+            }
             let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
             *sums.entry(tracepoint.definition.number.0).or_default() += hits;
         }

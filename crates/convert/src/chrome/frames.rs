@@ -1,4 +1,5 @@
-//! A hit is an instant event on its thread's track.
+//! A hit is an instant event on its thread's track, and a span a complete event: from its entry to its end, with nanoseconds.
+//! A span whose end is not known is an instant event too.
 //!
 //! An event has the tracepoint's location as its name
 //! (what the user typed, where the file gives it), `hit` or `step` as its category, microseconds of
@@ -12,7 +13,7 @@ use std::io::Write;
 
 use serde_json::{Map, Value};
 use tracewire_model::{TracepointNumber, VariableNumber};
-use tracewire_tracefile::{Block, Frame, TraceFile};
+use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 
 use super::{Events, PROCESS};
 use crate::error::ConvertError;
@@ -41,7 +42,14 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
     let mut events = Events::begin(out)?;
     events.put_name("process_name", None, &process_name(file))?;
     let mut event = String::new();
+    let spans = file.spans();
     for (frame, time) in file.frames().zip(frame_times(file)) {
+        let span = spans.at(frame.number());
+        // The frame of a return is in the event of its entry; what is of no span tells no more.
+        let is_entry = span.is_some_and(|span| span.entry == frame.number());
+        if spans.point(&frame).is_some() && !is_entry {
+            continue;
+        }
         let thread = frame.thread().map_or(0, |thread| thread.0);
         if threads.insert(thread) {
             let name = match thread {
@@ -52,7 +60,7 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         }
         event.clear();
         // A String can be written to.
-        let _ = push_event(&mut event, &frame, time, thread, &names);
+        let _ = push_event(&mut event, &frame, span, time, thread, &names);
         events.put(&event)?;
     }
     Ok(events.finish(Some(other(file)))?)
@@ -111,29 +119,54 @@ fn other(file: &TraceFile) -> Value {
     Value::Object(other)
 }
 
+/// Nanoseconds as microseconds.
+struct Thousandths(u64);
+
+impl std::fmt::Display for Thousandths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
+}
+
 fn push_event(
     line: &mut String,
     frame: &Frame<'_>,
+    span: Option<&Span>,
     time: u64,
     thread: u32,
     names: &Names,
 ) -> std::fmt::Result {
     let (number, tracepoint) = (frame.number(), frame.tracepoint());
-    line.push_str("{\"ph\":\"i\",\"s\":\"t\",\"name\":");
+    let whole = span.and_then(|span| Some((span.start_ns?, span.duration_ns()?)));
+    line.push_str(match whole {
+        Some(_) => "{\"ph\":\"X\",\"name\":",
+        None => "{\"ph\":\"i\",\"s\":\"t\",\"name\":",
+    });
     match names.events.get(&tracepoint) {
         Some(name) => line.push_str(name),
         None => write!(line, "\"tracepoint {tracepoint}\"")?,
     }
-    let category = if frame.is_step() == Some(true) {
-        "step"
-    } else {
-        "hit"
+    let category = match span {
+        _ if frame.is_step() == Some(true) => "step",
+        Some(_) => "span",
+        None => "hit",
     };
+    write!(line, ",\"cat\":\"{category}\",\"ts\":")?;
+    match whole {
+        Some((start, duration)) => {
+            let (start, duration) = (Thousandths(start), Thousandths(duration));
+            write!(line, "{start},\"dur\":{duration}")?;
+        }
+        None => write!(line, "{time}")?,
+    }
     write!(
         line,
-        ",\"cat\":\"{category}\",\"ts\":{time},\"pid\":{PROCESS},\"tid\":{thread},\
+        ",\"pid\":{PROCESS},\"tid\":{thread},\
          \"args\":{{\"frame\":{number},\"tracepoint\":{tracepoint}"
     )?;
+    if let Some(span) = span {
+        write!(line, ",\"ended\":\"{}\"", span.end.name())?;
+    }
     if let Some(pc) = frame.program_counter() {
         write!(line, ",\"pc\":\"{pc}\"")?;
     }

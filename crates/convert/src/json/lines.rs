@@ -124,6 +124,7 @@ fn piece(piece: &DefinitionRecord) -> Value {
                 SourceKind::Command => "command",
                 SourceKind::Marker => "marker",
                 SourceKind::Frame => "frame",
+                SourceKind::Span => "span",
                 SourceKind::Other(_) => "other_text",
             };
             object([(name, String::from_utf8_lossy(bytes).into())])

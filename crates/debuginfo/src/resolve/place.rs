@@ -88,7 +88,7 @@ fn of_function(module: &Module, function: Die, entry: u64, wanted: FunctionPlace
         _ if skipped == entry => entry,
         FunctionPlace::AfterPrologue => skipped,
         FunctionPlace::Entry => entry,
-        FunctionPlace::Arguments => {
+        FunctionPlace::Arguments | FunctionPlace::Call => {
             let arguments = Arguments::of(module, function);
             let before = arguments.known(entry, true);
             let after = arguments.known(skipped, false);
@@ -96,7 +96,7 @@ fn of_function(module: &Module, function: Die, entry: u64, wanted: FunctionPlace
                 .iter()
                 .zip(&after)
                 .all(|(before, after)| before >= after);
-            if nothing_is_lost && before != after {
+            if nothing_is_lost && (before != after || wanted == FunctionPlace::Call) {
                 entry
             } else {
                 skipped

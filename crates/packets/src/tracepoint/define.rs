@@ -308,6 +308,7 @@ impl SourceString {
             SourceKind::Frame => "frame",
             SourceKind::OwnCondition => "condition that GDB cannot read",
             SourceKind::OwnLocation => "location that GDB takes for another place",
+            SourceKind::Span => "role in a span",
             SourceKind::Other(name) => name,
         };
         format!(

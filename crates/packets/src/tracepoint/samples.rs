@@ -58,6 +58,7 @@ fn source_kind() -> impl Strategy<Value = SourceKind> {
         Just(SourceKind::Frame),
         Just(SourceKind::OwnCondition),
         Just(SourceKind::OwnLocation),
+        Just(SourceKind::Span),
         "other[a-z]{0,5}".prop_map(SourceKind::Other),
     ]
 }

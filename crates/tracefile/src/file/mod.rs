@@ -5,14 +5,15 @@ mod open;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::checksum::Checksum;
 use crate::description::Description;
 use crate::encode::FRAME_HEADER;
 use crate::frame::{Frame, FrameShape};
 use crate::index::{Ending, FrameIndex, are_whole};
+use crate::span::Spans;
 use tracewire_arch::{Architecture, RegisterLayout, StandardRegisters};
 use tracewire_model::{Address, ByteOrder, FrameNumber, TracepointNumber, VariableNumber};
 
@@ -36,6 +37,7 @@ pub struct TraceFile {
     locations: HashMap<TracepointNumber, Locations>,
     clock: StandardVariables,
     latest: Arc<AtomicU64>,
+    spans: OnceLock<Spans>,
 }
 
 /// The numbers of the variables that tell when and where a frame was made.
@@ -96,6 +98,7 @@ impl TraceFile {
         self.layout = Some(layout);
         self.layout_error = None;
         self.index.forget_addresses();
+        self.spans = OnceLock::new();
         self.shape.register_block = self.settle_register_block();
     }
 
@@ -144,6 +147,12 @@ impl TraceFile {
                 .for_each(|set| self.set_layout(set.layout()));
         }
         self.layout.is_some()
+    }
+
+    /// The spans: entries and returns of functions, matched. They are worked out when they are first asked for.
+    #[must_use]
+    pub fn spans(&self) -> &Spans {
+        self.spans.get_or_init(|| Spans::of(self))
     }
 
     /// How many complete frames there are.

@@ -284,6 +284,7 @@ impl TraceFile {
             locations,
             clock,
             latest: Arc::default(),
+            spans: std::sync::OnceLock::new(),
         };
         file.shape.register_block = file.settle_register_block();
         if let FileBytes::Mapped(mapped) = &file.bytes {

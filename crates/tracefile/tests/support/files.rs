@@ -111,13 +111,14 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
             option::of(text()),
             option::of(text()),
             option::of(text()),
+            option::of(text()),
         ),
         option::of((any::<u64>(), any::<u64>())),
         option::of(("[a-z ]{1,40}", option::of("[a-zé: ]{1,40}"))),
     );
     (numbers, rest).prop_map(move |((address, enabled, step_count, pass_count), rest)| {
         let (kind, condition, actions, step_actions, source, usage, served) = rest;
-        let (at, cond, commands, marker, frame, own_condition, own_location) = source;
+        let (at, cond, commands, marker, frame, own_condition, own_location, span) = source;
         Tracepoint {
             definition: TracepointDefinition {
                 number: TracepointNumber(number),
@@ -137,6 +138,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                     frame,
                     own_condition,
                     own_location,
+                    span,
                 },
             },
             usage: usage.map(|(hits, bytes)| TracepointUsage { hits, bytes }),

@@ -9,6 +9,7 @@ use super::columns::{Column, Context, lines};
 use super::{FAINT, FEW_REGISTERS, STRONG, WARNING, styled};
 use crate::frame::{FrameView, ValueView};
 use crate::row::FrameRow;
+use crate::span::end_words as end_of_span;
 use crate::stack::StackEntry;
 use crate::words::{bytes, printable};
 
@@ -232,6 +233,12 @@ pub fn write_frame(
         _ => {
             writeln!(out, "{place}")?;
         }
+    }
+    if let Some(span) = &view.span {
+        let within = view.parent.map_or_else(String::new, |parent| {
+            format!(", in the span of frame {parent}")
+        });
+        writeln!(out, "  {}{within}", end_of_span(span))?;
     }
     for value in &view.values {
         let named = value.type_name.as_deref().map_or_else(String::new, |name| {

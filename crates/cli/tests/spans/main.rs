@@ -1,0 +1,388 @@
+//! Spans and returns: each entry has one end, as the program's own log says, by jumps, by traps and with every way to leave a function.
+//!
+//! `TRACEWIRE_SPAN_ROUNDS` sets how many rounds the programs make.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tracewire_test_support::{Cc, Gdb, assert_clean};
+
+fn rounds() -> String {
+    std::env::var("TRACEWIRE_SPAN_ROUNDS").unwrap_or_else(|_| "3".to_owned())
+}
+
+fn source(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    directory.join("tests/spans/programs").join(name)
+}
+
+struct Calls {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+    /// Whether what ends in a call of another function jumps there.
+    has_tail_calls: bool,
+}
+
+/// A call, as the log or the recording has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Call {
+    name: String,
+    argument: i64,
+    end: String,
+    value: Option<i64>,
+    /// Which call of its thread it is in.
+    parent: Option<usize>,
+}
+
+impl Calls {
+    fn build(compiler: &str, name: &str, options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = Cc::of(compiler)
+            .option("-g")
+            .source(source(name))
+            .options(options);
+        let program = match compiler {
+            "rustc" => program.option("--edition=2024"),
+            _ => program.option("-pthread"),
+        };
+        let program = program.build(directory.path(), "calls");
+        Self {
+            directory,
+            program,
+            has_tail_calls: options.iter().any(|option| option.ends_with('2')),
+        }
+    }
+
+    fn tracewire(&self, arguments: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("tracewire runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Records a run, and gives the program's output.
+    fn record(&self, mechanism: &str, specification: &str) -> String {
+        let program = self.program.to_str().expect("a name");
+        let rounds = rounds();
+        let mut arguments = vec!["record", "-t", specification, "-o", "out.tf"];
+        if mechanism != "auto" {
+            arguments.extend(["--mechanism", mechanism]);
+        }
+        arguments.extend(["--", program, &rounds]);
+        let output = self.tracewire(&arguments);
+        assert_clean(&self.directory.path().join("out.tf"));
+        output
+    }
+
+    fn shown(&self) -> Vec<Value> {
+        let shown = self.tracewire(&["show", "out.tf", "--json"]);
+        let frames = shown.lines().map(serde_json::from_str);
+        frames.collect::<Result<_, _>>().expect("JSON")
+    }
+
+    /// The calls of each thread by the recording.
+    fn recorded(&self) -> HashMap<i64, Vec<Call>> {
+        let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
+        let mut places = HashMap::new();
+        for frame in self.shown() {
+            assert_eq!(frame["kind"], "span", "{frame}");
+            let thread = calls
+                .entry(frame["thread"].as_i64().expect("a thread"))
+                .or_default();
+            places.insert(frame["frame"].as_u64().expect("a number"), thread.len());
+            let parent = frame["parent"].as_u64().map(|parent| places[&parent]);
+            let ended = frame["ended"].as_str().expect("an end");
+            if ended == "return" || ended == "longjmp" || ended == "exception" {
+                assert!(frame["duration_ns"].is_u64(), "{frame}");
+            }
+            let number = |name: &str| value(&frame, name).and_then(|text| text.parse().ok());
+            let function = frame["function"].as_str().expect("a function");
+            thread.push(Call {
+                name: function.rsplit("::").next().unwrap_or(function).to_owned(),
+                argument: number("n").unwrap_or(0),
+                end: ended.to_owned(),
+                value: number("$retval"),
+                parent,
+            });
+        }
+        calls
+    }
+
+    /// Compares the spans with what the program logged.
+    fn compare(&self, mechanism: &str) {
+        let log = self.record(mechanism, "span /(^|::)t_[a-z]+$/ : n, $retval");
+        let wanted = self.logged(&log);
+        let found = self.recorded();
+        let count: usize = wanted.values().map(Vec::len).sum();
+        assert!(count > 50, "{count} calls");
+        assert_eq!(wanted.len(), found.len(), "threads");
+        for (thread, wanted) in &wanted {
+            let found = &found[thread];
+            for (index, (wanted, found)) in wanted.iter().zip(found).enumerate() {
+                let mut wanted = wanted.clone();
+                if wanted.value.is_none() {
+                    wanted.value = found.value;
+                }
+                assert_eq!(&wanted, found, "call {index} of thread {thread}");
+            }
+            assert_eq!(wanted.len(), found.len(), "calls of thread {thread}");
+        }
+    }
+
+    /// The calls of each thread by the program's log.
+    fn logged(&self, log: &str) -> HashMap<i64, Vec<Call>> {
+        let mut calls: HashMap<i64, Vec<Call>> = HashMap::new();
+        let mut open: HashMap<i64, Vec<usize>> = HashMap::new();
+        for line in log.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [thread, kind, name, number] = words[..] else {
+                panic!("{line}");
+            };
+            let (thread, number): (i64, i64) = (
+                thread.parse().expect("a thread"),
+                number.parse().expect("a number"),
+            );
+            let calls = calls.entry(thread).or_default();
+            let open = open.entry(thread).or_default();
+            match kind {
+                "E" => {
+                    let parent = open.last().copied();
+                    open.push(calls.len());
+                    calls.push(Call {
+                        name: name.to_owned(),
+                        argument: number,
+                        end: "open".to_owned(),
+                        value: None,
+                        parent,
+                    });
+                }
+                "R" | "T" => {
+                    let top = &mut calls[open.pop().expect("a call")];
+                    assert_eq!(top.name, name);
+                    top.end = "return".to_owned();
+                    let is_known = kind == "R" && !VALUES_OF_OTHER_KINDS.contains(&name);
+                    top.value = is_known.then_some(number);
+                }
+                "J" | "X" => {
+                    while calls[*open.last().expect("a call")].name != name {
+                        let left = open.pop().expect("a call");
+                        let end = if kind == "J" { "longjmp" } else { "exception" };
+                        calls[left].end = end.to_owned();
+                    }
+                }
+                "D" | "P" => {
+                    let end = if kind == "D" {
+                        "thread-exit"
+                    } else {
+                        "process-exit"
+                    };
+                    for left in open.drain(..) {
+                        calls[left].end = end.to_owned();
+                    }
+                }
+                _ => panic!("{line}"),
+            }
+        }
+        calls
+    }
+}
+
+/// Functions whose values the log does not have as numbers.
+const VALUES_OF_OTHER_KINDS: [&str; 11] = [
+    "t_double", "t_pair", "t_three", "t_floats", "t_long", "t_owner", "t_text", "t_bool",
+    "t_signal", "t_thread", "t_option",
+];
+
+fn value<'f>(frame: &'f Value, name: &str) -> Option<&'f str> {
+    let values = frame["values"].as_array()?;
+    let value = values.iter().find(|value| value["expression"] == name)?;
+    value["value"].as_str()
+}
+
+#[test]
+fn calls_of_c() {
+    let calls = Calls::build("cc", "calls.c", &["-O0"]);
+    calls.compare("auto");
+    calls.compare("trap");
+}
+
+#[test]
+fn calls_of_optimised_c() {
+    let calls = Calls::build("cc", "calls.c", &["-O2"]);
+    assert!(calls.has_tail_calls);
+    calls.compare("auto");
+    calls.compare("trap");
+}
+
+#[test]
+fn calls_of_cpp() {
+    Calls::build("c++", "calls.cpp", &["-O0"]).compare("auto");
+}
+
+#[test]
+fn calls_of_optimised_cpp() {
+    let calls = Calls::build("c++", "calls.cpp", &["-O2"]);
+    calls.compare("auto");
+    calls.compare("trap");
+}
+
+#[test]
+fn calls_of_rust() {
+    for level in ["-Copt-level=0", "-Copt-level=2"] {
+        let calls = Calls::build("rustc", "calls.rs", &[level]);
+        calls.compare("auto");
+        let mut seen = 0;
+        for frame in calls.shown() {
+            let number = |name: &str| value(&frame, name).and_then(|text| text.parse::<i64>().ok());
+            let Some(n) = number("n") else { continue };
+            let function = frame["function"].as_str().expect("a function");
+            let wanted = match function.rsplit("::").next() {
+                Some("t_pair") => format!("({n}, {})", n + 1),
+                Some("t_floats") => format!("({n}.5, {n})"),
+                Some("t_option") if n % 2 == 0 => format!("Some({n})"),
+                Some("t_option") => "None".to_owned(),
+                Some("t_text") => format!("\"number {n}\""),
+                Some("t_bool") => (n % 2 == 1).to_string(),
+                _ => continue,
+            };
+            assert_eq!(value(&frame, "$retval"), Some(&*wanted), "{level}: {frame}");
+            seen += 1;
+        }
+        assert!(seen > 30, "{seen} values");
+    }
+}
+
+#[test]
+fn return_values_of_cpp() {
+    for level in ["-O0", "-O2"] {
+        let calls = Calls::build("c++", "calls.cpp", &[level]);
+        calls.record("auto", "span /^t_/ : n, $retval");
+        let mut seen = 0;
+        for frame in calls.shown() {
+            let number = |name: &str| value(&frame, name).and_then(|text| text.parse::<i64>().ok());
+            let Some(n) = number("n") else { continue };
+            let wanted = match frame["function"].as_str() {
+                Some("t_double" | "t_long") => format!("{n}.5"),
+                Some("t_pair") => format!("{{one = {n}, two = {}}}", n as f64 / 4.0),
+                Some("t_three") => format!("{{a = {n}, b = {}, c = {}}}", n + 1, n + 2),
+                Some("t_floats") => format!("{{x = {n}.25, y = {n}.5, z = {n}.75}}"),
+                Some("t_bool") => (n % 2 != 0).to_string(),
+                Some("t_text") => format!("\"number {n}\""),
+                Some("t_owner") => {
+                    let shown = value(&frame, "$retval").expect("a value");
+                    assert!(shown.ends_with(&format!("-> {n}")), "{shown}");
+                    seen += 1;
+                    continue;
+                }
+                _ => continue,
+            };
+            assert_eq!(value(&frame, "$retval"), Some(&*wanted), "{frame}");
+            seen += 1;
+        }
+        assert!(seen > 30, "{seen} values");
+    }
+}
+
+#[test]
+fn conditions_choose_spans_and_returns() {
+    let calls = Calls::build("cc", "calls.c", &["-O2"]);
+    calls.record(
+        "auto",
+        "span t_many if n % 3 == 1 && $retval > 10 : n, $retval, $duration",
+    );
+    let shown = calls.shown();
+    assert!(!shown.is_empty());
+    for frame in &shown {
+        let number = |name: &str| value(frame, name).and_then(|text| text.parse::<i64>().ok());
+        assert!(number("n").is_some_and(|n| n % 3 == 1), "{frame}");
+        assert!(number("$retval").is_some_and(|value| value > 10), "{frame}");
+        assert!(
+            value(frame, "$duration").is_some_and(|value| value.ends_with('s')),
+            "{frame}"
+        );
+    }
+    calls.record("auto", "return t_many if $retval < 0 : n, $retval");
+    let shown = calls.shown();
+    assert!(!shown.is_empty());
+    for frame in &shown {
+        assert_eq!(
+            (&frame["kind"], value(frame, "$retval")),
+            (&Value::from("return"), Some("-7"))
+        );
+        assert!(
+            frame["duration_ns"].is_u64() && value(frame, "n").is_some(),
+            "{frame}"
+        );
+    }
+    calls.record("auto", "span t_round if $duration > 1000s : n");
+    assert!(calls.shown().is_empty());
+}
+
+#[test]
+fn gdb_opens_a_file_with_spans() {
+    let calls = Calls::build("cc", "calls.c", &["-O2"]);
+    calls.record("auto", "span t_many : n, $retval");
+    let commands = calls.tracewire(&["show", "out.tf", "--gdb"]);
+    let script = calls.directory.path().join("open.gdb");
+    std::fs::write(&script, commands).expect("written");
+    let said = Gdb::new()
+        .script(&script)
+        .commands(["tfind 0", "print n", "tfind", "print $pc"])
+        .run();
+    said.assert_in_order(&[
+        "Found trace frame 0",
+        "$1 = ",
+        "Found trace frame 1",
+        "<t_many+",
+    ]);
+}
+
+#[test]
+fn spans_in_a_script() {
+    let calls = Calls::build("cc", "calls.c", &["-O2"]);
+    let script = "span t_many\nactions\ncollect n, $retval\nend\nreturn t_leaf\nactions\ncollect $retval\nend\n";
+    std::fs::write(calls.directory.path().join("script"), script).expect("written");
+    let program = calls.program.to_str().expect("a name");
+    calls.tracewire(&["record", "-x", "script", "-o", "out.tf", "--", program, "2"]);
+    let shown = calls.shown();
+    let kinds = |kind: &str| shown.iter().filter(|frame| frame["kind"] == kind).count();
+    assert!(kinds("span") > 0 && kinds("return") > 0);
+    assert_eq!(kinds("span") + kinds("return"), shown.len());
+    let all = shown.iter().all(|frame| value(frame, "$retval").is_some());
+    assert!(all, "{shown:?}");
+}
+
+#[test]
+fn what_is_no_function_is_refused() {
+    let calls = Calls::build("cc", "calls.c", &["-O2"]);
+    let program = calls.program.to_str().expect("a name");
+    let refusals = [
+        (
+            "span calls.c:20 : n",
+            "names no function with code of its own",
+        ),
+        (
+            "t_many : $retval",
+            "$retval is known where a function returns",
+        ),
+    ];
+    for (specification, reason) in refusals {
+        let output = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .args(["record", "-t", specification, "-o", "out.tf", "--", program])
+            .current_dir(calls.directory.path())
+            .output()
+            .expect("tracewire runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(2) && said.contains(reason),
+            "{specification}: {said}"
+        );
+    }
+}

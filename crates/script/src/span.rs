@@ -1,0 +1,263 @@
+//! `span` and `return`: a tracepoint with a location for the entry of a function and one for each of its exits.
+
+use tracewire_debuginfo::{ResolvedLocation, Scope, Symbols};
+use tracewire_model::{Address, RegisterNumber, SpanPoint, SpanRole, SpanStatement};
+
+use crate::actions::collect_items;
+use crate::exits::call_points;
+use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint};
+use crate::place::Located;
+use crate::scan::outside;
+
+/// What functions are left by that do not return, and what that is to them. A name may be in several libraries.
+const DEPARTURES: [(&str, SpanRole); 12] = [
+    ("_Unwind_RaiseException", SpanRole::Exception),
+    ("_Unwind_Resume_or_Rethrow", SpanRole::Exception),
+    ("_Unwind_Resume", SpanRole::Landing),
+    ("__cxa_begin_catch", SpanRole::Landing),
+    ("longjmp", SpanRole::Longjmp),
+    ("_longjmp", SpanRole::Longjmp),
+    ("siglongjmp", SpanRole::Longjmp),
+    ("__longjmp_chk", SpanRole::Longjmp),
+    ("__libc_siglongjmp", SpanRole::Longjmp),
+    ("_Unwind_ForcedUnwind", SpanRole::ThreadExit),
+    ("pthread_exit", SpanRole::ThreadExit),
+    ("__pthread_exit", SpanRole::ThreadExit),
+];
+
+/// A location of a span.
+pub(crate) struct SpanLocation {
+    pub(crate) location: ResolvedLocation,
+    pub(crate) point: SpanPoint,
+    /// Where the function returns.
+    pub(crate) returns: Vec<Scope>,
+}
+
+/// The locations of the calls of a function; none where it is an inlined copy, which nothing calls, or no function.
+pub(crate) fn locations(
+    symbols: &Symbols,
+    statement: SpanStatement,
+    location: &ResolvedLocation,
+) -> Vec<SpanLocation> {
+    let Some(function) = symbols.function_at(location.address) else {
+        return Vec::new();
+    };
+    let inlined = symbols
+        .place(Scope::from(location.address))
+        .map_or(0, |place| place.callers.len());
+    if location.level as usize != inlined {
+        return Vec::new();
+    }
+    let points = call_points(symbols, &function, location.address);
+    let scope = |pc| symbols.same_function(location.scope(), pc);
+    let returns = points.iter().filter(|point| point.role.is_return());
+    let returns: Vec<Scope> = returns.map(|point| scope(point.address)).collect();
+    let of_point = |point: &crate::exits::CallPoint| {
+        let mut found = if point.address == location.address {
+            location.clone()
+        } else {
+            at_address(symbols, point.address)?
+        };
+        found.level = scope(point.address).level;
+        found.function.clone_from(&location.function);
+        Some(SpanLocation {
+            location: found,
+            point: SpanPoint {
+                statement,
+                role: point.role,
+                function: function.entry,
+                register: point.register,
+                offset: point.offset,
+            },
+            returns: returns.clone(),
+        })
+    };
+    points.iter().filter_map(of_point).collect()
+}
+
+/// Where functions are left without a return, in every module that is loaded.
+pub(crate) fn departures(symbols: &Symbols, stack_pointer: RegisterNumber) -> Vec<SpanLocation> {
+    let mut found: Vec<SpanLocation> = Vec::new();
+    for module in symbols.modules() {
+        for (name, role) in DEPARTURES {
+            let Some(address) = symbols.symbol_address(module.id, name) else {
+                continue;
+            };
+            if found.iter().any(|known| known.location.address == address) {
+                continue;
+            }
+            let Some(location) = at_address(symbols, address) else {
+                continue;
+            };
+            found.push(SpanLocation {
+                location,
+                point: SpanPoint {
+                    statement: SpanStatement::Span,
+                    role,
+                    function: address,
+                    register: stack_pointer,
+                    offset: 0,
+                },
+                returns: Vec::new(),
+            });
+        }
+    }
+    found
+}
+
+fn at_address(symbols: &Symbols, address: Address) -> Option<ResolvedLocation> {
+    let found = symbols.resolve(&format!("*{address}"), None).ok()?;
+    let mut location = found.into_iter().next()?;
+    location.elsewhere_in_gdb = true;
+    Some(location)
+}
+
+/// Whether an expression has a `$name`.
+pub(crate) fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[at + name.len()..].starts_with(is_word))
+}
+
+/// What the program returns.
+pub(crate) const RETURN_VALUE: &str = "$retval";
+
+/// How long it took.
+pub(crate) const DURATION: &str = "$duration";
+
+/// Parts a condition at each `&&` that is outside quotes and brackets.
+#[must_use]
+pub fn conjuncts(condition: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut before) = (0, None);
+    let mut is_or = false;
+    for (at, character) in outside(condition) {
+        if character == '|' && before == Some((at.wrapping_sub(1), '|')) || character == '?' {
+            is_or = true;
+        }
+        if character == '&' && before == Some((at.wrapping_sub(1), '&')) && at > start {
+            parts.push(&condition[start..at - 1]);
+            start = at + 1;
+            before = None;
+            continue;
+        }
+        before = Some((at, character));
+    }
+    if is_or {
+        return vec![condition.trim()];
+    }
+    parts.push(&condition[start..]);
+    parts.into_iter().map(str::trim).collect()
+}
+
+/// What is collected at a location of a span.
+pub(crate) struct Collected {
+    /// The action lines there.
+    pub(crate) actions: Vec<ScriptAction>,
+    /// The parts of the condition whose values are collected there.
+    pub(crate) condition: Vec<String>,
+}
+
+impl Collected {
+    /// What of a tracepoint's list belongs to a location. `fits` says whether an expression can be collected where another
+    /// scope is.
+    pub(crate) fn at(
+        tracepoint: &ScriptTracepoint,
+        of: &SpanLocation,
+        fits: &dyn Fn(Scope, &str) -> bool,
+    ) -> Self {
+        let SpanPoint {
+            statement, role, ..
+        } = of.point;
+        let belongs = |text: &str| {
+            if text == DURATION {
+                // It stands where the span is shown, and is collected nowhere.
+                return match statement {
+                    SpanStatement::Span => role.is_entry(),
+                    SpanStatement::Return => !matches!(role, SpanRole::MayTailCall),
+                };
+            }
+            if mentions(text, RETURN_VALUE) {
+                return role.is_return();
+            }
+            match statement {
+                SpanStatement::Span => role.is_entry(),
+                SpanStatement::Return => {
+                    // What the return still has is of the return; what it has no more, of the entry.
+                    let is_kept = text.to_ascii_lowercase();
+                    let is_arguments = is_kept.starts_with("$arg");
+                    let at_return = |scope: &Scope| !is_arguments && fits(*scope, text);
+                    let everywhere = !of.returns.is_empty() && of.returns.iter().all(at_return);
+                    match role {
+                        _ if role.is_entry() && role.is_return() => true,
+                        _ if role.is_entry() => !everywhere,
+                        _ if role.is_return() => at_return(&of.location.scope()),
+                        _ => false,
+                    }
+                }
+            }
+        };
+        let mut actions = Vec::new();
+        for action in &tracepoint.actions {
+            match &action.kind {
+                ScriptActionKind::Collect {
+                    string_limit,
+                    items,
+                } => {
+                    let items: Vec<Located> = items
+                        .iter()
+                        .filter(|item| belongs(item.text()))
+                        .cloned()
+                        .collect();
+                    if !items.is_empty() {
+                        actions.push(collect_items(*string_limit, items));
+                    }
+                }
+                ScriptActionKind::Evaluate { .. } => {
+                    let here = match statement {
+                        SpanStatement::Span => role.is_entry(),
+                        SpanStatement::Return => role.is_return(),
+                    };
+                    if here {
+                        actions.push(action.clone());
+                    }
+                }
+                ScriptActionKind::WhileStepping { .. } => {}
+            }
+        }
+        let condition = tracepoint.condition.as_ref();
+        let parts = condition.map_or_else(Vec::new, |condition| conjuncts(condition.text()));
+        let parts = parts
+            .into_iter()
+            .filter(|part| !mentions(part, DURATION) && belongs(part));
+        Self {
+            actions,
+            condition: parts.map(str::to_owned).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{conjuncts, mentions};
+
+    #[test]
+    fn conditions_are_parted_at_and() {
+        assert_eq!(conjuncts("a > 1"), ["a > 1"]);
+        assert_eq!(
+            conjuncts("a > 1 && $retval < 0&&b"),
+            ["a > 1", "$retval < 0", "b"]
+        );
+        assert_eq!(conjuncts("(a && b) && c & d"), ["(a && b)", "c & d"]);
+        assert_eq!(conjuncts("a && b || c"), ["a && b || c"]);
+        assert_eq!(conjuncts("s == \"&&\""), ["s == \"&&\""]);
+    }
+
+    #[test]
+    fn a_name_is_a_whole_word() {
+        assert!(mentions("n + $retval", "$retval"));
+        assert!(mentions("$retval->next", "$retval"));
+        assert!(!mentions("$retvals", "$retval"));
+        assert!(!mentions("retval", "$retval"));
+    }
+}

@@ -1,0 +1,633 @@
+//! Spans: the frames of entries and returns of functions, matched.
+//!
+//! A call is named by its thread and by the stack pointer at the function's first instruction, which every exit of the function has
+//! again. A thread's open spans are a stack. A hit that is higher on it than an open span says that the span was left without a return:
+//! by the exception, the `longjmp` or the end of the thread that was seen last.
+//!
+//! A thread may have several stacks: one for signal handlers (`sigaltstack`), and those of coroutines. A hit far above everything that is
+//! open, where nothing has been seen by which functions are left, is on another stack. Its spans are in the span that was open on
+//! the stack before. A span that was taken for left, and returns after all, has returned.
+
+use std::collections::HashMap;
+
+use tracewire_model::{
+    Address, FrameNumber, SpanPoint, SpanRole, SpanStatement, StopReason, TracepointNumber,
+};
+
+use crate::file::TraceFile;
+use crate::frame::Frame;
+
+/// Within how many bytes above an open span a hit is on the same stack, where nothing was seen that leaves functions.
+const SAME_STACK: u64 = 32 << 10;
+
+/// How many stacks of a thread are told apart.
+const MOST_STACKS: usize = 4096;
+
+/// How a span ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SpanEnd {
+    /// The function returned, or jumped to another one that returned in its place.
+    Return,
+    /// An exception left it.
+    Exception,
+    /// `longjmp` left it.
+    Longjmp,
+    /// The thread ended.
+    ThreadExit,
+    /// The process ended.
+    ProcessExit,
+    /// It was left, by what was not seen.
+    Left,
+    /// It had not ended at the end of the run.
+    Open,
+}
+
+impl SpanEnd {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Return => "return",
+            Self::Exception => "exception",
+            Self::Longjmp => "longjmp",
+            Self::ThreadExit => "thread-exit",
+            Self::ProcessExit => "process-exit",
+            Self::Left => "left",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// A call of a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Which statement asked for it.
+    pub statement: SpanStatement,
+    /// The frame of the entry.
+    pub entry: FrameNumber,
+    /// The frame of the return or the tail call.
+    pub exit: Option<FrameNumber>,
+    /// The function's first instruction.
+    pub function: Address,
+    /// How it ended.
+    pub end: SpanEnd,
+    /// Whether it ended by a jump to another function.
+    pub is_tail_call: bool,
+    /// When it began, in nanoseconds.
+    pub start_ns: Option<u64>,
+    /// When it ended, where that is known: for an exception or a `longjmp`, when that began.
+    pub end_ns: Option<u64>,
+    /// The entry of the span that it is in.
+    pub parent: Option<FrameNumber>,
+    /// In how many spans it is.
+    pub depth: u32,
+}
+
+impl Span {
+    /// How long it took, in nanoseconds.
+    #[must_use]
+    pub fn duration_ns(&self) -> Option<u64> {
+        Some(self.end_ns?.saturating_sub(self.start_ns?))
+    }
+
+    /// The frame that stands for it in a list: the entry of a `span`, the return of a `return`.
+    #[must_use]
+    pub fn frame(&self) -> FrameNumber {
+        match (self.statement, self.exit) {
+            (SpanStatement::Return, Some(exit)) => exit,
+            _ => self.entry,
+        }
+    }
+}
+
+/// The spans of a file, by their frames.
+#[derive(Debug, Default)]
+pub struct Spans {
+    /// The points of the file's span tracepoints.
+    points: HashMap<(TracepointNumber, Address), SpanPoint>,
+    spans: Vec<Span>,
+    by_frame: HashMap<FrameNumber, usize>,
+    /// How many returns have no entry: those of calls that began before the run.
+    unmatched: u64,
+}
+
+impl Spans {
+    /// Matches the frames of a file. Nothing is read of a file without span tracepoints.
+    #[must_use]
+    pub fn of(file: &TraceFile) -> Self {
+        let points: HashMap<_, _> = file
+            .description()
+            .tracepoints()
+            .iter()
+            .filter_map(|tracepoint| {
+                let point = tracepoint.definition.source.span_point()?;
+                Some((tracepoint.definition.key(), point))
+            })
+            .collect();
+        let mut spans = Self {
+            points,
+            ..Self::default()
+        };
+        if spans.points.is_empty() {
+            return spans;
+        }
+        let mut matcher = Matcher::default();
+        for frame in file.frames() {
+            if let Some(hit) = spans.hit(&frame) {
+                matcher.hit(hit);
+            }
+        }
+        let status = file.description().status();
+        let fields = status.as_ref().map(|status| &status.fields);
+        let ended = fields.is_some_and(|fields| {
+            fields.stop_reason != Some(StopReason::NotRun)
+                && (fields.stop_text.as_deref())
+                    .is_some_and(|text| text.starts_with("the program "))
+        });
+        (spans.spans, spans.unmatched) = matcher.finish(ended);
+        for (index, span) in spans.spans.iter().enumerate() {
+            spans.by_frame.insert(span.entry, index);
+            if let Some(exit) = span.exit {
+                spans.by_frame.insert(exit, index);
+            }
+        }
+        spans
+    }
+
+    /// Whether the file has no span tracepoints.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Every span, by its entry.
+    pub fn iter(&self) -> impl Iterator<Item = &Span> {
+        self.spans.iter()
+    }
+
+    /// The span whose entry or exit a frame is.
+    #[must_use]
+    pub fn at(&self, frame: FrameNumber) -> Option<&Span> {
+        self.spans.get(*self.by_frame.get(&frame)?)
+    }
+
+    /// What a frame is to a span; none of a frame of another tracepoint.
+    #[must_use]
+    pub fn point(&self, frame: &Frame<'_>) -> Option<&SpanPoint> {
+        if self.points.is_empty() {
+            return None;
+        }
+        self.points
+            .get(&(frame.tracepoint(), frame.program_counter()?))
+    }
+
+    /// How many returns have no entry in the file.
+    #[must_use]
+    pub const fn unmatched(&self) -> u64 {
+        self.unmatched
+    }
+
+    fn hit(&self, frame: &Frame<'_>) -> Option<Hit> {
+        let point = *self.point(frame)?;
+        let stack = frame.register_number(point.register)?;
+        let time = frame
+            .nanoseconds()
+            .or_else(|| frame.timestamp().map(|time| time.saturating_mul(1000)));
+        Some(Hit {
+            frame: frame.number(),
+            tracepoint: frame.tracepoint(),
+            thread: frame.thread().map_or(0, |thread| thread.0),
+            stack: stack.wrapping_add_signed(point.offset),
+            time,
+            target: match point.role {
+                SpanRole::Longjmp => longjmp_target(frame),
+                _ => None,
+            },
+            point,
+        })
+    }
+}
+
+/// The stack pointer that `longjmp` sets, on x86-64: the seventh word of the `jmp_buf`, as it is, or encrypted as glibc does it.
+fn longjmp_target(frame: &Frame<'_>) -> Option<u64> {
+    let place = Address(frame.register_value_named("rdi")?.wrapping_add(0x30));
+    let word = |is_it: &dyn Fn(Address) -> bool| {
+        let mut blocks = frame.memory_blocks();
+        let (_, bytes) = blocks.find(|(address, _)| is_it(*address))?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let is_stack = |place: &u64| place.is_multiple_of(8) && (0x1000..1 << 47).contains(place);
+    let kept = word(&|address| address == place)?;
+    let decrypted = || Some(kept.rotate_right(0x11) ^ word(&|address| address != place)?);
+    Some(kept)
+        .filter(is_stack)
+        .or_else(|| decrypted().filter(is_stack))
+}
+
+/// A frame of a span tracepoint.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    frame: FrameNumber,
+    tracepoint: TracepointNumber,
+    thread: u32,
+    /// The stack pointer at the function's first instruction.
+    stack: u64,
+    time: Option<u64>,
+    /// Of a `longjmp`, the stack pointer that it sets.
+    target: Option<u64>,
+    point: SpanPoint,
+}
+
+#[derive(Debug, Default)]
+struct Matcher {
+    spans: Vec<Span>,
+    threads: HashMap<u32, Thread>,
+    unmatched: u64,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    stacks: Vec<Vec<OpenSpan>>,
+    /// On which of them the thread was last.
+    current: usize,
+    departure: Option<Departure>,
+    /// The spans that began after it, each by its index: what they are in may turn out to have been left before.
+    since: Vec<usize>,
+    /// When the thread began to end, if it did.
+    exit: Option<Option<u64>>,
+    /// The spans that were taken for left, by their place: one may return after all.
+    left: HashMap<(u64, Address, TracepointNumber), usize>,
+}
+
+/// A call that has not ended. Several tracepoints may be on its function.
+#[derive(Clone, Debug)]
+struct OpenSpan {
+    /// The span of each tracepoint.
+    spans: Vec<(TracepointNumber, usize)>,
+    stack: u64,
+    function: Address,
+    /// A jump that may have been to another function.
+    may_end: Option<(FrameNumber, Option<u64>)>,
+    /// How many hits of the thread's departures came before.
+    departures: u64,
+}
+
+/// What was seen last by which functions are left without a return.
+#[derive(Clone, Copy, Debug)]
+struct Departure {
+    end: SpanEnd,
+    time: Option<u64>,
+    stack: u64,
+    number: u64,
+    /// Whether a hit on the stack came after it.
+    is_past: bool,
+}
+
+impl Matcher {
+    fn hit(&mut self, hit: Hit) {
+        let thread = self.threads.entry(hit.thread).or_default();
+        match hit.point.role {
+            SpanRole::Entry => thread.enter(&hit, false, &mut self.spans),
+            SpanRole::EntryAndLoop => thread.enter(&hit, true, &mut self.spans),
+            SpanRole::EntryAndReturn | SpanRole::EntryAndTailCall => {
+                thread.enter(&hit, false, &mut self.spans);
+                thread.leave(&hit, &mut self.spans);
+            }
+            SpanRole::Return | SpanRole::TailCall => {
+                if !thread.leave(&hit, &mut self.spans) {
+                    self.unmatched += 1;
+                }
+            }
+            SpanRole::MayTailCall => thread.may_leave(&hit),
+            SpanRole::Exception => thread.depart(&hit, SpanEnd::Exception, &mut self.spans),
+            SpanRole::Longjmp => {
+                thread.depart(&hit, SpanEnd::Longjmp, &mut self.spans);
+                if let Some(target) = hit.target {
+                    thread.land(target, false, &mut self.spans);
+                }
+            }
+            SpanRole::Landing => thread.land(hit.stack, true, &mut self.spans),
+            SpanRole::ThreadExit => thread.depart(&hit, SpanEnd::ThreadExit, &mut self.spans),
+        }
+    }
+
+    fn finish(mut self, process_ended: bool) -> (Vec<Span>, u64) {
+        for thread in self.threads.values() {
+            let open = thread.stacks.iter().flatten();
+            let open = open.flat_map(|open| open.spans.iter().map(move |(_, at)| (open, *at)));
+            for (open, index) in open {
+                let Some(span) = self.spans.get_mut(index) else {
+                    continue;
+                };
+                if let Some((frame, time)) = open.may_end {
+                    end_by_tail_call(span, frame, time);
+                } else if let Some(time) = thread.exit {
+                    (span.end, span.end_ns) = (SpanEnd::ThreadExit, time);
+                } else if process_ended {
+                    span.end = SpanEnd::ProcessExit;
+                }
+            }
+        }
+        (self.spans, self.unmatched)
+    }
+}
+
+fn end_by_tail_call(span: &mut Span, frame: FrameNumber, time: Option<u64>) {
+    span.end = SpanEnd::Return;
+    span.is_tail_call = true;
+    span.exit = Some(frame);
+    span.end_ns = time;
+}
+
+impl Thread {
+    /// Begins a span.
+    fn enter(&mut self, hit: &Hit, is_loop: bool, spans: &mut Vec<Span>) {
+        let chosen = self.choose(hit.stack);
+        if is_loop
+            && let Some(top) = self.stacks.get(chosen).and_then(|stack| stack.last())
+            && (top.stack, top.function) == (hit.stack, hit.point.function)
+            && !self.may_have_left(top)
+        {
+            return;
+        }
+        let index = spans.len();
+        let same_call = self.stacks.get_mut(chosen).and_then(|stack| {
+            let is_it = |(number, _): &(TracepointNumber, usize)| *number == hit.tracepoint;
+            stack.last_mut().filter(|top| {
+                (top.stack, top.function) == (hit.stack, hit.point.function)
+                    && top.may_end.is_none()
+                    && !top.spans.iter().any(is_it)
+            })
+        });
+        // Another tracepoint has the same call.
+        if let Some(call) = same_call
+            && let Some(first) = call.spans.first().and_then(|(_, first)| spans.get(*first))
+        {
+            call.spans.push((hit.tracepoint, index));
+            spans.push(Span {
+                entry: hit.frame,
+                statement: hit.point.statement,
+                start_ns: hit.time,
+                ..*first
+            });
+            return;
+        }
+        self.close(chosen, hit.stack, true, spans);
+        self.pass_departure(chosen, spans);
+        let parent = self.parent(chosen);
+        let depth = parent.and_then(|parent| spans.get(parent));
+        spans.push(Span {
+            statement: hit.point.statement,
+            entry: hit.frame,
+            exit: None,
+            function: hit.point.function,
+            end: SpanEnd::Open,
+            is_tail_call: false,
+            start_ns: hit.time,
+            end_ns: None,
+            parent: depth.map(|parent| parent.entry),
+            depth: depth.map_or(0, |parent| parent.depth + 1),
+        });
+        self.current = chosen;
+        self.left
+            .remove(&(hit.stack, hit.point.function, hit.tracepoint));
+        let departures = self.departure.map_or(0, |departure| departure.number);
+        if departures > 0 {
+            self.since.push(index);
+        }
+        if let Some(stack) = self.stacks.get_mut(chosen) {
+            stack.push(OpenSpan {
+                spans: vec![(hit.tracepoint, index)],
+                stack: hit.stack,
+                function: hit.point.function,
+                may_end: None,
+                departures,
+            });
+        }
+    }
+
+    /// The span that one on this stack is in.
+    fn parent(&self, chosen: usize) -> Option<usize> {
+        let own = self.stacks.get(chosen).and_then(|stack| stack.last());
+        let before = || self.stacks.get(self.current).and_then(|stack| stack.last());
+        let open = own.or_else(before)?;
+        open.spans.first().map(|(_, index)| *index)
+    }
+
+    /// Ends a span by a return or a tail call; false where no entry is known.
+    fn leave(&mut self, hit: &Hit, spans: &mut [Span]) -> bool {
+        let order = std::iter::once(self.current)
+            .chain((0..self.stacks.len()).filter(|index| *index != self.current));
+        let mut found = None;
+        for index in order {
+            let stack = self.stacks.get(index).map_or(&[][..], Vec::as_slice);
+            if let Ok(at) = find(stack, hit.stack)
+                && (stack.get(at)).is_some_and(|open| open.function == hit.point.function)
+            {
+                found = Some((index, at));
+                break;
+            }
+        }
+        let Some((chosen, at)) = found else {
+            // It was taken for left: by a coroutine that came back.
+            let Some(index) = self
+                .left
+                .remove(&(hit.stack, hit.point.function, hit.tracepoint))
+            else {
+                return false;
+            };
+            return end(spans, index, hit);
+        };
+        self.close(chosen, hit.stack, false, spans);
+        self.pass_departure(chosen, spans);
+        self.current = chosen;
+        let Some(stack) = self.stacks.get_mut(chosen) else {
+            return false;
+        };
+        debug_assert_eq!(stack.len(), at + 1, "what is below was closed");
+        let Some(open) = stack.last_mut() else {
+            return false;
+        };
+        let own = open
+            .spans
+            .iter()
+            .position(|(number, _)| *number == hit.tracepoint);
+        let own = own.map(|own| open.spans.remove(own).1);
+        if open.spans.is_empty() {
+            stack.pop();
+        }
+        own.is_some_and(|index| end(spans, index, hit))
+    }
+
+    /// Notes a jump that may be to another function.
+    fn may_leave(&mut self, hit: &Hit) {
+        let stack = self.stacks.get_mut(self.current);
+        let open = stack.and_then(|stack| {
+            let at = find(stack, hit.stack).ok()?;
+            stack.get_mut(at)
+        });
+        let open = open.filter(|open| open.function == hit.point.function);
+        if let Some(open) = open {
+            open.may_end = Some((hit.frame, hit.time));
+        }
+    }
+
+    /// Notes what may leave functions.
+    fn depart(&mut self, hit: &Hit, end: SpanEnd, spans: &mut [Span]) {
+        let chosen = self.choose(hit.stack);
+        // What is below it was left before.
+        self.close(chosen, hit.stack, false, spans);
+        self.current = chosen;
+        if end == SpanEnd::ThreadExit {
+            self.exit.get_or_insert(hit.time);
+        }
+        self.since.clear();
+        self.departure = Some(Departure {
+            end,
+            time: hit.time,
+            stack: hit.stack,
+            number: self.departure.map_or(0, |departure| departure.number) + 1,
+            is_past: false,
+        });
+    }
+
+    /// Ends what a departure has left, once it is known where it led: the functions below that place, or at it.
+    fn land(&mut self, place: u64, inclusive: bool, spans: &mut [Span]) {
+        let chosen = self.choose(place);
+        let mut left = self.close(chosen, place, inclusive, spans);
+        left.extend(self.pass_departure(chosen, spans));
+        self.current = chosen;
+        let left: HashMap<FrameNumber, Option<FrameNumber>> = left
+            .into_iter()
+            .filter_map(|index| spans.get(index))
+            .map(|span| (span.entry, span.parent))
+            .collect();
+        // What began meanwhile was not in them.
+        for index in std::mem::take(&mut self.since) {
+            let Some(span) = spans.get(index) else {
+                continue;
+            };
+            let mut parent = span.parent;
+            while let Some(above) = parent.and_then(|parent| left.get(&parent)) {
+                parent = *above;
+            }
+            let around = parent.and_then(|parent| {
+                let at = spans.binary_search_by_key(&parent, |span| span.entry);
+                spans.get(at.ok()?)
+            });
+            let depth = around.map_or(0, |around| around.depth + 1);
+            if let Some(span) = spans.get_mut(index) {
+                (span.parent, span.depth) = (parent, depth);
+            }
+        }
+    }
+
+    /// After a departure the thread is on a stack: what is open on the one it departed from, if that is another one, was left.
+    fn pass_departure(&mut self, chosen: usize, spans: &mut [Span]) -> Vec<usize> {
+        let Some(departure) = &mut self.departure else {
+            return Vec::new();
+        };
+        if std::mem::replace(&mut departure.is_past, true) || self.current == chosen {
+            return Vec::new();
+        }
+        self.close(self.current, u64::MAX, true, spans)
+    }
+
+    /// Whether a departure after the span began may have left it.
+    fn may_have_left(&self, open: &OpenSpan) -> bool {
+        self.departure.is_some_and(|departure| {
+            departure.number > open.departures && departure.stack <= open.stack
+        })
+    }
+
+    /// Ends the spans of a stack that are below a place, or at it, and gives their indices.
+    fn close(
+        &mut self,
+        chosen: usize,
+        place: u64,
+        inclusive: bool,
+        spans: &mut [Span],
+    ) -> Vec<usize> {
+        let mut closed = Vec::new();
+        let is_left = |open: &mut OpenSpan| open.stack < place || inclusive && open.stack == place;
+        let take = |thread: &mut Self| thread.stacks.get_mut(chosen)?.pop_if(is_left);
+        while let Some(open) = take(self) {
+            let departure = self.departure.filter(|_| self.may_have_left(&open));
+            for (number, index) in &open.spans {
+                let Some(span) = spans.get_mut(*index) else {
+                    continue;
+                };
+                closed.push(*index);
+                self.left
+                    .insert((open.stack, open.function, *number), *index);
+                let may_end = open
+                    .may_end
+                    .filter(|(_, time)| departure.is_none_or(|departure| departure.time < *time));
+                match (may_end, departure) {
+                    (Some((frame, time)), _) => end_by_tail_call(span, frame, time),
+                    (None, Some(departure)) => {
+                        (span.end, span.end_ns) = (departure.end, departure.time);
+                    }
+                    (None, None) => span.end = SpanEnd::Left,
+                }
+            }
+        }
+        closed
+    }
+
+    /// On which stack a place is.
+    fn choose(&mut self, place: u64) -> usize {
+        let distance = |stack: &Vec<OpenSpan>| {
+            let below = find(stack, place).unwrap_or_else(|below| below);
+            let near = [below.checked_sub(1), Some(below)];
+            let near = near.into_iter().flatten().filter_map(|at| stack.get(at));
+            near.map(|open| open.stack.abs_diff(place)).min()
+        };
+        let nearest = self
+            .stacks
+            .iter()
+            .enumerate()
+            .filter_map(|(index, stack)| Some((distance(stack)?, index)))
+            .min();
+        let Some((_, nearest)) = nearest else {
+            if self.stacks.is_empty() {
+                self.stacks.push(Vec::new());
+            }
+            return self.current;
+        };
+        let bottom = self.stacks.get(nearest).and_then(|stack| stack.first());
+        let is_elsewhere = bottom.is_some_and(|bottom| {
+            place > bottom.stack.saturating_add(SAME_STACK) && !self.may_have_left(bottom)
+        });
+        if !is_elsewhere {
+            return nearest;
+        }
+        let empty = self.stacks.iter().position(Vec::is_empty);
+        empty.unwrap_or_else(|| {
+            if self.stacks.len() >= MOST_STACKS {
+                return nearest;
+            }
+            self.stacks.push(Vec::new());
+            self.stacks.len() - 1
+        })
+    }
+}
+
+/// Where the span of a place on the stack is among those that are open, which go down; else how many are above it.
+fn find(stack: &[OpenSpan], place: u64) -> Result<usize, usize> {
+    stack.binary_search_by(|open| place.cmp(&open.stack))
+}
+
+fn end(spans: &mut [Span], index: usize, hit: &Hit) -> bool {
+    let Some(span) = spans.get_mut(index) else {
+        return false;
+    };
+    span.end = SpanEnd::Return;
+    span.is_tail_call = matches!(
+        hit.point.role,
+        SpanRole::TailCall | SpanRole::EntryAndTailCall
+    );
+    span.exit = Some(hit.frame);
+    span.end_ns = hit.time;
+    true
+}

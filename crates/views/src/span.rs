@@ -1,0 +1,217 @@
+//! Spans: the frame of an entry and that of the return, shown as one.
+
+use std::borrow::Cow;
+
+use tracewire_model::SpanStatement;
+use tracewire_script::conjuncts;
+use tracewire_tracefile::{Frame, Span, SpanEnd};
+
+use crate::frame::{ValueView, Viewer};
+use crate::state::FrameState;
+use crate::truth::Truth;
+
+/// How long a span took, as an item of a list.
+pub(crate) const DURATION: &str = "$duration";
+
+/// The return value.
+const RETURN_VALUE: &str = "$retval";
+
+impl<'a> Viewer<'a> {
+    /// Whether a list of frames has this one: all but those that belong to a span and do not stand for it, and those of spans whose
+    /// condition is not true.
+    #[must_use]
+    pub fn is_listed(&self, frame: Frame<'a>) -> bool {
+        let spans = self.file().spans();
+        if spans.point(&frame).is_none() {
+            return true;
+        }
+        spans.at(frame.number()).is_some_and(|span| {
+            span.frame() == frame.number() && self.is_wanted(span) != Some(false)
+        })
+    }
+
+    /// The span that a frame begins or ends.
+    pub(crate) fn span(&self, frame: Frame<'a>) -> Option<&'a Span> {
+        if self.is_part() {
+            return None;
+        }
+        self.file().spans().at(frame.number())
+    }
+
+    /// What a frame is: `step`, `span`, `return` or `hit`.
+    pub(crate) fn kind(&self, frame: Frame<'a>) -> &'static str {
+        match self.span(frame) {
+            _ if frame.is_step() == Some(true) => "step",
+            Some(span) if span.statement == SpanStatement::Return => "return",
+            Some(span) if span.entry == frame.number() => "span",
+            Some(_) => "return",
+            None => "hit",
+        }
+    }
+
+    /// The frames whose values a frame of a list has: that of a span has those of its entry and of its return.
+    pub(crate) fn frames_of(&self, frame: Frame<'a>) -> Vec<Frame<'a>> {
+        let span = self
+            .span(frame)
+            .filter(|span| span.frame() == frame.number());
+        let Some(span) = span else {
+            return vec![frame];
+        };
+        let file = self.file();
+        let mut frames = vec![span.entry];
+        frames.extend(span.exit.filter(|exit| *exit != span.entry));
+        if span.statement == SpanStatement::Return {
+            frames.reverse();
+        }
+        frames
+            .into_iter()
+            .filter_map(|number| file.frame(number))
+            .collect()
+    }
+
+    /// `$duration`, where the list of a span has it.
+    pub(crate) fn duration(&self, frame: Frame<'a>) -> Option<ValueView> {
+        let state = FrameState::new(self.file(), frame)?;
+        let span = self.span(frame)?;
+        if !self.has_item(frame, &state, DURATION) {
+            return None;
+        }
+        Some(ValueView {
+            expression: DURATION.to_owned(),
+            type_name: None,
+            value: match span.duration_ns() {
+                Some(duration) => duration_words(duration),
+                None => "<unavailable>".to_owned(),
+            },
+            error: None,
+        })
+    }
+
+    /// Whether the condition of a span is true; none where that is not known.
+    fn is_wanted(&self, span: &Span) -> Option<bool> {
+        let entry = self.file().frame(span.entry)?;
+        let pc = entry.program_counter()?;
+        let condition = self.condition(entry, pc)?;
+        let exit = span.exit.and_then(|exit| self.file().frame(exit));
+        let mut is_known = true;
+        for part in conjuncts(condition) {
+            let part = in_nanoseconds(part);
+            let of_return = part.contains(RETURN_VALUE);
+            let at = match (span.statement, exit) {
+                // What did not return has no return value.
+                (_, None) if of_return => return Some(false),
+                (_, Some(exit)) if of_return => exit,
+                (SpanStatement::Return, Some(exit)) => exit,
+                _ => entry,
+            };
+            let duration = span.duration_ns();
+            let mut truth = self.truth_in_span(at, &part, duration);
+            if !matches!(truth, Truth::True | Truth::False) && at.number() != entry.number() {
+                truth = self.truth_in_span(entry, &part, duration);
+            }
+            match truth {
+                Truth::True => {}
+                Truth::False => return Some(false),
+                _ => is_known = false,
+            }
+        }
+        is_known.then_some(true)
+    }
+}
+
+/// How a span ended and how long it took, in words.
+pub(crate) fn end_words(span: &Span) -> String {
+    let after = match span.duration_ns() {
+        Some(duration) => format!(" after {}", duration_words(duration)),
+        None => String::new(),
+    };
+    match span.end {
+        SpanEnd::Return if span.is_tail_call => format!("tail call{after}"),
+        SpanEnd::Return => format!("returned{after}"),
+        SpanEnd::Exception => format!("left by an exception{after}"),
+        SpanEnd::Longjmp => format!("left by longjmp{after}"),
+        SpanEnd::ThreadExit => format!("the thread ended{after}"),
+        SpanEnd::ProcessExit => "the process ended".to_owned(),
+        SpanEnd::Left => "left, but not by what is known".to_owned(),
+        SpanEnd::Open => "not ended".to_owned(),
+    }
+}
+
+/// A time as people read it, with three digits and more.
+fn duration_words(nanoseconds: u64) -> String {
+    let value = nanoseconds as f64;
+    match nanoseconds {
+        0..1_000 => format!("{nanoseconds} ns"),
+        1_000..1_000_000 => format!("{:.3} µs", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.3} ms", value / 1e6),
+        _ => format!("{:.3} s", value / 1e9),
+    }
+}
+
+/// A condition with the times in it, as in `$duration > 1.5ms`, as numbers of nanoseconds.
+fn in_nanoseconds(condition: &str) -> Cow<'_, str> {
+    if !condition.contains(DURATION) {
+        return Cow::Borrowed(condition);
+    }
+    let mut text = String::new();
+    let mut rest = condition;
+    let mut is_word = false;
+    while let Some(first) = rest.chars().next() {
+        if first.is_ascii_digit() && !is_word {
+            let digits = rest
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(rest.len());
+            let (number, after) = rest.split_at(digits);
+            let unit = after
+                .find(|c: char| !c.is_alphanumeric())
+                .unwrap_or(after.len());
+            let (unit, after) = after.split_at(unit);
+            let factor = match unit {
+                "ns" => Some(1.0),
+                "us" | "µs" | "μs" => Some(1e3),
+                "ms" => Some(1e6),
+                "s" => Some(1e9),
+                _ => None,
+            };
+            match factor.and_then(|factor| Some(number.parse::<f64>().ok()? * factor)) {
+                Some(nanoseconds) => text.push_str(&format!("{nanoseconds:.0}")),
+                None => {
+                    text.push_str(number);
+                    text.push_str(unit);
+                }
+            }
+            rest = after;
+            continue;
+        }
+        is_word = first.is_alphanumeric() || first == '_';
+        text.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{duration_words, in_nanoseconds};
+
+    #[test]
+    fn times_in_conditions() {
+        assert_eq!(in_nanoseconds("$duration > 1ms"), "$duration > 1000000");
+        assert_eq!(in_nanoseconds("$duration>=1.5us"), "$duration>=1500");
+        assert_eq!(
+            in_nanoseconds("$duration > 2s || 3 ns"),
+            "$duration > 2000000000 || 3 ns"
+        );
+        assert_eq!(in_nanoseconds("x1ms > 1ms"), "x1ms > 1ms");
+        assert_eq!(in_nanoseconds("$duration > x1ms"), "$duration > x1ms");
+        assert_eq!(in_nanoseconds("$duration > 0x10"), "$duration > 0x10");
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        assert_eq!(duration_words(999), "999 ns");
+        assert_eq!(duration_words(1_234), "1.234 µs");
+        assert_eq!(duration_words(1_234_567), "1.235 ms");
+        assert_eq!(duration_words(2_000_000_000), "2.000 s");
+    }
+}
