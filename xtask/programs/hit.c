@@ -9,15 +9,17 @@
 
 static _Thread_local volatile long sink;
 static long calls;
+static _Thread_local long sum;
 static pthread_barrier_t barrier;
 
-__attribute__ ((noinline)) static void
+__attribute__ ((noinline)) static long
 work (long index, const char *text)
 {
   /* Five bytes long, as gdbserver's fast tracepoints want it; the arguments in their registers, so that no copy of one comes
      before.  */
   __asm__ volatile (".byte 0x0f, 0x1f, 0x44, 0x00, 0x00" : "+D" (index), "+S" (text));
   sink += index + text[0];
+  return index;
 }
 
 static double
@@ -32,10 +34,10 @@ static void *
 run (void *unused)
 {
   for (long i = 0; i < 100; i++)
-    work (i, "warm");
+    sum += work (i, "warm");
   pthread_barrier_wait (&barrier);
   for (long i = 0; i < calls; i++)
-    work (i, "text");
+    sum += work (i, "text");
   pthread_barrier_wait (&barrier);
   return unused;
 }
@@ -70,11 +72,11 @@ main (int argc, char **argv)
   for (int i = 1; i < threads && i < 64; i++)
     pthread_create (&ids[i], 0, run, 0);
   for (long i = 0; i < 100; i++)
-    work (i, "warm");
+    sum += work (i, "warm");
   pthread_barrier_wait (&barrier);
   double start = now ();
   for (long i = 0; i < calls; i++)
-    work (i, "text");
+    sum += work (i, "text");
   pthread_barrier_wait (&barrier);
   printf ("nanoseconds per call: %.3f\n", (now () - start) / calls / threads);
   return 0;

@@ -67,6 +67,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut slow = Turns::new("gdbserver, trap");
     let mut uprobe = Turns::new("uprobe");
     let mut uprobe_at_nop = Turns::new("uprobe at a five-byte nop");
+    let mut span = Turns::new("tracewire, a span by jumps");
+    let mut uprobe_span = Turns::new("uprobe and uretprobe");
     let (mut untraced, mut floor, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fast_refused, mut uprobe_refused) = (None, None);
     let mut bytes_a_frame = 0;
@@ -93,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         ] {
             let run = |condition| {
                 let arguments = [&hits.to_string(), threads];
-                with_tracewire(&tracewire, &program, options, &arguments, condition)
+                with_tracewire(&tracewire, &program, options, &arguments, condition, "work")
             };
             turns.hit.push(run(None)?);
             turns.false_condition.push(run(false_condition)?);
@@ -104,6 +106,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &["--mechanism", "jump", "--circular"],
             &[&many.to_string(), "1"],
             Some("0"),
+            "work",
+        )?);
+        span.hit.push(with_tracewire(
+            &tracewire,
+            &program,
+            &["--mechanism", "jump", "--circular"],
+            &[&many.to_string(), "1"],
+            None,
+            "span work",
         )?);
         for (condition, costs) in [
             (None, &mut served.hit),
@@ -133,11 +144,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         if uprobe_refused.is_none() {
-            let run = |offset| with_uprobe(&program, offset, arguments.hits);
-            match run(NOP).and_then(|cost| Ok((cost, run(0)?))) {
-                Ok((cost, at_nop)) => {
+            let run = |offset, returns| with_uprobe(&program, offset, returns, arguments.hits);
+            let runs = || -> Result<_> { Ok((run(NOP, false)?, run(0, false)?, run(NOP, true)?)) };
+            match runs() {
+                Ok((cost, at_nop, with_return)) => {
                     uprobe.hit.push(cost);
                     uprobe_at_nop.hit.push(at_nop);
+                    uprobe_span.hit.push(with_return);
                 }
                 Err(error) => uprobe_refused = Some(error),
             }
@@ -165,11 +178,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (&two, 2 * many),
         (&into_file, filed),
         (&served, filed),
+        (&span, many),
         (&trap, arguments.hits),
         (&fast, arguments.hits),
         (&slow, arguments.hits / 10),
         (&uprobe, arguments.hits),
         (&uprobe_at_nop, arguments.hits),
+        (&uprobe_span, arguments.hits),
     ] {
         if !turns.hit.is_empty() {
             println!(
@@ -216,6 +231,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &uprobe_at_nop.hit,
             &jump.hit,
         ),
+        (
+            "a span: uprobe and uretprobe / jumps",
+            &uprobe_span.hit,
+            &span.hit,
+        ),
         ("a hit: gdbserver's trap / trap", &slow.hit, &trap.hit),
         (
             "a false condition: gdbserver's trap / trap",
@@ -243,8 +263,13 @@ fn with_tracewire(
     options: &[&str],
     arguments: &[&str],
     condition: Option<&str>,
+    location: &str,
 ) -> Result<f64> {
     let file = program.with_extension("tf");
+    let list = match location {
+        "work" => "index, *text",
+        _ => "index, *text, $retval",
+    };
     let condition = condition.map_or_else(String::new, |condition| format!(" if {condition}"));
     nanoseconds_per_call(
         Command::new(tracewire)
@@ -255,7 +280,7 @@ fn with_tracewire(
             } else {
                 &["--buffer-size", "5368709120"]
             })
-            .args(["-t", &format!("work{condition} : collect index, *text")])
+            .args(["-t", &format!("{location}{condition} : {list}")])
             .arg("-o")
             .arg(file)
             .arg("--")
@@ -368,8 +393,8 @@ fn cost_told(text: &str) -> Option<f64> {
 /// of no other instruction.
 const NOP: u64 = 5;
 
-/// A uprobe at the instruction this far into the function.
-fn with_uprobe(program: &Path, instruction: u64, hits: u64) -> Result<f64> {
+/// A uprobe at the instruction this far into the function, and one at its return with the value.
+fn with_uprobe(program: &Path, instruction: u64, returns: bool, hits: u64) -> Result<f64> {
     let tracing = Path::new("/sys/kernel/tracing");
     let events = tracing.join("uprobe_events");
     if !events.exists() {
@@ -385,19 +410,41 @@ fn with_uprobe(program: &Path, instruction: u64, hits: u64) -> Result<f64> {
         .find_map(|line| line.strip_suffix(" t work"))
         .context("nm shows no function `work`")?;
     // The program is linked so that its text's file offsets are its addresses.
-    let offset = u64::from_str_radix(address, 16)? + instruction;
+    let start = u64::from_str_radix(address, 16)?;
+    let offset = start + instruction;
     let probe = format!(
         "p:tracewire/work {}:{offset:#x} index=%di:s64 text=+0(%si):u8",
         program.display()
     );
     append(&events, &probe).context("the kernel refuses the uprobe")?;
-    let enable = tracing.join("events/tracewire/work/enable");
-    let result = fs::write(&enable, "1")
+    let mut enabled = vec!["work"];
+    if returns {
+        let probe = format!(
+            "r:tracewire/work_return {}:{start:#x} value=$retval:s64",
+            program.display()
+        );
+        if let Err(error) = append(&events, &probe) {
+            let _ = append(&events, "-:tracewire/work");
+            return Err(error).context("the kernel refuses the uretprobe");
+        }
+        enabled.push("work_return");
+    }
+    let set = |state: &str| {
+        enabled.iter().try_for_each(|name| {
+            fs::write(
+                tracing.join(format!("events/tracewire/{name}/enable")),
+                state,
+            )
+        })
+    };
+    let result = set("1")
         .context("cannot enable the uprobe")
         .and_then(|()| nanoseconds_per_call(Command::new(program).arg(hits.to_string())));
     // Taken out whatever happened.
-    let _ = fs::write(&enable, "0");
-    let _ = append(&events, "-:tracewire/work");
+    let _ = set("0");
+    for name in enabled {
+        let _ = append(&events, &format!("-:tracewire/{name}"));
+    }
     result
 }
 
