@@ -89,6 +89,50 @@ pub(crate) enum Subject {
     Index,
 }
 
+/// The operands of a kind of node, shared or to be changed: `$of` borrows one, `$if_any` one that may be missing.
+macro_rules! operands {
+    ($kind:expr, $of:expr, $if_any:expr) => {
+        match $kind {
+            NodeKind::Integer(_)
+            | NodeKind::Float(_)
+            | NodeKind::Bytes(_)
+            | NodeKind::Register(..)
+            | NodeKind::Variable(..)
+            | NodeKind::Place(_)
+            | NodeKind::Function(_)
+            | NodeKind::Subject(_) => Vec::new(),
+            NodeKind::Dereference(a)
+            | NodeKind::Field { of: a, .. }
+            | NodeKind::AddressOf(a)
+            | NodeKind::Convert(a)
+            | NodeKind::Negate(a)
+            | NodeKind::BitNot(a)
+            | NodeKind::LogicalNot(a)
+            | NodeKind::Assign(_, a) => vec![$of(a)],
+            NodeKind::Arithmetic(_, a, b)
+            | NodeKind::Compare(_, a, b)
+            | NodeKind::PointerAdd {
+                pointer: a,
+                index: b,
+                ..
+            }
+            | NodeKind::PointerDifference(a, b, _)
+            | NodeKind::And(a, b)
+            | NodeKind::Or(a, b)
+            | NodeKind::Comma(a, b)
+            | NodeKind::Repeat(a, b) => vec![$of(a), $of(b)],
+            NodeKind::Conditional(a, b, c) => vec![$of(a), $of(b), $of(c)],
+            NodeKind::StringEqual {
+                pointer, length, ..
+            } => {
+                let mut operands = vec![$of(pointer)];
+                operands.extend($if_any(length));
+                operands
+            }
+        }
+    };
+}
+
 impl Node {
     pub(crate) fn new(kind: NodeKind, type_id: TypeId, span: Span) -> Self {
         Self {
@@ -115,85 +159,11 @@ impl Node {
 
     /// The operands.
     pub(crate) fn operands(&self) -> Vec<&Node> {
-        match &self.kind {
-            NodeKind::Integer(_)
-            | NodeKind::Float(_)
-            | NodeKind::Bytes(_)
-            | NodeKind::Register(..)
-            | NodeKind::Variable(..)
-            | NodeKind::Place(_)
-            | NodeKind::Function(_)
-            | NodeKind::Subject(_) => Vec::new(),
-            NodeKind::Dereference(a)
-            | NodeKind::Field { of: a, .. }
-            | NodeKind::AddressOf(a)
-            | NodeKind::Convert(a)
-            | NodeKind::Negate(a)
-            | NodeKind::BitNot(a)
-            | NodeKind::LogicalNot(a)
-            | NodeKind::Assign(_, a) => vec![a],
-            NodeKind::Arithmetic(_, a, b)
-            | NodeKind::Compare(_, a, b)
-            | NodeKind::PointerAdd {
-                pointer: a,
-                index: b,
-                ..
-            }
-            | NodeKind::PointerDifference(a, b, _)
-            | NodeKind::And(a, b)
-            | NodeKind::Or(a, b)
-            | NodeKind::Comma(a, b)
-            | NodeKind::Repeat(a, b) => vec![a, b],
-            NodeKind::Conditional(a, b, c) => vec![a, b, c],
-            NodeKind::StringEqual {
-                pointer, length, ..
-            } => {
-                let mut operands: Vec<&Node> = vec![pointer];
-                operands.extend(length.as_deref());
-                operands
-            }
-        }
+        operands!(&self.kind, Box::as_ref, Option::as_deref)
     }
 
     /// The operands, to be changed.
     pub(crate) fn operands_mut(&mut self) -> Vec<&mut Node> {
-        match &mut self.kind {
-            NodeKind::Integer(_)
-            | NodeKind::Float(_)
-            | NodeKind::Bytes(_)
-            | NodeKind::Register(..)
-            | NodeKind::Variable(..)
-            | NodeKind::Place(_)
-            | NodeKind::Function(_)
-            | NodeKind::Subject(_) => Vec::new(),
-            NodeKind::Dereference(a)
-            | NodeKind::Field { of: a, .. }
-            | NodeKind::AddressOf(a)
-            | NodeKind::Convert(a)
-            | NodeKind::Negate(a)
-            | NodeKind::BitNot(a)
-            | NodeKind::LogicalNot(a)
-            | NodeKind::Assign(_, a) => vec![a],
-            NodeKind::Arithmetic(_, a, b)
-            | NodeKind::Compare(_, a, b)
-            | NodeKind::PointerAdd {
-                pointer: a,
-                index: b,
-                ..
-            }
-            | NodeKind::PointerDifference(a, b, _)
-            | NodeKind::And(a, b)
-            | NodeKind::Or(a, b)
-            | NodeKind::Comma(a, b)
-            | NodeKind::Repeat(a, b) => vec![a, b],
-            NodeKind::Conditional(a, b, c) => vec![a, b, c],
-            NodeKind::StringEqual {
-                pointer, length, ..
-            } => {
-                let mut operands: Vec<&mut Node> = vec![pointer];
-                operands.extend(length.as_deref_mut());
-                operands
-            }
-        }
+        operands!(&mut self.kind, Box::as_mut, Option::as_deref_mut)
     }
 }
