@@ -88,6 +88,9 @@ pub enum Command {
     /// Run a program, or attach to one, for GDB, which connects with `target remote`
     #[command(after_help = crate::gdbserver::HELP)]
     Gdbserver(crate::gdbserver::GdbserverArguments),
+    /// Give GDB tracepoints in front of any stub: QEMU's, a probe's, an emulator's
+    #[command(after_help = crate::proxy::HELP)]
+    Proxy(crate::proxy::ProxyArguments),
     /// Explain a log of packets between GDB and a stub
     #[command(after_help = crate::packets::HELP)]
     Packets(crate::packets::PacketsArguments),
@@ -574,7 +577,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A time in seconds, with a fraction if need be.
-fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+pub fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
     text.parse()
         .ok()
         .filter(|seconds| *seconds > 0.0)

@@ -18,6 +18,7 @@ mod output;
 mod packets;
 mod process_id;
 mod progress;
+mod proxy;
 mod record;
 mod repair;
 mod rescue;
@@ -92,6 +93,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Diff(arguments) => execution::diff::run(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Gdbserver(arguments) => gdbserver::gdbserver(arguments),
+        Command::Proxy(arguments) => proxy::proxy(arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::List(arguments) => list::list(&arguments),

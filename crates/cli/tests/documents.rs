@@ -454,6 +454,11 @@ fn simulator_log() {
 }
 
 #[test]
+fn any_stub() {
+    check("docs/guide/any-stub.md");
+}
+
+#[test]
 fn scripts_and_ci() {
     check("docs/guide/scripts-and-ci.md");
 }

@@ -45,6 +45,7 @@ pub mod fake;
 mod handshake;
 pub mod live;
 mod log;
+pub mod proxy;
 mod reception;
 pub mod replay;
 pub mod saved;

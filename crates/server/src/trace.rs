@@ -7,7 +7,7 @@ mod requests;
 mod save;
 
 pub(crate) use frame::{registers_at, search};
-pub(crate) use requests::NO_HITS;
+pub(crate) use requests::{NO_HITS, with_addresses};
 
 use std::collections::BTreeSet;
 use std::path::Path;

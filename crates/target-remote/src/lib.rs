@@ -4,7 +4,7 @@
 //!
 //! - **Few round trips.** A hit takes at most four where its memory is read in one go: the registers (none if the stop reply has
 //!   what is needed), memory, the step over the breakpoint, and the resumption, whose reply is the next stop. Requests that do not
-//!   depend on an answer are sent together, once both sides have agreed not to acknowledge packets.
+//!   depend on an answer are sent together, to a stub that has answered two such requests when it was connected to.
 //! - **Nothing that is not needed.** A condition reads its registers and memory and nothing else. Ranges that are close to each other are one
 //!   read.
 //! - **A stub is not trusted.** Each wait for an answer has a limit, and so have packets, descriptions and the list of threads. What the

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tracewire_packets::frame::{Connection, Received, Side, Unreadable};
+use tracewire_packets::frame::{ACK, Connection, Received, Side, Unreadable};
 
 use crate::address::UpstreamAddress;
 use crate::error::RemoteError;
@@ -33,6 +33,10 @@ pub(crate) struct Link {
     stream: Stream,
     connection: Connection,
     acknowledges: bool,
+    /// What is to be written, in order.
+    output: Vec<u8>,
+    /// How many answers are acknowledged that have not come yet.
+    acknowledged: usize,
     input: Vec<u8>,
     start: usize,
 }
@@ -55,14 +59,11 @@ impl Link {
             stream,
             connection: Connection::new(Side::Client, LONGEST),
             acknowledges: true,
+            output: Vec::new(),
+            acknowledged: 0,
             input: Vec::new(),
             start: 0,
         })
-    }
-
-    /// Whether packets are still acknowledged: then one is sent only when the one before is answered.
-    pub(crate) const fn acknowledges(&self) -> bool {
-        self.acknowledges
     }
 
     /// Both sides have agreed not to acknowledge packets.
@@ -74,16 +75,33 @@ impl Link {
     /// Puts a packet behind what is to be written.
     pub(crate) fn queue(&mut self, payload: &[u8]) {
         self.connection.send(payload);
+        self.drain();
+    }
+
+    /// Acknowledges the answer to what was queued last before it has come, so that another packet can follow at once: a stub that lets its
+    /// program run stops it for any byte that comes later.
+    pub(crate) fn acknowledge_ahead(&mut self) {
+        if self.acknowledges {
+            self.output.push(ACK);
+            self.acknowledged += 1;
+        }
+    }
+
+    /// Takes what the connection has to send.
+    fn drain(&mut self) {
+        self.output.extend_from_slice(self.connection.output());
+        self.connection.written(usize::MAX);
     }
 
     /// Puts the interrupt byte there.
     pub(crate) fn queue_interrupt(&mut self) {
         self.connection.interrupt();
+        self.drain();
     }
 
     /// Writes what is queued.
     pub(crate) fn flush(&mut self) -> Result<(), RemoteError> {
-        let output = self.connection.output();
+        let output = &self.output;
         if output.is_empty() {
             return Ok(());
         }
@@ -95,7 +113,7 @@ impl Link {
                 out.write_all(output).and_then(|()| out.flush())
             }
         };
-        self.connection.written(usize::MAX);
+        self.output.clear();
         written.map_err(of_connection)
     }
 
@@ -149,7 +167,12 @@ impl Link {
             self.input.clear();
             self.start = 0;
         }
-        // Acknowledgements.
+        // Acknowledgements, but for those that were sent ahead.
+        if self.acknowledged > 0 && self.connection.output() == [ACK] {
+            self.connection.written(1);
+            self.acknowledged -= 1;
+        }
+        self.drain();
         self.flush()?;
         message
     }

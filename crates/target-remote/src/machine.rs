@@ -145,6 +145,15 @@ impl RemoteMachine {
         }
     }
 
+    /// Whether GDB extends addresses with their sign, as it does those of 32-bit MIPS.
+    #[must_use]
+    pub const fn extends_addresses(&self) -> bool {
+        matches!(
+            self.architecture,
+            Some(Architecture::Mips | Architecture::MipsLittle)
+        ) && self.program_counter.bits == 32
+    }
+
     /// An address as the program counter has it.
     #[must_use]
     pub fn canonical(&self, address: Address) -> Address {

@@ -403,6 +403,15 @@ impl Stub {
         self.talk.send(&Request::from(request).to_bytes())
     }
 
+    /// The request that lets all threads run.
+    #[must_use]
+    pub fn request_to_resume_all(&self) -> Vec<u8> {
+        match self.resume_actions {
+            Some(_) => b"vCont;c".to_vec(),
+            None => b"c".to_vec(),
+        }
+    }
+
     /// Waits for the stop that a step ends with.
     pub(crate) fn wait_for_step(&mut self) -> Result<Option<Vec<u8>>, RemoteError> {
         let deadline = Instant::now() + self.talk.limit;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tracewire_packets::family::features::{FeatureList, FeatureRequest};
+use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::family::transfer::{Object, Operation, Transfer, TransferRequest};
 use tracewire_packets::{Reply, Request};
@@ -15,6 +16,8 @@ use crate::link::{Link, Message};
 const MOST_OBJECT: usize = 4 << 20;
 /// How much of an object is asked for at once, where the stub does not say how long its packets may be.
 const USUAL_WINDOW: usize = 0x180;
+/// How long a stub may take to answer the second of two requests at once.
+const TRIAL: Duration = Duration::from_secs(2);
 /// What a packet has beside the data of an object, in bytes.
 const WINDOW_OVERHEAD: usize = 16;
 
@@ -26,6 +29,8 @@ pub(crate) struct Talk {
     /// Requests whose `OK` has not come yet.
     expected: VecDeque<String>,
     packet_size: Option<usize>,
+    /// Whether the stub takes packets that come before it has answered others.
+    takes_batches: bool,
     round_trips: u64,
 }
 
@@ -36,6 +41,7 @@ impl Talk {
             limit,
             expected: VecDeque::new(),
             packet_size: None,
+            takes_batches: false,
             round_trips: 0,
         }
     }
@@ -71,7 +77,23 @@ impl Talk {
         {
             self.link.stop_acknowledging();
         }
+        self.takes_batches = self.try_batch()?;
         Ok(features)
+    }
+
+    /// Sends two requests at once, and sees whether both are answered. A stub at a serial line may lose the second.
+    fn try_batch(&mut self) -> Result<bool, RemoteError> {
+        let request = Request::from(ResumeRequest::Supported).to_bytes();
+        self.link.queue(&request);
+        self.link.acknowledge_ahead();
+        self.link.queue(&request);
+        self.link.flush()?;
+        let first = self.next_answer(&request)?;
+        let deadline = Instant::now() + TRIAL.min(self.limit);
+        Ok(match self.link.receive(deadline)? {
+            Some(Message::Packet(second)) => second == first,
+            _ => false,
+        })
     }
 
     /// Sends a request and waits for its answer.
@@ -88,12 +110,15 @@ impl Talk {
 
     /// Sends several requests, and waits for the answers to all.
     pub(crate) fn ask_all(&mut self, requests: &[Request]) -> Result<Vec<Reply>, RemoteError> {
-        if self.link.acknowledges() {
+        if !self.takes_batches {
             return requests.iter().map(|request| self.ask(request)).collect();
         }
         self.settle()?;
-        for request in requests {
+        for (place, request) in requests.iter().enumerate() {
             self.link.queue(&request.to_bytes());
+            if place + 1 < requests.len() {
+                self.link.acknowledge_ahead();
+            }
         }
         self.link.flush()?;
         let answers = requests.iter().map(|request| {
@@ -110,9 +135,12 @@ impl Talk {
         let payload = request.to_bytes();
         self.expected.push_back(shown(&payload));
         self.link.queue(&payload);
-        if self.link.acknowledges() {
+        if self.takes_batches {
+            self.link.acknowledge_ahead();
+        } else {
             self.link.flush()?;
             self.settle()?;
+            self.round_trips += 1;
         }
         Ok(())
     }

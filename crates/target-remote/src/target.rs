@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tracewire_experiment::{Hit, HitHandler, Target, TargetError};
+use tracewire_experiment::{Hit, HitHandler, MemoryRead, StoppedThread, Target, TargetError};
 use tracewire_model::Address;
 use tracewire_packets::family::stop::StopReply;
 use tracewire_packets::{Reply, ReplyKind, Signal, ThreadSelector};
@@ -221,8 +221,80 @@ impl RemoteTarget {
         }
     }
 
+    /// A stop has been reported, where nothing is to be collected.
+    pub fn note_stop(&mut self, stop: Box<Stop>) {
+        self.collected.remove(&stop.thread);
+        self.stand(stop);
+    }
+
+    /// Memory of the program without breakpoints of tracepoints, up to the first byte that cannot be read.
+    ///
+    /// # Errors
+    /// When the stub fails.
+    pub fn read_memory(&mut self, address: Address, length: usize) -> Result<Vec<u8>, RemoteError> {
+        let mut pieces = [MemoryRead {
+            address,
+            bytes: vec![0; length],
+            filled: 0,
+        }];
+        self.thread().read_memory(&mut pieces);
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let [
+            MemoryRead {
+                mut bytes, filled, ..
+            },
+        ] = pieces;
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// Whether a thread cannot run before it is brought past a tracepoint, or has steps to make.
+    ///
+    /// # Errors
+    /// When the stub fails.
+    pub fn is_at_tracepoint(
+        &mut self,
+        thread: Option<ThreadSelector>,
+    ) -> Result<bool, RemoteError> {
+        if self.stepping.contains(&thread) || self.collected_at(thread).is_some() {
+            return Ok(true);
+        }
+        if thread != self.standing.thread || self.stop.is_none() {
+            return Ok(false);
+        }
+        let here = self.program_counter()?;
+        Ok(self.breakpoints.is_site(here))
+    }
+
+    /// Has one thread make one step, from a tracepoint or not, and collects what is to be collected on the way. The report is that of a
+    /// signal that came meanwhile.
+    ///
+    /// # Errors
+    /// When the stub fails.
+    pub fn step_once(
+        &mut self,
+        thread: Option<ThreadSelector>,
+        handler: &mut dyn HitHandler,
+    ) -> Result<Passed, RemoteError> {
+        self.collect_here(&|one| one == thread, handler)?;
+        let passed = self.step(thread, true, handler)?;
+        match self.deferred.pop_front() {
+            Some((_, signal)) if passed == Passed::On => {
+                let stop = self.stop.as_ref();
+                let report = stop.map(|stop| stop.with_signal(signal));
+                Ok(Passed::Report(report.unwrap_or_default()))
+            }
+            _ => Ok(passed),
+        }
+    }
+
     /// Where the thread is that stopped last.
-    fn program_counter(&mut self) -> Result<Address, RemoteError> {
+    ///
+    /// # Errors
+    /// When the stub fails.
+    pub fn program_counter(&mut self) -> Result<Address, RemoteError> {
         let counter = self.stub.machine().program_counter().clone();
         let bytes = self.thread().bytes(counter.number);
         if let Some(failure) = self.failure.take() {
@@ -345,7 +417,8 @@ impl RemoteTarget {
             if interrupted() {
                 return Ok(Passed::Interrupted);
             }
-            let passed = self.step(thread, handler)?;
+            let is_followed = self.stepping.contains(&thread);
+            let passed = self.step(thread, is_followed, handler)?;
             if passed != Passed::On {
                 return Ok(passed);
             }
@@ -357,6 +430,10 @@ impl RemoteTarget {
                 let stop = self.stop.as_ref();
                 let report = stop.map(|stop| stop.with_signal(signal));
                 return Ok(Passed::Report(report.unwrap_or_default()));
+            }
+            // Otherwise a breakpoint there stops the thread as soon as it runs, and its place is not asked for.
+            if !is_followed {
+                continue;
             }
             let here = self.program_counter()?;
             if self.breakpoints.is_debuggers(here) {
@@ -388,10 +465,11 @@ impl RemoteTarget {
         Ok(())
     }
 
-    /// Has one thread execute one instruction, with no breakpoint at its place.
+    /// Has one thread execute one instruction, with no breakpoint at its place; `looks` at where that leads.
     fn step(
         &mut self,
         thread: Thread,
+        looks: bool,
         handler: &mut dyn HitHandler,
     ) -> Result<Passed, RemoteError> {
         let here = match self.collected.get(&thread) {
@@ -436,7 +514,11 @@ impl RemoteTarget {
             }
             let is_others = thread.is_some() && stop.thread.is_some() && stop.thread != thread;
             if !is_others && stop.is_trap() {
-                self.take_stop(stop, true, handler)?;
+                if looks {
+                    self.take_stop(stop, true, handler)?;
+                } else {
+                    self.note_stop(stop);
+                }
                 return Ok(Passed::On);
             }
             if !is_others && stop.is_event {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use tracewire_test_support::{need, tool};
+use tracewire_test_support::{assert_clean, need, tool};
 
 use crate::forms::{EXPRESSIONS, gdb_values, program, values_of};
 use crate::support::{Ran, ran, tracewire};
@@ -111,7 +111,11 @@ fn recorded(mut command: Command, program: &Path, options: &[&str]) -> Ran {
     let specification = format!("work : {}", EXPRESSIONS.join(", "));
     command.args(["record", "-o", "out.tf", "-t", &specification]);
     command.args(options).arg("--").arg(program);
-    ran(command.output().expect("tracewire runs"))
+    let ran = ran(command.output().expect("tracewire runs"));
+    if ran.code == Some(0) {
+        assert_clean(&program.with_file_name("out.tf"));
+    }
+    ran
 }
 
 fn shown(mut command: Command, options: &[&str]) -> Vec<String> {

@@ -1,4 +1,8 @@
 //! Programs behind stubs: `record --upstream` and `proxy`.
 
+mod proxy;
 mod record;
 mod support;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../wire/mod.rs"]
+mod wire;

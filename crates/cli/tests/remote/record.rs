@@ -42,7 +42,7 @@ fn every_machine_of_qemu_is_recorded() {
             &word(&elf),
         ]);
         assert_clean(&output);
-        let frames = shown(&output);
+        let frames = shown(&output, None);
         assert_eq!(frames.len(), 12, "{}: {frames:#?}", machine.name);
         for (place, frame) in frames.iter().enumerate() {
             let name = machine.name;
@@ -90,7 +90,7 @@ fn threads_of_a_program_behind_gdbserver_are_recorded() {
         "{errors}"
     );
     assert_clean(&output);
-    let frames = shown(&output);
+    let frames = shown(&output, None);
     let of = |tracepoint: u64| {
         frames
             .iter()

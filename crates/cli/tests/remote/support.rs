@@ -36,10 +36,14 @@ pub fn run(arguments: &[&str]) -> Output {
     output
 }
 
-/// The lines that `show --json` prints.
+/// The lines that `show --json` prints, with a program where the file does not name it.
 #[track_caller]
-pub fn shown(file: &Path) -> Vec<serde_json::Value> {
-    let output = run(&["show", "--json", file.to_str().expect("UTF-8")]);
+pub fn shown(file: &Path, elf: Option<&Path>) -> Vec<serde_json::Value> {
+    let word = |path: &'_ Path| path.to_str().expect("UTF-8").to_owned();
+    let elf = elf.map(|elf| format!("--elf={}", word(elf)));
+    let file = word(file);
+    let arguments = ["show", "--json", &file].into_iter().chain(elf.as_deref());
+    let output = run(&arguments.collect::<Vec<_>>());
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
     text.lines()
         .map(|line| serde_json::from_str(line).expect("a line is an object"))

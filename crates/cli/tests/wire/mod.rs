@@ -78,11 +78,7 @@ impl Server {
     }
 
     pub fn connect(&self) -> Client {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Client(stream)
+        Client::connect_to(self.port)
     }
 }
 
@@ -104,6 +100,15 @@ impl Drop for Server {
 pub struct Client(pub TcpStream);
 
 impl Client {
+    /// A client at a port of this machine.
+    pub fn connect_to(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
+    }
+
     pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
         let sum = payload
             .iter()

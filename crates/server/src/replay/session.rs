@@ -15,7 +15,9 @@ use tracewire_tracefile::Frame;
 use super::run::stopped;
 use crate::answers::{Attached, Debuggee, ThreadEntry, Writable, attached, named, respond};
 use crate::session::{Answer, Responder};
-use crate::trace::{SaveFolder, Trace, TraceMachine, announce_frames, announce_runs};
+use crate::trace::{
+    SaveFolder, Trace, TraceMachine, announce_frames, announce_runs, with_addresses,
+};
 
 /// The process that all cpus belong to.
 pub(super) const PROCESS: u32 = 1;
@@ -97,33 +99,9 @@ impl<'a, E: Execution> ReplaySession<'a, E> {
                 "nothing runs on without a client: a trace run over a recorded execution ends with it",
             ));
         }
-        let request = in_memory(request, &|address| canonical(machine, address));
+        let request = with_addresses(request, &|address| canonical(machine, address));
         self.trace.answer(&request, Some(&mut self.replay))
     }
-}
-
-/// A definition as the recording has its addresses.
-fn in_memory(request: &TraceRequest, place: &dyn Fn(Address) -> Address) -> TraceRequest {
-    let mut request = request.clone();
-    match &mut request {
-        TraceRequest::Define { definition } => definition.address = place(definition.address),
-        TraceRequest::Actions { actions } => actions.address = place(actions.address),
-        TraceRequest::Source { source } => source.address = place(source.address),
-        TraceRequest::Usage { address, .. } => *address = place(*address),
-        TraceRequest::Enable { address, .. } | TraceRequest::Disable { address, .. } => {
-            address.0 = place(address.0);
-        }
-        TraceRequest::ReadOnly { ranges } => {
-            for range in &mut ranges.0 {
-                // A section ends before the address space does.
-                let size = range.end.saturating_sub(range.start);
-                let start = place(Address(range.start)).0;
-                *range = start..start.saturating_add(size);
-            }
-        }
-        _ => {}
-    }
-    request
 }
 
 impl<E: Execution> Debuggee for ReplaySession<'_, E> {

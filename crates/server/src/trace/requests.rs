@@ -1,7 +1,7 @@
 //! Which tracepoint packet is answered by what.
 
 use tracewire_experiment::{Mechanism, Target};
-use tracewire_model::{Status, TracepointUsage, VariableNumber, kgtp_warning};
+use tracewire_model::{Address, Status, TracepointUsage, VariableNumber, kgtp_warning};
 use tracewire_packets::tracepoint::{BufferSize, TraceRequest};
 use tracewire_packets::{Failure, Reply};
 
@@ -144,6 +144,33 @@ impl Trace {
         };
         Reply::VariableValue(value)
     }
+}
+
+/// A request with its addresses as the target has them: GDB extends those of some machines.
+pub(crate) fn with_addresses(
+    request: &TraceRequest,
+    place: &dyn Fn(Address) -> Address,
+) -> TraceRequest {
+    let mut request = request.clone();
+    match &mut request {
+        TraceRequest::Define { definition } => definition.address = place(definition.address),
+        TraceRequest::Actions { actions } => actions.address = place(actions.address),
+        TraceRequest::Source { source } => source.address = place(source.address),
+        TraceRequest::Usage { address, .. } => *address = place(*address),
+        TraceRequest::Enable { address, .. } | TraceRequest::Disable { address, .. } => {
+            address.0 = place(address.0);
+        }
+        TraceRequest::ReadOnly { ranges } => {
+            for range in &mut ranges.0 {
+                // A section ends before the address space does.
+                let size = range.end.saturating_sub(range.start);
+                let start = place(Address(range.start)).0;
+                *range = start..start.saturating_add(size);
+            }
+        }
+        _ => {}
+    }
+    request
 }
 
 /// The answer to a question about a tracepoint that is not defined, or not at this address: it has no hits there. It is no error,

@@ -1,0 +1,107 @@
+//! `proxy`: tracepoints in front of any stub.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueHint};
+use tracewire_arch::Architecture;
+use tracewire_server::proxy::{Proxy, Tracepoints, serve};
+use tracewire_server::{Clients, ListenAddress, Listener, SaveFolder, SessionLog, Token};
+use tracewire_target_remote::{Options, Stub, UpstreamAddress};
+
+use crate::Answer;
+
+pub const HELP: &str = "\
+GDB connects here with `target remote`, as it would to the stub, and has its tracepoints besides: trace, actions, tstart, tfind, tsave. \
+All else goes to the stub and back as it is. A tracepoint is a breakpoint at the stub, which the proxy goes over by itself.
+
+A stub that has tracepoints of its own keeps them, unless --hide-tracepoints is given.
+
+When the stub does not answer, or does what it must not, the trace run ends with the reason in `tstatus`, and its frames can still be looked at.
+
+Examples:
+  qemu-system-arm -M virt -kernel firmware.elf -gdb tcp::1234 -S
+  tracewire proxy :2345 --upstream localhost:1234
+      and in GDB:  target remote :2345
+  tracewire proxy ./trace.sock --upstream unix:./stub.sock --files .
+  tracewire proxy :2345 --upstream localhost:3333 --architecture mipsel";
+
+#[derive(Args, Debug)]
+pub struct ProxyArguments {
+    /// Where GDB connects: the path of a Unix socket (unix: for one of its own choice), HOST:PORT or :PORT (on loopback), or - for standard input and output
+    #[arg(value_name = "ADDRESS")]
+    pub address: ListenAddress,
+    /// The stub: HOST:PORT, unix:PATH, or - for standard input and output
+    #[arg(long, value_name = "ADDRESS")]
+    pub upstream: UpstreamAddress,
+    /// The machine, where the stub does not describe it, or has another byte order than usual
+    #[arg(long, value_name = "NAME")]
+    pub architecture: Option<Architecture>,
+    /// Do not let tracepoints of the stub's own pass
+    #[arg(long)]
+    pub hide_tracepoints: bool,
+    /// How long the stub may take to answer
+    #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::parse_seconds, default_value = "10")]
+    pub timeout: Duration,
+    /// Where GDB may save what a trace run collected (tsave -r)
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub files: Option<PathBuf>,
+    /// End when the first debugger goes
+    #[arg(long)]
+    pub once: bool,
+    /// Let only those debuggers in on TCP who know the word in this file, which is made if it is not there
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub auth: Option<PathBuf>,
+    /// Write every packet to a file, with its time and meaning
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub debug_log: Option<PathBuf>,
+}
+
+/// `proxy`.
+pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
+    if arguments.address == ListenAddress::Stdio && arguments.upstream == UpstreamAddress::Stdio {
+        bail!("only one of the debugger and the stub can be at standard input and output");
+    }
+    let log = match &arguments.debug_log {
+        Some(path) => SessionLog::create(path)
+            .with_context(|| format!("{} cannot be written", path.display()))?,
+        None => SessionLog::none(),
+    };
+    let token = arguments.auth.as_deref().map(Token::of_file).transpose()?;
+    let listener = Listener::bind(&arguments.address)
+        .with_context(|| format!("cannot listen at {}", arguments.address))?;
+    let options = Options {
+        architecture: arguments.architecture,
+        limit: arguments.timeout,
+    };
+    let stub = Stub::connect(&arguments.upstream, &options)?;
+    let tracepoints = if arguments.hide_tracepoints {
+        Tracepoints::Own
+    } else {
+        Tracepoints::OfStubFirst
+    };
+    let machine = stub.machine().architecture();
+    let machine = machine.map_or_else(|| "an unnamed machine".to_owned(), |it| it.to_string());
+    let mut proxy = Proxy::new(stub, tracepoints, arguments.files.map(SaveFolder))?;
+    if proxy.passes_tracepoints() {
+        anstream::eprintln!(
+            "tracewire: the stub has tracepoints of its own, which are let pass; --hide-tracepoints puts Tracewire's in their place"
+        );
+    }
+    if !listener.is_stdio() {
+        anstream::eprintln!(
+            "tracewire: {machine} at {}; in GDB: target remote {listener}",
+            arguments.upstream
+        );
+    }
+    let clients = Clients {
+        once: arguments.once,
+        token: token.as_ref(),
+    };
+    serve(&listener, &mut proxy, &log, clients)?;
+    match proxy.lost() {
+        Some(reason) => bail!("the stub at {}: {reason}", arguments.upstream),
+        None => Ok(Answer::Yes),
+    }
+}

@@ -1,0 +1,305 @@
+//! `proxy`: stock GDB with tracepoints in front of stubs that have none.
+
+use std::io::Write;
+use std::path::Path;
+
+use tracewire_test_support::{BARE_MACHINES, BareMachine, Gdb, Said, assert_clean, need};
+
+use crate::support::{Listening, gdbserver, linux_program, shown, tracewire, value};
+use crate::wire::{Client, address};
+
+#[track_caller]
+pub fn proxy(upstream: &str, more: &[&str]) -> Listening {
+    let arguments = [&["proxy", ":0", "--upstream", upstream], more].concat();
+    Listening::new(&mut tracewire(&arguments))
+}
+
+/// The lines that a script prints for comparison.
+fn compared(said: &Said) -> Vec<String> {
+    let lines = said.output.lines().filter(|line| line.starts_with("= "));
+    lines.map(str::to_owned).collect()
+}
+
+/// Prints what the frames have, from the first one on.
+const PRINT_FRAMES: &str = "\
+tfind start
+while $trace_frame != -1
+  if $tracepoint == 1
+    printf \"= work %d %d %d %s\\n\", n, total, item->id, item->name
+  else
+    printf \"= done %lx\\n\", $pc
+  end
+  tfind
+end
+";
+
+/// Tracepoints with a condition, a string, steps and a pass count, in a run that is saved in both ways.
+fn traced(elf: &Path, address: &str, folder: &Path) -> Said {
+    let text = format!(
+        "target remote {address}\n\
+         tvariable $seen\n\
+         trace work if n % 3 == 1\n\
+         actions\n  collect n, total, *item\n  collect/s item->name\n  teval $seen = $seen + 1\nend\n\
+         trace round_done\n\
+         actions\n  collect $regs\n  while-stepping 2\n    collect $regs\n  end\nend\n\
+         passcount 3 2\n\
+         tstart\n\
+         tbreak round_done if round == 6\n\
+         continue\n\
+         tstatus\n\
+         {PRINT_FRAMES}\
+         tfind none\n\
+         tsave {folder}/pulled.tf\n\
+         tsave -r written.tf\n",
+        folder = folder.display()
+    );
+    scripted(elf, folder, &text)
+}
+
+/// The same by breakpoints, in a script of its own.
+fn stopped(elf: &Path, socket: &Path, folder: &Path) -> Said {
+    let text = "\
+break work
+continue
+set $work = $pc
+break round_done
+set $rounds = 0
+while $rounds < 3
+  if $pc == $work
+    if n % 3 == 1
+      printf \"= work %d %d %d %s\\n\", n, total, item->id, item->name
+    end
+  else
+    printf \"= done %lx\\n\", $pc
+    stepi
+    printf \"= done %lx\\n\", $pc
+    stepi
+    printf \"= done %lx\\n\", $pc
+    set $rounds = $rounds + 1
+  end
+  continue
+end
+";
+    scripted(
+        elf,
+        folder,
+        &format!("target remote {}\n{text}", socket.display()),
+    )
+}
+
+#[test]
+fn frames_of_every_machine_are_what_plain_breakpoints_read() {
+    need!("clang", "ld.lld", "gdb-multiarch");
+    for machine in BARE_MACHINES {
+        need!(machine.qemu);
+        let folder = tempfile::tempdir().expect("a directory");
+        let elf = machine.build(folder.path());
+        let traced = {
+            let qemu = machine.start(&elf, folder.path());
+            let upstream = format!("unix:{}", qemu.socket.display());
+            let files = folder.path().to_str().expect("UTF-8");
+            let mut arguments = vec!["--files", files];
+            // QEMU does not describe the registers of MIPS.
+            if machine.name.starts_with("mips") {
+                arguments.extend(["--architecture", machine.name]);
+            }
+            let proxy = proxy(&upstream, &arguments);
+            traced(&elf, &proxy.address(), folder.path())
+        };
+        let stopped = {
+            let qemu = machine.start(&elf, folder.path());
+            stopped(&elf, &qemu.socket, folder.path())
+        };
+        let (frames, expected) = (compared(&traced), compared(&stopped));
+        let all = format!("{}\n{}\n{}", machine.name, traced.all(), stopped.all());
+        assert_eq!(expected.len(), 9 + 9, "{all}");
+        assert_eq!(frames, expected, "{all}");
+        let stopped_by = traced.output.contains("Trace stopped by tracepoint 2");
+        assert!(stopped_by, "{all}");
+        // Both files have the same frames.
+        let written = folder.path().join("written.tf");
+        assert_clean(&written);
+        for file in [written, folder.path().join("pulled.tf")] {
+            let frames = shown(&file, Some(&elf));
+            let totals = frames.iter().filter_map(|frame| value(frame, "total"));
+            assert_eq!(
+                (frames.len(), totals.count()),
+                (18, 9),
+                "{}",
+                file.display()
+            );
+        }
+    }
+}
+
+/// GDB with a script.
+#[track_caller]
+fn scripted(program: &Path, folder: &Path, text: &str) -> Said {
+    let script = folder.join("script.gdb");
+    std::fs::write(&script, text).expect("the directory can be written");
+    Gdb::multiarch().program(program).script(&script).run()
+}
+
+#[test]
+fn a_run_goes_on_without_a_client_and_keeps_the_newest_frames() {
+    need!("clang", "ld.lld", "gdb-multiarch", "qemu-system-riscv64");
+    let machine = BareMachine::named("riscv64");
+    let folder = tempfile::tempdir().expect("a directory");
+    let elf = machine.build(folder.path());
+    let qemu = machine.start(&elf, folder.path());
+    let proxy = proxy(&format!("unix:{}", qemu.socket.display()), &[]);
+    let connect = format!("target remote {}\n", proxy.address());
+    let first = "\
+set circular-trace-buffer on
+set trace-buffer-size 2000
+set disconnected-tracing on
+trace round_done
+actions
+  collect round, rounds
+end
+tstart
+tbreak round_done if round == 100
+continue
+printf \"= at %d\\n\", round
+detach
+";
+    let first = scripted(&elf, folder.path(), &format!("{connect}{first}"));
+    assert_eq!(compared(&first), ["= at 100"], "{}", first.all());
+    let second = "\
+tstatus
+tstop
+tstatus
+tfind start
+set $first = round
+set $count = 0
+while $trace_frame != -1
+  set $last = round
+  set $count = $count + 1
+  tfind
+end
+printf \"= gaps %d\\n\", $last - $first + 1 - $count
+printf \"= later %d\\n\", $last > 100
+";
+    let second = scripted(&elf, folder.path(), &format!("{connect}{second}"));
+    let all = second.all();
+    for words in [
+        "Trace is running on the target.",
+        "Trace will continue if GDB disconnects.",
+        "Trace buffer is circular.",
+        "Trace stopped by a tstop command",
+    ] {
+        assert!(all.contains(words), "{words}: {all}");
+    }
+    // It went on between the two, without a gap.
+    assert_eq!(compared(&second), ["= gaps 0", "= later 1"], "{all}");
+}
+
+#[test]
+fn breakpoints_and_steps_of_the_user_keep_their_meaning_at_a_tracepoint() {
+    need!("cc", "gdb-multiarch", "gdbserver");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = linux_program(folder.path());
+    let stub = gdbserver(&program);
+    // gdbserver has tracepoints of its own.
+    let proxy = proxy(&stub.address(), &["--hide-tracepoints"]);
+    let text = format!(
+        "target remote {}\n{}",
+        proxy.address(),
+        "\
+break main
+continue
+trace work
+actions
+  collect n, calls
+end
+tstart
+break work if n == 105
+continue
+printf \"= stopped at %d of %d\\n\", n, calls
+stepi
+stepi
+printf \"= in work %d\\n\", n
+next
+finish
+printf \"= pending %d\\n\", calls
+break finish
+continue
+printf \"= calls %d\\n\", calls
+tstop
+tstatus
+tfind start
+set $frames = 0
+set $order = 0
+while $trace_frame != -1
+  set $order = $order + (calls == $frames)
+  set $frames = $frames + 1
+  tfind
+end
+printf \"= frames %d, in order %d\\n\", $frames, $order
+tfind none
+delete
+continue
+"
+    );
+    let said = scripted(&program, folder.path(), &text);
+    let all = said.all();
+    let lines = compared(&said);
+    let line = |start: &str| lines.iter().find(|line| line.starts_with(start));
+    assert!(line("= stopped at 105 of ").is_some(), "{all}");
+    assert!(line("= in work 105").is_some(), "{all}");
+    assert!(line("= calls 60").is_some(), "{all}");
+    // Each call is collected once, and that at which the user has stopped, too.
+    assert!(line("= frames 60, in order 60").is_some(), "{all}");
+    assert!(all.contains("exited with code 03"), "{all}");
+}
+
+#[test]
+fn an_interrupt_stops_a_program_that_hits_all_the_time() {
+    need!("clang", "ld.lld", "qemu-system-riscv64");
+    let machine = BareMachine::named("riscv64");
+    let folder = tempfile::tempdir().expect("a directory");
+    let elf = machine.build(folder.path());
+    let qemu = machine.start(&elf, folder.path());
+    let proxy = proxy(&format!("unix:{}", qemu.socket.display()), &[]);
+    let mut client = Client::connect_to(proxy.port);
+    let work = address(&elf, "work");
+    for (request, expected) in [
+        (
+            "qSupported:multiprocess+;swbreak+".to_owned(),
+            "PacketSize=",
+        ),
+        ("QTinit".to_owned(), "OK"),
+        (format!("QTDP:1:{work:x}:E:0:0"), "OK"),
+        ("QTStart".to_owned(), "OK"),
+    ] {
+        client.send(request.as_bytes()).expect("the proxy is there");
+        let answer = client.reply().expect("an answer");
+        assert!(answer.contains(expected), "{request}: {answer}");
+    }
+    for round in 0..5 {
+        client.send(b"vCont;c").expect("the proxy is there");
+        client.0.write_all(&[3]).expect("the proxy is there");
+        let stop = client.reply().expect("a stop");
+        assert!(stop.starts_with("T02"), "{round}: {stop}");
+        client.send(b"qTStatus").expect("the proxy is there");
+        let status = client.reply().expect("a status");
+        assert!(status.starts_with("T1;"), "{round}: {status}");
+    }
+}
+
+#[test]
+fn a_stub_with_tracepoints_keeps_its_own() {
+    need!("cc", "gdb", "gdbserver");
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = linux_program(folder.path());
+    let stub = gdbserver(&program);
+    let proxy = proxy(&stub.address(), &[]);
+    let mut client = Client::connect_to(proxy.port);
+    client
+        .send(b"qSupported:multiprocess+")
+        .expect("the proxy is there");
+    let features = client.reply().expect("an answer");
+    // Its own: we have no static tracepoints.
+    assert!(features.contains("StaticTracepoints+"), "{features}");
+    assert!(features.contains("ConditionalBreakpoints+"), "{features}");
+}

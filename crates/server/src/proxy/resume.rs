@@ -1,0 +1,412 @@
+//! Letting the program run for a client, past the tracepoints that it does not know of.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use tracewire_model::Address;
+use tracewire_packets::family::resume::{ResumeAction, ResumeActions, ResumeKind, ResumeRequest};
+use tracewire_packets::{Request, Signal, ThreadSelector, Which};
+use tracewire_target_remote::{Passed, RemoteError, Stop, StopEvent};
+
+use super::Proxy;
+use super::client::Client;
+
+/// A thread, as the stub names it.
+type Thread = Option<ThreadSelector>;
+
+/// How long an interrupt of the client's may take before it is sent again: a stub that has stopped just then for a tracepoint has not
+/// seen it.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What a client wants to run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// The request that has not been sent yet.
+    first: Vec<u8>,
+    /// The same for what is left of it: signals have been delivered, and threads have gone where they were sent.
+    again: Vec<u8>,
+    /// The actions, where it says which threads run.
+    actions: Option<ResumeActions>,
+    /// The thread that is to step.
+    step: Option<Step>,
+    /// Whether it runs backwards: nothing is collected, and tracepoints stop nothing.
+    is_reverse: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    thread: Thread,
+    range: Option<Range<u64>>,
+    has_signal: bool,
+}
+
+/// The program runs for a client.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    plan: Plan,
+    /// Whether the stub has the request as it was: no tracepoint is in the program.
+    is_passed: bool,
+    /// When the stub was last asked to stop for the client.
+    interrupted: Option<Instant>,
+}
+
+/// What a client is to be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Told {
+    /// Nothing yet: the program runs.
+    Nothing,
+    /// These packets, of which the last one says that the program has stopped.
+    Stopped(Vec<Vec<u8>>),
+    /// This, and the program runs on.
+    Aside(Vec<u8>),
+}
+
+impl Plan {
+    /// The plan of a request; none for one that lets nothing run. `current` is the thread that `c` and `s` are about.
+    pub(super) fn of(payload: &[u8], request: &ResumeRequest, current: Thread) -> Option<Self> {
+        let mut plan = Self {
+            first: payload.to_vec(),
+            again: payload.to_vec(),
+            actions: None,
+            step: None,
+            is_reverse: false,
+        };
+        let step = |range, has_signal| {
+            Some(Step {
+                thread: current,
+                range,
+                has_signal,
+            })
+        };
+        match request {
+            ResumeRequest::Supported | ResumeRequest::Interrupt => return None,
+            ResumeRequest::Continue { actions } => {
+                plan.step = actions.0.iter().find_map(|action| step_of(action, current));
+                plan.again = without_signals(actions);
+                plan.actions = Some(actions.clone());
+            }
+            ResumeRequest::ContinueFrom { .. } | ResumeRequest::ContinueWithSignal { .. } => {
+                plan.again = b"c".to_vec();
+            }
+            ResumeRequest::StepFrom { .. } => {
+                plan.step = step(None, false);
+                plan.again = b"s".to_vec();
+            }
+            ResumeRequest::StepWithSignal { .. } => {
+                plan.step = step(None, true);
+                plan.again = b"s".to_vec();
+            }
+            ResumeRequest::ReverseContinue | ResumeRequest::ReverseStep => plan.is_reverse = true,
+        }
+        Some(plan)
+    }
+
+    /// Whether a thread runs.
+    fn runs(&self, thread: Thread) -> bool {
+        let Some(actions) = &self.actions else {
+            return true;
+        };
+        let number = |which: Option<Which>| match which {
+            Some(Which::One(number)) => number,
+            _ => 0,
+        };
+        let process = number(thread.and_then(|thread| thread.process));
+        let thread = number(thread.map(|thread| thread.thread));
+        !matches!(actions.of(process, thread), None | Some(ResumeKind::Stop))
+    }
+}
+
+fn step_of(action: &ResumeAction, current: Thread) -> Option<Step> {
+    let (range, has_signal) = match action.kind {
+        ResumeKind::Step => (None, false),
+        ResumeKind::StepWithSignal(_) => (None, true),
+        ResumeKind::StepRange { start, end } => (Some(start.0..end.0), false),
+        ResumeKind::Continue | ResumeKind::ContinueWithSignal(_) | ResumeKind::Stop => return None,
+    };
+    let named = action
+        .threads
+        .filter(|thread| matches!(thread.thread, Which::One(_)));
+    Some(Step {
+        thread: named.or(current),
+        range,
+        has_signal,
+    })
+}
+
+fn without_signals(actions: &ResumeActions) -> Vec<u8> {
+    let actions = actions.0.iter().map(|action| ResumeAction {
+        kind: match action.kind {
+            ResumeKind::ContinueWithSignal(_) => ResumeKind::Continue,
+            ResumeKind::StepWithSignal(_) => ResumeKind::Step,
+            kind => kind,
+        },
+        threads: action.threads,
+    });
+    let actions = ResumeActions(actions.collect());
+    Request::from(ResumeRequest::Continue { actions }).to_bytes()
+}
+
+impl Proxy {
+    /// Lets the program run as a client wants it.
+    pub(super) fn resume(&mut self, plan: Plan, client: &mut Client) -> Result<Told, RemoteError> {
+        let Some(trace) = &mut self.trace else {
+            return self.pass_on(plan);
+        };
+        if plan.is_reverse || !self.target.is_traced() && !trace.experiment.is_running() {
+            return self.pass_on(plan);
+        }
+        let first = plan.first.clone();
+        self.go(plan, &first, &mut || client.wants_stop())
+    }
+
+    /// Lets a request pass as it is.
+    fn pass_on(&mut self, plan: Plan) -> Result<Told, RemoteError> {
+        self.target.restore()?;
+        self.target.stub_mut().send(&plan.first)?;
+        self.running = Some(Running {
+            plan,
+            is_passed: true,
+            interrupted: None,
+        });
+        Ok(Told::Nothing)
+    }
+
+    /// Brings threads past tracepoints, and lets the program run.
+    fn go(
+        &mut self,
+        plan: Plan,
+        request: &[u8],
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Told, RemoteError> {
+        let since = self
+            .running
+            .as_ref()
+            .and_then(|running| running.interrupted);
+        let Some(trace) = &mut self.trace else {
+            return self.pass_on(plan);
+        };
+        let handler = &mut trace.experiment;
+        let stepping = plan.step.as_ref().filter(|step| !step.has_signal);
+        let passed = match stepping {
+            Some(step) if self.target.is_at_tracepoint(step.thread)? => {
+                // The breakpoint must be out, and no other thread may run meanwhile: it is one step of the client's.
+                match self.target.step_once(step.thread, handler)? {
+                    Passed::On => Passed::Report(self.last_stop()),
+                    passed => passed,
+                }
+            }
+            Some(step) => {
+                let others = |thread| plan.runs(thread) && thread != step.thread;
+                self.target.pass(&others, handler, interrupted)?
+            }
+            None => self
+                .target
+                .pass(&|thread| plan.runs(thread), handler, interrupted)?,
+        };
+        self.take_out();
+        match passed {
+            Passed::On => {}
+            Passed::Report(payload) => {
+                // Within its range a thread steps on.
+                if self.steps_on(&plan) && !interrupted() {
+                    let again = plan.again.clone();
+                    return self.go(plan, &again, interrupted);
+                }
+                self.running = None;
+                return Ok(self.told(payload));
+            }
+            Passed::Gone(payload) => return Ok(self.program_gone(payload)),
+            Passed::Interrupted => {
+                self.running = None;
+                let stop = self.target.last_stop();
+                let payload = stop.map(|stop| stop.with_signal(Signal::INTERRUPT));
+                return Ok(self.told(payload.unwrap_or_default()));
+            }
+        }
+        self.target.restore()?;
+        self.target.stub_mut().send(request)?;
+        self.running = Some(Running {
+            plan,
+            is_passed: false,
+            interrupted: since,
+        });
+        Ok(Told::Nothing)
+    }
+
+    /// Whether a thread that has made a step is still in the range that it is to leave.
+    fn steps_on(&mut self, plan: &Plan) -> bool {
+        let Some(range) = plan.step.as_ref().and_then(|step| step.range.clone()) else {
+            return false;
+        };
+        let is_step = self.target.last_stop().is_some_and(Stop::is_trap);
+        let Ok(here) = self.target.program_counter() else {
+            return false;
+        };
+        is_step && range.contains(&here.0) && !self.target.breakpoints().is_debuggers(here)
+    }
+
+    fn last_stop(&self) -> Vec<u8> {
+        let stop = self.target.last_stop();
+        stop.map(|stop| stop.payload.clone()).unwrap_or_default()
+    }
+
+    /// What a client is told of a stop, after what came before it.
+    fn told(&mut self, payload: Vec<u8>) -> Told {
+        self.selected = self.target.last_stop().and_then(|stop| stop.thread);
+        let mut all = self.target.take_asides();
+        all.push(payload);
+        Told::Stopped(all)
+    }
+
+    fn program_gone(&mut self, payload: Vec<u8>) -> Told {
+        self.running = None;
+        self.target.program_gone();
+        if let Some(trace) = &mut self.trace {
+            trace.program_gone(&mut self.target, "the program has ended");
+        }
+        self.told(payload)
+    }
+
+    /// Takes a packet that has come while the program runs.
+    pub(super) fn while_running(
+        &mut self,
+        payload: Vec<u8>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Told, RemoteError> {
+        let Some(running) = self.running.clone() else {
+            return Ok(Told::Aside(payload));
+        };
+        let stop = match StopEvent::parse(payload) {
+            StopEvent::Aside(payload) => return Ok(Told::Aside(payload)),
+            StopEvent::Gone(payload) => return Ok(self.program_gone(payload)),
+            StopEvent::Other(payload) => {
+                self.running = None;
+                return Ok(Told::Stopped(vec![payload]));
+            }
+            StopEvent::Stopped(stop) => stop,
+        };
+        if self.is_owed(&stop, &running) {
+            self.target.stub_mut().send(&running.plan.again)?;
+            return Ok(Told::Nothing);
+        }
+        let Some(trace) = &mut self.trace else {
+            self.running = None;
+            self.target.note_stop(stop);
+            let payload = self.last_stop();
+            return Ok(self.told(payload));
+        };
+        if running.is_passed && !running.plan.is_reverse
+            || !stop.is_trap() && !self.target.is_traced()
+        {
+            self.running = None;
+            self.target.note_stop(stop);
+            let payload = self.last_stop();
+            return Ok(self.told(payload));
+        }
+        if running.plan.is_reverse {
+            return self.while_reversing(stop, running);
+        }
+        let payload = stop.payload.clone();
+        let steps = running.plan.step.as_ref();
+        let stepped = steps.is_some_and(|step| step.thread.is_none() || step.thread == stop.thread);
+        let is_trap = stop.is_trap();
+        let with_interrupt = stop.with_signal(Signal::INTERRUPT);
+        let arrival = self
+            .target
+            .take_stop(stop, stepped, &mut trace.experiment)?;
+        self.take_out();
+        let is_clients = self.target.breakpoints().is_debuggers(arrival.address);
+        let is_ours = is_trap && arrival.is_hit && !is_clients && !stepped
+            || stepped && self.steps_on(&running.plan);
+        if !is_ours {
+            self.running = None;
+            return Ok(self.told(payload));
+        }
+        if running.interrupted.is_some() {
+            // The stub may have seen the interrupt, and report it when the program runs again.
+            self.owes_interrupt = true;
+            self.running = None;
+            return Ok(self.told(with_interrupt));
+        }
+        let again = running.plan.again.clone();
+        self.go(running.plan, &again, interrupted)
+    }
+
+    /// Whether a stop is one for an interrupt that the client was told of already.
+    fn is_owed(&mut self, stop: &Stop, running: &Running) -> bool {
+        let owed = std::mem::take(&mut self.owes_interrupt);
+        owed && stop.signal == Signal::INTERRUPT && running.interrupted.is_none()
+    }
+
+    /// A program that runs backwards is not stopped by tracepoints.
+    fn while_reversing(&mut self, stop: Box<Stop>, running: Running) -> Result<Told, RemoteError> {
+        let payload = stop.payload.clone();
+        let is_trap = stop.is_trap();
+        self.target.note_stop(stop);
+        let here = self.target.program_counter()?;
+        let breakpoints = self.target.breakpoints();
+        let is_ours = is_trap && breakpoints.is_site(here) && !breakpoints.is_debuggers(here);
+        if is_ours && running.plan.first == b"bc" && running.interrupted.is_none() {
+            self.target.stub_mut().send(b"bc")?;
+            return Ok(Told::Nothing);
+        }
+        self.running = None;
+        Ok(self.told(payload))
+    }
+
+    /// The client wants what runs to be stopped.
+    pub(super) fn interrupt(&mut self) -> Result<(), RemoteError> {
+        if let Some(running) = &mut self.running {
+            running.interrupted = Some(Instant::now());
+            self.target.stub_mut().interrupt()?;
+        }
+        Ok(())
+    }
+
+    /// Asks again for what the client has asked for and the stub has not done.
+    pub(super) fn interrupt_again(&mut self) -> Result<(), RemoteError> {
+        let late = |running: &Running| {
+            (running.interrupted).is_some_and(|since| !running.is_passed && since.elapsed() > AGAIN)
+        };
+        if self.running.as_ref().is_some_and(late) {
+            self.interrupt()?;
+        }
+        Ok(())
+    }
+
+    /// Lets all threads run, without a client.
+    pub(super) fn resume_all(&mut self) -> Result<(), RemoteError> {
+        let request = self.target.stub().request_to_resume_all();
+        let parsed = match Request::parse(&request) {
+            Ok(Request::Resume(parsed)) => parsed,
+            _ => ResumeRequest::ContinueFrom { address: None },
+        };
+        if let Some(plan) = Plan::of(&request, &parsed, None) {
+            self.go(plan, &request, &mut || false)?;
+        }
+        Ok(())
+    }
+
+    /// Stops the program that runs, without a client.
+    pub(super) fn stop_program(&mut self) -> Result<(), RemoteError> {
+        self.interrupt()?;
+        let limit = self.target.stub().limit();
+        let deadline = Instant::now() + limit;
+        while self.running.is_some() {
+            let Some(payload) = self.target.stub_mut().receive(deadline)? else {
+                self.running = None;
+                return Err(RemoteError::Silent {
+                    request: "an interrupt".to_owned(),
+                    seconds: limit.as_secs(),
+                });
+            };
+            self.while_running(payload, &mut || true)?;
+        }
+        Ok(())
+    }
+
+    /// Where a client sees an address, as the program counter has it.
+    pub(super) fn canonical(&self, address: Address) -> Address {
+        self.target.stub().machine().canonical(address)
+    }
+}

@@ -1,0 +1,53 @@
+//! A program that runs, and is traced, while no client is there.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tracewire_target_remote::RemoteError;
+
+use super::Proxy;
+use crate::reception::{Received, Reception};
+
+/// Lets the program run until there is a client.
+pub(super) fn receive(reception: &mut Reception<'_>, proxy: &mut Proxy) -> io::Result<Received> {
+    let (ours, theirs) = UnixStream::pair()?;
+    std::thread::scope(|scope| {
+        let receiving = scope.spawn(move || {
+            let received = reception.receive();
+            // Its end is what the other side waits for.
+            drop(theirs);
+            received
+        });
+        if let Err(error) = run(proxy, &ours) {
+            proxy.fail(&error);
+        }
+        receiving
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("accepting clients has failed")))
+    })
+}
+
+/// Follows the program until somebody has connected, or it has stopped for good.
+fn run(proxy: &mut Proxy, connected: &UnixStream) -> Result<(), RemoteError> {
+    while proxy.running.is_some() {
+        if !proxy.stub().has_input() {
+            let mut descriptors = [
+                PollFd::new(connected.as_fd(), PollFlags::POLLIN),
+                PollFd::new(proxy.stub().as_fd(), PollFlags::POLLIN),
+            ];
+            // An interrupted wait is looked at as one that is over.
+            let _ = poll(&mut descriptors, PollTimeout::NONE);
+            let [connected, _] = &descriptors;
+            if connected.any() == Some(true) {
+                return Ok(());
+            }
+        }
+        if let Some(payload) = proxy.receive_now()? {
+            // A stop for anything else waits for a client.
+            proxy.while_running(payload, &mut || false)?;
+        }
+    }
+    Ok(())
+}
