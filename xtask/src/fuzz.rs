@@ -27,6 +27,9 @@ pub struct Arguments {
     /// How long each target runs at most, in seconds; 0: as long as it takes
     #[arg(long, default_value_t = 0)]
     seconds: u64,
+    /// The sanitizer to build with, or `none`: that is faster, and finds what is not about memory
+    #[arg(long, default_value = "address")]
+    sanitizer: String,
 }
 
 /// What came of a target.
@@ -56,6 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         workspace::run(
             cargo_fuzz("build")
                 .args(["--fuzz-dir", "fuzz", "--release"])
+                .args(["--sanitizer", &arguments.sanitizer])
                 .args(["--target", &host, target]),
         )?;
         let built = format!("target/{host}/release/{target}");

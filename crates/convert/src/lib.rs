@@ -29,6 +29,7 @@ mod hex;
 pub mod json;
 pub mod merge;
 pub mod part;
+mod printable;
 mod registers;
 mod time;
 

@@ -574,6 +574,52 @@ landlock (void)
   close (rules);
 }
 
+/* Memory that can be written cannot become code, nor new memory be both. */
+static void
+write_or_execute (void)
+{
+  enum { SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
+  needs (prctl (SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) == 0);
+}
+
+static void
+write_or_execute_is_kept (void)
+{
+  enum { GET_MDWE = 66 };
+  check (prctl (GET_MDWE, 0, 0, 0, 0) == 1, "memory may become code");
+}
+
+/* To read the counter is a fault. */
+static void
+no_counter (void)
+{
+  needs (prctl (PR_SET_TSC, PR_TSC_SIGSEGV) == 0);
+}
+
+static void
+no_counter_is_kept (void)
+{
+  int how;
+  check (prctl (PR_GET_TSC, &how) == 0 && how == PR_TSC_SIGSEGV, "the counter may be read");
+}
+
+/* Memory of its own that it may not read just now. */
+static int key;
+
+static void
+protection_key (void)
+{
+  static char page[4096] __attribute__ ((aligned (4096)));
+  key = pkey_alloc (0, PKEY_DISABLE_ACCESS);
+  needs (key > 0 && pkey_mprotect (page, sizeof page, PROT_READ | PROT_WRITE, key) == 0);
+}
+
+static void
+protection_key_is_kept (void)
+{
+  check (pkey_get (key) == PKEY_DISABLE_ACCESS, "a protection key gives other rights");
+}
+
 static void
 written_out (void)
 {
@@ -624,6 +670,9 @@ static const struct attribute
   { "session", own_session, work, none },
   { "timers", timers, work, none },
   { "landlock", landlock, work, none },
+  { "write-or-execute", write_or_execute, work, write_or_execute_is_kept },
+  { "no-counter", no_counter, work, no_counter_is_kept },
+  { "protection-key", protection_key, work, protection_key_is_kept },
 };
 
 int

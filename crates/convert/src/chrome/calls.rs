@@ -15,6 +15,7 @@ use tracewire_exec_trace::recording::Recording;
 use super::{Events, PROCESS};
 use crate::ConvertError;
 use crate::execution::keep;
+use crate::printable::Printable;
 
 /// A time in microseconds; units that are only counted are shown as microseconds.
 fn microseconds(time: Time) -> f64 {
@@ -38,7 +39,8 @@ pub fn write_calls(
     range: Range<u64>,
     out: &mut impl io::Write,
 ) -> Result<(), ConvertError> {
-    let mut events = Events::begin(out)?;
+    let mut out = Printable::new(out);
+    let mut events = Events::begin(&mut out)?;
     for cpu in &recording.summary().cpus {
         events.put_name("thread_name", Some(cpu.0), &format!("cpu {cpu}"))?;
     }

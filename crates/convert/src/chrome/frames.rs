@@ -18,6 +18,7 @@ use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 use super::{Events, PROCESS};
 use crate::error::ConvertError;
 use crate::hex;
+use crate::printable::Printable;
 use crate::registers::{MAX_NAME, RegisterMembers, quoted_names};
 use crate::time::frame_times;
 
@@ -39,7 +40,8 @@ pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError>
         }),
     };
     let mut threads = BTreeSet::new();
-    let mut events = Events::begin(out)?;
+    let mut out = Printable::new(out);
+    let mut events = Events::begin(&mut out)?;
     events.put_name("process_name", None, &process_name(file))?;
     let mut event = String::new();
     let spans = file.spans();

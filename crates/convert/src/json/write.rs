@@ -11,6 +11,7 @@ use tracewire_tracefile::{Block, Ending, Frame, TraceFile};
 use super::{MAX_FRAME, MAX_NAMED, lines, named_registers};
 use crate::error::ConvertError;
 use crate::hex;
+use crate::printable::Printable;
 use crate::registers::{RegisterMembers, quoted_names};
 
 /// How many bytes after the last frame go into one line.
@@ -22,6 +23,7 @@ const REST: usize = 1 << 16;
 /// # Errors
 /// When the sink refuses, or a frame is larger than a line should be (64 MiB).
 pub fn write(file: &TraceFile, out: &mut impl Write) -> Result<(), ConvertError> {
+    let mut out = Printable::new(out);
     let mut put = |line: &str| {
         out.write_all(line.as_bytes())
             .and_then(|()| out.write_all(b"\n"))
