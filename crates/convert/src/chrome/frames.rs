@@ -90,6 +90,11 @@ fn event_names(file: &TraceFile) -> HashMap<TracepointNumber, String> {
     let mut names = HashMap::new();
     for tracepoint in file.description().tracepoints() {
         let definition = &tracepoint.definition;
+        // The entry of a span has the function's name; its other locations are addresses.
+        let point = definition.source.span_point();
+        if point.is_some_and(|point| !point.role.is_entry()) {
+            continue;
+        }
         if let Some(at) = definition.source.location() {
             names.entry(definition.number).or_insert_with(|| {
                 let shown: String = at.chars().take(MAX_TITLE).collect();
