@@ -124,9 +124,13 @@ impl Link {
 
     /// The next message; none when the deadline has passed before there was one.
     pub(crate) fn receive(&mut self, deadline: Instant) -> Result<Option<Message>, RemoteError> {
+        let mut is_last = false;
         loop {
             if let Some(message) = self.take()? {
                 return Ok(Some(message));
+            }
+            if is_last {
+                return Ok(None);
             }
             // What a stub sends that is no packet does not prolong the wait.
             let left = deadline.saturating_duration_since(Instant::now());
@@ -134,9 +138,7 @@ impl Link {
                 return Ok(None);
             }
             self.read()?;
-            if left.is_zero() && !self.has_input() {
-                return Ok(None);
-            }
+            is_last = left.is_zero();
         }
     }
 

@@ -20,7 +20,7 @@ use crate::error::RemoteError;
 use crate::link::{Link, Message};
 use crate::machine::RemoteMachine;
 use crate::stop::{Stop, StopEvent};
-use crate::talk::Talk;
+use crate::talk::{Talk, features_of};
 
 /// How long a stub may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -50,6 +50,8 @@ impl Default for Options {
 pub struct Stub {
     talk: Talk,
     features: FeatureList,
+    /// Whether it reads memory in binary.
+    reads_binary: bool,
     machine: RemoteMachine,
     /// The letters of `vCont`; none for a stub that does not have it.
     resume_actions: Option<Vec<u8>>,
@@ -94,12 +96,19 @@ impl Stub {
         let machine = RemoteMachine::new(described.as_deref(), options.architecture, block.len())?;
         Ok(Self {
             talk,
+            reads_binary: features.supports("binary-upload"),
             features,
             machine,
             resume_actions,
             selected,
             first_stop: Some(stop),
         })
+    }
+
+    /// The features in an answer to `qSupported`, as far as they are some.
+    #[must_use]
+    pub fn features_of(answer: &[u8]) -> FeatureList {
+        features_of(answer)
     }
 
     /// What it says it can do.
@@ -251,17 +260,13 @@ impl Stub {
         packet.saturating_sub(4).min(1 << 16) / 2
     }
 
-    fn reads_binary(&self) -> bool {
-        self.features.supports("binary-upload")
-    }
-
     /// Reads pieces of memory, each no longer than [`memory_window`](Self::memory_window), with one round trip: of each the bytes from its
     /// start on that can be read.
     pub(crate) fn read_memory(
         &mut self,
         pieces: &[(Address, usize)],
     ) -> Result<Vec<Vec<u8>>, RemoteError> {
-        let is_binary = self.reads_binary();
+        let is_binary = self.reads_binary;
         let requests = pieces.iter().map(|&(address, length)| {
             let length = length as u64;
             Request::from(if is_binary {
@@ -272,6 +277,11 @@ impl Stub {
         });
         let requests: Vec<Request> = requests.collect();
         let replies = self.talk.ask_all(&requests)?;
+        // It announces what it does not have.
+        if is_binary && replies.contains(&Reply::Unsupported) {
+            self.reads_binary = false;
+            return self.read_memory(pieces);
+        }
         let read = replies.into_iter().zip(pieces).map(|(reply, (_, length))| {
             let mut bytes = match reply {
                 Reply::Memory(bytes) | Reply::BinaryMemory(bytes) => bytes,

@@ -7,7 +7,7 @@ use tracewire_packets::family::features::{FeatureList, FeatureRequest};
 use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::family::setting::SettingRequest;
 use tracewire_packets::family::transfer::{Object, Operation, Transfer, TransferRequest};
-use tracewire_packets::{Reply, Request};
+use tracewire_packets::{Reply, ReplyKind, Request};
 
 use crate::error::RemoteError;
 use crate::link::{Link, Message};
@@ -18,6 +18,8 @@ const MOST_OBJECT: usize = 4 << 20;
 const USUAL_WINDOW: usize = 0x180;
 /// How long a stub may take to answer the second of two requests at once.
 const TRIAL: Duration = Duration::from_secs(2);
+/// The longest packet that is sent, whatever the stub takes, in bytes of payload.
+const LONGEST_REQUEST: usize = 1 << 16;
 /// What a packet has beside the data of an object, in bytes.
 const WINDOW_OVERHEAD: usize = 16;
 
@@ -67,11 +69,10 @@ impl Talk {
         let supported = FeatureRequest::Supported {
             features: Some(ours),
         };
-        let features = match self.ask(&supported.into())? {
-            Reply::Features(features) => features,
-            _ => FeatureList::default(),
-        };
-        self.packet_size = features.packet_size().filter(|size| *size >= 64);
+        let answer = self.request(&Request::from(supported).to_bytes())?;
+        let features = features_of(&answer);
+        let size = features.packet_size().filter(|size| *size >= 64);
+        self.packet_size = size.map(|size| size.min(LONGEST_REQUEST));
         if features.supports("QStartNoAckMode")
             && self.ask(&SettingRequest::NoAcknowledgements.into())? == Reply::Ok
         {
@@ -239,6 +240,17 @@ impl Talk {
             }
         }
     }
+}
+
+/// The features in an answer to `qSupported`, as far as they are some.
+pub(crate) fn features_of(answer: &[u8]) -> FeatureList {
+    let mut features = FeatureList::default();
+    for one in answer.split(|byte| *byte == b';') {
+        if let Ok(Reply::Features(parsed)) = Reply::parse(ReplyKind::Features, one) {
+            features.0.extend(parsed.0);
+        }
+    }
+    features
 }
 
 /// A packet as a message may have it.

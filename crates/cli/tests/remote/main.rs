@@ -1,5 +1,6 @@
 //! Programs behind stubs: `record --upstream` and `proxy`.
 
+mod hostile;
 mod proxy;
 mod record;
 mod support;

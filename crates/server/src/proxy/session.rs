@@ -16,7 +16,7 @@ use tracewire_packets::family::transfer::{Object, TransferRequest};
 use tracewire_packets::log::Direction;
 use tracewire_packets::tracepoint::TraceRequest;
 use tracewire_packets::{Failure, Reply, ReplyKind, Request, Which};
-use tracewire_target_remote::{RemoteError, StopEvent};
+use tracewire_target_remote::{RemoteError, StopEvent, Stub};
 
 use super::client::Client;
 use super::features::{for_stub, merged};
@@ -317,10 +317,7 @@ impl<'p> Session<'p> {
         let request = Request::from(FeatureRequest::Supported { features });
         let answer = self.proxy.target.stub_mut().request(&request.to_bytes())?;
         let has_tracepoints = !self.proxy.passes_tracepoints();
-        Ok(match Reply::parse(ReplyKind::Features, &answer) {
-            Ok(Reply::Features(of_stub)) => merged(&of_stub, has_tracepoints),
-            _ => merged(&FeatureList::default(), has_tracepoints),
-        })
+        Ok(merged(&Stub::features_of(&answer), has_tracepoints))
     }
 
     fn trace(&mut self, request: &TraceRequest) {

@@ -1,0 +1,271 @@
+//! Stubs that do not do what they should, in front of which a trace run ends with its reason.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::proxy::proxy;
+use crate::wire::Client;
+
+/// What a stub does wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    Nothing,
+    /// It does not answer when memory is read after the first hit.
+    Silent,
+    /// It closes the connection then.
+    Closes,
+    /// It answers with a packet that has no end.
+    Endless,
+    /// Its answers have wrong checksums from then on, however often they are sent.
+    WrongSums,
+    /// It refuses every breakpoint.
+    Refuses,
+    /// It refuses a breakpoint that it had before.
+    RefusesAgain,
+    /// It does not step.
+    NoStep,
+    /// It announces what it does not have.
+    Lies,
+}
+
+const DESCRIPTION: &str = "<target><architecture>riscv:rv32</architecture><feature name=\"org.gnu.gdb.riscv.cpu\">\
+                           <reg name=\"zero\" bitsize=\"32\" type=\"int\"/><reg name=\"pc\" bitsize=\"32\" type=\"code_ptr\" regnum=\"32\"/>\
+                           </feature></target>";
+
+/// A processor that goes round and round through four instructions at 0x100, behind a stub that acknowledges packets.
+struct FakeStub {
+    stream: TcpStream,
+    fault: Fault,
+    pc: u32,
+    breakpoints: Vec<u32>,
+    hits: u32,
+    inserted: u32,
+}
+
+impl FakeStub {
+    /// Serves one client, on a thread of its own. The address.
+    fn start(fault: Fault) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("a client");
+            let stub = Self {
+                stream,
+                fault,
+                pc: 0x100,
+                breakpoints: Vec::new(),
+                hits: 0,
+                inserted: 0,
+            };
+            stub.serve();
+        });
+        address
+    }
+
+    fn serve(mut self) {
+        while let Some(packet) = self.packet() {
+            let Some(answer) = self.answer(&packet) else {
+                return;
+            };
+            let sum = answer.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
+            let is_wrong = self.fault == Fault::WrongSums && self.hits > 0;
+            let sum = if is_wrong { sum.wrapping_add(1) } else { sum };
+            let framed = format!("+${answer}#{sum:02x}");
+            if self.stream.write_all(framed.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn packet(&mut self) -> Option<String> {
+        let mut byte = [0];
+        let mut text = String::new();
+        while byte != *b"$" {
+            self.stream.read_exact(&mut byte).ok()?;
+            if byte == *b"-" {
+                // It sends the same again, which is as wrong as before.
+                return Some("again".to_owned());
+            }
+        }
+        loop {
+            self.stream.read_exact(&mut byte).ok()?;
+            if byte == *b"#" {
+                break;
+            }
+            text.push(char::from(byte[0]));
+        }
+        self.stream.read_exact(&mut [0; 2]).ok()?;
+        Some(text)
+    }
+
+    fn step(&mut self) {
+        self.pc = 0x100 + (self.pc + 4) % 16;
+    }
+
+    /// The answer; none where the connection is to end.
+    fn answer(&mut self, packet: &str) -> Option<String> {
+        let stopped = "T05thread:1;".to_owned();
+        Some(match packet {
+            "?" => stopped,
+            "vCont?" if self.fault == Fault::NoStep => "vCont;c;C".to_owned(),
+            "vCont?" => "vCont;c;C;s;S".to_owned(),
+            "g" => format!("00000000{}", hex(&self.pc.to_le_bytes())),
+            text if text.starts_with("qSupported") && self.fault == Fault::Lies => {
+                "PacketSize=ffffffffffff;qXfer:features:read+;ConditionalTracepoints+;QStartNoAckMode+;binary-upload+;x".to_owned()
+            }
+            text if text.starts_with("qSupported") => "PacketSize=400;qXfer:features:read+".to_owned(),
+            text if text.starts_with("qXfer:features:read:target.xml:0,") => format!("l{DESCRIPTION}"),
+            text if text.starts_with("Z0,") => {
+                self.inserted += 1;
+                let refused = match self.fault {
+                    Fault::Refuses => true,
+                    Fault::RefusesAgain => self.inserted > 1,
+                    _ => false,
+                };
+                if refused {
+                    "E28".to_owned()
+                } else {
+                    self.breakpoints.push(address(text));
+                    "OK".to_owned()
+                }
+            }
+            text if text.starts_with("z0,") => {
+                let at = address(text);
+                self.breakpoints.retain(|one| *one != at);
+                "OK".to_owned()
+            }
+            text if text.starts_with("Hg") || text.starts_with("Hc") => "OK".to_owned(),
+            text if text.starts_with("vCont;s") => {
+                self.step();
+                stopped
+            }
+            text if text.starts_with("vCont;c") => {
+                // Without a breakpoint it would run for ever.
+                loop {
+                    if self.breakpoints.contains(&self.pc) {
+                        break;
+                    }
+                    if self.breakpoints.is_empty() {
+                        return Some("T02thread:1;".to_owned());
+                    }
+                    self.step();
+                }
+                self.hits += 1;
+                stopped
+            }
+            text if text.starts_with('m') && self.hits > 0 => match self.fault {
+                Fault::Silent => {
+                    // Until the other side goes.
+                    let _ = self.stream.read_to_end(&mut Vec::new());
+                    return None;
+                }
+                Fault::Closes => return None,
+                Fault::Endless => {
+                    let _ = self.stream.write_all(b"+$");
+                    while self.stream.write_all(&[b'0'; 0x4000]).is_ok() {}
+                    return None;
+                }
+                _ => "01020304".to_owned(),
+            },
+            text if text.starts_with('m') => "01020304".to_owned(),
+            "again" => "E01".to_owned(),
+            _ => String::new(),
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn address(packet: &str) -> u32 {
+    let digits = packet.split(',').nth(1).unwrap_or_default();
+    u32::from_str_radix(digits, 16).unwrap_or(0)
+}
+
+/// The text of `terror` in a status.
+fn error_of(status: &str) -> Option<String> {
+    let digits = status.split("terror:").nth(1)?.split(':').next()?;
+    let bytes: Option<Vec<u8>> = (0..digits.len() / 2)
+        .map(|at| u8::from_str_radix(digits.get(2 * at..2 * at + 2)?, 16).ok())
+        .collect();
+    String::from_utf8(bytes?).ok()
+}
+
+#[test]
+fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
+    for (fault, reason) in [
+        (Fault::Nothing, None),
+        (Fault::Lies, None),
+        (Fault::Silent, Some("did not answer")),
+        (Fault::Closes, Some("closed the connection")),
+        (Fault::Endless, Some("did not answer")),
+        (Fault::WrongSums, Some("did not answer")),
+        (Fault::RefusesAgain, Some("E28")),
+    ] {
+        let stub = FakeStub::start(fault);
+        let proxy = proxy(&stub, &["--timeout", "2"]);
+        let mut client = Client::connect_to(proxy.port);
+        let mut ask = |request: &str| {
+            client.send(request.as_bytes()).expect("the proxy is there");
+            loop {
+                let answer = client
+                    .reply()
+                    .unwrap_or_else(|error| panic!("{fault:?}: {request}: {error}"));
+                // Words for the user come before the answer.
+                if !answer.starts_with('O') || answer == "OK" {
+                    return answer;
+                }
+            }
+        };
+        assert!(
+            ask("qSupported:swbreak+").contains("PacketSize="),
+            "{fault:?}"
+        );
+        assert_eq!(ask("QTinit"), "OK", "{fault:?}");
+        assert_eq!(ask("QTDP:1:108:E:0:3-"), "OK", "{fault:?}");
+        assert_eq!(ask("QTDP:-1:108:M-1,2000,4"), "OK", "{fault:?}");
+        assert_eq!(ask("QTStart"), "OK", "{fault:?}");
+        // The pass count ends a good run. Nothing stops the program then but an interrupt, which the stub reports by itself.
+        let stop = ask("vCont;c");
+        let status = ask("qTStatus");
+        match reason {
+            None => {
+                assert!(stop.starts_with("T02"), "{fault:?}: {stop}");
+                assert!(status.contains("tpasscount:1"), "{fault:?}: {status}");
+            }
+            Some(reason) => {
+                let error = error_of(&status);
+                let error = error.unwrap_or_else(|| panic!("{fault:?}: {status}"));
+                assert!(error.contains(reason), "{fault:?}: {error}");
+            }
+        }
+        // The client is still served.
+        assert!(ask("QTFrame:0").starts_with('F'), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_tracepoint_that_a_stub_cannot_serve_is_refused() {
+    for (fault, reason) in [
+        (Fault::Refuses, "refuses a software breakpoint (error 40)"),
+        (Fault::NoStep, "cannot execute a single instruction"),
+    ] {
+        let stub = FakeStub::start(fault);
+        let proxy = proxy(&stub, &["--timeout", "2"]);
+        let mut client = Client::connect_to(proxy.port);
+        let mut ask = |request: &str| {
+            client.send(request.as_bytes()).expect("the proxy is there");
+            client.reply().expect("an answer")
+        };
+        ask("qSupported:swbreak+");
+        assert_eq!(ask("QTinit"), "OK");
+        assert_eq!(ask("QTDP:1:108:E:0:0"), "OK");
+        let refused = ask("QTStart");
+        assert!(
+            refused.starts_with("E.") && refused.contains(reason),
+            "{fault:?}: {refused}"
+        );
+        assert!(ask("qTStatus").starts_with("T0;"), "{fault:?}");
+    }
+}
