@@ -8,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tracewire_packets::frame::{ACK, Connection, Received, Side, Unreadable};
+use tracewire_packets::frame::{ACK, Connection, NAK, Received, Side, Unreadable};
 
 use crate::address::UpstreamAddress;
 use crate::error::RemoteError;
 
 /// The longest packet that is taken, in bytes of payload.
 const LONGEST: usize = 1 << 20;
+/// How often a packet may come with a wrong checksum.
+const MOST_REFUSED: usize = 8;
 /// How much is read at once.
 const READ: usize = 0x10000;
 
@@ -37,6 +39,8 @@ pub(crate) struct Link {
     output: Vec<u8>,
     /// How many answers are acknowledged that have not come yet.
     acknowledged: usize,
+    /// How many packets have come with a wrong checksum since the last good one.
+    refused: usize,
     input: Vec<u8>,
     start: usize,
 }
@@ -61,6 +65,7 @@ impl Link {
             acknowledges: true,
             output: Vec::new(),
             acknowledged: 0,
+            refused: 0,
             input: Vec::new(),
             start: 0,
         })
@@ -174,8 +179,15 @@ impl Link {
             self.connection.written(1);
             self.acknowledged -= 1;
         }
+        let refused = self.connection.output().iter();
+        self.refused += refused.filter(|byte| **byte == NAK).count();
         self.drain();
         self.flush()?;
+        if matches!(message, Ok(Some(_))) {
+            self.refused = 0;
+        } else if self.refused > MOST_REFUSED {
+            return Err(RemoteError::Unreadable("their checksums are wrong"));
+        }
         message
     }
 

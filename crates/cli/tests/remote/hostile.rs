@@ -200,7 +200,7 @@ fn what_a_stub_does_wrong_ends_the_run_with_its_reason() {
         (Fault::Silent, Some("did not answer")),
         (Fault::Closes, Some("closed the connection")),
         (Fault::Endless, Some("did not answer")),
-        (Fault::WrongSums, Some("did not answer")),
+        (Fault::WrongSums, Some("their checksums are wrong")),
         (Fault::RefusesAgain, Some("E28")),
     ] {
         let stub = FakeStub::start(fault);
