@@ -14,6 +14,7 @@ use tracewire_debuginfo::{
 };
 use tracewire_expr::{marker_arguments, type_name};
 use tracewire_model::{Address, ThreadId};
+use tracewire_tracefile::IndexCache;
 use tracewire_views::words;
 
 use crate::Answer;
@@ -95,6 +96,9 @@ pub fn symbols_of(program: &OsStr, debuginfod: DebuginfodArguments) -> anyhow::R
     let mut symbols = Symbols::new();
     if let Some(source) = debuginfod.source()? {
         symbols.take_debug_files_from(source);
+    }
+    if let Some(cache) = IndexCache::of_user() {
+        symbols.keep_names_in(cache.folder());
     }
     let path = Path::new(program);
     let id = program.to_str().and_then(|text| text.parse::<u32>().ok());

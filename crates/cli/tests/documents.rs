@@ -495,6 +495,7 @@ fn versions_of_formats() {
     for (page, version) in [
         ("module-cache", kept("Names")),
         ("module-cache", kept("Index")),
+        ("module-cache", kept("Sections")),
         ("module-cache", kept("Symbols")),
         ("execution-index", format!("Version {index}.")),
         ("frame-index", frames),

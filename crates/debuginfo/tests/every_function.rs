@@ -12,7 +12,7 @@ use object::{Object as _, ObjectSection as _};
 use support::Build;
 use tracewire_debuginfo::{FunctionPlace, Symbols, VariableKind};
 
-/// How many functions of a program are looked at.
+/// How many functions of a program are looked at, unless `TRACEWIRE_EVERY_FUNCTION` says how many.
 const MOST: usize = 150;
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
@@ -213,7 +213,16 @@ fn check(build: Build, at_least: usize) {
         .expect("the program is read");
     let mut wrong = Vec::new();
     // Rust programs have thousands, most of the standard library.
-    let step = functions.len().div_ceil(MOST);
+    let asked = std::env::var("TRACEWIRE_EVERY_FUNCTION").ok();
+    let most = asked.map_or(MOST, |most| most.parse().expect("a number"));
+    let step = functions.len().div_ceil(most);
+    eprintln!(
+        "{} {}: {} of {} functions",
+        build.compiler,
+        build.source,
+        functions.len().div_ceil(step),
+        functions.len()
+    );
     for (name, arguments) in functions.iter().step_by(step) {
         for place in [FunctionPlace::AfterPrologue, FunctionPlace::Entry] {
             let locations = match symbols.resolve_at(name, None, place) {

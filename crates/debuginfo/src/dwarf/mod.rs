@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 
 use crate::module::kept::Key;
-use crate::module::{Image, Reader};
+use crate::module::{Image, Reader, Sections};
 use crate::types::Language;
 use block::BlockTree;
 use index::{Index, Name};
@@ -100,11 +100,12 @@ pub(crate) struct UnitFacts {
 impl DebugInformation {
     pub(crate) fn new(
         image: &Image,
+        sections: Option<&Sections>,
         supplementary: Option<&Image>,
         files: Vec<PathBuf>,
         index_key: Option<Key>,
     ) -> Self {
-        let load = |image: &Image| -> Dwarf<Reader> {
+        let load = |image: &Image, sections: Option<&Sections>| -> Dwarf<Reader> {
             Dwarf::load(
                 |id: SectionId| -> Result<Reader, std::convert::Infallible> {
                     let unused = matches!(
@@ -113,15 +114,18 @@ impl DebugInformation {
                     );
                     Ok(Some(id.name())
                         .filter(|_| !unused)
-                        .and_then(|name| image.section_reader(name))
+                        .and_then(|name| {
+                            let decompressed = sections.and_then(|it| it.reader(image, name));
+                            decompressed.or_else(|| image.section_reader(name))
+                        })
                         .unwrap_or_else(|| image.empty_reader()))
                 },
             )
             .unwrap_or_else(|never| match never {})
         };
-        let mut dwarf = load(image);
+        let mut dwarf = load(image, sections);
         if let Some(supplementary) = supplementary {
-            dwarf.set_sup(load(supplementary));
+            dwarf.set_sup(load(supplementary, None));
         }
         Self {
             dwarf,

@@ -205,6 +205,12 @@ impl Image {
         Some(Reader::new(joined.into(), self.endian))
     }
 
+    /// Whether debug information is compressed.
+    pub(crate) fn has_compressed_dwarf(&self) -> bool {
+        let stored = self.stored(".debug_info");
+        stored.is_some_and(|(section, _)| section.compression != Compression::None)
+    }
+
     fn content(&self, section: &Section, range: std::ops::Range<usize>) -> Option<Reader> {
         let data = self.bytes.get(range.clone())?;
         match section.compression {

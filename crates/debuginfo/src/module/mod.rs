@@ -10,6 +10,7 @@ pub(crate) mod kept;
 pub(crate) mod known_names;
 mod marker;
 mod mini_debug;
+mod sections;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ pub(crate) use image::{Image, Reader};
 use kept::{Content, Key};
 use known_names::{Kind, KnownNames};
 pub(crate) use marker::MarkerNote;
+pub(crate) use sections::Sections;
 
 use crate::dwarf::DebugInformation;
 use crate::dwarf::index::Name;
@@ -262,10 +264,14 @@ impl Contents {
     fn debug(&self) -> &DebugInformation {
         self.debug.get_or_init(|| {
             let image = self.debug_image().unwrap_or(&self.image);
+            let sections = (image.has_compressed_dwarf())
+                .then(|| Sections::get(image, &self.key(Content::Sections)?))
+                .flatten();
             let files = [Some(&self.image), self.debug_image()];
             let files = files.into_iter().flatten().map(|image| image.path.clone());
             DebugInformation::new(
                 image,
+                sections.as_ref(),
                 debug_file::supplementary(image, self.other_debug_files()).as_ref(),
                 files.collect(),
                 self.key(Content::Index),
@@ -275,7 +281,7 @@ impl Contents {
 }
 
 /// Less debug information is read in the time that looking for a file takes, in bytes as it is stored.
-const SMALLEST: u64 = 256 << 10;
+const SMALLEST: u64 = if cfg!(fuzzing) { 0 } else { 256 << 10 };
 
 /// More debug information is not read unasked, in bytes of `.debug_info` when decompressed.
 const LARGEST: u64 = 256 << 20;
