@@ -540,9 +540,7 @@ impl CodePlace {
 
 /// Says so where nothing is at an address that was read as decimal, and something is at the one with `0x` before it.
 pub fn tell_hexadecimal(address: u64, meant: u64) {
-    anstream::eprintln!(
-        "tracewire: nothing is at {address}, which is {address:#x}; did you mean {meant:#x}?"
-    );
+    message!("tracewire: nothing is at {address}, which is {address:#x}; did you mean {meant:#x}?");
 }
 
 /// An address: hexadecimal with `0x`, or decimal.

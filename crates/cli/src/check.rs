@@ -63,12 +63,12 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
     }
     output.flush()?;
     if report.unlisted() > 0 {
-        anstream::eprintln!(
+        message!(
             "tracewire: {} more are not listed: at most {LISTED} of a kind are",
             report.unlisted()
         );
     }
-    anstream::eprintln!(
+    message!(
         "tracewire: {}: {}, {}, {}{}",
         arguments.file.display(),
         words::count(file.frame_count(), "frame"),

@@ -393,9 +393,7 @@ fn write_table(
                 None if column.is_in(file) => "no frame holds it".to_owned(),
                 None => "the file has no variable and no register of this name".to_owned(),
             };
-            anstream::eprintln!(
-                "tracewire: --column {title} could be worked out for no frame: {reason}"
-            );
+            message!("tracewire: --column {title} could be worked out for no frame: {reason}");
         }
     }
     Ok(())

@@ -92,7 +92,7 @@ impl DebugFileSource for Debuginfod {
         let answer = kept(&build_id).map_or_else(|| ask(&build_id, wanted_by), Ok);
         if let Err(reason) = &answer {
             let text = format!("debuginfod: {}: {reason}", wanted_by.display());
-            anstream::eprintln!("tracewire: warning: {}", words::printable(&text));
+            message!("tracewire: warning: {}", words::printable(&text));
         }
         let answer = answer.ok();
         answers.insert(build_id, answer.clone());

@@ -35,7 +35,7 @@ pub fn demo(arguments: &DemoArguments) -> anyhow::Result<Answer> {
     script.read_text("tracewire-demo.gdb", SCRIPT)?;
     say("recording the sample program; its tracepoints are in tracewire-demo.gdb:");
     for line in SCRIPT.lines() {
-        anstream::eprintln!("    {line}");
+        message!("    {line}");
     }
     let mut recorder = Recorder::spawn(&files.program, [""; 0]);
     recorder.script(script);

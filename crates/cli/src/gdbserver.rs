@@ -131,7 +131,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     let mut program = LiveProgram::new(
         launch(&arguments, stdio),
         arguments.files.map(SaveFolder),
-        |text| anstream::eprintln!("{text}"),
+        |text| message!("{text}"),
     );
     if let Some(mechanism) = arguments.mechanism {
         program.set_mechanism(mechanism.into());
@@ -148,9 +148,9 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     }
     // The words that scripts wait for are gdbserver's.
     if let Some(address) = listener.local() {
-        anstream::eprintln!("Listening on port {}", address.port());
+        message!("Listening on port {}", address.port());
     } else if !stdio {
-        anstream::eprintln!("Listening on {listener}");
+        message!("Listening on {listener}");
     }
     let clients = Clients {
         once: arguments.once,

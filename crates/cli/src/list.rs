@@ -63,7 +63,7 @@ pub fn list(arguments: &ListArguments) -> anyhow::Result<Answer> {
     let symbols = symbols_of(&arguments.program, arguments.debuginfod)?;
     for module in symbols.modules() {
         if let Some(unread) = symbols.unread_debug_information(module.id) {
-            anstream::eprintln!("tracewire: warning: {}", words::printable(&unread));
+            message!("tracewire: warning: {}", words::printable(&unread));
         }
     }
     let listing = match arguments.pattern.as_deref() {
@@ -72,7 +72,7 @@ pub fn list(arguments: &ListArguments) -> anyhow::Result<Answer> {
             Ok(listing) => listing,
             Err(error @ LocationError::Syntax { .. }) => bail!(error),
             Err(error) => {
-                anstream::eprintln!("tracewire: {}", words::printable(&error.to_string()));
+                message!("tracewire: {}", words::printable(&error.to_string()));
                 return Ok(Answer::No);
             }
         },

@@ -182,7 +182,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
         output.flush()?;
         drop(progress);
         if shown == 0 {
-            anstream::eprintln!(
+            message!(
                 "tracewire: no frame has a stack: collect it with $stack in a list, or backtrace in a script"
             );
             return Ok(Answer::No);
@@ -216,7 +216,7 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     output.flush()?;
     drop(progress);
     if shown == 0 {
-        anstream::eprintln!("tracewire: no frame to show: the file holds {frames}");
+        message!("tracewire: no frame to show: the file holds {frames}");
         return Ok(if frames == 0 && range.start == 0 && wanted.is_none() {
             Answer::Yes
         } else {
@@ -402,12 +402,12 @@ fn explain_nothing(viewer: &Viewer<'_>, criteria: &Criteria, unknown: Option<&Ex
             _ => continue,
         };
         if !viewer.file().frames().any(|frame| tells(&frame)) {
-            anstream::eprintln!("tracewire: no frame has its ${variable}: it was not collected");
+            message!("tracewire: no frame has its ${variable}: it was not collected");
         }
     }
     if let Some(reason) = unknown {
         let shown = words::printable_lines(&reason.to_string());
-        anstream::eprintln!(
+        message!(
             "tracewire: --where could be worked out for none of the frames looked at: {shown}"
         );
     }

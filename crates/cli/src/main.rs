@@ -1,5 +1,7 @@
 //! The `tracewire` program: reads the command line, joins the libraries, and nothing else.
 
+#[macro_use]
+mod message;
 mod arguments;
 mod check;
 mod complete;
@@ -68,7 +70,7 @@ fn main() -> ExitCode {
         Err(error) => {
             // What is wrong is reported with words of the file that it is wrong with.
             let shown = words::printable_lines(&format!("{error:#}"));
-            anstream::eprintln!("tracewire: {shown}");
+            message!("tracewire: {shown}");
             ExitCode::from(2)
         }
     }

@@ -128,7 +128,7 @@ impl Machine {
         {
             let sets = StandardRegisters::all(machine);
             let sizes: Vec<_> = sets.iter().map(|set| set.size().to_string()).collect();
-            anstream::eprintln!(
+            message!(
                 "tracewire: warning: {shown}: its register blocks have {size} bytes, and register sets of {machine} \
                  {}: no registers are shown",
                 sizes.join(" or ")
@@ -184,10 +184,10 @@ pub fn program(
     };
     let program = Program::with_files(file, files)?;
     for note in &program.notes {
-        anstream::eprintln!("tracewire: warning: {}", words::printable(note));
+        message!("tracewire: warning: {}", words::printable(note));
     }
     if file.description().modules().is_empty() && named.is_empty() && file.frame_count() > 0 {
-        anstream::eprintln!(
+        message!(
             "tracewire: note: the trace file does not say which program it is of; --elf PROGRAM adds names and values"
         );
     }

@@ -67,7 +67,7 @@ pub fn explain(arguments: &PacketsArguments) -> anyhow::Result<Answer> {
     }
     output.flush()?;
     if answer == Answer::No {
-        anstream::eprintln!(
+        message!(
             "tracewire: {} has no packets; expected what GDB writes after `set debug remote 1`",
             arguments.log.display()
         );

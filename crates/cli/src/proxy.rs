@@ -85,12 +85,12 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
     let machine = machine.map_or_else(|| "an unnamed machine".to_owned(), |it| it.to_string());
     let mut proxy = Proxy::new(stub, tracepoints, arguments.files.map(SaveFolder))?;
     if proxy.passes_tracepoints() {
-        anstream::eprintln!(
+        message!(
             "tracewire: the stub has tracepoints of its own, which are let pass; --hide-tracepoints puts Tracewire's in their place"
         );
     }
     if !listener.is_stdio() {
-        anstream::eprintln!(
+        message!(
             "tracewire: {machine} at {}; in GDB: target remote {listener}",
             arguments.upstream
         );

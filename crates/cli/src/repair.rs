@@ -62,7 +62,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     let salvage = tracewire_diagnose::repair::Salvage::of(bytes);
     drop(progress);
     if !is_trace_file(bytes, &salvage) {
-        anstream::eprintln!(
+        message!(
             "tracewire: {}: nothing in it is of a trace file; no file is written",
             source.display()
         );
@@ -74,7 +74,7 @@ pub fn repair(arguments: &RepairArguments) -> anyhow::Result<Answer> {
     tell(bytes, &salvage, source);
     let kept = words::count(salvage.frames().count() as u64, "frame");
     let told = salvage.told_frames().map(|told| format!(" of {told}"));
-    anstream::eprintln!(
+    message!(
         "tracewire: {}: {kept}{}",
         output.shown().display(),
         told.unwrap_or_default()
@@ -124,13 +124,13 @@ fn tell(bytes: &[u8], salvage: &Salvage<'_>, source: &Path) {
             };
         }
         if index < TOLD {
-            anstream::eprintln!("tracewire: {}: {change}{place}", source.display());
+            message!("tracewire: {}: {change}{place}", source.display());
         }
     }
     if let Some(more @ 1..) = changes.len().checked_sub(TOLD) {
-        anstream::eprintln!("tracewire: {}: {more} more changes", source.display());
+        message!("tracewire: {}: {more} more changes", source.display());
     }
     if changes.is_empty() {
-        anstream::eprintln!("tracewire: {}: nothing is wrong with it", source.display());
+        message!("tracewire: {}: nothing is wrong with it", source.display());
     }
 }

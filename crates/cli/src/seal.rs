@@ -59,18 +59,18 @@ fn seal_one(path: &Path) -> anyhow::Result<bool> {
     drop(progress);
     if !report.is_good() {
         let errors = words::count(report.errors, "error");
-        anstream::eprintln!(
+        message!(
             "tracewire: {shown}: {errors}; it is left as it is (`tracewire check` lists them, `tracewire repair` saves what \
              is whole)"
         );
         return Ok(false);
     }
     if let Some(told) = file.checksum() {
-        anstream::eprintln!("tracewire: {shown}: it has its checksum already ({told})");
+        message!("tracewire: {shown}: it has its checksum already ({told})");
         return Ok(true);
     }
     let checksum =
         tracewire_diagnose::seal(&file).with_context(|| format!("{shown} cannot be sealed"))?;
-    anstream::eprintln!("tracewire: {shown}: {checksum}");
+    message!("tracewire: {shown}: {checksum}");
     Ok(true)
 }

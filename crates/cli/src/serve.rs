@@ -85,7 +85,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
     // GDB may come while a large trace is indexed.
     let waits = || {
         if !listener.is_stdio() {
-            anstream::eprintln!(
+            message!(
                 "tracewire: {file} is being read; it can be looked at soon: target remote {listener}"
             );
         }
@@ -102,22 +102,20 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
         Served::Saved(trace) => {
             if !listener.is_stdio() {
                 let frames = trace.file().frame_count();
-                anstream::eprintln!(
-                    "tracewire: {file}, {frames} frames; in GDB: target remote {listener}"
-                );
+                message!("tracewire: {file}, {frames} frames; in GDB: target remote {listener}");
             }
             serve_saved(&listener, &trace, &log, clients)?;
         }
         Served::Recorded(recorded, shown) => {
             if !listener.is_stdio() {
                 let (count, machine) = (recorded.instructions(), recorded.machine().architecture());
-                anstream::eprintln!(
+                message!(
                     "tracewire: {}, {count} instructions of {machine}; in GDB: target remote {listener}",
                     shown.display()
                 );
             }
             let files = arguments.files.clone().map(SaveFolder);
-            let notices = |text: &str| anstream::eprintln!("{text}");
+            let notices = |text: &str| message!("{text}");
             replay::serve(
                 &listener,
                 &*recorded,
@@ -127,7 +125,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
                 clients,
             )?;
             if let Some(problem) = recorded.problem() {
-                anstream::eprintln!(
+                message!(
                     "tracewire: warning: {}",
                     words::printable(&problem.to_string())
                 );
@@ -189,7 +187,7 @@ fn saved_trace(arguments: &ServeArguments, path: &Path) -> anyhow::Result<SavedT
         trace.set_program(elf, arguments.bias)?;
     }
     for problem in trace.problems() {
-        anstream::eprintln!(
+        message!(
             "tracewire: warning: {}",
             words::printable(&problem.to_string())
         );

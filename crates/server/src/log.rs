@@ -66,7 +66,8 @@ impl SessionLog {
             &meaning(),
         );
         if shown {
-            eprintln!("{text}");
+            // A log that cannot be written ends no session.
+            let _ = writeln!(std::io::stderr(), "{text}");
         }
         let Some(sink) = &self.sink else { return };
         let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);

@@ -182,7 +182,7 @@ fn list(arguments: &CallsArguments, function: Option<&str>) -> anyhow::Result<An
     }
     output.flush()?;
     if let (0, Some(function)) = (found, function) {
-        anstream::eprintln!("tracewire: the trace has no call of {function}");
+        message!("tracewire: the trace has no call of {function}");
         return Ok(Answer::No);
     }
     Ok(Answer::Yes)

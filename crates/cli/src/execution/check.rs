@@ -44,7 +44,7 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
     let machine = known.or(settled.guessed).map(Machine::of);
     let data_order = arguments.machine.data_order.map(DataOrder::from);
     if machine.is_none() {
-        anstream::eprintln!(
+        message!(
             "tracewire: note: {shown} does not say its machine, and jumps are not checked: --architecture NAME says it"
         );
     }
@@ -80,9 +80,9 @@ pub fn run(source: &Source, arguments: &CheckArguments) -> anyhow::Result<Answer
     output.flush()?;
     let unlisted = report.count - report.findings.len() as u64;
     if unlisted > 0 {
-        anstream::eprintln!("tracewire: {unlisted} more are not listed");
+        message!("tracewire: {unlisted} more are not listed");
     }
-    anstream::eprintln!(
+    message!(
         "tracewire: {shown}: {}, {}, {}",
         words::count(report.lines, "line"),
         words::count(report.instructions, "instruction"),

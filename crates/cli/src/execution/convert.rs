@@ -47,7 +47,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
     let opened = source.open(&arguments.elf, arguments.machine)?;
     let events = opened.recording.summary().events;
     if events > 0 && !matches!(format, Format::Text | Format::Compact) {
-        anstream::eprintln!(
+        message!(
             "tracewire: note: {} of exceptions and other events are left out: {format} has no form for them (--to text and \
              twx have all lines)",
             words::count(events, "line")
@@ -68,7 +68,7 @@ pub fn run(source: Source, out: &Path, arguments: &ConvertArguments) -> anyhow::
             let range = range(&opened.recording, arguments);
             let written = trace_file::write(&opened.recording, registers, range, out)?;
             if written.unknown > 0 {
-                anstream::eprintln!(
+                message!(
                     "tracewire: note: in {} of {} frames registers are zero that the trace has not reported yet",
                     written.unknown,
                     written.frames
@@ -119,13 +119,13 @@ fn write(
             let mut lines = Lines::new(recording, form, InstructionNumber(range.start))?;
             lines.write(range, out)?;
             for ((mode, nearest), count) in &lines.other_modes {
-                anstream::eprintln!(
+                message!(
                     "tracewire: note: {} in the mode {mode}: {format} has none of that name, {nearest} takes its place",
                     words::count(*count, "instruction")
                 );
             }
             if lines.without_form > 0 {
-                anstream::eprintln!(
+                message!(
                     "tracewire: note: {} records are left out: {format} has no form for what is not known",
                     lines.without_form
                 );

@@ -80,7 +80,7 @@ pub fn run(arguments: &DiffArguments) -> anyhow::Result<Answer> {
     } else {
         ""
     };
-    anstream::eprintln!(
+    message!(
         "tracewire: {} instructions compared, {}",
         outcome.compared,
         match count {

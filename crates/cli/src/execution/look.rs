@@ -133,7 +133,7 @@ pub fn show(source: Source, arguments: &ShowArguments) -> anyhow::Result<Answer>
     }
     output.flush()?;
     if shown == 0 {
-        anstream::eprintln!(
+        message!(
             "tracewire: no instruction to show: the trace has {}",
             recording.len()
         );

@@ -117,7 +117,7 @@ pub fn memory(arguments: &MemoryArguments) -> anyhow::Result<Answer> {
     }
     output.flush()?;
     if found.is_empty() {
-        anstream::eprintln!("tracewire: no instruction did");
+        message!("tracewire: no instruction did");
         return Ok(Answer::No);
     }
     Ok(Answer::Yes)

@@ -200,11 +200,11 @@ impl Source {
             recording.summary().memory_accesses,
         ) && symbols.is_some()
         {
-            anstream::eprintln!("tracewire: note: {}: {note}", self.shown.display());
+            message!("tracewire: note: {}: {note}", self.shown.display());
         }
         let evidence = recording.data_order_evidence();
         if let Some(contradiction) = evidence.contradiction(machine.data_order.is_some()) {
-            anstream::eprintln!(
+            message!(
                 "tracewire: warning: {}: {contradiction}",
                 self.shown.display()
             );

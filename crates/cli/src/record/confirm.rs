@@ -23,7 +23,7 @@ pub fn ask(patterns: &[Excessive], stop: &StopHandle) -> bool {
     anstream::eprint!("tracewire: set tracepoints at all of them? [y/N] ");
     loop {
         if stop.stopped().is_some() {
-            anstream::eprintln!();
+            message!("");
             return false;
         }
         let mut ready = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];

@@ -25,13 +25,13 @@ const EXAMPLES_TOLD: usize = 3;
 
 /// Says something on stderr.
 pub fn say(message: impl std::fmt::Display) {
-    anstream::eprintln!("tracewire: {message}");
+    message!("tracewire: {message}");
 }
 
 /// Says something that the user should look at.
 pub fn warn(message: impl std::fmt::Display) {
     let style = anstyle::AnsiColor::Yellow.on_default();
-    anstream::eprintln!("tracewire: {style}warning:{style:#} {message}");
+    message!("tracewire: {style}warning:{style:#} {message}");
 }
 
 /// Names the commands of a script that have no part in a recording.

@@ -212,3 +212,25 @@ fn a_terminal_gets_no_trace_file() {
     );
     assert_eq!(done.code, Some(2));
 }
+
+#[test]
+fn a_full_disk_behind_the_messages_does_not_end_the_run() {
+    let built = program();
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let output = tracewire()
+        .current_dir(built.folder.path())
+        .args([
+            "record",
+            "-t",
+            "work : n",
+            "-o",
+            "out.tf",
+            "--",
+            "./program",
+        ])
+        .stderr(full.expect("opened"))
+        .output()
+        .expect("tracewire runs");
+    assert_eq!(ran(output).code(0).stdout, "0\n1\n2\n");
+    assert_eq!(built.frames().len(), 3);
+}

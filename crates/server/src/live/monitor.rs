@@ -1,6 +1,7 @@
 //! `monitor`: commands of our own, and those of gdbserver's that have a meaning here, in its words.
 
 use std::fmt::Write;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -74,11 +75,13 @@ impl Diagnostics {
     }
 
     fn tell(&self, text: &str) {
-        if self.stamps {
-            eprintln!("{:.6} {text}", self.start.elapsed().as_secs_f64());
+        let line = if self.stamps {
+            format!("{:.6} {text}\n", self.start.elapsed().as_secs_f64())
         } else {
-            eprintln!("{text}");
-        }
+            format!("{text}\n")
+        };
+        // A log that cannot be written ends no session.
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }
 
     /// Carries out what stands behind `set`; none when it is not known.
