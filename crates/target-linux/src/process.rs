@@ -184,7 +184,7 @@ impl Process {
             .choose(self.tracee.program.width(), set);
     }
 
-    /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`].
+    /// The machine that the program is for: x86-64, or i386. It may be another one after [`Event::Exec`](crate::Event::Exec).
     #[must_use]
     pub const fn architecture(&self) -> Architecture {
         self.tracee.program.architecture()
