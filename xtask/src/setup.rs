@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::workspace;
 
@@ -15,200 +15,87 @@ pub struct Need {
     pub package: &'static str,
 }
 
+const fn need(what: &'static str, package: &'static str) -> Need {
+    Need { what, package }
+}
+
 /// What the tests need.
 pub const FOR_TESTS: &[Need] = &[
-    Need {
-        what: "cc",
-        package: "gcc",
-    },
-    Need {
-        what: "c++",
-        package: "g++",
-    },
-    Need {
-        what: "gdb",
-        package: "gdb",
-    },
-    Need {
-        what: "gdbserver",
-        package: "gdbserver",
-    },
-    Need {
-        what: "gdb-multiarch",
-        package: "gdb-multiarch",
-    },
-    Need {
-        what: "clang",
-        package: "clang",
-    },
-    Need {
-        what: "/usr/lib/x86_64-linux-gnu/libc++.so",
-        package: "libc++-dev",
-    },
-    Need {
-        what: "ld.lld",
-        package: "lld",
-    },
-    Need {
-        what: "llvm-dwp",
-        package: "llvm",
-    },
-    Need {
-        what: "dwz",
-        package: "dwz",
-    },
-    Need {
-        what: "/usr/share/doc/libc6-dbg",
-        package: "libc6-dbg",
-    },
-    Need {
-        what: "debuginfod-find",
-        package: "debuginfod",
-    },
-    Need {
-        what: "musl-gcc",
-        package: "musl-tools",
-    },
-    Need {
-        what: "/usr/include/x86_64-linux-gnu/sys/sdt.h",
-        package: "systemtap-sdt-dev",
-    },
-    Need {
-        what: "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
-        package: "gcc-12-multilib",
-    },
-    Need {
-        what: "babeltrace2",
-        package: "babeltrace2",
-    },
-    Need {
-        what: "zstd",
-        package: "zstd",
-    },
-    Need {
-        what: "xz",
-        package: "xz-utils",
-    },
-    Need {
-        what: "go",
-        package: "golang-go",
-    },
-    Need {
-        what: "script",
-        package: "bsdutils",
-    },
-    Need {
-        what: "/usr/lib/python3/dist-packages/bt2/__init__.py",
-        package: "python3-bt2",
-    },
-    Need {
-        what: "/usr/lib/python3/dist-packages/jsonschema/__init__.py",
-        package: "python3-jsonschema",
-    },
-    Need {
-        what: "qemu-system-x86_64",
-        package: "qemu-system-x86",
-    },
-    Need {
-        what: "qemu-system-aarch64",
-        package: "qemu-system-arm",
-    },
-    Need {
-        what: "qemu-system-riscv64",
-        package: "qemu-system-misc",
-    },
-    Need {
-        what: "qemu-system-mips",
-        package: "qemu-system-mips",
-    },
-    Need {
-        what: "qemu-system-ppc",
-        package: "qemu-system-ppc",
-    },
+    need("cc", "gcc"),
+    need("c++", "g++"),
+    need("gdb", "gdb"),
+    need("gdbserver", "gdbserver"),
+    need("gdb-multiarch", "gdb-multiarch"),
+    need("clang", "clang"),
+    need("/usr/lib/x86_64-linux-gnu/libc++.so", "libc++-dev"),
+    need("ld.lld", "lld"),
+    need("llvm-dwp", "llvm"),
+    need("dwz", "dwz"),
+    need("/usr/share/doc/libc6-dbg", "libc6-dbg"),
+    need("debuginfod-find", "debuginfod"),
+    need("musl-gcc", "musl-tools"),
+    need(
+        "/usr/include/x86_64-linux-gnu/sys/sdt.h",
+        "systemtap-sdt-dev",
+    ),
+    need(
+        "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
+        "gcc-12-multilib",
+    ),
+    need("babeltrace2", "babeltrace2"),
+    need("zstd", "zstd"),
+    need("xz", "xz-utils"),
+    need("go", "golang-go"),
+    need("script", "bsdutils"),
+    need(
+        "/usr/lib/python3/dist-packages/bt2/__init__.py",
+        "python3-bt2",
+    ),
+    need(
+        "/usr/lib/python3/dist-packages/jsonschema/__init__.py",
+        "python3-jsonschema",
+    ),
+    need("qemu-system-x86_64", "qemu-system-x86"),
+    need("qemu-system-aarch64", "qemu-system-arm"),
+    need("qemu-system-riscv64", "qemu-system-misc"),
+    need("qemu-system-mips", "qemu-system-mips"),
+    need("qemu-system-ppc", "qemu-system-ppc"),
 ];
 
 /// What `torture browser` needs.
-pub const BROWSER: &[Need] = &[Need {
-    what: "chromium",
-    package: "chromium",
-}];
+pub const BROWSER: &[Need] = &[need("chromium", "chromium")];
 
 /// What `bench hit` needs.
 pub const FOR_BENCH_HIT: &[Need] = &[
-    Need {
-        what: "cc",
-        package: "gcc",
-    },
-    Need {
-        what: "gdb",
-        package: "gdb",
-    },
-    Need {
-        what: "gdbserver",
-        package: "gdbserver",
-    },
+    need("cc", "gcc"),
+    need("gdb", "gdb"),
+    need("gdbserver", "gdbserver"),
 ];
 
 /// What `bench start` needs.
 pub const FOR_BENCH_START: &[Need] = &[
-    Need {
-        what: "gdb",
-        package: "gdb",
-    },
-    Need {
-        what: "gdbserver",
-        package: "gdbserver",
-    },
-    Need {
-        what: "node",
-        package: "nodejs",
-    },
-    Need {
-        what: "/usr/share/doc/libc6-dbg",
-        package: "libc6-dbg",
-    },
+    need("gdb", "gdb"),
+    need("gdbserver", "gdbserver"),
+    need("node", "nodejs"),
+    need("/usr/share/doc/libc6-dbg", "libc6-dbg"),
 ];
 
 /// What `bench file` needs.
-pub const FOR_BENCH_FILE: &[Need] = &[Need {
-    what: "gdb",
-    package: "gdb",
-}];
+pub const FOR_BENCH_FILE: &[Need] = &[need("gdb", "gdb")];
 
 /// What `conformance` needs.
 pub const FOR_CONFORMANCE: &[Need] = &[
-    Need {
-        what: "cc",
-        package: "gcc",
-    },
-    Need {
-        what: "c++",
-        package: "g++",
-    },
-    Need {
-        what: "gdb",
-        package: "gdb",
-    },
-    Need {
-        what: "gdbserver",
-        package: "gdbserver",
-    },
-    Need {
-        what: "/usr/lib/libinproctrace.so",
-        package: "gdbserver",
-    },
-    Need {
-        what: "runtest",
-        package: "dejagnu",
-    },
-    Need {
-        what: "dpkg-source",
-        package: "dpkg-dev",
-    },
-    Need {
-        what: "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
-        package: "gcc-12-multilib",
-    },
+    need("cc", "gcc"),
+    need("c++", "g++"),
+    need("gdb", "gdb"),
+    need("gdbserver", "gdbserver"),
+    need("/usr/lib/libinproctrace.so", "gdbserver"),
+    need("runtest", "dejagnu"),
+    need("dpkg-source", "dpkg-dev"),
+    need(
+        "/usr/include/x86_64-linux-gnu/gnu/stubs-32.h",
+        "gcc-12-multilib",
+    ),
 ];
 
 /// Installs what is missing where that is allowed (root, with apt-get); otherwise an error says what is missing.
@@ -230,14 +117,18 @@ pub fn provide(needs: &[Need]) -> Result<()> {
         );
     }
     eprintln!("installing {}", packages.join(" "));
-    let apt_get = |arguments: &[&str]| {
-        workspace::run(
-            Command::new("apt-get")
-                .env("DEBIAN_FRONTEND", "noninteractive")
-                .args(arguments),
-        )
-    };
+    let backports = backports_of_qemu()?;
+    if let Some(release) = &backports {
+        know(release)?;
+    }
     apt_get(&["update", "-qq"])?;
+    let packages: Vec<_> = packages
+        .iter()
+        .map(|package| match &backports {
+            Some(release) if package.starts_with("qemu-") => format!("{package}/{release}"),
+            _ => (*package).to_owned(),
+        })
+        .collect();
     let mut install = vec![
         "install",
         "-qq",
@@ -245,7 +136,7 @@ pub fn provide(needs: &[Need]) -> Result<()> {
         "--no-remove",
         "--no-install-recommends",
     ];
-    install.extend(&packages);
+    install.extend(packages.iter().map(String::as_str));
     apt_get(&install)?;
     match needs.iter().find(|need| !is_there(need.what)) {
         Some(need) => bail!(
@@ -255,6 +146,47 @@ pub fn provide(needs: &[Need]) -> Result<()> {
         ),
         None => Ok(()),
     }
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    workspace::run(
+        Command::new("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(arguments),
+    )
+}
+
+/// The release of Debian's backports that QEMU's packages come from, where `qemu-utils` is from there. QEMU's packages
+/// conflict with those of another version, so the others are taken from there too.
+fn backports_of_qemu() -> Result<Option<String>> {
+    let version =
+        text_of(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "qemu-utils"]))?;
+    if !version.contains("~bpo") {
+        return Ok(None);
+    }
+    let release = std::fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
+    let codename = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release has no VERSION_CODENAME")?;
+    Ok(Some(format!("{}-backports", codename.trim_matches('"'))))
+}
+
+/// Adds the release to apt's sources, where it is not among them.
+fn know(release: &str) -> Result<()> {
+    if text_of(Command::new("apt-cache").arg("policy"))?.contains(&format!("{release}/")) {
+        return Ok(());
+    }
+    let file = Path::new("/etc/apt/sources.list.d").join(format!("{release}.list"));
+    eprintln!("adding {}", file.display());
+    let source = format!("deb http://deb.debian.org/debian {release} main\n");
+    std::fs::write(&file, source).with_context(|| file.display().to_string())
+}
+
+/// What a program writes to its standard output; its exit status is not looked at.
+fn text_of(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Whether this process may install packages.
