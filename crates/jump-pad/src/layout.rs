@@ -100,8 +100,8 @@ pub(crate) mod ring {
     pub(crate) const DROPPED: u64 = GIVEN_UP;
     /// Where frames are overwritten: all room before it is free. Not beyond the tail.
     pub(crate) const FREE: u64 = 80;
-    /// The tail for which a pad has begun to wait, plus one, and since when it waits: whoever waits for the same tail waits
-    /// until the same time, so that a thread which a signal takes out of the wait again and again comes to its end.
+    /// The tail for which a pad has begun to wait, plus one, and the time when it began. All pads that wait for the same tail end
+    /// their wait at the same time. So a thread that signals take out of the wait again and again ends it too.
     pub(crate) const WAITED: u64 = 88;
     pub(crate) const SINCE: u64 = 96;
     /// Where frames are overwritten: the counter that the reader had read last when a pad waited in vain. Until there is another

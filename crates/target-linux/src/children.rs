@@ -140,7 +140,7 @@ impl Tracee {
         }
         let group = status.ok().and_then(|status| status.number("Tgid"));
         self.follower.born(parent, child);
-        // To a debugger, whoever is made to run beside the others in their memory is one of them.
+        // A child that runs beside the threads of a process in the same memory is a thread of it for a debugger.
         let is_thread = event == libc::PTRACE_EVENT_CLONE
             && (group == Some(family)
                 || self.is_debugged(parent) && self.shares_memory(parent, child, event));

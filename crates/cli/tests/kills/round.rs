@@ -28,7 +28,7 @@ const VICTIMS: [(&str, Victim); 3] = [
     ("thread", Victim::Thread),
 ];
 
-/// What happens in a round, whoever is killed in it.
+/// What happens in a round. It does not depend on the victim of the kill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scenario {
     pub circular: bool,
