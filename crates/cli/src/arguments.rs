@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use tracewire_target_remote::UpstreamAddress;
+use tracewire_packets::ConnectionAddress;
+use tracewire_target_remote::upstream_address;
 
 /// GDB's tracepoints, for any program, without stopping it.
 #[derive(Parser, Debug)]
@@ -249,8 +250,8 @@ pub struct RecordArguments {
     #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
     pub pid: Option<u32>,
     /// Record the program of a GDB stub: HOST:PORT, unix:PATH, or - for standard input and output
-    #[arg(long, value_name = "ADDRESS", group = "target")]
-    pub upstream: Option<UpstreamAddress>,
+    #[arg(long, value_name = "ADDRESS", group = "target", value_parser = upstream_address)]
+    pub upstream: Option<ConnectionAddress>,
     /// With --upstream: the program, where the stub does not name it; may be given several times
     #[arg(long, value_name = "ELF", requires = "upstream", value_hint = ValueHint::FilePath)]
     pub elf: Vec<PathBuf>,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
+use tracewire_packets::ConnectionAddress;
 use tracewire_server::live::{DisabledPackets, Ender, LiveProgram, SaveFolder, serve};
-use tracewire_server::{Clients, ListenAddress, Listener, SessionLog, Token};
+use tracewire_server::{Clients, Listener, SessionLog, Token};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
@@ -42,7 +43,7 @@ Examples:
 pub struct GdbserverArguments {
     /// Where to listen: the path of a Unix socket (unix: for one of its own choice), HOST:PORT or :PORT (on loopback), or - for standard input and output
     #[arg(value_name = "ADDRESS")]
-    pub address: ListenAddress,
+    pub address: ConnectionAddress,
     /// The program and its arguments; with --attach, the number of a process
     #[arg(value_name = "PROGRAM", num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true, value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
@@ -121,7 +122,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     if arguments.program.is_empty() && !arguments.multi {
         bail!("no program is named (see --help)");
     }
-    let stdio = arguments.address == ListenAddress::Stdio;
+    let stdio = arguments.address == ConnectionAddress::Stdio;
     let token = arguments.auth.as_deref().map(Token::of_file).transpose()?;
     let listener = listen(&arguments.address)?;
     let _foreground = Foreground::now();
@@ -176,7 +177,7 @@ fn end_at_signal(signals: &Signals, ender: &Ender) {
     std::process::exit(BY_SIGNAL + signal);
 }
 
-fn listen(address: &ListenAddress) -> anyhow::Result<Listener> {
+fn listen(address: &ConnectionAddress) -> anyhow::Result<Listener> {
     Listener::bind(address).map_err(|error| {
         if error.kind() == std::io::ErrorKind::AddrInUse {
             // As gdbserver says it, for scripts that then try another port.

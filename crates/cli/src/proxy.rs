@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_arch::Architecture;
+use tracewire_packets::ConnectionAddress;
 use tracewire_server::proxy::{Proxy, Tracepoints, serve};
-use tracewire_server::{Clients, ListenAddress, Listener, SaveFolder, SessionLog, Token};
-use tracewire_target_remote::{Options, Stub, UpstreamAddress};
+use tracewire_server::{Clients, Listener, SaveFolder, SessionLog, Token};
+use tracewire_target_remote::{Options, Stub, upstream_address};
 
 use crate::Answer;
 
@@ -31,10 +32,10 @@ Examples:
 pub struct ProxyArguments {
     /// Where GDB connects: the path of a Unix socket (unix: for one of its own choice), HOST:PORT or :PORT (on loopback), or - for standard input and output
     #[arg(value_name = "ADDRESS")]
-    pub address: ListenAddress,
+    pub address: ConnectionAddress,
     /// The stub: HOST:PORT, unix:PATH, or - for standard input and output
-    #[arg(long, value_name = "ADDRESS")]
-    pub upstream: UpstreamAddress,
+    #[arg(long, value_name = "ADDRESS", value_parser = upstream_address)]
+    pub upstream: ConnectionAddress,
     /// The machine, where the stub does not describe it, or has another byte order than usual
     #[arg(long, value_name = "NAME")]
     pub architecture: Option<Architecture>,
@@ -60,7 +61,9 @@ pub struct ProxyArguments {
 
 /// `proxy`.
 pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
-    if arguments.address == ListenAddress::Stdio && arguments.upstream == UpstreamAddress::Stdio {
+    if arguments.address == ConnectionAddress::Stdio
+        && arguments.upstream == ConnectionAddress::Stdio
+    {
         bail!("only one of the debugger and the stub can be at standard input and output");
     }
     let log = match &arguments.debug_log {

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueHint};
+use tracewire_packets::ConnectionAddress;
 use tracewire_server::saved::SavedTrace;
-use tracewire_server::{
-    Clients, ListenAddress, Listener, SaveFolder, SessionLog, Token, replay, serve_saved,
-};
+use tracewire_server::{Clients, Listener, SaveFolder, SessionLog, Token, replay, serve_saved};
 use tracewire_target_replay::{Execution, Recorded};
 use tracewire_views::{check_architecture, words};
 
@@ -39,7 +38,7 @@ Examples:
 pub struct ServeArguments {
     /// Where debuggers connect: the path of a Unix socket (unix: for one of its own choice), HOST:PORT or :PORT (on loopback), or - for standard input and output
     #[arg(value_name = "ADDRESS")]
-    pub address: ListenAddress,
+    pub address: ConnectionAddress,
     /// The trace file or execution trace
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,

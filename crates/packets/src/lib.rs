@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod address;
 mod error;
 mod escape;
 mod explain;
@@ -40,6 +41,7 @@ mod request;
 mod thread_id;
 pub mod tracepoint;
 
+pub use address::{AddressError, ConnectionAddress};
 pub use error::PacketError;
 pub use escape::{escape, escaped_prefix, unescape};
 pub use explain::{explain_notification, explain_reply, explain_request};

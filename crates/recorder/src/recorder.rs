@@ -10,9 +10,10 @@ use tracewire_debuginfo::{DebugFileSource, TypeRules};
 use tracewire_experiment::Mechanism;
 use tracewire_expr::CollectLimits;
 use tracewire_model::ThreadId;
+use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
-use tracewire_target_remote::{Options as StubOptions, Stub, UpstreamAddress};
+use tracewire_target_remote::{Options as StubOptions, Stub};
 
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
@@ -43,7 +44,7 @@ enum Start {
     },
     Attach(ThreadId),
     Upstream {
-        address: UpstreamAddress,
+        address: ConnectionAddress,
         options: StubOptions,
         programs: Vec<PathBuf>,
     },
@@ -112,7 +113,7 @@ impl Recorder {
     /// Records the program behind a GDB stub, with the symbols of these programs, else of the one that the stub names.
     #[must_use]
     pub fn upstream(
-        address: UpstreamAddress,
+        address: ConnectionAddress,
         options: StubOptions,
         programs: Vec<PathBuf>,
     ) -> Self {

@@ -461,21 +461,9 @@ fn register_set(
 /// The programs, for readers of the file.
 fn modules(symbols: &Symbols) -> Vec<Module> {
     let modules = symbols.modules().into_iter().map(|module| {
-        let path = module.path.canonicalize();
-        Module {
-            bias: module.bias,
-            start: module.range.0,
-            end: module.range.1,
-            loaded: 0,
-            unloaded: 0,
-            build_id: module.build_id.clone().unwrap_or_default(),
-            path: path
-                .as_deref()
-                .unwrap_or(&module.path)
-                .as_os_str()
-                .as_bytes()
-                .to_vec(),
-        }
+        let (start, end) = module.range;
+        let build_id = module.build_id.clone().unwrap_or_default();
+        Module::of_file(&module.path, build_id, module.bias, start..end)
     });
     modules.collect()
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use tracewire_packets::ConnectionAddress;
 use tracewire_server::saved::SavedTrace;
-use tracewire_server::{Clients, ListenAddress, Listener, SessionLog, serve_saved};
+use tracewire_server::{Clients, Listener, SessionLog, serve_saved};
 use tracewire_tracefile::TraceFile;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for problem in trace.problems() {
         eprintln!("warning: {problem}");
     }
-    let listener = Listener::bind(&address.parse::<ListenAddress>()?)?;
+    let listener = Listener::bind(&address.parse::<ConnectionAddress>()?)?;
     eprintln!("serving {file} on {listener}");
     Ok(serve_saved(
         &listener,

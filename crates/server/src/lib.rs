@@ -39,7 +39,6 @@
 #![deny(missing_docs)]
 
 mod access;
-mod address;
 mod answers;
 pub mod fake;
 mod handshake;
@@ -57,7 +56,6 @@ mod trace;
 mod transport;
 
 pub use access::{Token, TokenError};
-pub use address::{AddressError, ListenAddress};
 pub use log::SessionLog;
 pub use serve::{Clients, serve_saved};
 pub use session::{Answer, Ended, PACKET_SIZE, Responder, Unasked, run};

@@ -16,8 +16,8 @@ use nix::sys::socket::sockopt::KeepAlive;
 use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, setsockopt, socket};
 use nix::sys::stat::{Mode, fchmod};
 
-use crate::access::{is_own, remove_stale_socket};
-use crate::address::ListenAddress;
+use crate::access::{is_own, own_socket, remove_stale_socket};
+use tracewire_packets::ConnectionAddress;
 
 /// How long a client may leave what it is sent unread before it is taken to be gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -45,15 +45,19 @@ enum Kind {
 
 impl Listener {
     /// Starts to listen. A port 0 is one that is free; [`Self::local`] says which. A Unix socket can be connected to by its
-    /// owner and root.
+    /// owner and root; where its path is empty, one is chosen.
     ///
     /// # Errors
     /// When the address cannot be had; a Unix socket whose path exists cannot.
-    pub fn bind(address: &ListenAddress) -> io::Result<Self> {
+    pub fn bind(address: &ConnectionAddress) -> io::Result<Self> {
         let kind = match address {
-            ListenAddress::Stdio => Kind::Stdio,
-            ListenAddress::Unix(path) => Kind::Unix(bind_unix(path)?, path.clone()),
-            ListenAddress::Tcp { host, port } => Kind::Tcp(bind(host, *port)?),
+            ConnectionAddress::Stdio => Kind::Stdio,
+            ConnectionAddress::Unix(path) if path.as_os_str().is_empty() => {
+                let path = own_socket();
+                Kind::Unix(bind_unix(&path)?, path)
+            }
+            ConnectionAddress::Unix(path) => Kind::Unix(bind_unix(path)?, path.clone()),
+            ConnectionAddress::Tcp { host, port } => Kind::Tcp(bind(host, *port)?),
         };
         Ok(Self {
             kind,

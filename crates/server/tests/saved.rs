@@ -8,10 +8,11 @@ use std::process::Command;
 use proptest::prelude::*;
 use tracewire_arch::Architecture;
 use tracewire_model::Address;
+use tracewire_packets::ConnectionAddress;
 use tracewire_packets::{Reply, Request};
 use tracewire_server::saved::{SavedSession, SavedTrace};
 use tracewire_server::{
-    Answer, Clients, ListenAddress, Listener, PACKET_SIZE, Responder, SessionLog, serve_saved,
+    Answer, Clients, Listener, PACKET_SIZE, Responder, SessionLog, serve_saved,
 };
 use tracewire_tracefile::{Description, DescriptionParts, Module, TraceFile, TraceFileWriter};
 
@@ -31,7 +32,7 @@ fn sample() -> SavedTrace {
 }
 
 /// What GDB says when it connects to the trace and is told this.
-fn gdb(trace: &SavedTrace, address: &ListenAddress, commands: &str) -> String {
+fn gdb(trace: &SavedTrace, address: &ConnectionAddress, commands: &str) -> String {
     let listener = Listener::bind(address).unwrap();
     let script = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(
@@ -54,7 +55,7 @@ fn gdb(trace: &SavedTrace, address: &ListenAddress, commands: &str) -> String {
     })
 }
 
-fn tcp() -> ListenAddress {
+fn tcp() -> ConnectionAddress {
     ":0".parse().unwrap()
 }
 
@@ -166,7 +167,7 @@ fn gdb_saves_the_frames_as_they_are() {
 #[test]
 fn gdb_is_told_that_nothing_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let socket = ListenAddress::Unix(folder.path().join("socket"));
+    let socket = ConnectionAddress::Unix(folder.path().join("socket"));
     let said = gdb(
         &sample(),
         &socket,

@@ -33,7 +33,7 @@ mod talk;
 mod target;
 mod thread;
 
-pub use address::{UpstreamAddress, UpstreamAddressError};
+pub use address::upstream_address;
 pub use breakpoints::Breakpoints;
 pub use error::RemoteError;
 pub use machine::RemoteMachine;

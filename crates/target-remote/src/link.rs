@@ -10,8 +10,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tracewire_packets::frame::{ACK, Connection, NAK, Received, Side, Unreadable};
 
-use crate::address::UpstreamAddress;
 use crate::error::RemoteError;
+use tracewire_packets::ConnectionAddress;
 
 /// The longest packet that is taken, in bytes of payload.
 const LONGEST: usize = 1 << 20;
@@ -54,7 +54,10 @@ enum Stream {
 
 impl Link {
     /// Connects; `limit` is how long connecting and writing may take.
-    pub(crate) fn connect(address: &UpstreamAddress, limit: Duration) -> Result<Self, RemoteError> {
+    pub(crate) fn connect(
+        address: &ConnectionAddress,
+        limit: Duration,
+    ) -> Result<Self, RemoteError> {
         let stream = open(address, limit).map_err(|source| RemoteError::Connect {
             address: address.to_string(),
             source,
@@ -247,15 +250,15 @@ impl AsFd for Link {
     }
 }
 
-fn open(address: &UpstreamAddress, limit: Duration) -> io::Result<Stream> {
+fn open(address: &ConnectionAddress, limit: Duration) -> io::Result<Stream> {
     match address {
-        UpstreamAddress::Stdio => Ok(Stream::Stdio(io::stdin())),
-        UpstreamAddress::Unix(path) => {
+        ConnectionAddress::Stdio => Ok(Stream::Stdio(io::stdin())),
+        ConnectionAddress::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_write_timeout(Some(limit))?;
             Ok(Stream::Unix(stream))
         }
-        UpstreamAddress::Tcp { host, port } => {
+        ConnectionAddress::Tcp { host, port } => {
             let local = Ipv4Addr::LOCALHOST.to_string();
             let host = if host.is_empty() { &local } else { host };
             let mut last = io::Error::from(io::ErrorKind::NotFound);

@@ -14,13 +14,13 @@ use tracewire_packets::family::thread::ThreadRequest;
 use tracewire_packets::family::transfer::Object;
 use tracewire_packets::{CountedHex, HexBytes, Reply, Request, Signal, ThreadSelector};
 
-use crate::address::UpstreamAddress;
 use crate::description;
 use crate::error::RemoteError;
 use crate::link::{Link, Message};
 use crate::machine::RemoteMachine;
 use crate::stop::{Stop, StopEvent};
 use crate::talk::{Talk, features_of};
+use tracewire_packets::ConnectionAddress;
 
 /// How long a stub may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ impl Stub {
     ///
     /// # Errors
     /// When there is none, it does not answer, it has no program, or its registers are not known.
-    pub fn connect(address: &UpstreamAddress, options: &Options) -> Result<Self, RemoteError> {
+    pub fn connect(address: &ConnectionAddress, options: &Options) -> Result<Self, RemoteError> {
         let link = Link::connect(address, options.limit)?;
         let mut talk = Talk::new(link, options.limit);
         let features = talk.negotiate()?;

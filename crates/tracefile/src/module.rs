@@ -4,6 +4,8 @@
 //! say that unknown lines are skipped (GDB warns about each). `docs/formats/trace-file-extensions.md` has the form.
 
 use std::fmt;
+use std::ops::Range;
+use std::path::Path;
 
 use tracewire_model::Address;
 use tracewire_model::hex::Hex;
@@ -29,6 +31,23 @@ pub struct Module {
 }
 
 impl Module {
+    /// A module that is there all the time, of a file of this machine whose links are followed.
+    #[must_use]
+    #[cfg(unix)]
+    pub fn of_file(path: &Path, build_id: Vec<u8>, bias: u64, range: Range<Address>) -> Self {
+        use std::os::unix::ffi::OsStrExt as _;
+        let real = path.canonicalize();
+        let path = real.as_deref().unwrap_or(path);
+        Self {
+            bias,
+            start: range.start,
+            end: range.end,
+            build_id,
+            path: path.as_os_str().as_bytes().to_vec(),
+            ..Self::default()
+        }
+    }
+
     /// Whether the address is within the module's mappings, at a time at which it was loaded. A time of 0
     /// means any time.
     #[must_use]

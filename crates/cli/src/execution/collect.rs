@@ -1,6 +1,5 @@
 //! `collect`: tracepoints over a recorded execution, without a debugger.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -151,21 +150,10 @@ fn modules(symbols: &Symbols) -> Vec<Module> {
             .iter()
             .map(|segment| segment.address.0.saturating_add(segment.size));
         let starts = module.segments.iter().map(|segment| segment.address.0);
-        let path = module.path.canonicalize();
-        Module {
-            bias: 0,
-            start: Address(starts.min().unwrap_or(0)),
-            end: Address(ends.max().unwrap_or(0)),
-            loaded: 0,
-            unloaded: 0,
-            build_id: module.build_id.clone().unwrap_or_default(),
-            path: path
-                .as_deref()
-                .unwrap_or(&module.path)
-                .as_os_str()
-                .as_bytes()
-                .to_vec(),
-        }
+        let start = Address(starts.min().unwrap_or(0));
+        let end = Address(ends.max().unwrap_or(0));
+        let build_id = module.build_id.clone().unwrap_or_default();
+        Module::of_file(&module.path, build_id, 0, start..end)
     });
     modules.collect()
 }

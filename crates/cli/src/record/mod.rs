@@ -12,9 +12,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use tracewire_arch::Architecture;
 use tracewire_model::ThreadId;
+use tracewire_packets::ConnectionAddress;
 use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, out_of_memory};
 use tracewire_script::{Script, ScriptError};
-use tracewire_target_remote::UpstreamAddress;
 use tracewire_tracefile::IndexCache;
 
 pub use live::Live;
@@ -105,7 +105,7 @@ fn recorder(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Recorder
 
 /// The recorder of a program behind a stub.
 fn upstream(
-    address: UpstreamAddress,
+    address: ConnectionAddress,
     programs: Vec<PathBuf>,
     machine: Option<Architecture>,
 ) -> Recorder {

@@ -250,7 +250,7 @@ impl Proxy {
         stop.map(|stop| stop.payload.clone()).unwrap_or_default()
     }
 
-    /// What a client is told of a stop, after what came before it.
+    /// The packets that report a stop to a client. What the stub sent before the stop comes first.
     fn told(&mut self, payload: Vec<u8>) -> Told {
         self.selected = self.target.last_stop().and_then(|stop| stop.thread);
         let mut all = self.target.take_asides();

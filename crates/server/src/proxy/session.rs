@@ -28,7 +28,7 @@ use crate::log::SessionLog;
 use crate::session::{Answer, Ended};
 use crate::trace::with_addresses;
 
-/// How long a wait is at most before it is looked at anew.
+/// The longest wait before the client and the stub are checked again, in milliseconds.
 const TICK: u16 = 200;
 
 /// A client's session.

@@ -1,40 +1,35 @@
-//! Where to listen.
+//! Where a connection of the protocol is.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::access::own_socket;
-
-/// Where to listen for a debugger, as gdbserver's command line has it.
+/// Where a server listens for a debugger, or where a stub is, as gdbserver's command line has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ListenAddress {
-    /// `[HOST]:PORT`. Without a host it is this machine alone, which is where it differs from gdbserver, which then
-    /// takes connections from anywhere; `*` as the host asks for that.
+pub enum ConnectionAddress {
+    /// `[HOST]:PORT`. Without a host it is this machine alone. gdbserver takes connections from anywhere then; `*` as the host asks
+    /// for that.
     Tcp {
         /// A name or an address; empty for this machine alone.
         host: String,
         /// The port; 0 for any that is free.
         port: u16,
     },
-    /// The path of a Unix socket, which only its owner and root can connect to: a word with a `/` in it, or `unix:` and any
-    /// path, which must not exist yet; `unix:` alone is a path of the server's choice.
+    /// The path of a Unix socket: a word with a `/` in it, or `unix:` and any path. It is empty for `unix:` alone.
     Unix(PathBuf),
     /// `-` or `stdio`: standard input and output.
     Stdio,
 }
 
-/// A text that is no address to listen at.
+/// A text that is no address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "`{text}` is no address to listen at: expected [HOST]:PORT, the path of a Unix socket, or -"
-)]
+#[error("`{text}` is no address: expected [HOST]:PORT, unix:PATH, or -")]
 pub struct AddressError {
     /// The text.
     pub text: String,
 }
 
-impl FromStr for ListenAddress {
+impl FromStr for ConnectionAddress {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
@@ -45,11 +40,7 @@ impl FromStr for ListenAddress {
             return Ok(Self::Stdio);
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Self::Unix(if path.is_empty() {
-                own_socket()
-            } else {
-                path.into()
-            }));
+            return Ok(Self::Unix(path.into()));
         }
         if text.contains('/') {
             return Ok(Self::Unix(text.into()));
@@ -71,24 +62,24 @@ impl FromStr for ListenAddress {
     }
 }
 
-impl fmt::Display for ListenAddress {
+impl fmt::Display for ConnectionAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Tcp { host, port } => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Stdio => f.write_str("-"),
+            Self::Stdio => f.write_str("standard input and output"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ListenAddress;
+    use super::ConnectionAddress;
 
     #[test]
     fn addresses_are_read_as_gdbserver_reads_them() {
-        let tcp = |host: &str, port| ListenAddress::Tcp {
+        let tcp = |host: &str, port| ConnectionAddress::Tcp {
             host: host.to_owned(),
             port,
         };
@@ -98,15 +89,15 @@ mod tests {
             ("[::1]:80", tcp("::1", 80)),
             ("*:1", tcp("*", 1)),
             ("tcp4:host:7", tcp("host", 7)),
-            ("./socket", ListenAddress::Unix("./socket".into())),
-            ("unix:socket", ListenAddress::Unix("socket".into())),
-            ("unix:", ListenAddress::Unix(super::own_socket())),
-            ("-", ListenAddress::Stdio),
+            ("./socket", ConnectionAddress::Unix("./socket".into())),
+            ("unix:socket", ConnectionAddress::Unix("socket".into())),
+            ("unix:", ConnectionAddress::Unix("".into())),
+            ("-", ConnectionAddress::Stdio),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
         for text in ["", "1234", "host:port", ":70000"] {
-            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+            assert!(text.parse::<ConnectionAddress>().is_err(), "{text}");
         }
     }
 }
