@@ -117,27 +117,19 @@ pub fn provide(needs: &[Need]) -> Result<()> {
         );
     }
     eprintln!("installing {}", packages.join(" "));
-    let backports = backports_of_qemu()?;
+    let backports = match packages.iter().any(|package| is_of_qemu(package)) {
+        true => backports_of_qemu()?,
+        false => None,
+    };
     if let Some(release) = &backports {
         know(release)?;
     }
     apt_get(&["update", "-qq"])?;
-    let packages: Vec<_> = packages
-        .iter()
-        .map(|package| match &backports {
-            Some(release) if package.starts_with("qemu-") => format!("{package}/{release}"),
-            _ => (*package).to_owned(),
-        })
-        .collect();
-    let mut install = vec![
-        "install",
-        "-qq",
-        "--yes",
-        "--no-remove",
-        "--no-install-recommends",
-    ];
-    install.extend(packages.iter().map(String::as_str));
-    apt_get(&install)?;
+    let (qemu, others): (Vec<_>, Vec<_>) = packages
+        .into_iter()
+        .partition(|package| is_of_qemu(package));
+    install(&others, None)?;
+    install(&qemu, backports.as_deref())?;
     match needs.iter().find(|need| !is_there(need.what)) {
         Some(need) => bail!(
             "{} is still missing after installing {}",
@@ -148,12 +140,35 @@ pub fn provide(needs: &[Need]) -> Result<()> {
     }
 }
 
+/// Installs the packages, those that they need too, of the release where one is named.
+fn install(packages: &[&str], release: Option<&str>) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let mut arguments = vec![
+        "install",
+        "-qq",
+        "--yes",
+        "--no-remove",
+        "--no-install-recommends",
+    ];
+    if let Some(release) = release {
+        arguments.extend(["--target-release", release]);
+    }
+    arguments.extend(packages);
+    apt_get(&arguments)
+}
+
 fn apt_get(arguments: &[&str]) -> Result<()> {
     workspace::run(
         Command::new("apt-get")
             .env("DEBIAN_FRONTEND", "noninteractive")
             .args(arguments),
     )
+}
+
+fn is_of_qemu(package: &str) -> bool {
+    package.starts_with("qemu-")
 }
 
 /// The release of Debian's backports that QEMU's packages come from, where `qemu-utils` is from there. QEMU's packages
