@@ -91,9 +91,6 @@ pub enum RecordError {
     /// The program ended while the dynamic linker loaded its libraries.
     #[error("{} before its own code began", program_words(.0))]
     EndedInLinker(Event),
-    /// The program executed another one before the run began.
-    #[error("the program became another one before the run began; try again")]
-    Exec,
     /// A [`StopHandle`](crate::StopHandle) was used before the run began.
     #[error("ended before the run began")]
     Stopped,

@@ -20,11 +20,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// Where the program's threads leave that thread waiting for a processor, the program is stopped for a moment now and then:
 /// beside 100 busy threads, work of 0.1 s would take 5 s.
+///
+/// `None` if the program has become another one: it has run nothing yet, and the work was about the one before.
 pub fn run_meanwhile<R: Send + 'static>(
     process: &mut Process,
     stop: &StopHandle,
     work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, RecordError> {
+) -> Result<Option<R>, RecordError> {
     let (done, starves) = (Arc::new(Done::default()), Arc::new(AtomicBool::new(false)));
     // However this ends, nobody waits any more.
     let ending = SetAtEnd(Arc::clone(&done));
@@ -59,8 +61,7 @@ pub fn run_meanwhile<R: Send + 'static>(
             event @ (Event::Exited(_) | Event::Killed { .. }) => {
                 return Err(RecordError::Ended(event));
             }
-            // The symbols are of the program that was.
-            Event::Exec => return Err(RecordError::Exec),
+            Event::Exec => return Ok(None),
             _ => {}
         }
         match stop.stopped() {
@@ -72,7 +73,7 @@ pub fn run_meanwhile<R: Send + 'static>(
             done.wait(PAUSE);
         }
     }
-    Ok(worker.result()?)
+    Ok(Some(worker.result()?))
 }
 
 /// Whether the work is done.

@@ -13,12 +13,15 @@ use crate::buffer::{Buffer, BufferSize};
 use crate::error::RecordError;
 use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
-use crate::observer::{Observer, RecordEvent};
+use crate::observer::{Observer, RecordEvent, Warning};
 use crate::out_of_memory::Expendable;
 use crate::recorder::{Confirm, RecordOptions};
 use crate::registers::Room;
 use crate::stop::StopHandle;
 use crate::{describe, indirect, registers};
+
+/// The modules that are there, what of them cannot be read, and where the tracepoints are in them.
+type Looked = (Modules, Vec<Warning>, Resolver, Resolution);
 
 /// What is known before the file is made.
 pub struct Prepared {
@@ -41,36 +44,15 @@ impl Prepared {
         if request.script.tracepoints.is_empty() {
             return Err(RecordError::NoTracepoints);
         }
-        let loaded = process.modules()?;
-        let script = request.script.clone();
-        let stack_top = process.stack_top();
-        let type_rules = request.type_rules.clone();
-        let limits = request.collect_limits;
-        let confirm = request.confirm.clone();
-        let names_folder = request.names_folder.clone();
-        let debug_files = request.debug_files.clone();
-        let look = move || {
-            let mut modules = Modules::default();
-            if let Some(folder) = names_folder {
-                modules.symbols_mut().keep_names_in(&folder);
-            }
-            if let Some(source) = debug_files {
-                modules.symbols_mut().take_debug_files_from(source);
-            }
-            if let Some(rules) = type_rules {
-                modules.symbols_mut().set_type_rules(rules);
-            }
-            let warnings = modules.update(&loaded, 0).warnings;
-            let mut resolver = Resolver::new(script)
-                .with_stack_top(stack_top)
-                .with_collect_limits(limits);
-            let resolution = resolve(&mut resolver, modules.symbols(), &confirm);
-            (modules, warnings, resolver, resolution)
+        let meanwhile = match spawned {
+            true => None,
+            false => run_meanwhile(process, stop, look(process, request)?)?,
         };
-        let (mut modules, mut warnings, mut resolver, mut resolution) = if spawned {
-            Expendable::wait(look)?
-        } else {
-            run_meanwhile(process, stop, look)?
+        // A program that was started has run nothing yet, nor has one that has become another one meanwhile.
+        let is_new = meanwhile.is_none();
+        let (mut modules, mut warnings, mut resolver, mut resolution) = match meanwhile {
+            Some(looked) => looked,
+            None => Expendable::wait(look(process, request)?)?,
         };
         // What is not found may be in what cannot be read: that is reported first.
         for warning in warnings.drain(..) {
@@ -85,20 +67,32 @@ impl Prepared {
         let has_pattern = (request.script.tracepoints.iter())
             .any(|tracepoint| is_pattern(tracepoint.location.text()));
         let waits = !resolution.pending.is_empty() || has_pattern;
-        let load = spawned && modules.is_dynamic() && waits;
+        let load = is_new && modules.is_dynamic() && waits;
         if load {
-            load_libraries(process)?;
+            load_libraries(process, stop)?;
         }
         // A library may have come while the program ran.
-        if load || !spawned {
+        if load || !is_new {
             let loaded = process.modules()?;
             let more;
             let confirm = request.confirm.clone();
-            (modules, warnings, resolver, more) = Expendable::wait(move || {
-                warnings.extend(modules.update(&loaded, 0).warnings);
+            let gone;
+            (modules, warnings, resolver, gone, more) = Expendable::wait(move || {
+                let change = modules.update(&loaded, 0);
+                warnings.extend(change.warnings);
+                for (from, to) in &change.gone {
+                    resolver.forget(*from, *to);
+                }
                 let more = resolve(&mut resolver, modules.symbols(), &confirm);
-                (modules, warnings, resolver, more)
+                (modules, warnings, resolver, change.gone, more)
             })?;
+            // A library may have gone as well.
+            (resolution.placed).retain(|placed| {
+                let address = placed.definition.address;
+                !gone
+                    .iter()
+                    .any(|(from, to)| (*from..*to).contains(&address))
+            });
             resolution.extend(more);
             check_places(&resolution, stop)?;
         }
@@ -214,13 +208,51 @@ pub struct Made {
     pub settings: StatusFields,
 }
 
+/// Reads the symbols of the modules that are there, and looks the tracepoints up in them.
+fn look(
+    process: &Process,
+    request: &RecordOptions,
+) -> Result<impl FnOnce() -> Looked + Send + use<>, RecordError> {
+    let loaded = process.modules()?;
+    let script = request.script.clone();
+    let stack_top = process.stack_top();
+    let type_rules = request.type_rules.clone();
+    let limits = request.collect_limits;
+    let confirm = request.confirm.clone();
+    let names_folder = request.names_folder.clone();
+    let debug_files = request.debug_files.clone();
+    Ok(move || {
+        let mut modules = Modules::default();
+        if let Some(folder) = names_folder {
+            modules.symbols_mut().keep_names_in(&folder);
+        }
+        if let Some(source) = debug_files {
+            modules.symbols_mut().take_debug_files_from(source);
+        }
+        if let Some(rules) = type_rules {
+            modules.symbols_mut().set_type_rules(rules);
+        }
+        let warnings = modules.update(&loaded, 0).warnings;
+        let mut resolver = Resolver::new(script)
+            .with_stack_top(stack_top)
+            .with_collect_limits(limits);
+        let resolution = resolve(&mut resolver, modules.symbols(), &confirm);
+        (modules, warnings, resolver, resolution)
+    })
+}
+
 /// Lets a program run, without tracepoints, to where the dynamic linker has loaded its libraries.
-fn load_libraries(process: &mut Process) -> Result<(), RecordError> {
-    match process.run(&mut Nobody)? {
-        Event::LibrariesChanged => Ok(()),
-        event @ (Event::Exited(_) | Event::Killed { .. }) => Err(RecordError::EndedInLinker(event)),
-        Event::Interrupted => Err(RecordError::Stopped),
-        _ => Ok(()),
+fn load_libraries(process: &mut Process, stop: &StopHandle) -> Result<(), RecordError> {
+    loop {
+        return match process.run(&mut Nobody)? {
+            event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                Err(RecordError::EndedInLinker(event))
+            }
+            // Work that was given up interrupts too.
+            Event::Interrupted if stop.stopped().is_none() => continue,
+            Event::Interrupted => Err(RecordError::Stopped),
+            _ => Ok(()),
+        };
     }
 }
 

@@ -29,6 +29,11 @@ impl Request {
         self.wanted.load(Ordering::Relaxed) && self.wanted.swap(false, Ordering::AcqRel)
     }
 
+    /// Ends the next run at once.
+    pub(crate) fn make(&self) {
+        self.wanted.store(true, Ordering::Release);
+    }
+
     /// Marks the calling thread as the one that runs, until the mark is dropped.
     pub(crate) fn enter(self: &Arc<Self>) -> RunMark {
         install_handler();

@@ -34,7 +34,23 @@ impl Process {
         let event = event?;
         halted?;
         // The end may have come while the threads were being stopped.
-        Ok(self.tracee.threads.ended.unwrap_or(event))
+        if let Some(ended) = self.tracee.threads.ended {
+            return Ok(ended);
+        }
+        // So may an exec: what the event is about is gone then.
+        let replaced = match event {
+            Event::Interrupted | Event::LibrariesChanged | Event::Resolver(_) => {
+                self.tracee.threads.take_exec()
+            }
+            _ => false,
+        };
+        if !replaced {
+            return Ok(event);
+        }
+        if event == Event::Interrupted {
+            self.request.make();
+        }
+        Ok(Event::Exec)
     }
 
     pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {

@@ -9,7 +9,7 @@ use libc::user_regs_struct;
 use crate::event::Event;
 use crate::maps;
 use crate::ptrace::{Resume, Status, Stopped, Tid};
-use crate::thread::{State, Thread};
+use crate::thread::{News, State, Thread};
 
 /// The threads, which of them have something pending, and which have ended.
 #[derive(Debug)]
@@ -275,6 +275,15 @@ impl Threads {
     /// Whether a thread has stopped for something that nobody has acted upon.
     pub(crate) fn has_something_to_tell(&self, id: Tid) -> bool {
         self.get(id).is_some_and(Thread::has_something_to_tell)
+    }
+
+    /// Whether the process has become another program, which nobody has been told of. From here on somebody has.
+    pub(crate) fn take_exec(&mut self) -> bool {
+        let process = self.process;
+        let found = self
+            .iter_mut()
+            .find(|thread| thread.process == process && thread.news == Some(News::Exec));
+        found.is_some_and(|thread| thread.news.take().is_some())
     }
 
     /// Those of other processes, which share the memory.

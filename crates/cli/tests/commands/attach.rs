@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Built, tracewire};
+use crate::support::{Built, tracewire, value};
 use crate::working::{self, Working};
 use tracewire_test_support::assert_clean;
 
@@ -159,6 +159,69 @@ fn threads_that_end_before_they_are_reported_are_not_waited_for() {
     line.clear();
     said.read_line(&mut line).expect("a line");
     assert_eq!(line, "done\n");
+    assert!(program.wait().expect("ended").success());
+}
+
+/// Becomes itself again after each 100 calls, until its standard input ends.
+const TURNS: &str = r#"
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+volatile long total;
+__attribute__ ((noinline)) void site (long turn) { total += turn; }
+int main (int argc, char **argv)
+{
+  long turn = argc > 1 ? atol (argv[1]) : 0;
+  char next[32];
+  for (int i = 0; i < 100; i++) site (turn);
+  struct pollfd input = { .fd = 0, .events = POLLIN };
+  if (poll (&input, 1, 0) != 0) return total == 100 * turn ? 0 : 1;
+  snprintf (next, sizeof next, "%ld", turn + 1);
+  execl ("/proc/self/exe", argv[0], next, (char *) 0);
+  return 2;
+}
+"#;
+
+#[test]
+fn a_program_that_becomes_another_while_its_symbols_are_read_is_recorded() {
+    let built = Built::new(TURNS, &["-O1"]);
+    let mut program = Command::new(&built.program)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    for mechanism in ["jump", "trap", "jump", "trap"] {
+        let id = program.id().to_string();
+        let done = built.run(&[
+            "record",
+            "-t",
+            "site : turn",
+            "-o",
+            "out.tf",
+            "--duration",
+            "0.3",
+            "--mechanism",
+            mechanism,
+            "-p",
+            &id,
+        ]);
+        assert!(program.try_wait().expect("waited").is_none());
+        done.code(0);
+        let frames = built.frames();
+        assert!(!frames.is_empty(), "{mechanism}");
+        // Every turn begins with the number after the one before, and calls it 100 times.
+        let turns: Vec<i64> = frames
+            .iter()
+            .map(|frame| value(frame, "turn").expect("a value").parse().expect("one"))
+            .collect();
+        assert!(turns.is_sorted(), "{turns:?}");
+        for turn in turns.chunk_by(|one, next| one == next) {
+            assert!(turn.len() <= 100, "{}", turn.len());
+        }
+        assert_clean(&built.path("out.tf"));
+        std::fs::remove_file(built.path("out.tf")).expect("removed");
+    }
+    drop(program.stdin.take());
     assert!(program.wait().expect("ended").success());
 }
 
