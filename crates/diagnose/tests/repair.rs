@@ -119,6 +119,29 @@ fn config() -> ProptestConfig {
     config
 }
 
+/// Bytes that look like blocks after a frame without blocks cost only the frame in whose place they are.
+#[test]
+fn what_looks_like_blocks_of_an_empty_frame_costs_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let good = with_empty_frames(order);
+        let original = TraceFile::from_bytes(good.clone()).unwrap();
+        for frame in original.frames().filter(|frame| frame.data().is_empty()) {
+            let (start, end) = (frame.offset(), frame.offset() + 6);
+            let mut bytes = good.clone();
+            let at = usize::try_from(start).unwrap();
+            bytes[at..at + 6].copy_from_slice(b"R\0\0\0\0V");
+            let touched = |from, to| start < to && from < end;
+            verify(
+                &original,
+                &bytes,
+                &touched,
+                &folder.path().join("damaged.tf"),
+            );
+        }
+    }
+}
+
 /// What a status line may be made of: fields that GDB knows, beginnings of their names, which GDB takes for them, and others.
 fn status_words() -> impl Strategy<Value = Vec<String>> {
     let known = prop::sample::select(vec![

@@ -10,7 +10,7 @@ use tracewire_tracefile::raw::FRAME_HEADER;
 use tracewire_tracefile::raw::{FrameShape, blocks_fit};
 
 use super::known::Known;
-use super::search::{Search, WholeFrames, unknown_kind};
+use super::search::{Search, WholeFrames, kinds_of_blocks, unknown_kind};
 
 /// How many frames are looked at to find out the size of their register blocks.
 const FRAMES_TO_SETTLE: usize = 200;
@@ -171,16 +171,22 @@ fn search_with(
     known: &Known,
     kinds: &HashSet<u8>,
 ) -> WholeFrames {
-    let frames =
-        |numbers, empty| Search::new(bytes, shape, numbers, known, empty, kinds).frames(start);
-    let of_any = frames(HashSet::new(), HashSet::new());
+    let frames = |numbers, empty, seen| {
+        Search::new(bytes, shape, numbers, known, empty, kinds, seen).frames(start)
+    };
+    let of_any = frames(HashSet::new(), HashSet::new(), HashMap::new());
     let mut counts: HashMap<i32, usize> = HashMap::new();
     let mut empty = known.hit_and_bare.clone();
+    let mut seen: HashMap<i32, HashSet<u8>> = HashMap::new();
     for frame in &of_any.kept {
         let number = of_any.tracepoint(bytes, frame).0;
         *counts.entry(number).or_default() += 1;
         if frame.len() == FRAME_HEADER {
             empty.insert(number);
+        } else if let Some(data) = bytes.get(frame.start + FRAME_HEADER..frame.end) {
+            seen.entry(number)
+                .or_default()
+                .extend(kinds_of_blocks(data, shape));
         }
     }
     let several = counts
@@ -188,7 +194,7 @@ fn search_with(
         .filter(|(_, count)| *count > 1)
         .map(|(number, _)| number);
     let numbers = known.numbers.iter().copied().chain(several).collect();
-    let of_known = frames(numbers, empty);
+    let of_known = frames(numbers, empty, seen);
     let mut kept = of_known.kept.iter();
     let is_known = |frame| known.numbers.contains(&of_known.tracepoint(bytes, frame).0);
     let length = |frames: &WholeFrames| frames.kept.iter().map(Range::len).sum::<usize>();

@@ -1,7 +1,7 @@
 //! Frames followed from one to the next, and looked for after damage.
 
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use tracewire_arch::RegisterLayout;
@@ -68,6 +68,18 @@ pub(super) fn unknown_kind(data: &[u8], shape: FrameShape) -> Option<u8> {
     }
 }
 
+/// The kinds of a frame's blocks.
+pub(super) fn kinds_of_blocks(data: &[u8], shape: FrameShape) -> HashSet<u8> {
+    let mut blocks = Blocks::new(data, shape);
+    let mut kinds = HashSet::new();
+    let mut at = 0;
+    while blocks.next().is_some() {
+        kinds.extend(data.get(at));
+        at = blocks.position();
+    }
+    kinds
+}
+
 /// What is at a place.
 enum Place {
     /// A whole frame that ends there.
@@ -90,6 +102,8 @@ pub(super) struct Search<'a> {
     empty: HashSet<i32>,
     /// Kinds of blocks that are not known and that frames may have.
     kinds: &'a HashSet<u8>,
+    /// The kinds of blocks that frames of each tracepoint have, as far as is known.
+    seen: HashMap<i32, HashSet<u8>>,
     /// From here on there is nothing but zeros.
     zeros: usize,
     /// How many blocks may still be looked at for the sake of finding a frame after damage: where each byte may start a
@@ -105,6 +119,7 @@ impl<'a> Search<'a> {
         known: &'a Known,
         empty: HashSet<i32>,
         kinds: &'a HashSet<u8>,
+        seen: HashMap<i32, HashSet<u8>>,
     ) -> Self {
         let last = bytes.iter().rposition(|byte| *byte != 0);
         Self {
@@ -114,6 +129,7 @@ impl<'a> Search<'a> {
             known,
             empty,
             kinds,
+            seen,
             zeros: last.map_or(0, |last| last + 1),
             patience: Cell::new(bytes.len().saturating_mul(2).max(LEAST_PATIENCE)),
         }
@@ -182,27 +198,36 @@ impl<'a> Search<'a> {
     }
 
     /// Whether what is here, after another frame, is a frame without blocks. What looks like one is also a frame whose
-    /// size has become zero, but its blocks follow.
+    /// size has become zero, but its blocks follow, of kinds that frames of its tracepoint have elsewhere.
     fn is_empty_frame_in_order(&self, at: usize) -> bool {
         let end = at + FRAME_HEADER;
         self.end_by_size(at) == Some(end)
             && self.is_of(&self.numbers, at)
-            && (self.is_of(&self.known.bare, at) || !self.blocks_lead_on(end))
+            && (self.is_of(&self.known.bare, at) || !self.blocks_lead_on(at))
     }
 
-    /// Whether blocks are here, and another frame or the end after them.
-    fn blocks_lead_on(&self, at: usize) -> bool {
-        if !self.blocks_may_start(at) {
+    /// Whether blocks follow the head of a frame, and another frame or the end after them.
+    fn blocks_lead_on(&self, frame: usize) -> bool {
+        let start = frame + FRAME_HEADER;
+        if !self.blocks_may_start(start) {
             return false;
         }
-        let mut blocks = Blocks::new(self.bytes.get(at..).unwrap_or_default(), self.shape);
+        let number = self.shape.order.u16_at(self.bytes, frame);
+        let seen = number.and_then(|number| self.seen.get(&i32::from(number)));
+        let mut blocks = Blocks::new(self.bytes.get(start..).unwrap_or_default(), self.shape);
+        let mut at = start;
         while let Some(block) = blocks.next() {
             let patience = self.patience.get();
             if matches!(block, Block::Unknown(_)) || patience == 0 {
                 return false;
             }
+            let kind = self.bytes.get(at);
+            if seen.is_some_and(|seen| kind.is_none_or(|kind| !seen.contains(kind))) {
+                return false;
+            }
             self.patience.set(patience - 1);
-            let next = at + blocks.position();
+            let next = start + blocks.position();
+            at = next;
             if self.is_end(next) || self.is_of(&self.numbers, next) && self.goes_on(next) {
                 return true;
             }
