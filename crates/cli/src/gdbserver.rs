@@ -7,12 +7,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_packets::ConnectionAddress;
-use tracewire_server::live::{DisabledPackets, Ender, LiveProgram, SaveFolder, serve};
-use tracewire_server::{Clients, Listener, SessionLog, Token};
+use tracewire_server::Listener;
+use tracewire_server::live::{DisabledPackets, Ender, LiveProgram, serve};
 use tracewire_target_linux::{Foreground, Launch, Surroundings};
 
 use crate::Answer;
 use crate::arguments::Mechanism;
+use crate::clients::ClientArguments;
 use crate::record::signals::Signals;
 use tracewire_recorder::out_of_memory;
 
@@ -53,12 +54,6 @@ pub struct GdbserverArguments {
     /// Start without a program, and go on when the last one is gone
     #[arg(long)]
     pub multi: bool,
-    /// End when the first debugger goes
-    #[arg(long)]
-    pub once: bool,
-    /// Let only those debuggers in on TCP who know the word in this file, which is made if it is not there
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub auth: Option<PathBuf>,
     /// What programs are started by, up to a `--`: a program and its arguments
     #[arg(long, value_name = "WRAPPER", num_args = 1.., value_terminator = "--", allow_hyphen_values = true)]
     pub wrapper: Vec<OsString>,
@@ -80,12 +75,8 @@ pub struct GdbserverArguments {
     /// Packets not to understand: vCont, T, Tthread, qC, qfThreadInfo, threads; or not to send: qRelocInsn
     #[arg(long, value_name = "PACKETS", value_delimiter = ',')]
     pub disable_packet: Vec<String>,
-    /// Where debuggers may have traces saved (`tsave -r`); without it, nowhere
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub files: Option<PathBuf>,
-    /// Write every packet to a file, with its time and meaning
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub debug_log: Option<PathBuf>,
+    #[command(flatten)]
+    pub clients: ClientArguments,
     /// Taken for gdbserver's sake: --debug-log has more
     #[arg(long, hide = true)]
     pub debug: bool,
@@ -105,11 +96,7 @@ pub struct GdbserverArguments {
 
 /// `gdbserver`.
 pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
-    let log = match &arguments.debug_log {
-        Some(path) => SessionLog::create(path)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
-        None => SessionLog::none(),
-    };
+    let log = arguments.clients.log()?;
     // It used to be here.
     if arguments
         .program
@@ -123,7 +110,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
         bail!("no program is named (see --help)");
     }
     let stdio = arguments.address == ConnectionAddress::Stdio;
-    let token = arguments.auth.as_deref().map(Token::of_file).transpose()?;
+    let token = arguments.clients.token()?;
     let listener = listen(&arguments.address)?;
     let _foreground = Foreground::now();
     // Before there is any other thread.
@@ -131,7 +118,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let mut program = LiveProgram::new(
         launch(&arguments, stdio),
-        arguments.files.map(SaveFolder),
+        arguments.clients.save_folder(),
         |text| message!("{text}"),
     );
     if let Some(mechanism) = arguments.mechanism {
@@ -153,10 +140,7 @@ pub fn gdbserver(mut arguments: GdbserverArguments) -> anyhow::Result<Answer> {
     } else if !stdio {
         message!("Listening on {listener}");
     }
-    let clients = Clients {
-        once: arguments.once,
-        token: token.as_ref(),
-    };
+    let clients = arguments.clients.clients(token.as_ref());
     serve(&listener, &mut program, &log, clients)?;
     drop(listener);
     program.finish();

@@ -4,6 +4,7 @@
 mod message;
 mod arguments;
 mod check;
+mod clients;
 mod complete;
 mod convert;
 mod debuginfod;

@@ -1,17 +1,17 @@
 //! `proxy`: tracepoints in front of any stub.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueHint};
+use clap::Args;
 use tracewire_arch::Architecture;
 use tracewire_packets::ConnectionAddress;
+use tracewire_server::Listener;
 use tracewire_server::proxy::{Proxy, Tracepoints, serve};
-use tracewire_server::{Clients, Listener, SaveFolder, SessionLog, Token};
 use tracewire_target_remote::{Options, Stub, upstream_address};
 
 use crate::Answer;
+use crate::clients::ClientArguments;
 
 pub const HELP: &str = "\
 GDB connects here with `target remote`, as it would to the stub, and has its tracepoints besides: trace, actions, tstart, tfind, tsave. \
@@ -45,18 +45,8 @@ pub struct ProxyArguments {
     /// How long the stub may take to answer
     #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::parse_seconds, default_value = "10")]
     pub timeout: Duration,
-    /// Where GDB may save what a trace run collected (tsave -r)
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub files: Option<PathBuf>,
-    /// End when the first debugger goes
-    #[arg(long)]
-    pub once: bool,
-    /// Let only those debuggers in on TCP who know the word in this file, which is made if it is not there
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub auth: Option<PathBuf>,
-    /// Write every packet to a file, with its time and meaning
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub debug_log: Option<PathBuf>,
+    #[command(flatten)]
+    pub clients: ClientArguments,
 }
 
 /// `proxy`.
@@ -66,12 +56,8 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
     {
         bail!("only one of the debugger and the stub can be at standard input and output");
     }
-    let log = match &arguments.debug_log {
-        Some(path) => SessionLog::create(path)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
-        None => SessionLog::none(),
-    };
-    let token = arguments.auth.as_deref().map(Token::of_file).transpose()?;
+    let log = arguments.clients.log()?;
+    let token = arguments.clients.token()?;
     let listener = Listener::bind(&arguments.address)
         .with_context(|| format!("cannot listen at {}", arguments.address))?;
     let options = Options {
@@ -86,7 +72,7 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
     };
     let machine = stub.machine().architecture();
     let machine = machine.map_or_else(|| "an unnamed machine".to_owned(), |it| it.to_string());
-    let mut proxy = Proxy::new(stub, tracepoints, arguments.files.map(SaveFolder))?;
+    let mut proxy = Proxy::new(stub, tracepoints, arguments.clients.save_folder())?;
     if proxy.passes_tracepoints() {
         message!(
             "tracewire: the stub has tracepoints of its own, which are let pass; --hide-tracepoints puts Tracewire's in their place"
@@ -98,10 +84,7 @@ pub fn proxy(arguments: ProxyArguments) -> anyhow::Result<Answer> {
             arguments.upstream
         );
     }
-    let clients = Clients {
-        once: arguments.once,
-        token: token.as_ref(),
-    };
+    let clients = arguments.clients.clients(token.as_ref());
     serve(&listener, &mut proxy, &log, clients)?;
     match proxy.lost() {
         Some(reason) => bail!("the stub at {}: {reason}", arguments.upstream),

@@ -6,11 +6,12 @@ use anyhow::Context;
 use clap::{Args, ValueHint};
 use tracewire_packets::ConnectionAddress;
 use tracewire_server::saved::SavedTrace;
-use tracewire_server::{Clients, Listener, SaveFolder, SessionLog, Token, replay, serve_saved};
+use tracewire_server::{Listener, replay, serve_saved};
 use tracewire_target_replay::{Execution, Recorded};
 use tracewire_views::{check_architecture, words};
 
 use crate::Answer;
+use crate::clients::ClientArguments;
 use crate::execution::{self, Kind, Source};
 use crate::open;
 
@@ -50,18 +51,8 @@ pub struct ServeArguments {
     pub bias: Option<u64>,
     #[command(flatten)]
     pub machine: open::Machine,
-    /// Where debuggers may save what a trace run over an execution trace collected (tsave -r)
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub files: Option<PathBuf>,
-    /// End when the first debugger goes
-    #[arg(long)]
-    pub once: bool,
-    /// Let only those debuggers in on TCP who know the word in this file, which is made if it is not there
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub auth: Option<PathBuf>,
-    /// Write every packet to a file, with its time and meaning
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub debug_log: Option<PathBuf>,
+    #[command(flatten)]
+    pub clients: ClientArguments,
 }
 
 fn hexadecimal(text: &str) -> Result<u64, String> {
@@ -77,9 +68,9 @@ enum Served {
 
 /// `serve`.
 pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
-    let log = log(arguments)?;
+    let log = arguments.clients.log()?;
     let listener = listener(arguments)?;
-    let token = token(arguments)?;
+    let token = arguments.clients.token()?;
     let file = arguments.file.display();
     // GDB may come while a large trace is indexed.
     let waits = || {
@@ -96,7 +87,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
             }
             Kind::Execution(source) => recorded(arguments, source),
         })?;
-    let clients = clients(arguments, token.as_ref());
+    let clients = arguments.clients.clients(token.as_ref());
     match served {
         Served::Saved(trace) => {
             if !listener.is_stdio() {
@@ -113,7 +104,7 @@ pub fn serve(arguments: &ServeArguments) -> anyhow::Result<Answer> {
                     shown.display()
                 );
             }
-            let files = arguments.files.clone().map(SaveFolder);
+            let files = arguments.clients.save_folder();
             let notices = |text: &str| message!("{text}");
             replay::serve(
                 &listener,
@@ -145,25 +136,6 @@ fn recorded(arguments: &ServeArguments, source: Source) -> anyhow::Result<Served
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
     Ok(Served::Recorded(Box::new(recorded), shown))
-}
-
-fn token(arguments: &ServeArguments) -> anyhow::Result<Option<Token>> {
-    Ok(arguments.auth.as_deref().map(Token::of_file).transpose()?)
-}
-
-fn clients<'a>(arguments: &ServeArguments, token: Option<&'a Token>) -> Clients<'a> {
-    Clients {
-        once: arguments.once,
-        token,
-    }
-}
-
-fn log(arguments: &ServeArguments) -> anyhow::Result<SessionLog> {
-    Ok(match &arguments.debug_log {
-        Some(path) => SessionLog::create(path)
-            .with_context(|| format!("{} cannot be written", path.display()))?,
-        None => SessionLog::none(),
-    })
 }
 
 fn listener(arguments: &ServeArguments) -> anyhow::Result<Listener> {
