@@ -9,7 +9,6 @@ use crate::dwarf::{DebugInformation, Die, Value};
 use crate::location::{CallerPlace, Function, SourcePlace};
 use crate::module::{ElfSymbolKind, Module, demangle};
 use crate::symbols::Symbols;
-use crate::types::Language;
 use crate::variables::CodePlace;
 
 impl Symbols {
@@ -182,7 +181,7 @@ pub(crate) fn block_name(debug: &DebugInformation, unit: usize, block: &Block) -
 pub(crate) fn function_name(debug: &DebugInformation, die: Die) -> Option<String> {
     let entry = debug.entry(die)?;
     let language = debug.facts(die.unit).language;
-    if language != Language::C {
+    if !language.is_like_c() {
         let index = debug.index();
         if let Some(name) = index.at(die)
             && !name.is_empty()

@@ -49,6 +49,7 @@
 
 mod call_site;
 mod dwarf;
+mod dynamic;
 mod error;
 mod frame;
 mod function;

@@ -101,6 +101,8 @@ impl Symbols {
         let code = match self.language_at(Some(pc)) {
             Language::Rust => self.rust_return(type_id, size),
             Language::C | Language::Cpp => Some(self.system_v_return(type_id, size)),
+            // Go has a convention of its own, of up to nine integer registers.
+            Language::Go => None,
         };
         let code = code.ok_or_else(unknown)?;
         let location = VariableLocation::Expression(expression(function.module, code));

@@ -1,6 +1,8 @@
 //! What has to be collected so that an expression can be evaluated afterwards.
 
 use std::cell::Cell;
+use std::collections::HashMap;
+
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::RegisterMask;
 
@@ -50,6 +52,8 @@ pub(crate) struct Collection<'a> {
     /// How often what comes now happens, at most, and what all walks cost.
     pub(crate) times: u64,
     pub(crate) cost: Cost,
+    /// Whether what comes now is in the value of an interface.
+    pub(crate) is_in_interface: bool,
     /// Whether what comes now is collected only if some condition holds.
     conditional: bool,
 }
@@ -72,6 +76,7 @@ impl<'a> Collection<'a> {
             depth: 0,
             times: 1,
             cost: Cost::default(),
+            is_in_interface: false,
             conditional: false,
         }
     }
@@ -148,6 +153,7 @@ impl<'a> Collection<'a> {
             depth: self.depth,
             registers: &mut self.collected.registers,
             traced: Traced::default(),
+            bound: HashMap::new(),
         };
         emit(&mut emitter);
         let traced = emitter.traced;
@@ -200,7 +206,10 @@ impl<'a> Collection<'a> {
                 self.guarded(condition, true, yes)?;
                 self.guarded(condition, false, no)?;
             }
-            NodeKind::Assign(..) | NodeKind::StringEqual { .. } => {
+            NodeKind::Assign(..)
+            | NodeKind::StringEqual { .. }
+            | NodeKind::Search(_)
+            | NodeKind::With(..) => {
                 let expr = self.lower.value(node)?;
                 self.emit(|emitter| {
                     emitter.expr(&expr);

@@ -1,6 +1,9 @@
 //! What a script compiles to: conditions, and the actions of a tracepoint.
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Action, Address, RegisterMask, VariableNumber};
@@ -81,6 +84,8 @@ pub fn compile_condition(
         },
         text,
         subjects: None,
+        names: Rc::default(),
+        known: Vec::new(),
     };
     let truth = lower.truth(&node)?;
     let mut registers = RegisterMask::default();
@@ -90,6 +95,7 @@ pub fn compile_condition(
         depth: 0,
         registers: &mut registers,
         traced: Traced::default(),
+        bound: HashMap::new(),
     };
     emitter.expr(&truth);
     finish(emitter.builder, text)
@@ -355,6 +361,8 @@ impl<'a> ActionList<'a> {
             },
             text,
             subjects: None,
+            names: Rc::default(),
+            known: Vec::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Computations as bytecode.
 
+use std::collections::HashMap;
+
 use tracewire_agent_expr::{Builder, Opcode};
 use tracewire_model::{RegisterMask, VariableNumber};
 
@@ -33,6 +35,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) registers: &'a mut RegisterMask,
     /// The memory that the code collects.
     pub(crate) traced: Traced,
+    /// The cells of the numbers that searches name.
+    pub(crate) bound: HashMap<u32, usize>,
 }
 
 impl Emitter<'_> {
@@ -56,11 +60,21 @@ impl Emitter<'_> {
             Operation::Entry(_) | Operation::RegisterHigh(_) | Operation::Float(..) => {
                 self.builder.constant(0);
             }
-            Operation::Cell(cell) => {
-                let above = self.depth.saturating_sub(1 + usize::from(*cell));
-                debug_assert!(usize::from(*cell) < self.depth);
-                // The stack has fewer cells than a byte has values.
-                self.builder.pick(u8::try_from(above).unwrap_or(u8::MAX));
+            Operation::Cell(cell) => self.cell(usize::from(*cell)),
+            Operation::Bound(name) => {
+                let cell = self.bound.get(name).copied();
+                // Only the computations of a search have its names.
+                debug_assert!(cell.is_some());
+                self.cell(cell.unwrap_or(0));
+            }
+            Operation::Search(search) => self.search(search),
+            Operation::With(name, first, second) => {
+                let cell = self.depth;
+                self.expr(first);
+                self.bound.insert(*name, cell);
+                self.expr(second);
+                self.bound.remove(name);
+                self.builder.op(Opcode::Swap).op(Opcode::Pop);
             }
             Operation::Variable(variable) => {
                 let number = variable_operand(*variable);
@@ -125,6 +139,14 @@ impl Emitter<'_> {
             }
             Operation::BytesEqual(address, bytes) => self.bytes_equal(address, bytes),
         }
+    }
+
+    /// Puts a copy of a cell on the stack.
+    fn cell(&mut self, cell: usize) {
+        debug_assert!(cell < self.depth);
+        let above = self.depth.saturating_sub(1 + cell);
+        // The stack has fewer cells than a byte has values.
+        self.builder.pick(u8::try_from(above).unwrap_or(u8::MAX));
     }
 
     /// Collects so many bytes at the address on the stack.

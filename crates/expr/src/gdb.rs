@@ -117,6 +117,8 @@ fn can_compile(symbols: &Symbols, rust: bool, node: &Node) -> bool {
         | NodeKind::Bytes(_)
         | NodeKind::Repeat(..)
         | NodeKind::Subject(_)
+        | NodeKind::Search(_)
+        | NodeKind::With(..)
         | NodeKind::StringEqual { .. } => false,
         NodeKind::Place(_) if rust && is_whole(symbols, node.type_id) => false,
         NodeKind::Place(variable) => is_plain(&variable.location),

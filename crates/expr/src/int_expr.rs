@@ -8,6 +8,7 @@ use tracewire_agent_expr::Opcode;
 use tracewire_model::{RegisterNumber, VariableNumber};
 
 use crate::float_expr::{FloatExpr, Format};
+use crate::search::Search;
 use crate::soft_float::{compare, to_integer};
 
 /// The most operations of one computation. Debug information may make a computation double itself at every step.
@@ -41,6 +42,12 @@ pub(crate) enum Operation {
     Variable(VariableNumber),
     /// A cell of the stack, counted from its bottom. Only in what is compiled.
     Cell(u16),
+    /// A number that a search gives a name.
+    Bound(u32),
+    /// Where something is that a search finds, or 0.
+    Search(Rc<Search>),
+    /// The second computation, in which the first has this name.
+    With(u32, IntExpr, IntExpr),
     /// Zero-extended number of 1, 2, 4 or 8 bytes at an address.
     Load(IntExpr, u8),
     SignExtend(IntExpr, u8),
@@ -211,22 +218,23 @@ impl IntExpr {
     /// Whether memory is read for it.
     pub(crate) fn loads(&self) -> bool {
         match self.operation() {
-            Operation::Load(..) | Operation::BytesEqual(..) => true,
+            Operation::Load(..) | Operation::BytesEqual(..) | Operation::Search(_) => true,
             Operation::Constant(_)
             | Operation::Register(_)
             | Operation::RegisterHigh(_)
             | Operation::Entry(_)
             | Operation::Variable(_)
-            | Operation::Cell(_) => false,
+            | Operation::Cell(_)
+            | Operation::Bound(_) => false,
             Operation::SignExtend(inner, _)
             | Operation::ZeroExtend(inner, _)
             | Operation::BitNot(inner)
             | Operation::IsZero(inner)
             | Operation::SetVariable(_, inner)
             | Operation::FloatOrder(inner, _) => inner.loads(),
-            Operation::Binary(_, left, right) | Operation::Then(left, right) => {
-                left.loads() || right.loads()
-            }
+            Operation::Binary(_, left, right)
+            | Operation::Then(left, right)
+            | Operation::With(_, left, right) => left.loads() || right.loads(),
             Operation::Choose(condition, yes, no) => condition.loads() || yes.loads() || no.loads(),
             Operation::Float(what, number) => {
                 let mut loads = false;
@@ -252,6 +260,7 @@ impl IntExpr {
         let ((a, from_a), (b, from_b)) = (parts(self), parts(other));
         let same = match (a.operation(), b.operation()) {
             (Operation::Cell(a), Operation::Cell(b)) => a == b,
+            (Operation::Bound(a), Operation::Bound(b)) => a == b,
             (Operation::Register(a), Operation::Register(b)) => a == b,
             (Operation::Constant(a), Operation::Constant(b)) => return Some(a.wrapping_sub(*b)),
             _ => Rc::ptr_eq(&a.0, &b.0),
@@ -297,6 +306,22 @@ impl IntExpr {
 
     pub(crate) fn cell(cell: u16) -> Self {
         Self::make(Operation::Cell(cell), &[])
+    }
+
+    pub(crate) fn bound(name: u32) -> Self {
+        Self::make(Operation::Bound(name), &[])
+    }
+
+    pub(crate) fn with(name: u32, first: Self, second: Self) -> Self {
+        Self::make(
+            Operation::With(name, first.clone(), second.clone()),
+            &[&first, &second],
+        )
+    }
+
+    pub(crate) fn search(search: Search) -> Self {
+        let search = Rc::new(search);
+        Self::make(Operation::Search(Rc::clone(&search)), &search.parts())
     }
 
     pub(crate) fn variable(variable: VariableNumber) -> Self {
@@ -483,6 +508,11 @@ pub(crate) trait Source {
     /// What a register (DWARF's number) held when the function was entered.
     fn entry(&self, register: u16) -> Result<u64, Self::Error>;
     fn division_by_zero(&self) -> Self::Error;
+    /// Notes a number that a search gives a name, where there are searches.
+    fn bind(&self, _name: u32, _number: u64) {}
+    fn bound(&self, _name: u32) -> u64 {
+        0
+    }
 }
 
 impl IntExpr {
@@ -510,6 +540,12 @@ impl IntExpr {
                 }
             }
             Operation::Variable(_) | Operation::Cell(_) => 0,
+            Operation::Bound(name) => source.bound(*name),
+            Operation::Search(search) => search.work_out(source)?,
+            Operation::With(name, first, second) => {
+                source.bind(*name, first.work_out(source)?);
+                second.work_out(source)?
+            }
             Operation::Load(address, size) => source.load(address.work_out(source)?, *size)?,
             Operation::SignExtend(inner, bits) => sign_extend(inner.work_out(source)?, *bits),
             Operation::ZeroExtend(inner, bits) => zero_extend(inner.work_out(source)?, *bits),

@@ -54,6 +54,7 @@ mod register_names;
 mod register_types;
 mod resolve;
 mod scalar;
+mod search;
 mod soft_float;
 mod stack;
 mod syntax;

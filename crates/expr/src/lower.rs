@@ -1,11 +1,14 @@
 //! Typed tree to computations: what agent expressions can do, they do; the rest is told.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use tracewire_arch::Architecture;
 
 use crate::error::{ExpressionError, ExpressionErrorKind};
 use crate::int_expr::{Binary, IntExpr};
 use crate::location::Locator;
-use crate::node::{Node, NodeKind, Subject};
+use crate::node::{Known, Node, NodeKind, Subject};
 use crate::object::{Object, object_number, offset_by};
 use crate::register_names::{is_low_vector, is_wide};
 use crate::resolve::Result;
@@ -20,6 +23,10 @@ pub(crate) struct Lower<'a> {
     pub(crate) text: &'a str,
     /// For the expressions of a type rule: what they are about.
     pub(crate) subjects: Option<Subjects>,
+    /// How many numbers have names.
+    pub(crate) names: Rc<Cell<u32>>,
+    /// The names of what is computed once.
+    pub(crate) known: Vec<(Known, u32)>,
 }
 
 /// What the expressions of a type rule are about.
@@ -44,6 +51,7 @@ impl Subjects {
             Subject::Object => return self.object.clone(),
             Subject::Node => &self.node,
             Subject::Index => &self.index,
+            Subject::Known(_) => &None,
         };
         let number = number.clone().map(Object::Value);
         number.unwrap_or(Object::OptimizedOut)
@@ -53,6 +61,13 @@ impl Subjects {
 impl<'a> Lower<'a> {
     pub(crate) fn symbols(&self) -> &'a Symbols {
         self.locator.symbols
+    }
+
+    /// Names for the numbers of a search.
+    pub(crate) fn new_names(&self) -> [u32; 3] {
+        let first = self.names.get();
+        self.names.set(first.saturating_add(3));
+        [first, first.saturating_add(1), first.saturating_add(2)]
     }
 
     pub(crate) fn error<T>(&self, kind: ExpressionErrorKind, node: &Node) -> Result<T> {
@@ -106,6 +121,15 @@ impl<'a> Lower<'a> {
             },
             NodeKind::Register(register, offset) => Ok(Object::Register(*register, *offset)),
             NodeKind::Function(entry) => Ok(Object::Memory(IntExpr::constant(*entry))),
+            NodeKind::Subject(Subject::Known(known)) => {
+                // The innermost of several.
+                let mut names = self.known.iter().rev();
+                let found = names.find(|(of, _)| of == known);
+                debug_assert!(found.is_some());
+                Ok(found.map_or(Object::OptimizedOut, |(_, name)| {
+                    Object::Value(IntExpr::bound(*name))
+                }))
+            }
             NodeKind::Subject(subject) => {
                 let subjects = self.subjects.as_ref();
                 // A rule's expression is lowered while a value is walked, and nothing else has subjects.
@@ -266,6 +290,14 @@ impl<'a> Lower<'a> {
             }
             NodeKind::Assign(Some(variable), value) => {
                 Ok(IntExpr::set_variable(*variable, self.value(value)?))
+            }
+            NodeKind::Search(search) => self.search(search, node),
+            NodeKind::With(known, first, second) => {
+                let first = self.value(first)?;
+                let [name, ..] = self.new_names();
+                let mut inner = self.clone();
+                inner.known.push((*known, name));
+                Ok(IntExpr::with(name, first, inner.value(second)?))
             }
             NodeKind::StringEqual {
                 pointer,

@@ -1,6 +1,9 @@
 //! The arguments of a marker, as agent expressions and as GDB's `$_probe_arg0`.
 
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use tracewire_agent_expr::Builder;
 use tracewire_arch::Architecture;
 use tracewire_model::{Address, RegisterMask};
@@ -100,6 +103,8 @@ fn compiled(
         },
         text: resolver.text,
         subjects: None,
+        names: Rc::default(),
+        known: Vec::new(),
     };
     let value = lower.value(&node).ok()?;
     let mut registers = RegisterMask::default();
@@ -109,6 +114,7 @@ fn compiled(
         depth: 0,
         registers: &mut registers,
         traced: Traced::default(),
+        bound: HashMap::new(),
     };
     emitter.expr(&value);
     finish(emitter.builder, resolver.text).ok()

@@ -142,12 +142,19 @@ impl Resolver<'_> {
                 let kind = NodeKind::Integer(i128::from(alignment));
                 return Ok(Node::new(kind, self.builtin("unsigned long"), span));
             }
+            if let Some(number) = name.strip_prefix('V')
+                && let Some(value) = number.parse().ok().and_then(|n: usize| rule.values.get(n))
+            {
+                let kind = NodeKind::Integer(*value);
+                return Ok(Node::new(kind, self.builtin("long"), span));
+            }
             // A rule sees the value and nothing else of the program.
             let object = Node::new(NodeKind::Subject(Subject::Object), rule.object, span);
             return self.member(object, name, span, span);
         }
         if self.language == Language::Rust && matches!(name, "true" | "false")
-            || self.language == Language::Cpp && matches!(name, "true" | "false")
+            || matches!(self.language, Language::Cpp | Language::Go)
+                && matches!(name, "true" | "false")
         {
             return Ok(Node::new(
                 NodeKind::Integer(i128::from(name == "true")),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use tracewire_model::{RegisterNumber, VariableNumber};
 
 use crate::error::Span;
+use crate::search::SearchNode;
 use crate::syntax::BinaryOperator;
 use tracewire_debuginfo::{TypeId, Variable};
 
@@ -69,6 +70,10 @@ pub(crate) enum NodeKind {
     Assign(Option<VariableNumber>, Box<Node>),
     /// So many objects like the first, one after the other: an array whose length is known at run time only.
     Repeat(Box<Node>, Box<Node>),
+    /// Where something is that a container has: a pointer, null if there is none.
+    Search(Rc<SearchNode>),
+    /// The second, in which [`Subject::Known`] is the first.
+    With(Known, Box<Node>, Box<Node>),
     /// Whether the characters from the address on are these. For a string that carries its length and no NUL,
     /// the length too.
     StringEqual {
@@ -87,6 +92,19 @@ pub(crate) enum Subject {
     Node,
     /// The number of an element in the node.
     Index,
+    /// What is computed once, and used several times.
+    Known(Known),
+}
+
+/// What is computed once, and used several times.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Known {
+    /// What a search has found: a pointer.
+    Found,
+    /// Where the characters of a text are.
+    Data,
+    /// How many there are.
+    Length,
 }
 
 /// The operands of a kind of node, shared or to be changed: `$of` borrows one, `$if_any` one that may be missing.
@@ -100,6 +118,7 @@ macro_rules! operands {
             | NodeKind::Variable(..)
             | NodeKind::Place(_)
             | NodeKind::Function(_)
+            | NodeKind::Search(_)
             | NodeKind::Subject(_) => Vec::new(),
             NodeKind::Dereference(a)
             | NodeKind::Field { of: a, .. }
@@ -120,6 +139,7 @@ macro_rules! operands {
             | NodeKind::And(a, b)
             | NodeKind::Or(a, b)
             | NodeKind::Comma(a, b)
+            | NodeKind::With(_, a, b)
             | NodeKind::Repeat(a, b) => vec![$of(a), $of(b)],
             NodeKind::Conditional(a, b, c) => vec![$of(a), $of(b), $of(c)],
             NodeKind::StringEqual {

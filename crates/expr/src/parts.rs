@@ -1,11 +1,11 @@
-//! Parts of values whose types have a rule: `v[0]`, `s.size()`, `s == "text"`, `*p`, `o.value`.
+//! Parts of values whose types have a rule: `v[0]`, `m["key"]`, `s.size()`, `s == "text"`, `*p`, `o.value`.
 //!
 //! They come down to the expressions of the rule, so that conditions can be compiled from them and saved states know them.
 
 use std::rc::Rc;
 
 use crate::error::{ExpressionErrorKind, Span};
-use crate::node::{Node, NodeKind, Subject};
+use crate::node::{Known, Node, NodeKind, Subject};
 use crate::resolve::{Resolver, Result};
 use crate::scalar::Scalar;
 use crate::syntax::{BinaryOperator, Expression, ExpressionKind};
@@ -42,8 +42,14 @@ impl Resolver<'_> {
         let mut object = self.coerce(node.clone());
         for _ in 0..DEEPEST_WRAPPER {
             if let Scalar::Pointer { target, .. } = self.scalar(&object) {
+                // Go's maps are pointers.
+                let walk = (walks.walk(object.type_id)).filter(|_| self.language == Language::Go);
+                if let Some(walk) = walk.filter(|walk| matches!(**walk, Walk::Buckets(_))) {
+                    self.has_parts.set(true);
+                    return Some(Ruled { object, walk });
+                }
                 // Rust's methods and indices go through references.
-                if self.language != Language::Rust {
+                if !matches!(self.language, Language::Rust | Language::Go) {
                     return None;
                 }
                 let span = object.span;
@@ -94,6 +100,7 @@ impl Resolver<'_> {
             (
                 None,
                 Walk::Ring { length, .. }
+                | Walk::Bits { length, .. }
                 | Walk::Blocks { length, .. }
                 | Walk::Table { length, .. }
                 | Walk::List {
@@ -103,47 +110,133 @@ impl Resolver<'_> {
             ) => ruled.part(length),
             (None, Walk::Tree(tree)) => ruled.part(&tree.length),
             (None, Walk::BTree(tree)) => ruled.part(&tree.length),
+            (None, Walk::Buckets(table)) => ruled.part(&table.length),
             _ => return None,
         };
         Some(self.unsigned(length))
     }
 
-    /// `v[index]`, of a container whose elements are one after the other. An index beyond the end leads to no memory.
+    /// `v[index]`, or `m["key"]`. An index beyond the end leads to no memory, as does a key that is not there.
     pub(crate) fn element(&self, array: &Node, index: &Node, span: Span) -> Option<Result<Node>> {
         let ruled = self.ruled(array)?;
-        let (first, element, size) = match &*ruled.walk {
+        if let Some(search) = self.search(&ruled.object, &ruled.walk, index, span) {
+            return Some(search.map(|pointer| {
+                let target = match self.scalar(&pointer) {
+                    Scalar::Pointer { target, .. } => target,
+                    _ => pointer.type_id,
+                };
+                Node::new(NodeKind::Dereference(pointer.into()), target, span)
+            }));
+        }
+        let long = self.builtin("unsigned long");
+        let node = |kind, type_id| Node::new(kind, type_id, span);
+        let index = self.unsigned(index.clone());
+        let length = self.length(&ruled)?;
+        let is_there = NodeKind::Compare(BinaryOperator::Less, index.clone().into(), length.into());
+        let is_there = node(is_there, self.truth_type());
+        let computed = |operator, left: Node, right: Node| {
+            node(
+                NodeKind::Arithmetic(operator, left.into(), right.into()),
+                long,
+            )
+        };
+        let at = |pointer: Node, index: Node, size: u64, type_id| {
+            let kind = NodeKind::PointerAdd {
+                pointer: pointer.into(),
+                index: index.into(),
+                element: size,
+                subtract: false,
+            };
+            node(kind, self.symbols.pointer_to(type_id))
+        };
+        let number = |part: &Node| self.unsigned(ruled.part(part));
+        let (pointer, element) = match &*ruled.walk {
             Walk::Sequence {
                 first,
                 element,
                 size,
                 ..
-            } => (first, *element, *size),
+            } => (at(ruled.part(first), index, *size, *element), *element),
             Walk::String { data, width, .. } => {
                 let Scalar::Pointer { target, .. } = self.scalar(data) else {
                     return None;
                 };
-                (data, target, *width)
+                (at(ruled.part(data), index, *width, target), target)
+            }
+            Walk::Ring {
+                first,
+                capacity,
+                start,
+                element,
+                size,
+                ..
+            } => {
+                let capacity = number(capacity);
+                let index = computed(BinaryOperator::Add, number(start), index);
+                let is_within = NodeKind::Compare(
+                    BinaryOperator::Less,
+                    index.clone().into(),
+                    capacity.clone().into(),
+                );
+                let is_within = node(is_within, self.truth_type());
+                let wrapped = computed(BinaryOperator::Subtract, index.clone(), capacity);
+                let index = NodeKind::Conditional(is_within.into(), index.into(), wrapped.into());
+                let index = node(index, long);
+                (at(ruled.part(first), index, *size, *element), *element)
+            }
+            Walk::Blocks {
+                blocks,
+                block_length,
+                start,
+                element,
+                size,
+                ..
+            } => {
+                let block_length = number(block_length);
+                let index = computed(BinaryOperator::Add, number(start), index);
+                let block = computed(BinaryOperator::Divide, index.clone(), block_length.clone());
+                let inside = computed(BinaryOperator::Remainder, index, block_length);
+                let block_type = self.symbols.pointer_to(*element);
+                let word = self.symbols.size_of(block_type)?;
+                let place = at(ruled.part(blocks), block, word, block_type);
+                let block = node(NodeKind::Dereference(place.into()), block_type);
+                (at(block, inside, *size, *element), *element)
+            }
+            Walk::Bits { first, start, .. } => {
+                let byte_type = self.builtin("unsigned char");
+                let index = computed(BinaryOperator::Add, number(start), index);
+                let eight = || node(NodeKind::Integer(8), long);
+                let byte = computed(BinaryOperator::Divide, index.clone(), eight());
+                let bit = computed(BinaryOperator::Remainder, index, eight());
+                let place = at(ruled.part(first), byte, 1, byte_type);
+                let place = self.nowhere_unless(is_there, place, span);
+                let byte = node(NodeKind::Dereference(place.into()), byte_type);
+                let shifted = computed(BinaryOperator::ShiftRight, self.convert(byte, long), bit);
+                let one = node(NodeKind::Integer(1), long);
+                let bit = computed(BinaryOperator::And, shifted, one);
+                return Some(Ok(self.convert(bit, self.builtin("bool"))));
             }
             _ => return None,
         };
-        let length = self.length(&ruled)?;
-        let first = ruled.part(first);
-        let pointer_type = self.symbols.pointer_to(element);
-        let index = self.unsigned(index.clone());
-        let node = |kind, type_id| Node::new(kind, type_id, span);
-        let is_there = NodeKind::Compare(BinaryOperator::Less, index.clone().into(), length.into());
-        let is_there = node(is_there, self.truth_type());
-        let pointer = NodeKind::PointerAdd {
-            pointer: first.into(),
-            index: index.into(),
-            element: size,
-            subtract: false,
-        };
-        let nowhere = node(NodeKind::Integer(0), pointer_type);
-        let pointer = node(pointer, pointer_type);
-        let pointer = NodeKind::Conditional(is_there.into(), pointer.into(), nowhere.into());
-        let pointer = node(pointer, pointer_type);
+        let pointer = self.nowhere_unless(is_there, pointer, span);
         Some(Ok(node(NodeKind::Dereference(pointer.into()), element)))
+    }
+
+    /// A pointer, or null if the condition does not hold.
+    fn nowhere_unless(&self, condition: Node, pointer: Node, span: Span) -> Node {
+        let type_id = pointer.type_id;
+        let nowhere = Node::new(NodeKind::Integer(0), type_id, span);
+        let kind = NodeKind::Conditional(condition.into(), pointer.into(), nowhere.into());
+        Node::new(kind, type_id, span)
+    }
+
+    /// Where the characters of a text are, and how many; none where it is no text of bytes.
+    pub(crate) fn text_parts(&self, text: &Node) -> Option<(Node, Node)> {
+        let ruled = self.ruled(text)?;
+        let Walk::String { data, width: 1, .. } = &*ruled.walk else {
+            return None;
+        };
+        Some((ruled.part(data), self.length(&ruled)?))
     }
 
     /// What a pointer with an owner points to, or what an optional value holds.
@@ -204,25 +297,46 @@ impl Resolver<'_> {
     }
 
     /// Whether a text begins with these bytes, and has no more if `whole`.
-    fn begins_with(
+    pub(crate) fn begins_with(
         &self,
         text: &Node,
         bytes: &[u8],
         whole: bool,
         span: Span,
     ) -> Option<Result<Node>> {
-        let ruled = self.ruled(text)?;
-        let Walk::String { data, width: 1, .. } = &*ruled.walk else {
-            return None;
+        let NodeKind::Dereference(pointer) = &text.kind else {
+            return self.text_begins_with(text, bytes, whole, span);
         };
-        let length = self.length(&ruled)?;
+        if !matches!(pointer.kind, NodeKind::Search(_)) {
+            return self.text_begins_with(text, bytes, whole, span);
+        }
+        // The text is looked at several times, and searched for once.
+        let found = NodeKind::Subject(Subject::Known(Known::Found));
+        let found = Node::new(found, pointer.type_id, span);
+        let found = Node::new(NodeKind::Dereference(found.into()), text.type_id, span);
+        let truth = self.text_begins_with(&found, bytes, whole, span)?;
+        Some(truth.map(|truth| {
+            let type_id = truth.type_id;
+            let kind = NodeKind::With(Known::Found, pointer.clone(), truth.into());
+            Node::new(kind, type_id, span)
+        }))
+    }
+
+    fn text_begins_with(
+        &self,
+        text: &Node,
+        bytes: &[u8],
+        whole: bool,
+        span: Span,
+    ) -> Option<Result<Node>> {
+        let (data, length) = self.text_parts(text)?;
         if bytes.len() > LONGEST_TEXT {
             let message = format!("the text is longer than {LONGEST_TEXT} bytes");
             return Some(self.error(ExpressionErrorKind::TooLarge(message), span));
         }
         let truth = self.truth_type();
         let equal = NodeKind::StringEqual {
-            pointer: ruled.part(data).into(),
+            pointer: data.into(),
             length: whole.then(|| length.clone().into()),
             bytes: bytes.into(),
         };
@@ -284,6 +398,17 @@ impl Resolver<'_> {
             ("at" | "get", [index]) => {
                 let index = self.expression(index)?;
                 self.element(&of, &index, span).transpose()?
+            }
+            ("contains" | "count" | "contains_key", [key]) => {
+                let key = self.expression(key)?;
+                let found = self
+                    .search(&ruled.object, &ruled.walk, &key, span)
+                    .transpose()?;
+                found.map(|found| {
+                    let kind = NodeKind::LogicalNot(found.into());
+                    let absent = Node::new(kind, self.truth_type(), span);
+                    Node::new(NodeKind::LogicalNot(absent.into()), self.truth_type(), span)
+                })
             }
             ("has_value", []) => self.part(&of, "has_value"),
             ("value", []) => self.part(&of, "value"),

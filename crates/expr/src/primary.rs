@@ -186,8 +186,7 @@ impl Parser<'_> {
     fn template(&self, name: &str, ahead: usize) -> Option<(String, usize)> {
         let open = self.span_at(ahead);
         let adjoins = ahead == 0 || self.span_at(ahead.checked_sub(1)?).end == open.start;
-        if *self.peek_at(ahead) != TokenKind::Mark("<") || self.language == Language::C || !adjoins
-        {
+        if *self.peek_at(ahead) != TokenKind::Mark("<") || self.language.is_like_c() || !adjoins {
             return None;
         }
         let rest = self.text.get(open.start..)?;

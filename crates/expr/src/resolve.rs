@@ -50,6 +50,8 @@ pub(crate) struct RuleNames<'a> {
     pub(crate) object: TypeId,
     /// `T0`, `T1`, …
     pub(crate) arguments: &'a [TypeId],
+    /// `V0`, `V1`, …
+    pub(crate) values: &'a [i128],
     /// The type of `$node`, once it is known.
     pub(crate) node: Option<TypeId>,
     /// Whether there is `$index`.

@@ -224,14 +224,7 @@ fn float_type(symbols: &Symbols, language: Language, size: u64) -> TypeId {
 
 /// The type of a comparison's result.
 pub(crate) fn truth(symbols: &Symbols, language: Language) -> TypeId {
-    builtin(
-        symbols,
-        if language == Language::C {
-            "int"
-        } else {
-            "bool"
-        },
-    )
+    builtin(symbols, if language.is_like_c() { "int" } else { "bool" })
 }
 
 /// How many bytes an object of the type takes. `sizeof` of a reference is that of what it refers to; this is not.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracewire_debuginfo::{Language, Symbols, Type, TypeId, TypeRule, TypeRules, WalkKind};
 use tracewire_model::Address;
 
-use crate::node::Node;
+use crate::node::{Node, NodeKind};
 use crate::parse::parse;
 use crate::resolve::{NoVariables, Resolver, Result, RuleNames};
 use crate::scalar::{Scalar, scalar, strip};
@@ -17,6 +17,9 @@ use crate::{ExpressionErrorKind, Span};
 
 /// How deep parts of types are followed that are not behind pointers; a damaged type may contain itself.
 const DEEPEST_PART: u32 = 32;
+
+/// How many base classes are looked at for parts.
+const MOST_BASES: usize = 256;
 
 /// A rule at a type. The expressions are about the value (`Subject::Object`) and the node that a walk has come to
 /// (`Subject::Node`).
@@ -68,10 +71,17 @@ pub(crate) enum Walk {
         items: Items,
     },
     BTree(Box<BTree>),
+    Buckets(Box<Buckets>),
+    Bits {
+        first: Node,
+        start: Node,
+        length: Node,
+    },
     Optional {
         present: Node,
         value: Node,
     },
+    Interface(Box<Interface>),
     Variant {
         index: Node,
         /// Where the value is, whatever its type.
@@ -81,6 +91,20 @@ pub(crate) enum Walk {
     Pointer {
         pointer: Node,
         target: TypeId,
+    },
+    Reference {
+        pointer: Node,
+        target: TypeId,
+    },
+    Function {
+        symbol: Node,
+        /// Which template argument of the symbol's name is the target's type.
+        argument: usize,
+        pointer: Option<Node>,
+    },
+    Quantity {
+        value: Node,
+        unit: String,
     },
     Newtype(Node),
     Duration {
@@ -114,6 +138,32 @@ pub(crate) struct BTree {
     pub(crate) parent_index: Node,
     pub(crate) edges: Node,
     pub(crate) items: Items,
+}
+
+/// A hash table of buckets.
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    pub(crate) first: Node,
+    pub(crate) count: Node,
+    pub(crate) old: Node,
+    pub(crate) old_count: Node,
+    pub(crate) length: Node,
+    pub(crate) overflow: Node,
+    pub(crate) full: Node,
+    /// The bytes of a bucket.
+    pub(crate) size: u64,
+    pub(crate) items: Items,
+}
+
+/// A value of a type that is known at run time.
+#[derive(Debug)]
+pub(crate) struct Interface {
+    pub(crate) descriptor: Node,
+    pub(crate) data: Node,
+    pub(crate) size: Node,
+    pub(crate) direct: Option<Node>,
+    /// The types that it may have, as far as the program says so, and their descriptors.
+    pub(crate) candidates: Vec<(u64, TypeId)>,
 }
 
 /// How many elements there are.
@@ -234,7 +284,7 @@ impl<'a> TypeWalks<'a> {
             Some(Walk::Optional { value, .. } | Walk::Newtype(value)) => leads(value.type_id),
             Some(Walk::Variant { alternatives, .. }) => alternatives.iter().any(|one| leads(*one)),
             Some(Walk::Structure(parts, _)) => parts.iter().any(|(_, part)| leads(part.type_id)),
-            Some(Walk::Duration { .. }) => false,
+            Some(Walk::Duration { .. } | Walk::Quantity { .. } | Walk::Reference { .. }) => false,
             Some(Walk::Tuple(parts)) => parts.iter().any(|part| leads(part.type_id)),
             Some(_) => true,
             None => match &*strip(self.symbols, type_id).1 {
@@ -255,11 +305,33 @@ impl<'a> TypeWalks<'a> {
     }
 }
 
+/// The name of the interface that a type's values are of: the first trait of a `dyn A + B`, or the type's own name.
+fn interface_name(type_name: &str) -> &str {
+    let Some((_, traits)) = type_name.split_once("dyn ") else {
+        return type_name;
+    };
+    let mut depth = 0_u32;
+    let end = traits.find(|c| {
+        match c {
+            '<' | '(' => depth += 1,
+            '>' | ')' if depth > 0 => depth -= 1,
+            '>' | ')' | ',' | '+' if depth == 0 => return true,
+            _ => {}
+        }
+        false
+    });
+    traits
+        .get(..end.unwrap_or(traits.len()))
+        .unwrap_or("")
+        .trim()
+}
+
 /// Gives a rule's expressions a meaning at one type.
 struct Binder<'a> {
     symbols: &'a Symbols,
     type_id: TypeId,
     arguments: Vec<TypeId>,
+    values: Vec<i128>,
     node: Option<TypeId>,
     has_index: bool,
 }
@@ -270,6 +342,7 @@ impl<'a> Binder<'a> {
             symbols,
             type_id,
             arguments: symbols.template_arguments(type_id),
+            values: symbols.template_values(type_id),
             node: None,
             has_index: false,
         }
@@ -286,6 +359,7 @@ impl<'a> Binder<'a> {
             rule: Some(RuleNames {
                 object: self.type_id,
                 arguments: &self.arguments,
+                values: &self.values,
                 node: self.node,
                 has_index: self.has_index,
             }),
@@ -457,6 +531,56 @@ impl<'a> Binder<'a> {
                     root,
                 }))
             }
+            WalkKind::Buckets => {
+                let (first, _, size) = self.elements(text("first"))?;
+                self.node = Some(first.type_id);
+                self.has_index = true;
+                Walk::Buckets(Box::new(Buckets {
+                    count: self.number(text("count"))?,
+                    old: self.number(text("old"))?,
+                    old_count: self.number(text("old_count"))?,
+                    length: self.number(text("length"))?,
+                    overflow: self.number(text("overflow"))?,
+                    full: self.number(text("full"))?,
+                    items: self.items(rule)?,
+                    first,
+                    size,
+                }))
+            }
+            WalkKind::Bits => Walk::Bits {
+                first: self.number(text("first"))?,
+                start: self.number(text("start"))?,
+                length: self.number(text("length"))?,
+            },
+            WalkKind::Interface => {
+                let direct = rule.expression("direct").map(|text| self.number(text));
+                Walk::Interface(Box::new(Interface {
+                    descriptor: self.number(text("descriptor"))?,
+                    data: self.number(text("data"))?,
+                    size: self.number(text("size"))?,
+                    direct: direct.transpose()?,
+                    candidates: self.candidates(),
+                }))
+            }
+            WalkKind::Reference => {
+                let (pointer, target) = self.pointer(text("pointer"))?;
+                Walk::Reference { pointer, target }
+            }
+            WalkKind::Function => {
+                let pointer = rule.expression("pointer").map(|text| self.number(text));
+                let Ok(argument) = text("argument").parse() else {
+                    return self.fail(text("argument"), "This is no number of an argument.");
+                };
+                Walk::Function {
+                    symbol: self.number(text("symbol"))?,
+                    argument,
+                    pointer: pointer.transpose()?,
+                }
+            }
+            WalkKind::Quantity => Walk::Quantity {
+                value: self.expression(text("value"))?,
+                unit: text("unit").to_owned(),
+            },
             WalkKind::Duration => Walk::Duration {
                 seconds: self.number(text("seconds"))?,
                 nanoseconds: self.number(text("nanoseconds"))?,
@@ -484,7 +608,90 @@ impl<'a> Binder<'a> {
                 let part = |(_, text)| self.expression(text);
                 Walk::Tuple(rule.expressions().map(part).collect::<Result<_>>()?)
             }
+            WalkKind::Bases => Walk::Tuple(self.bases(text("of"), text("member"))?),
         })
+    }
+
+    /// The member of a name in each base class of an object: in the order of the number that is the class's first template
+    /// argument, or of the classes.
+    fn bases(&self, of: &str, member: &str) -> Result<Vec<Node>> {
+        let of = self.expression(of)?;
+        let mut found = Vec::new();
+        self.add_bases(&of, member, DEEPEST_PART, &mut found);
+        let number = |node: &Node| -> Option<u64> {
+            let found = self.symbols.type_of(strip(self.symbols, node.type_id).0);
+            let Type::Structure {
+                name: Some(name), ..
+            } = &*found
+            else {
+                return None;
+            };
+            let (_, arguments) = name.split_once('<')?;
+            arguments
+                .split([',', '>', 'u', 'U'])
+                .next()?
+                .trim()
+                .parse()
+                .ok()
+        };
+        found.sort_by_key(|(base, _)| number(base));
+        Ok(found.into_iter().map(|(_, part)| part).collect())
+    }
+
+    fn add_bases(&self, of: &Node, member: &str, depth: u32, found: &mut Vec<(Node, Node)>) {
+        let Some(depth) = depth.checked_sub(1) else {
+            return;
+        };
+        let stripped = strip(self.symbols, of.type_id).1;
+        let Type::Structure { members, .. } = &*stripped else {
+            return;
+        };
+        for inner in members.iter().filter(|inner| inner.bits.is_none()) {
+            let is_wanted = inner.name.as_deref() == Some(member);
+            if found.len() >= MOST_BASES
+                || inner.offset == u64::MAX
+                || !(is_wanted || inner.base_class)
+            {
+                continue;
+            }
+            let field = NodeKind::Field {
+                of: of.clone().into(),
+                offset: inner.offset,
+                bits: None,
+            };
+            let field = Node::new(field, inner.type_id, of.span);
+            if is_wanted {
+                found.push((of.clone(), field));
+            } else {
+                self.add_bases(&field, member, depth, found);
+            }
+        }
+    }
+
+    /// The types that a value of the interface may have.
+    fn candidates(&self) -> Vec<(u64, TypeId)> {
+        let mut at = self.type_id;
+        for _ in 0..DEEPEST_PART {
+            let found = self.symbols.type_of(at);
+            let (name, below) = match &*found {
+                Type::Typedef { name, target } => (Some(name), Some(*target)),
+                Type::Qualified { target, .. } => (None, Some(*target)),
+                Type::Structure { name, .. } | Type::Pointer { name, .. } => (name.as_ref(), None),
+                _ => (None, None),
+            };
+            if let Some(name) = name {
+                let implementations = self.symbols.implementations(interface_name(name));
+                if !implementations.is_empty() {
+                    let plain = |(address, type_id): (Address, TypeId)| (address.0, type_id);
+                    return implementations.into_iter().map(plain).collect();
+                }
+            }
+            match below {
+                Some(below) => at = below,
+                None => break,
+            }
+        }
+        Vec::new()
     }
 
     fn items(&self, rule: &TypeRule) -> Result<Items> {

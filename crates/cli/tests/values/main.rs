@@ -1,5 +1,6 @@
 //! Values as people read them: what a program prints of its variables, against what `show` prints of what was recorded.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,6 +10,16 @@ use tracewire_test_support::{assert_clean, assert_clean_but, is_unreadable};
 
 const CPP: &str = include_str!("values.cpp");
 const RUST: &str = include_str!("values.rs");
+const C: &str = include_str!("values.c");
+const GO: &str = include_str!("values.go");
+
+/// How many variables of each language's program are compared at least: each is in a line of its own, or of a type of its own.
+const VARIABLES_OF_CPP: usize = 180;
+const VARIABLES_OF_RUST: usize = 220;
+const VARIABLES_OF_C: usize = 28;
+const VARIABLES_OF_GO: usize = 65;
+const _: () =
+    assert!(VARIABLES_OF_CPP + VARIABLES_OF_RUST + VARIABLES_OF_C + VARIABLES_OF_GO >= 400);
 
 fn tracewire(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tracewire"));
@@ -21,11 +32,17 @@ fn tracewire(directory: &Path) -> Command {
 
 #[track_caller]
 fn compiled(directory: &Path, compiler: &str, options: &[&str], source: &str) -> PathBuf {
-    let extension = if compiler == "rustc" { "rs" } else { "cpp" };
+    let extension = match compiler {
+        "rustc" => "rs",
+        "go" => "go",
+        "gcc" | "clang" => "c",
+        _ => "cpp",
+    };
     let path = directory.join(format!("values.{extension}"));
     std::fs::write(&path, source).expect("the source is written");
     let built = Command::new(compiler)
         .current_dir(directory)
+        .env("GO111MODULE", "off")
         .args(options)
         .args(["-o", "program"])
         .arg(&path)
@@ -39,14 +56,14 @@ fn compiled(directory: &Path, compiler: &str, options: &[&str], source: &str) ->
 /// Records a program into a file without fault; what it printed, a line each.
 #[track_caller]
 fn recorded(directory: &Path, program: &Path, arguments: &[&str]) -> Vec<String> {
-    let printed = record(directory, program, arguments);
+    let (printed, _) = record(directory, program, arguments);
     assert_clean(&directory.join("out.tf"));
     printed
 }
 
-/// Records a program; what it printed, a line each.
+/// Records a program; what it printed, a line each, and what `record` said.
 #[track_caller]
-fn record(directory: &Path, program: &Path, arguments: &[&str]) -> Vec<String> {
+fn record(directory: &Path, program: &Path, arguments: &[&str]) -> (Vec<String>, String) {
     let ran = tracewire(directory)
         .args(["record", "-o", "out.tf"])
         .args(arguments)
@@ -55,10 +72,24 @@ fn record(directory: &Path, program: &Path, arguments: &[&str]) -> Vec<String> {
         .stdin(Stdio::null())
         .output()
         .expect("tracewire runs");
-    let said = String::from_utf8_lossy(&ran.stderr);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(0), "{said}");
     let printed = String::from_utf8(ran.stdout).expect("text");
-    printed.lines().map(str::to_owned).collect()
+    (printed.lines().map(str::to_owned).collect(), said)
+}
+
+/// Whether GDB has no value of `value` either, where it stops in a function.
+fn is_optimized_out_in_gdb(program: &Path, function: &str) -> bool {
+    let ran = Command::new("gdb")
+        .args(["-nx", "-q", "-batch", "-ex"])
+        .arg(format!("break {function}"))
+        .args(["-ex", "run", "-ex", "print value"])
+        .arg(program)
+        .stdin(Stdio::null())
+        .output()
+        .expect("gdb runs");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    said.lines().last() == Some("$1 = <optimized out>")
 }
 
 /// Every frame of `out.tf`.
@@ -81,30 +112,81 @@ fn value(frame: &Value) -> &str {
 }
 
 /// Whether a value is what the program printed. Where the program leaves elements out, more of them may have been collected on
-/// the way.
+/// the way: of tables, and of truth values, which are collected by bytes.
 fn is_same(found: &str, printed: &str) -> bool {
-    match printed.strip_suffix("...}") {
-        Some(start) => found.starts_with(start) && found.ends_with("...}"),
+    if let Some(start) = printed.strip_suffix("...}") {
+        return found.starts_with(start) && found.ends_with("...}");
+    }
+    match printed.strip_suffix("...]") {
+        Some(start) if start.ends_with("true") => {
+            let rest = found.strip_prefix(start).unwrap_or("?");
+            rest.replace(", true", "") == "]"
+        }
+        _ => found == printed,
+    }
+}
+
+/// Whether a value of Go's is what the program printed: all of it, or so much as was collected, which is said to be cut.
+fn is_same_in_go(found: &str, printed: &str) -> bool {
+    if let Some(inside) = found.strip_suffix("...]") {
+        let (open, elements) = inside.split_at(inside.find('[').map_or(0, |at| at + 1));
+        let all: Vec<&str> = printed.split([' ', '[', ']']).collect();
+        return printed.starts_with(open) && elements.split(' ').all(|one| all.contains(&one));
+    }
+    match found.strip_suffix("...") {
+        Some(start) => start.len() >= 200 && printed.starts_with(start),
         None => found == printed,
     }
 }
 
-/// Records `see`, and compares each value with the line that the program printed of it.
+/// Records `function`, and compares each value with the line that the program printed of it, after the number of the line that the
+/// variable is in. How many variables those were is said.
 #[track_caller]
-fn assert_as_printed(compiler: &str, options: &[&str], source: &str, at_least: usize) {
+fn assert_as_printed(
+    compiler: &str,
+    options: &[&str],
+    source: &str,
+    function: &str,
+    at_least: usize,
+    is_same: fn(&str, &str) -> bool,
+) {
     let directory = TempDir::new().expect("a directory");
     let directory = directory.path();
     let program = compiled(directory, compiler, options, source);
-    let printed = recorded(directory, &program, &["-t", "see : value"]);
+    let (printed, said) = record(directory, &program, &["-t", &format!("{function} : value")]);
+    assert_clean(&directory.join("out.tf"));
     let frames = frames(directory, &[]);
     assert_eq!(frames.len(), printed.len());
-    assert!(printed.len() >= at_least, "{} values", printed.len());
-    let wrong: Vec<String> = frames
-        .iter()
-        .zip(&printed)
-        .filter(|(frame, printed)| !is_same(value(frame), printed))
-        .map(|(frame, printed)| format!("printed {printed}\nshown   {}\n", value(frame)))
-        .collect();
+    let mut variables = BTreeSet::new();
+    let mut wrong = Vec::new();
+    let mut lost = BTreeSet::new();
+    for (frame, printed) in frames.iter().zip(&printed) {
+        let (line, printed) = printed.split_once('\t').expect("a line's number");
+        variables.insert((line, frame["values"][0]["type"].to_string()));
+        let shown = value(frame);
+        if shown == "<optimized out>" {
+            let text = |name: &str| frame[name].as_str().unwrap_or("").to_owned();
+            lost.insert((text("function"), text("pc")));
+        } else if !is_same(shown, printed) {
+            wrong.push(format!("line {line}: printed {printed}\nshown   {shown}\n"));
+        }
+    }
+    println!(
+        "{compiler} {options:?}: {} variables, {} values, optimized out in {lost:?}",
+        variables.len(),
+        frames.len()
+    );
+    for (function, pc) in &lost {
+        let reason = said.lines().find(|line| {
+            line.contains("`value' has been optimized out") && line.ends_with(&format!("(at {pc})"))
+        });
+        assert!(reason.is_some(), "no reason at {pc}: {said}");
+        assert!(
+            is_optimized_out_in_gdb(&program, function),
+            "GDB has it: {function}"
+        );
+    }
+    assert!(variables.len() >= at_least, "{} variables", variables.len());
     assert!(
         wrong.is_empty(),
         "{compiler} {options:?}: {} of {} values:\n{}",
@@ -114,30 +196,90 @@ fn assert_as_printed(compiler: &str, options: &[&str], source: &str, at_least: u
     );
 }
 
+#[track_caller]
+fn assert_cpp_as_printed(compiler: &str, options: &[&str]) {
+    assert_as_printed(compiler, options, CPP, "see_at", VARIABLES_OF_CPP, is_same);
+}
+
 #[test]
 fn cpp_values_are_what_the_program_prints() {
-    assert_as_printed("g++", &["-std=c++17", "-g", "-O0"], CPP, 150);
+    assert_cpp_as_printed("g++", &["-std=c++20", "-g", "-O0"]);
 }
 
 #[test]
 fn cpp_values_of_optimized_code_are_what_the_program_prints() {
-    assert_as_printed("g++", &["-std=c++17", "-g", "-O2"], CPP, 150);
+    assert_cpp_as_printed("g++", &["-std=c++20", "-g", "-O2"]);
+}
+
+#[test]
+fn cpp_values_of_clang_are_what_the_program_prints() {
+    assert_cpp_as_printed("clang++", &["-std=c++17", "-g", "-O2"]);
 }
 
 #[test]
 fn cpp_values_of_libcxx_are_what_the_program_prints() {
-    let options = ["-stdlib=libc++", "-std=c++17", "-g", "-O1"];
-    assert_as_printed("clang++", &options, CPP, 150);
+    assert_cpp_as_printed("clang++", &["-stdlib=libc++", "-std=c++17", "-g", "-O0"]);
+}
+
+#[test]
+fn cpp_values_of_libcxx_and_optimized_code_are_what_the_program_prints() {
+    assert_cpp_as_printed("clang++", &["-stdlib=libc++", "-std=c++17", "-g", "-O2"]);
+}
+
+#[track_caller]
+fn assert_rust_as_printed(options: &[&str]) {
+    assert_as_printed("rustc", options, RUST, "see_at", VARIABLES_OF_RUST, is_same);
 }
 
 #[test]
 fn rust_values_are_what_the_program_prints() {
-    assert_as_printed("rustc", &["-g"], RUST, 200);
+    assert_rust_as_printed(&["-g"]);
 }
 
 #[test]
 fn rust_values_of_optimized_code_are_what_the_program_prints() {
-    assert_as_printed("rustc", &["-g", "-C", "opt-level=2"], RUST, 200);
+    assert_rust_as_printed(&["-g", "-C", "opt-level=2"]);
+}
+
+#[track_caller]
+fn assert_c_as_printed(compiler: &str, options: &[&str]) {
+    assert_as_printed(compiler, options, C, "/^see_/", VARIABLES_OF_C, is_same);
+}
+
+#[test]
+fn c_values_are_what_the_program_prints() {
+    assert_c_as_printed("gcc", &["-g", "-O0"]);
+    assert_c_as_printed("clang", &["-g", "-O0"]);
+}
+
+#[test]
+fn c_values_of_optimized_code_are_what_the_program_prints() {
+    assert_c_as_printed("gcc", &["-g", "-O2"]);
+    assert_c_as_printed("clang", &["-g", "-O2"]);
+}
+
+#[track_caller]
+fn assert_go_as_printed(options: &[&str]) {
+    let options = [&["build"], options].concat();
+    let functions = r"/^main\.see/";
+    assert_as_printed(
+        "go",
+        &options,
+        GO,
+        functions,
+        VARIABLES_OF_GO,
+        is_same_in_go,
+    );
+}
+
+#[test]
+fn go_values_are_what_the_program_prints() {
+    assert_go_as_printed(&["-gcflags=-N -l"]);
+}
+
+#[test]
+fn go_values_of_optimized_code_are_what_the_program_prints() {
+    assert_go_as_printed(&[]);
 }
 
 /// Parts of values, as expressions: what each gives at the one hit.
@@ -147,9 +289,22 @@ const PARTS: &str = r#"
 #include <map>
 #include <memory>
 #include <optional>
+#include <list>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 struct Item { int id; std::string name; };
+struct Tables {
+    std::map<std::string, int> ages;
+    std::map<int, std::string> names;
+    std::unordered_map<std::string, std::string> hosts;
+    std::set<std::string> tags;
+    std::list<int> chain;
+    std::deque<int> queue;
+    std::vector<bool> flags;
+};
+__attribute__((noinline)) long look(const Tables &t) { return t.chain.size(); }
 struct Request {
     std::string path;
     std::vector<int> parts;
@@ -171,9 +326,98 @@ int main() {
         r.path = "/item/" + std::to_string(i);
         sum += handle(r, &r, i % 2 ? "odd, which is longer than a short string" : "even");
     }
+    Tables t{{{"ada", 36}, {"bob", 7}}, {{-5, "minus"}}, {{"a", "host a"}, {"key two", "a value that is rather long"}},
+             {"x", "y"}, {10, 20, 30}, {}, {true, false}};
+    for (int i = 0; i < 100; i++) {
+        t.ages["k" + std::to_string(i)] = i;
+        t.names[i * 7] = std::to_string(i);
+        t.queue.push_back(i);
+        t.flags.push_back(i % 2);
+        if (i % 3 == 0) t.queue.pop_front();
+    }
+    sum += look(t);
+    t.ages["ada"] = 37;
+    t.ages.erase("bob");
+    sum += look(t);
     return sum == 0;
 }
 "#;
+
+#[test]
+fn elements_are_found_by_their_keys() {
+    for (compiler, options) in [
+        ("g++", &["-std=c++17", "-g", "-O2"][..]),
+        ("clang++", &["-stdlib=libc++", "-std=c++17", "-g", "-O0"]),
+    ] {
+        let directory = TempDir::new().expect("a directory");
+        let directory = directory.path();
+        let program = compiled(directory, compiler, options, PARTS);
+        let parts = [
+            ("t.ages[\"ada\"]", "37"),
+            ("t.ages[\"k42\"]", "42"),
+            ("t.ages.contains(\"bob\")", "false"),
+            ("t.names[-5]", "\"minus\""),
+            ("t.names[7 * 9]", "\"9\""),
+            ("t.hosts[\"key two\"]", "\"a value that is rather long\""),
+            ("t.hosts[\"a\"].size()", "6"),
+            ("t.hosts[\"a\"] == \"host a\"", "true"),
+            ("t.tags.contains(\"y\")", "true"),
+            ("t.chain[2]", "30"),
+            ("t.queue[10]", "44"),
+            ("t.flags[1]", "false"),
+        ];
+        let list: Vec<&str> = parts.iter().map(|(expression, _)| *expression).collect();
+        let all = format!("look : {}", list.join(", "));
+        record(
+            directory,
+            &program,
+            &[
+                "-t",
+                &all,
+                "-t",
+                "look if t.ages[\"ada\"] == 37 : t.ages[\"bob\"]",
+                "-t",
+                "look if t.ages.contains(\"bob\") : t.ages[\"bob\"]",
+                "-t",
+                "look if t.hosts[\"a\"] == \"host a\" : t.chain[0]",
+                "-t",
+                "look if t.names[14] == \"3\" : t.chain[0]",
+            ],
+        );
+        // A search that finds nothing reads address 0.
+        assert_clean_but(&directory.join("out.tf"), is_unreadable);
+        let frames = frames(directory, &[]);
+        let of = |number: u64| {
+            frames
+                .iter()
+                .filter(move |frame| frame["tracepoint"] == number)
+        };
+        let values = of(1).nth(1).expect("a second hit")["values"].as_array();
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap_or("").to_owned();
+        let found: Vec<(String, String)> = (values.into_iter().flatten())
+            .map(|value| (text(value, "expression"), text(value, "value")))
+            .collect();
+        let wanted = parts.map(|(expression, value)| (expression.to_owned(), value.to_owned()));
+        assert_eq!(found, wanted, "{compiler}");
+        let second: Vec<&str> = of(2).map(value).collect();
+        assert_eq!(second, ["<unavailable>"], "the one after the change");
+        let third: Vec<&str> = of(3).map(value).collect();
+        assert_eq!(third, ["7"], "the one before the change");
+        assert_eq!((of(4).count(), of(5).count()), (2, 0));
+        // The same of what has been collected.
+        for (condition, frames) in [
+            ("t.ages[\"ada\"] == 37", "1\n"),
+            ("t.ages[\"ada\"] > 0", "0\n1\n"),
+        ] {
+            let ran = tracewire(directory)
+                .args(["find", "--tracepoint", "1", "--where", condition, "out.tf"])
+                .output()
+                .expect("tracewire runs");
+            let found = String::from_utf8_lossy(&ran.stdout).into_owned();
+            assert_eq!(found.lines().count(), frames.lines().count(), "{found}");
+        }
+    }
+}
 
 #[test]
 fn parts_of_values_are_expressions() {
@@ -249,6 +493,17 @@ fn limits_of_what_is_collected_are_options() {
         &["--max-depth=0", "-t", "handle : r.parts"],
     );
     assert_eq!(value(&frames(directory, &[])[0]), "<unavailable>");
+    recorded(
+        directory,
+        &program,
+        &["--max-elements=2", "-t", "look : t.flags"],
+    );
+    let all = frames(directory, &[]);
+    let flags = value(&all[0]);
+    // Whole bytes are collected, and the first bit may be any of a word's.
+    assert!(flags.starts_with("[true, false, false, true, "), "{flags}");
+    assert!(flags.ends_with("...]"), "{flags}");
+    assert_eq!(flags.split(", ").count(), 72, "{flags}");
 }
 
 /// Another thread pushes into a vector, a map and a string while they are collected.
@@ -332,7 +587,7 @@ fn a_value_that_another_thread_changes_is_right_or_says_so() {
         &["-std=c++17", "-g", "-O1", "-pthread"],
         CHANGED,
     );
-    let printed = record(
+    let (printed, _) = record(
         directory,
         &program,
         &["-t", "look : numbers, doubles, letters"],

@@ -1,8 +1,12 @@
-// Shows values of many types to `see`, which prints each in the form that tracewire writes it in.
+// Shows values of many types to `see_at`, which prints each in the form that tracewire writes it in, after the line that it is in.
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
+#include <cxxabi.h>
+#include <filesystem>
+#include <functional>
 #include <forward_list>
 #include <list>
 #include <map>
@@ -17,9 +21,13 @@
 #include <utility>
 #include <variant>
 #include <vector>
+#if __cplusplus > 201703L
+#include <span>
+#endif
 
 std::string repr(int v) { return std::to_string(v); }
 std::string repr(unsigned v) { return std::to_string(v); }
+std::string repr(long long v) { return std::to_string(v); }
 std::string repr(long v) { return std::to_string(v); }
 std::string repr(unsigned long v) { return std::to_string(v); }
 std::string repr(short v) { return std::to_string(v); }
@@ -29,7 +37,7 @@ std::string repr(double v) {
     std::snprintf(text, sizeof text, "%.17g", v);
     return text;
 }
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     std::string out = "\"";
     for (char c : text.substr(0, 200)) {
         if (c == '"' || c == '\\') {
@@ -50,8 +58,8 @@ std::string quoted(std::string_view text) {
     out += '"';
     return text.size() > 200 ? out + "..." : out;
 }
-std::string repr(const std::string &v) { return quoted(v); }
-std::string repr(const std::string_view &v) { return quoted(v); }
+std::string repr(const std::string &v) { return in_quotes(v); }
+std::string repr(const std::string_view &v) { return in_quotes(v); }
 
 struct Point {
     int x, y;
@@ -134,9 +142,66 @@ template <class... T> std::string repr(const std::variant<T...> &v) {
     return std::visit([](const auto &one) { return repr(one); }, v);
 }
 
-template <class T> [[gnu::noinline]] void see(const T &value) {
-    std::printf("%s\n", repr(value).c_str());
+template <class... T> std::string repr(const std::tuple<T...> &v) {
+    std::string out;
+    std::apply([&](const auto &...one) { ((out += (out.empty() ? "" : ", ") + repr(one)), ...); }, v);
+    return "(" + out + ")";
+}
+std::string repr(const std::vector<bool> &v) {
+    std::string out = "[";
+    for (size_t i = 0; i < v.size() && i < 32; i++) out += (i ? ", " : "") + repr(bool(v[i]));
+    return out + (v.size() > 32 ? "...]" : "]");
+}
+std::string repr(const std::filesystem::path &v) { return in_quotes(v.native()); }
+template <class R, class P> std::string repr(const std::chrono::duration<R, P> &v) {
+    const char *unit = std::ratio_equal_v<P, std::nano>     ? "ns"
+                       : std::ratio_equal_v<P, std::micro>  ? "us"
+                       : std::ratio_equal_v<P, std::milli>  ? "ms"
+                       : std::ratio_equal_v<P, std::ratio<1>> ? "s"
+                       : std::ratio_equal_v<P, std::ratio<60>> ? "min"
+                                                               : "h";
+    return repr(v.count()) + unit;
+}
+template <class C, class D> std::string repr(const std::chrono::time_point<C, D> &v) {
+    return repr(v.time_since_epoch());
+}
+int twice(int x) { return 2 * x; }
+std::string repr(const std::function<int(int)> &v) {
+    if (!v) return "nullptr";
+    if (auto *pointer = v.target<int (*)(int)>()) return address(reinterpret_cast<void *>(*pointer)) + " <twice(int)>";
+    int status;
+    char *name = abi::__cxa_demangle(v.target_type().name(), nullptr, nullptr, &status);
+    std::string out = name;
+    std::free(name);
+    return out;
+}
+#if __cplusplus > 201703L
+template <class T, size_t N> std::string repr(const std::span<T, N> &v) { return list(v); }
+#endif
+
+template <class T> [[gnu::noinline]] void see_at(int line, const T &value) {
+    std::printf("%d\t%s\n", line, repr(value).c_str());
     asm volatile("" ::"r"(&value) : "memory");
+}
+#define see(...) see_at(__LINE__, __VA_ARGS__)
+
+// An element type in each container.
+template <class T> void in_containers(const T &a, const T &b) {
+    see(std::vector<T>{a, b, a});
+    see(std::array<T, 3>{a, b, b});
+    see(std::deque<T>{a, b});
+    see(std::list<T>{b, a});
+    see(std::forward_list<T>{b, a});
+    see(std::optional<T>{a});
+    see(std::pair<T, int>{b, -1});
+    see(std::tuple<int, T, bool>{7, a, true});
+    see(std::make_unique<T>(a));
+    see(std::make_shared<T>(b));
+    see(std::map<int, T>{{1, a}, {2, b}});
+    see(std::unordered_map<int, T>{{3, b}});
+    see(std::multimap<std::string, T>{{"k", a}, {"l", b}});
+    see(std::vector<std::optional<T>>{a, std::nullopt});
+    see(std::map<std::string, std::vector<T>>{{"v", {a, b}}});
 }
 
 int main() {
@@ -212,5 +277,37 @@ int main() {
         request.user = "someone with a name that is rather long";
         request.item = std::make_unique<Item>(Item{i, "inner", {"deep", n}});
         see(request);
+        using namespace std::chrono;
+        see(std::tuple<int, std::string, double>{i, "two", 3.5});
+        see(std::tuple<int>{i});
+        see(std::tuple<>{});
+        see(std::tuple<int, std::tuple<int, std::string>>{1, {i, n}});
+        see(std::vector<bool>{true, false, i == 0});
+        see(std::vector<bool>{});
+        see(std::vector<bool>(20 * i + 3, true));
+        see(milliseconds(i * 5));
+        see(seconds(-i));
+        see(nanoseconds(i + 7));
+        see(microseconds(i + 8));
+        see(minutes(i + 9));
+        see(hours(i + 2));
+        see(time_point<steady_clock>(nanoseconds(i + 11)));
+        see(std::filesystem::path("/tmp/" + n));
+        see(std::function<int(int)>([i](int x) { return x + i; }));
+        see(std::function<int(int)>());
+        see(std::function<int(int)>(twice));
+#if __cplusplus > 201703L
+        std::vector<int> all{1, 2, i};
+        see(std::span<int>(all));
+        see(std::span<int, 3>(all.data(), 3));
+#endif
     }
+    in_containers<short>(-3, 4);
+    in_containers<unsigned>(5, 6);
+    in_containers<long>(-7, 1L << 40);
+    in_containers<double>(0.25, -1e300);
+    in_containers<std::string>("short", "a string that is longer than what fits into the object");
+    in_containers<Point>({1, -2}, {3, 4});
+    in_containers<std::vector<int>>({1, 2}, {});
+    in_containers<std::pair<int, std::string>>({1, "one"}, {2, "two"});
 }

@@ -1,4 +1,4 @@
-//! Shows values of many types to `see`, which prints each as `{:?}`.
+//! Shows values of many types to `see_at`, which prints each as `{:?}`, after the line that it is in.
 
 #![allow(dead_code)]
 
@@ -71,9 +71,62 @@ fn op(n: u32) -> Op {
 }
 
 #[inline(never)]
-fn see<T: Debug>(value: &T) {
-    println!("{value:?}");
+fn see_at<T: Debug>(line: u32, value: &T) {
+    println!("{line}\t{value:?}");
     std::hint::black_box(value);
+}
+
+#[track_caller]
+#[inline(always)]
+fn see<T: Debug>(value: &T) {
+    see_at(std::panic::Location::caller().line(), value);
+}
+
+trait Area: Debug {
+    fn area(&self) -> f64;
+}
+
+#[derive(Debug)]
+struct Circle {
+    radius: f64,
+}
+
+#[derive(Debug)]
+struct Polygon {
+    name: String,
+    sides: Vec<u32>,
+}
+
+impl Area for Circle {
+    fn area(&self) -> f64 {
+        self.radius
+    }
+}
+
+impl Area for Polygon {
+    fn area(&self) -> f64 {
+        self.sides.len() as f64
+    }
+}
+
+/// An element type in each container.
+fn in_containers<T: Debug + Clone>(a: T, b: T) {
+    see(&vec![a.clone(), b.clone()]);
+    see(&[a.clone(), b.clone(), a.clone()]);
+    see(&VecDeque::from([b.clone(), a.clone()]));
+    see(&LinkedList::from([a.clone(), b.clone()]));
+    see(&Some(a.clone()));
+    see(&Ok::<T, String>(b.clone()));
+    see(&Box::new(a.clone()));
+    see(&Rc::new(b.clone()));
+    see(&Arc::new(a.clone()));
+    see(&RefCell::new(b.clone()));
+    see(&Mutex::new(a.clone()));
+    see(&(1_u8, a.clone(), 'x'));
+    see(&BTreeMap::from([(1, a.clone()), (2, b.clone())]));
+    see(&HashMap::from([("key".to_owned(), b.clone())]));
+    see(&vec![Some(a.clone()), None]);
+    see(&vec![vec![a.clone()], vec![], vec![b.clone(), a.clone()]]);
 }
 
 fn main() {
@@ -154,5 +207,23 @@ fn main() {
         see(&(0..n).collect::<LinkedList<_>>());
         see(&std::time::Duration::from_millis(1500 * u64::from(n)));
         see(&std::time::Duration::from_nanos(u64::from(n)));
+        let circle = Circle { radius: f64::from(n) };
+        let polygon = Polygon { name: format!("p{n}"), sides: vec![1, n] };
+        see(&(&circle as &dyn Area));
+        see(&(&polygon as &dyn Area));
+        see(&(Box::new(polygon) as Box<dyn Area>));
+        see(&(Rc::new(Circle { radius: 0.5 }) as Rc<dyn Area>));
+        see(&(Arc::new(Polygon { name: "arc".into(), sides: vec![n; 3] }) as Arc<dyn Area>));
+        see(&vec![Box::new(Circle { radius: 2.0 }) as Box<dyn Area>]);
     }
+    in_containers(7_u8, 255);
+    in_containers(-1_i32, 1 << 30);
+    in_containers(u64::MAX, 0);
+    in_containers(1.5_f64, -0.25);
+    in_containers(true, false);
+    in_containers('a', '€');
+    in_containers("text", "");
+    in_containers("owned".to_owned(), "another string, a longer one".to_owned());
+    in_containers((1_i16, "pair".to_owned()), (-1, String::new()));
+    in_containers(Op::Get("key".into()), Op::Put { key: "k".into(), val: vec![1, 2] });
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimli::{AttributeValue, Dwarf, SectionId, UnitOffset, constants};
 
+use crate::dynamic::Descriptors;
 use crate::module::kept::Key;
 use crate::module::{Image, Reader, Sections};
 use crate::types::Language;
@@ -51,6 +52,7 @@ pub(crate) struct DebugInformation {
     index: OnceLock<Index>,
     /// Where the index is kept.
     index_key: Option<Key>,
+    descriptors: OnceLock<Descriptors>,
     /// How many names were searched in the strings.
     searches: AtomicU32,
 }
@@ -134,6 +136,7 @@ impl DebugInformation {
             by_address: OnceLock::new(),
             index: OnceLock::new(),
             index_key,
+            descriptors: OnceLock::new(),
             searches: AtomicU32::new(0),
         }
     }
@@ -330,6 +333,11 @@ impl DebugInformation {
         self.index().named(plain_name)
     }
 
+    /// The descriptors of the types that values of interfaces have.
+    pub(crate) fn descriptors(&self) -> &Descriptors {
+        self.descriptors.get_or_init(|| Descriptors::read(self))
+    }
+
     /// The names of the module.
     pub(crate) fn index(&self) -> &Index {
         self.index
@@ -352,6 +360,7 @@ fn language_of(language: constants::DwLang) -> Language {
         | constants::DW_LANG_C_plus_plus_20
         | constants::DW_LANG_ObjC_plus_plus => Language::Cpp,
         constants::DW_LANG_Rust => Language::Rust,
+        constants::DW_LANG_Go => Language::Go,
         _ => Language::C,
     }
 }

@@ -60,7 +60,7 @@ impl Symbols {
                 .map(|position| usize::from(position > 1))
         };
         // In C a tag is no type name: a typedef goes first.
-        let best = if language == Language::C {
+        let best = if language.is_like_c() {
             candidates
                 .iter()
                 .find(|candidate| order(candidate) == Some(0))

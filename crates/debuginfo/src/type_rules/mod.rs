@@ -29,6 +29,7 @@ const BUILTIN: &[(&str, &str)] = &[
     ("libstdcxx.types", include_str!("libstdcxx.types")),
     ("libcxx.types", include_str!("libcxx.types")),
     ("rust.types", include_str!("rust.types")),
+    ("go.types", include_str!("go.types")),
 ];
 
 /// What a value with a rule is.
@@ -54,12 +55,28 @@ pub enum WalkKind {
     /// A tree of nodes with several elements: `root`, `height`, `length`, and of a node `size` (how many elements), `parent`,
     /// `parent_index`, `edges`, and `element`, or `key` and `value`, at `$index`.
     BTree,
+    /// A hash table of buckets with eight places each, which begin at a multiple of eight, and of which each leads to the next
+    /// with the same hash: `first` and `count`, those that are being emptied (`old`, `old_count`), `length`, and of a bucket
+    /// `overflow` (the next), and at `$index` `full`, and `element`, or `key` and `value`.
+    Buckets,
+    /// Truth values, a bit each: `first` points to words, `start` is the first bit in them, `length`.
+    Bits,
     /// A value that may be absent: `present`, `value`.
     Optional,
+    /// A value of a type that is known at run time: `descriptor` is where the type's descriptor or its table of methods is,
+    /// `data` leads to the value of `size` bytes, or is the value itself where `direct` says so.
+    Interface,
     /// One of the types among the template arguments: `index`, `storage`.
     Variant,
     /// A pointer with an owner: `pointer`.
     Pointer,
+    /// A pointer that is followed where it is all of a value, and not within another one: `pointer`.
+    Reference,
+    /// A function object: `symbol` is an address whose symbol has the type of its target as template argument number
+    /// `argument`; `pointer` is the target where that is a function.
+    Function,
+    /// A number with a unit: `value`, and `unit`, which is the text itself.
+    Quantity,
     /// A wrapper, shown as what is in it: `value`.
     Newtype,
     /// A length of time: `seconds`, `nanoseconds`.
@@ -68,6 +85,8 @@ pub enum WalkKind {
     Structure,
     /// Parts without names: each key is a part's number.
     Tuple,
+    /// Parts without names, one in each base class of `of`: `member` is the name that each has.
+    Bases,
 }
 
 impl WalkKind {
@@ -124,13 +143,43 @@ impl WalkKind {
             ],
             &["element", "key", "value"],
         ),
+        (
+            Self::Buckets,
+            "buckets",
+            &[
+                "first",
+                "count",
+                "old",
+                "old_count",
+                "length",
+                "overflow",
+                "full",
+            ],
+            &["element", "key", "value"],
+        ),
+        (Self::Bits, "bits", &["first", "start", "length"], &[]),
         (Self::Optional, "optional", &["present", "value"], &[]),
+        (
+            Self::Interface,
+            "interface",
+            &["descriptor", "data", "size"],
+            &["direct"],
+        ),
         (Self::Variant, "variant", &["index", "storage"], &[]),
         (Self::Pointer, "pointer", &["pointer"], &[]),
+        (Self::Reference, "reference", &["pointer"], &[]),
+        (
+            Self::Function,
+            "function",
+            &["symbol", "argument"],
+            &["pointer"],
+        ),
+        (Self::Quantity, "quantity", &["value", "unit"], &[]),
         (Self::Newtype, "newtype", &["value"], &[]),
         (Self::Duration, "duration", &["seconds", "nanoseconds"], &[]),
         (Self::Structure, "structure", &[], &[]),
         (Self::Tuple, "tuple", &[], &[]),
+        (Self::Bases, "bases", &["of", "member"], &[]),
     ];
 
     /// Its word in a file of rules.
@@ -142,7 +191,10 @@ impl WalkKind {
 
     /// Whether it has nodes or buckets with items in them.
     const fn has_items(self) -> bool {
-        matches!(self, Self::List | Self::Tree | Self::Table | Self::BTree)
+        matches!(
+            self,
+            Self::List | Self::Tree | Self::Table | Self::BTree | Self::Buckets
+        )
     }
 
     /// Whether its keys are names that the rule chooses.
@@ -218,7 +270,7 @@ impl TypeRules {
         self.rules.is_empty()
     }
 
-    /// The rules for the standard libraries of C++ and Rust.
+    /// The rules for the standard libraries of C++ and Rust, and for Go's types.
     #[must_use]
     pub fn builtin() -> Arc<Self> {
         static RULES: OnceLock<Arc<TypeRules>> = OnceLock::new();

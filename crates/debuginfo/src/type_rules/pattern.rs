@@ -1,6 +1,6 @@
 //! Patterns of type names.
 
-/// A type's name in which `*` stands for any text.
+/// A type's name in which `*` stands for any text, and `\*` for a star.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pattern {
     /// What is between the stars.
@@ -9,9 +9,18 @@ pub(super) struct Pattern {
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Self {
-        Self {
-            parts: squeezed(text).split('*').map(str::to_owned).collect(),
+        let mut parts = vec![String::new()];
+        let text = squeezed(text);
+        let mut characters = text.chars().peekable();
+        while let Some(c) = characters.next() {
+            let is_star = c == '\\' && characters.next_if_eq(&'*').is_some();
+            match (c, parts.last_mut()) {
+                ('*', _) => parts.push(String::new()),
+                (_, Some(part)) => part.push(if is_star { '*' } else { c }),
+                (_, None) => {}
+            }
         }
+        Self { parts }
     }
 
     /// Whether it is the name, given squeezed. A part is taken where it is found first, which is as good as any other place,
@@ -71,5 +80,7 @@ mod tests {
         assert!(fits("*b*b*", "abab"));
         assert!(!fits("ab*ba", "aba"));
         assert!(fits("unsigned  int", "unsigned int"));
+        assert!(fits("\\*a*", "*a.b"));
+        assert!(!fits("\\*a*", "a.b"));
     }
 }

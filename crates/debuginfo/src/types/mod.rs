@@ -22,6 +22,16 @@ pub enum Language {
     Cpp,
     /// Rust.
     Rust,
+    /// Go. Its names and expressions are handled as C's; its values are written as Go writes them.
+    Go,
+}
+
+impl Language {
+    /// Whether names have no scopes around them, and expressions are C's.
+    #[must_use]
+    pub const fn is_like_c(self) -> bool {
+        matches!(self, Self::C | Self::Go)
+    }
 }
 
 /// How the bits of a base type are to be read.

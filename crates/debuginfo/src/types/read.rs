@@ -7,7 +7,6 @@ use super::{BaseEncoding, ReferenceKind, StructureKind, Type, TypeId};
 use crate::dwarf::{DebugInformation, Die, Entry, Value};
 use crate::module::Module;
 use crate::symbols::Symbols;
-use crate::types::Language;
 
 /// The name of a type that an entry refers to in a file that is not read.
 pub(crate) const UNREAD: &str = "<type in debug information that cannot be read>";
@@ -156,7 +155,7 @@ impl TypeReader<'_> {
     /// The name with namespaces and classes; C has none.
     pub(super) fn qualified_name(&self) -> Option<String> {
         let name = self.debug.name(self.die.unit, self.entry)?;
-        if self.debug.facts(self.die.unit).language == Language::C {
+        if self.debug.facts(self.die.unit).language.is_like_c() {
             return Some(name);
         }
         let index = self.debug.index();
@@ -218,7 +217,7 @@ impl TypeReader<'_> {
             .debug
             .attribute_of(self.die.unit, self.entry, constants::DW_AT_prototyped)
             .is_some();
-        let c = self.debug.facts(self.die.unit).language == Language::C;
+        let c = self.debug.facts(self.die.unit).language.is_like_c();
         Type::Function {
             returns: self.target(),
             variadic: open || (c && !prototyped && parameters.is_empty()),

@@ -4,7 +4,7 @@ use gimli::{AttributeValue, constants};
 
 use super::read::{TypeReader, constant};
 use super::{
-    BaseEncoding, Enumerator, Language, Member, StaticMember, StructureKind, Type, TypeId, Variant,
+    BaseEncoding, Enumerator, Member, StaticMember, StructureKind, Type, TypeId, Variant,
     VariantPart,
 };
 use crate::dwarf::index::NameKind;
@@ -19,7 +19,7 @@ impl TypeReader<'_> {
         }
         let name = self.qualified_name();
         // What the enumerators' names are qualified with, as GDB shows them.
-        let scope = if self.debug.facts(self.die.unit).language == Language::C {
+        let scope = if self.debug.facts(self.die.unit).language.is_like_c() {
             None
         } else if flag(self.entry, constants::DW_AT_enum_class) {
             name.clone()

@@ -3,7 +3,7 @@
 use gimli::constants;
 
 use super::TypeId;
-use super::read::TypeReader;
+use super::read::{TypeReader, constant};
 use super::table::TypeSource;
 use crate::dwarf::index::NameKind;
 use crate::dwarf::{Die, Entry, flag};
@@ -17,16 +17,26 @@ impl Symbols {
     /// that are values are left out.
     #[must_use]
     pub fn template_arguments(&self, type_id: TypeId) -> Vec<TypeId> {
+        self.template_of(type_id).0
+    }
+
+    /// The values among a type's template arguments, in order.
+    #[must_use]
+    pub fn template_values(&self, type_id: TypeId) -> Vec<i128> {
+        self.template_of(type_id).1
+    }
+
+    fn template_of(&self, type_id: TypeId) -> (Vec<TypeId>, Vec<i128>) {
         let stripped = self.strip_id(type_id);
         let Some(TypeSource::Entry(module, die, _)) = self.types.borrow().source(stripped) else {
-            return Vec::new();
+            return Default::default();
         };
         let Some(module) = self.any_module(module) else {
-            return Vec::new();
+            return Default::default();
         };
         let debug = module.debug();
         let Some(entry) = debug.entry(die) else {
-            return Vec::new();
+            return Default::default();
         };
         let reader = TypeReader {
             symbols: self,
@@ -35,29 +45,33 @@ impl Symbols {
             die,
             entry: &entry,
         };
-        let mut found = Vec::new();
+        let mut found = Default::default();
         reader.add_template_arguments(die, &mut found, true);
-        if found.is_empty()
+        if found.0.is_empty()
             && flag(&entry, constants::DW_AT_declaration)
             && let Some(definition) = reader.definition(&[NameKind::Structure])
             && definition != stripped
         {
-            return self.template_arguments(definition);
+            return self.template_of(definition);
         }
         found
     }
 }
 
 impl TypeReader<'_> {
-    fn add_template_arguments(&self, of: Die, found: &mut Vec<TypeId>, packs: bool) {
+    fn add_template_arguments(&self, of: Die, found: &mut (Vec<TypeId>, Vec<i128>), packs: bool) {
         for child in self.debug.children(of) {
-            if found.len() >= MOST_ARGUMENTS {
+            if found.0.len() + found.1.len() >= MOST_ARGUMENTS {
                 return;
             }
             match child.tag() {
                 constants::DW_TAG_template_type_parameter => {
                     let type_id = self.symbols.type_id_of(self.module, of.unit, &child);
-                    found.push(type_id);
+                    found.0.push(type_id);
+                }
+                constants::DW_TAG_template_value_parameter => {
+                    let value = child.attr_value(constants::DW_AT_const_value);
+                    found.1.extend(value.and_then(|value| constant(&value)));
                 }
                 constants::DW_TAG_GNU_template_parameter_pack if packs => {
                     let pack = die_of(of, &child);

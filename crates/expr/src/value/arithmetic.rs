@@ -58,6 +58,7 @@ impl Evaluator<'_> {
             }
             NodeKind::And(left, right) => i128::from(self.truth(left)? && self.truth(right)?),
             NodeKind::Or(left, right) => i128::from(self.truth(left)? || self.truth(right)?),
+            NodeKind::Search(_) | NodeKind::With(..) => i128::from(self.searched(node)?),
             NodeKind::StringEqual {
                 pointer,
                 length,

@@ -307,6 +307,7 @@ impl<'a> Evaluator<'a> {
             }
             Subject::Node => subjects.node,
             Subject::Index => subjects.index,
+            Subject::Known(_) => None,
         };
         match number {
             Some(number) => {

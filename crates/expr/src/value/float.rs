@@ -12,6 +12,11 @@ pub(crate) fn from_bytes(symbols: &Symbols, value: &Value) -> Option<f64> {
     let Scalar::Float { size } = scalar(symbols, value.type_id) else {
         return None;
     };
+    of_size(symbols, value, size)
+}
+
+/// The number in the bytes of a value, as a floating-point number of so many bytes.
+pub(crate) fn of_size(symbols: &Symbols, value: &Value, size: u64) -> Option<f64> {
     if !value.is_complete() {
         return None;
     }

@@ -1,5 +1,7 @@
 //! Objects worked out at a saved state: where they are in memory, or their bytes.
 
+use std::rc::Rc;
+
 use tracewire_model::{Address, ByteOrder};
 
 use super::contents::{Known, Place, Value, order, pack};
@@ -7,6 +9,7 @@ use super::evaluate::{Designated, Evaluator, Result};
 use super::source::{NoPlace, StateSource};
 use crate::ExpressionErrorKind;
 use crate::int_expr::IntExpr;
+use crate::lower::Lower;
 use crate::node::Node;
 use crate::object::{Object, offset_by};
 use crate::scalar::Scalar;
@@ -41,6 +44,22 @@ impl Evaluator<'_> {
                 self.error(ExpressionErrorKind::Memory(Address(address)), node)
             }
             Err(NoPlace::DivisionByZero) => self.error(ExpressionErrorKind::DivisionByZero, node),
+        }
+    }
+
+    /// A number that a search takes.
+    pub(super) fn searched(&self, node: &Node) -> Result<u64> {
+        let lower = Lower {
+            locator: self.locator,
+            text: self.text,
+            subjects: None,
+            names: Rc::default(),
+            known: Vec::new(),
+        };
+        match self.work_out(&lower.value(node)?, node)? {
+            Ok(number) => Ok(number),
+            Err(Known::OptimizedOut) => self.error(ExpressionErrorKind::ValueOptimizedOut, node),
+            Err(_) => self.error(ExpressionErrorKind::Unavailable, node),
         }
     }
 

@@ -1,5 +1,8 @@
 //! Registers and memory of a saved state, and of the frame that called it as far as the state tells.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use tracewire_arch::{Architecture, dwarf_register};
 use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
@@ -30,6 +33,8 @@ pub(super) struct StateSource<'a> {
     /// For a calling frame: the frame it called, with its rules and its canonical address there.
     called: Option<(&'a StateSource<'a>, UnwindRow, u64)>,
     depth: u32,
+    /// The numbers that searches name.
+    bound: RefCell<HashMap<u32, u64>>,
 }
 
 impl<'a> StateSource<'a> {
@@ -41,6 +46,7 @@ impl<'a> StateSource<'a> {
             pc: state.pc(),
             called: None,
             depth: 0,
+            bound: RefCell::default(),
         }
     }
 
@@ -80,6 +86,7 @@ impl<'a> StateSource<'a> {
             pc: Address(return_pc.0.wrapping_sub(1)),
             called: Some((self, row, frame)),
             depth: self.depth + 1,
+            bound: RefCell::default(),
         };
         Ok((return_pc, caller))
     }
@@ -152,5 +159,13 @@ impl Source for StateSource<'_> {
 
     fn division_by_zero(&self) -> NoPlace {
         NoPlace::DivisionByZero
+    }
+
+    fn bind(&self, name: u32, number: u64) {
+        self.bound.borrow_mut().insert(name, number);
+    }
+
+    fn bound(&self, name: u32) -> u64 {
+        self.bound.borrow().get(&name).copied().unwrap_or(0)
     }
 }

@@ -233,7 +233,7 @@ impl Namer<'_> {
             .map(|parameter| self.c(*parameter, String::new(), depth))
             .collect();
         match (list.is_empty(), variadic) {
-            (true, true) if self.language == Language::C => String::new(),
+            (true, true) if self.language.is_like_c() => String::new(),
             (true, true) => "...".to_owned(),
             (true, false) => "void".to_owned(),
             (false, true) => {

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod debug;
+mod go;
 mod rust;
 mod scalar;
 mod text;
@@ -141,7 +142,9 @@ impl<'a> Printer<'a> {
     pub(super) fn print(mut self, value: &Value) -> String {
         let gone = value.is_unavailable() || value.is_optimized_out() && !value.synthetic;
         let indirect = match &*self.stripped(value.type_id) {
-            Type::Pointer { .. } if self.language == Language::Rust => self.walks.is_none(),
+            Type::Pointer { .. } if matches!(self.language, Language::Rust | Language::Go) => {
+                self.walks.is_none()
+            }
             Type::Pointer { .. } => !self.is_plain_string(value.type_id),
             Type::Reference { .. } => self.walks.is_none(),
             _ => false,
@@ -172,6 +175,15 @@ impl<'a> Printer<'a> {
             self.value(value, context);
         }
         self.out
+    }
+
+    /// What is between two elements.
+    fn separator(&self) -> &'static str {
+        if self.language == Language::Go {
+            " "
+        } else {
+            ", "
+        }
     }
 
     /// Whether the type is `char *` or the like by its own name, which GDB leaves out.
@@ -258,12 +270,13 @@ impl<'a> Printer<'a> {
             self.put("{...}");
             return;
         }
-        if self.language == Language::Rust && self.walks.is_some() {
-            self.debug(value, &found, context);
-        } else if self.language == Language::Rust {
-            self.rust(value, &found, context);
-        } else {
-            self.c(value, &found, context);
+        match (self.language, self.walks.is_some()) {
+            (Language::Rust, true) => self.debug(value, &found, context),
+            (Language::Rust, false) => self.rust(value, &found, context),
+            (Language::Go, true) => self.go(value, &found, context),
+            (Language::C | Language::Cpp, _) | (Language::Go, false) => {
+                self.c(value, &found, context);
+            }
         }
     }
 

@@ -1,14 +1,19 @@
 //! Values of types that have a rule: strings, containers, pointers with an owner.
 
+use std::cmp::Ordering;
+
+use tracewire_model::Address;
+
+use super::go::{SortKey, go_duration};
 use super::{Context, Printer};
 use crate::ExpressionErrorKind;
 use crate::location::Locator;
 use crate::node::Node;
-use crate::scalar::strip;
+use crate::scalar::{Scalar, scalar, strip};
 use crate::value::contents::{Place, Value};
 use crate::value::evaluate::{Evaluator, LARGEST_VALUE, RuleSubjects};
 use crate::value::state::read_memory;
-use crate::walk::{BTree, Extent, Items, Tree, Walk};
+use crate::walk::{BTree, Buckets, Extent, Interface, Items, Tree, Walk};
 use tracewire_debuginfo::{Language, Type, TypeId};
 
 /// How many nodes of a tree are stepped over for the elements that are shown.
@@ -236,6 +241,10 @@ impl Printer<'_> {
                 self.owned(address, *target, context)
             }
             Walk::Newtype(value) => {
+                if self.is_null(&subjects.object) {
+                    self.go_address(0);
+                    return Ok(());
+                }
                 let value = self.evaluated(&subjects, value)?;
                 self.value(&value, context.inner());
                 Ok(())
@@ -274,13 +283,41 @@ impl Printer<'_> {
                 self.items(&subjects, items, step, Some(length), ("{", "}"), context)
             }
             Walk::BTree(tree) => self.btree(&subjects, tree, context),
+            Walk::Buckets(buckets) => self.buckets(&subjects, buckets, context),
+            Walk::Bits {
+                first,
+                start,
+                length,
+            } => self.bits(&subjects, [first, start, length]),
+            Walk::Interface(interface) => self.interface(&subjects, interface, context),
+            Walk::Reference { pointer, target } => {
+                let address = self.pointer(&subjects, pointer)?;
+                self.reference_to(address, *target, context)
+            }
+            Walk::Function {
+                symbol,
+                argument,
+                pointer,
+            } => self.function(&subjects, symbol, *argument, pointer.as_ref()),
+            Walk::Quantity { value, unit } => {
+                let value = self.evaluated(&subjects, value)?;
+                self.value(&value, context.inner());
+                self.put(unit);
+                Ok(())
+            }
             Walk::Duration {
                 seconds,
                 nanoseconds,
             } => {
-                let seconds = self.pointer(&subjects, seconds)?;
-                let nanoseconds = self.pointer(&subjects, nanoseconds)?;
-                let nanoseconds = u32::try_from(nanoseconds).unwrap_or(u32::MAX);
+                let seconds = self.number(&subjects, seconds)?;
+                let nanoseconds = self.number(&subjects, nanoseconds)?;
+                if self.language == Language::Go {
+                    let whole = seconds.saturating_mul(1_000_000_000);
+                    self.put(&go_duration(whole.saturating_add(nanoseconds)));
+                    return Ok(());
+                }
+                let seconds = u64::try_from(seconds).map_err(|_| Stop::Unfit)?;
+                let nanoseconds = u32::try_from(nanoseconds).map_err(|_| Stop::Unfit)?;
                 if nanoseconds >= 1_000_000_000 {
                     return Err(Stop::Unfit);
                 }
@@ -354,7 +391,11 @@ impl Printer<'_> {
             return Err(UNAVAILABLE);
         }
         let is_cut = ((bytes.len() / width) as u64) < length;
-        self.plain_string(&bytes, width, is_cut);
+        if self.language == Language::Go {
+            self.go_string(&bytes, is_cut);
+        } else {
+            self.plain_string(&bytes, width, is_cut);
+        }
         if self.was_changed(subjects) {
             self.put(CHANGED);
         }
@@ -381,7 +422,7 @@ impl Printer<'_> {
                     break;
                 }
             };
-            self.put(if index > 0 { ", " } else { "" });
+            self.put(if index > 0 { self.separator() } else { "" });
             self.value(&value, context.element());
         }
         self.put("]");
@@ -560,6 +601,269 @@ impl Printer<'_> {
         )
     }
 
+    /// The elements of a hash table of buckets; a map of Go's is written in the order of its keys.
+    fn buckets(
+        &mut self,
+        subjects: &RuleSubjects,
+        table: &Buckets,
+        context: Context,
+    ) -> Walked<()> {
+        let length = self.length(subjects, &table.length)?;
+        let first = self.pointer(subjects, &table.first)?;
+        let count = self.length(subjects, &table.count)?;
+        let old = self.pointer(subjects, &table.old)?;
+        let old_count = self.length(subjects, &table.old_count)?;
+        let mut at = subjects.clone();
+        let mut places: Vec<(u64, u64)> = Vec::new();
+        let mut number = 0;
+        let mut bucket = None;
+        let mut is_cut = false;
+        for _ in 0..MOST_STEPS {
+            let wanted = length.min(self.options.elements);
+            if places.len() as u64 >= wanted
+                || (bucket.is_none() && number >= old_count.saturating_add(count))
+            {
+                break;
+            }
+            let place = bucket.unwrap_or_else(|| {
+                let (start, index) = match number.checked_sub(old_count) {
+                    Some(index) => (first, index),
+                    None => (old, number),
+                };
+                start.wrapping_add(index.wrapping_mul(table.size))
+            });
+            at.node = Some(place);
+            let full = (0..8).map(|index| {
+                at.index = Some(index);
+                Ok((index, self.number(&at, &table.full)? != 0))
+            });
+            let Ok(full) = full.collect::<Walked<Vec<(u64, bool)>>>() else {
+                is_cut = true;
+                break;
+            };
+            let full = full.into_iter().filter(|(_, is_full)| *is_full);
+            places.extend(full.map(|(index, _)| (place, index)));
+            bucket = match self.pointer(&at, &table.overflow) {
+                Ok(0) => {
+                    number += 1;
+                    None
+                }
+                Ok(next) => Some(next),
+                Err(_) => {
+                    is_cut = true;
+                    break;
+                }
+            };
+        }
+        let mut items = Vec::new();
+        for (place, index) in places {
+            at.node = Some(place);
+            at.index = Some(index);
+            let values = (table.items.nodes())
+                .map(|item| self.evaluated(&at, item))
+                .collect::<Walked<Vec<Value>>>()?;
+            if values.iter().all(is_unknown) {
+                is_cut = true;
+                break;
+            }
+            // The bucket is there, and what a key in it leads to is not.
+            if values.first().is_some_and(|key| self.is_lost_text(key)) {
+                is_cut = true;
+                continue;
+            }
+            items.push(values);
+        }
+        if items.is_empty() && length > 0 {
+            return Err(UNAVAILABLE);
+        }
+        if self.language == Language::Go {
+            let mut keyed: Vec<(Option<SortKey>, Vec<Value>)> = items
+                .into_iter()
+                .map(|values| {
+                    let key = values.first().and_then(|key| self.sort_key(key));
+                    (key, values)
+                })
+                .collect();
+            keyed.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+            items = keyed.into_iter().map(|(_, values)| values).collect();
+        }
+        let shown = items
+            .len()
+            .min(usize::try_from(self.options.elements).unwrap_or(usize::MAX));
+        is_cut |= (shown as u64) < length;
+        let (open, close, colon) = match self.language {
+            Language::Go => ("map[", "]", ":"),
+            _ => ("{", "}", ": "),
+        };
+        self.put(open);
+        for (index, values) in items.iter().take(shown).enumerate() {
+            self.put(if index > 0 { self.separator() } else { "" });
+            for (part, value) in values.iter().enumerate() {
+                self.put(if part > 0 { colon } else { "" });
+                self.value(value, context.element());
+            }
+        }
+        self.put(if is_cut { "..." } else { "" });
+        self.put(close);
+        if self.was_changed(subjects) {
+            self.put(CHANGED);
+        }
+        Ok(())
+    }
+
+    /// Truth values, a bit each.
+    fn bits(&mut self, subjects: &RuleSubjects, [first, start, length]: [&Node; 3]) -> Walked<()> {
+        let first = self.pointer(subjects, first)?;
+        let start = self.length(subjects, start)?;
+        let length = self.length(subjects, length)?;
+        let shown = length.min(self.options.elements);
+        let bytes = start.saturating_add(shown).div_ceil(8);
+        let bytes = usize::try_from(bytes).map_err(|_| UNAVAILABLE)?;
+        if bytes > LARGEST_VALUE {
+            return Err(UNAVAILABLE);
+        }
+        let (bytes, known) = read_memory(self.symbols, self.state, first, bytes);
+        let bit = |index: u64| {
+            let index = start + index;
+            let byte = usize::try_from(index / 8).ok()?;
+            known.get(byte).filter(|known| **known)?;
+            Some(bytes.get(byte)? >> (index % 8) & 1 != 0)
+        };
+        let bits: Vec<bool> = (0..shown).map_while(bit).collect();
+        if length > 0 && bits.is_empty() {
+            return Err(UNAVAILABLE);
+        }
+        self.put("[");
+        for (index, bit) in bits.iter().enumerate() {
+            self.put(if index > 0 { self.separator() } else { "" });
+            self.put(if *bit { "true" } else { "false" });
+        }
+        let is_cut = (bits.len() as u64) < length;
+        self.put(if is_cut { "...]" } else { "]" });
+        if self.was_changed(subjects) {
+            self.put(CHANGED);
+        }
+        Ok(())
+    }
+
+    /// A value of a type that is known at run time.
+    fn interface(
+        &mut self,
+        subjects: &RuleSubjects,
+        interface: &Interface,
+        context: Context,
+    ) -> Walked<()> {
+        let descriptor = self.pointer(subjects, &interface.descriptor)?;
+        if descriptor == 0 {
+            self.go_address(0);
+            return Ok(());
+        }
+        let data = self.pointer(subjects, &interface.data)?;
+        let Some(type_id) = self.symbols.dynamic_type(Address(descriptor)) else {
+            self.put(&format!("<a type without debug information> {data:#x}"));
+            return Ok(());
+        };
+        let is_pointer = matches!(scalar(self.symbols, type_id), Scalar::Pointer { .. });
+        let value = if interface.direct.is_some() && is_pointer {
+            let evaluator = self.evaluator(subjects);
+            evaluator.integer(i128::from(data), type_id)
+        } else {
+            self.read(data, type_id)?
+        };
+        self.value(&value, context.inner());
+        Ok(())
+    }
+
+    /// A pointer, and what it points to where it is all of the value.
+    fn reference_to(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
+        let is_shown = matches!(
+            &*strip(self.symbols, target).1,
+            Type::Structure { .. } | Type::Array { .. }
+        ) && !matches!(
+            self.walks.and_then(|walks| walks.walk(target)).as_deref(),
+            Some(Walk::String { .. } | Walk::Interface(_))
+        );
+        if address == 0 || context.depth > 0 || !is_shown {
+            self.go_address(address);
+            return Ok(());
+        }
+        self.put("&");
+        match self.read(address, target) {
+            Ok(value) if !is_unknown(&value) => self.value(&value, context.element()),
+            Err(Stop::Unfit) => return Err(Stop::Unfit),
+            Err(Stop::Missing(why)) => self.put(why),
+            Ok(_) => self.put("<unavailable>"),
+        }
+        Ok(())
+    }
+
+    /// A function object: the type of its target, or the function that this is.
+    fn function(
+        &mut self,
+        subjects: &RuleSubjects,
+        symbol: &Node,
+        argument: usize,
+        pointer: Option<&Node>,
+    ) -> Walked<()> {
+        let symbol = self.pointer(subjects, symbol)?;
+        if symbol == 0 {
+            self.put("nullptr");
+            return Ok(());
+        }
+        let name = self
+            .symbols
+            .symbol_at(Address(symbol))
+            .map(|(name, _)| name);
+        let target = name
+            .as_deref()
+            .and_then(|name| template_argument(name, argument));
+        let Some(target) = target else {
+            self.address(symbol);
+            return Ok(());
+        };
+        match pointer.filter(|_| target.contains("(*)")) {
+            Some(pointer) => {
+                let address = self.pointer(subjects, pointer)?;
+                self.address(address);
+            }
+            None => self.put(target),
+        }
+        Ok(())
+    }
+
+    /// Whether a value is a pointer that points to nothing.
+    fn is_null(&self, value: &Value) -> bool {
+        matches!(scalar(self.symbols, value.type_id), Scalar::Pointer { .. })
+            && value.as_integer(self.symbols) == Some(0)
+    }
+
+    /// Whether a value is a text of which nothing is known.
+    fn is_lost_text(&self, value: &Value) -> bool {
+        let walk = self.walks.and_then(|walks| walks.walk(value.type_id));
+        let Some(Walk::String { data, extent, .. }) = walk.as_deref() else {
+            return false;
+        };
+        let Some((address, length)) = self.string_place(value, data, extent) else {
+            return true;
+        };
+        let (_, known) = read_memory(self.symbols, self.state, address, length.min(1));
+        known.contains(&false)
+    }
+
+    /// Where the characters of a string are, and how many.
+    pub(super) fn string_place(
+        &self,
+        value: &Value,
+        data: &Node,
+        extent: &Extent,
+    ) -> Option<(u64, usize)> {
+        let subjects = RuleSubjects::of(value.clone());
+        let address = self.pointer(&subjects, data).ok()?;
+        let length = self.count(&subjects, extent, address, 1).ok()?;
+        let length = usize::try_from(length).ok()?;
+        (length <= LARGEST_VALUE).then_some((address, length))
+    }
+
     /// A pointer with an owner, and what it points to.
     fn owned(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
         let is_rust = self.language == Language::Rust;
@@ -614,6 +918,35 @@ impl Printer<'_> {
         self.put(if is_rust { " }" } else { "}" });
         Ok(())
     }
+}
+
+/// A template argument of a symbol's name, counted from 0.
+fn template_argument(name: &str, number: usize) -> Option<&str> {
+    let (_, arguments) = name.split_once('<')?;
+    let mut depth = 0_u32;
+    let mut start = 0;
+    let mut found = 0;
+    let bytes = arguments.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        let is_arrow = *byte == b'>' && at > 0 && bytes.get(at - 1) == Some(&b'-');
+        match byte {
+            b'<' | b'(' | b'{' | b'[' => depth += 1,
+            b')' | b'}' | b']' => depth = depth.saturating_sub(1),
+            b'>' if depth > 0 && !is_arrow => depth -= 1,
+            b',' | b'>' if depth == 0 && !is_arrow => {
+                if found == number {
+                    return arguments.get(start..at).map(str::trim);
+                }
+                if *byte == b'>' {
+                    return None;
+                }
+                found += 1;
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Rust writes sets with the brackets of maps.

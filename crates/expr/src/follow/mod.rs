@@ -3,6 +3,12 @@
 //! The code of a walk leaves the stack as it found it. Each loop counts down a number that a limit has cut, so a container that
 //! another thread changes, or that is no container yet, ends no later than a good one.
 
+mod interface;
+mod table;
+mod tree;
+
+use std::collections::HashMap;
+
 use tracewire_agent_expr::{Label, Opcode};
 
 use crate::collect::Collection;
@@ -10,9 +16,9 @@ use crate::emit::{Emitter, Traced, Tracing};
 use crate::int_expr::{Binary, IntExpr, Operation};
 use crate::lower::Subjects;
 use crate::node::Node;
-use crate::object::{Object, offset_by};
-use crate::scalar::strip;
-use crate::walk::{BTree, Extent, Items, Tree, Walk};
+use crate::object::{Object, object_number, offset_by};
+use crate::scalar::{Scalar, scalar, strip};
+use crate::walk::{Extent, Items, Walk};
 use tracewire_debuginfo::{Type, TypeId, VariantPart};
 
 /// How much is collected of what a value leads to.
@@ -60,6 +66,36 @@ impl Cost {
     }
 }
 
+/// Walks of which one is taken: the cost of all is that of the worst.
+pub(crate) struct Alternatives {
+    before: Cost,
+    worst: Cost,
+}
+
+impl Alternatives {
+    pub(crate) const fn of(before: Cost) -> Self {
+        Self {
+            before,
+            worst: before,
+        }
+    }
+
+    /// Takes the cost with one of them, and gives that to begin the next with.
+    pub(crate) fn next(&mut self, with_one: Cost) -> Cost {
+        self.worst = self.worst(with_one);
+        self.before
+    }
+
+    /// The cost with the worst of them.
+    pub(crate) fn worst(&self, with_one: Cost) -> Cost {
+        Cost {
+            steps: self.worst.steps.max(with_one.steps),
+            bytes: self.worst.bytes.max(with_one.bytes),
+            pieces: self.worst.pieces.max(with_one.pieces),
+        }
+    }
+}
+
 /// What a block of memory takes in a frame besides its bytes.
 const BYTES_OF_BLOCK: u64 = 11;
 /// The most bytes that are collected of one container's elements.
@@ -80,12 +116,23 @@ const STEPS_OF_TREE: u64 = 4;
 impl Collection<'_> {
     /// Collects what an object of the type leads to. Its own bytes are collected already.
     pub(crate) fn follow(&mut self, object: &Object, type_id: TypeId) {
-        if !self.walks.leads(type_id, self.limits.depth) {
+        let depth = self.limits.depth;
+        let walk = self.walks.walk(type_id).filter(|_| depth > 0);
+        let reference = match walk.as_deref() {
+            Some(Walk::Reference { pointer, target }) => Some((pointer, *target)),
+            _ => None,
+        };
+        if reference.is_none() && !self.walks.leads(type_id, depth) {
             return;
         }
         let outside = self.depth;
         let object = self.with_plain_address(object);
-        self.part(&object, type_id, self.limits.depth, DEEPEST_PART);
+        match reference {
+            Some((pointer, target)) => {
+                self.pointer(&Subjects::of(object), pointer, target, depth);
+            }
+            None => self.part(&object, type_id, depth, DEEPEST_PART),
+        }
         if self.depth > outside {
             self.op(Opcode::Pop);
         }
@@ -169,6 +216,7 @@ impl Collection<'_> {
                 depth: cell,
                 registers: &mut this.collected.registers,
                 traced: Traced::default(),
+                bound: HashMap::new(),
             };
             emitter.expr(expr);
             let traced = emitter.traced;
@@ -352,11 +400,13 @@ impl Collection<'_> {
             .iter()
             .filter_map(|variant| variant.value.map(cut))
             .collect();
+        let mut alternatives = Alternatives::of(self.cost);
         for variant in &part.variants {
             let (object, type_id) = inner(variant);
             if !self.walks.leads(type_id, depth) {
                 continue;
             }
+            self.cost = alternatives.next(self.cost);
             let next = self.builder.label();
             match variant.value {
                 Some(value) => {
@@ -379,11 +429,39 @@ impl Collection<'_> {
             self.goto(end);
             self.builder.place(next);
         }
+        self.cost = alternatives.worst(self.cost);
         self.builder.place(end);
         self.op(Opcode::Pop);
     }
 
     fn walk(&mut self, object: &Object, type_id: TypeId, walk: &Walk, depth: u32, parts: u32) {
+        // What a pointer leads to that a rule looks into has not been collected yet.
+        if let Scalar::Pointer { target, size } = scalar(self.lower.symbols(), type_id)
+            && !matches!(
+                walk,
+                Walk::Pointer { .. } | Walk::Reference { .. } | Walk::Interface(_)
+            )
+        {
+            let target_size = self.lower.symbols().size_of(target).unwrap_or(0);
+            let Some(pointer) = object_number(object, size) else {
+                return;
+            };
+            let cell = self.push(&pointer);
+            let null = self.builder.label();
+            self.push(&cell.clone().into_is_zero());
+            self.if_goto(null);
+            self.op(Opcode::Dup);
+            self.constant(target_size.min(LARGEST_POINTEE));
+            self.trace(target_size.min(LARGEST_POINTEE));
+            self.walk_into(&Object::Value(cell), type_id, walk, depth, parts);
+            self.builder.place(null);
+            self.op(Opcode::Pop);
+            return;
+        }
+        self.walk_into(object, type_id, walk, depth, parts);
+    }
+
+    fn walk_into(&mut self, object: &Object, type_id: TypeId, walk: &Walk, depth: u32, parts: u32) {
         let size = self.lower.symbols().size_of(type_id).unwrap_or(0);
         let subjects = Subjects::of(object.clone());
         // An expression that has no meaning for where this object is leads nowhere; the object itself is collected.
@@ -464,6 +542,13 @@ impl Collection<'_> {
                 depth,
             ),
             Walk::BTree(tree) => self.btree(&subjects, tree, depth),
+            Walk::Buckets(buckets) => self.buckets(&subjects, buckets, depth),
+            Walk::Bits {
+                first,
+                start,
+                length,
+            } => self.bits(&subjects, size, [first, start, length]),
+            Walk::Interface(interface) => self.interface(&subjects, interface, depth),
             Walk::Optional { present, value } => {
                 self.optional(&subjects, present, value, depth, parts)
             }
@@ -474,7 +559,12 @@ impl Collection<'_> {
             } => self.variant(&subjects, index, storage, alternatives, (depth, parts)),
             Walk::Pointer { pointer, target } => self.pointer(&subjects, pointer, *target, depth),
             Walk::Newtype(value) => self.inner(&subjects, value, depth, parts),
-            Walk::Duration { .. } => None,
+            Walk::Function { symbol, .. } => self.value_of(&subjects, symbol).map(|symbol| {
+                // What it takes to find the symbol is collected on the way.
+                self.push(&symbol);
+                self.op(Opcode::Pop);
+            }),
+            Walk::Duration { .. } | Walk::Quantity { .. } | Walk::Reference { .. } => None,
             Walk::Structure(values, _) => {
                 for (_, value) in values {
                     self.inner(&subjects, value, depth, parts);
@@ -759,8 +849,8 @@ impl Collection<'_> {
     /// How many bytes of a node are collected: the node as its type has it, and the items behind it.
     fn node_size(&mut self, subjects: &Subjects, pointer: TypeId, items: &Items) -> u64 {
         let symbols = self.lower.symbols();
-        let own = match crate::scalar::scalar(symbols, pointer) {
-            crate::scalar::Scalar::Pointer { target, .. } => symbols.size_of(target),
+        let own = match scalar(symbols, pointer) {
+            Scalar::Pointer { target, .. } => symbols.size_of(target),
             _ => None,
         };
         let mut size = own.unwrap_or(0);
@@ -847,363 +937,6 @@ impl Collection<'_> {
         Some(())
     }
 
-    /// A binary tree, in its order. The stack has how many steps are left, how many elements, and the node.
-    fn tree(&mut self, subjects: &Subjects, tree: &Tree, depth: u32) -> Option<()> {
-        let root = self.value_of(subjects, &tree.root)?;
-        let length = self.value_of(subjects, &tree.length)?;
-        let left_over = self.depth;
-        let cell = IntExpr::cell((self.depth + 2) as u16);
-        let at_node = Subjects {
-            node: Some(cell.clone()),
-            ..subjects.clone()
-        };
-        let left = self.value_of(&at_node, &tree.left)?;
-        let right = self.value_of(&at_node, &tree.right)?;
-        let parent = self.value_of(&at_node, &tree.parent)?;
-        // The right child of the parent, which is on the stack above the node then.
-        let above = Subjects {
-            node: Some(IntExpr::cell((self.depth + 3) as u16)),
-            ..subjects.clone()
-        };
-        let right_of_parent = self.value_of(&above, &tree.right)?;
-        let size = self.node_size(&at_node, tree.root.type_id, &tree.items);
-        let most = self.elements(size);
-        let steps = most.saturating_mul(STEPS_OF_TREE).saturating_add(64);
-        self.constant(steps);
-        self.push(&length);
-        self.clamp(most);
-        self.push(&root);
-        let (descend, visit, ascend) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
-        let (no_left, no_right, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
-        // An empty tree has no root, or a length of zero.
-        self.push(&cell.clone().into_is_zero());
-        self.if_goto(done);
-        let elements = IntExpr::cell((left_over + 1) as u16);
-        self.push(&elements.clone().into_is_zero());
-        self.if_goto(done);
-        // Down to the left. Each node is collected on the way down.
-        self.builder.place(descend);
-        self.repeated(steps, |this| {
-            this.count_step(done);
-            this.op(Opcode::Dup);
-            this.constant(size);
-            this.trace(size / STEPS_OF_TREE);
-            this.push(&left);
-            this.op(Opcode::Dup);
-            this.op(Opcode::LogNot);
-            this.if_goto(no_left);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
-            this.goto(descend);
-        });
-        self.depth = left_over + 4;
-        self.builder.place(no_left);
-        self.op(Opcode::Pop);
-        self.builder.place(visit);
-        self.repeated(most, |this| {
-            for item in tree.items.nodes() {
-                this.inner(&at_node, item, depth - 1, DEEPEST_PART);
-            }
-            this.op(Opcode::Swap);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Swap);
-            this.push(&elements.into_is_zero());
-            this.if_goto(done);
-            this.push(&right);
-            this.op(Opcode::Dup);
-            this.op(Opcode::LogNot);
-            this.if_goto(no_right);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
-            this.goto(descend);
-        });
-        self.depth = left_over + 4;
-        self.builder.place(no_right);
-        self.op(Opcode::Pop);
-        // Up to the first node that this is left of.
-        self.builder.place(ascend);
-        self.repeated(steps, |this| {
-            this.count_step(done);
-            this.push(&parent);
-            let is_right = IntExpr::binary(Binary::Equal, right_of_parent, cell);
-            this.push(&is_right);
-            // The parent takes the node's place.
-            this.op(Opcode::Swap);
-            this.op(Opcode::Rot);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
-            this.if_goto(ascend);
-            this.goto(visit);
-        });
-        self.builder.place(done);
-        for _ in 0..3 {
-            self.op(Opcode::Pop);
-        }
-        debug_assert_eq!(self.depth, left_over);
-        Some(())
-    }
-
-    /// Counts one step of a tree: ends where none is left.
-    fn count_step(&mut self, done: Label) {
-        // steps elements node → elements node steps
-        self.op(Opcode::Rot);
-        self.op(Opcode::Rot);
-        self.constant(1);
-        self.op(Opcode::Sub);
-        // elements node steps → steps elements node
-        self.op(Opcode::Rot);
-        let steps = IntExpr::cell((self.depth - 3) as u16);
-        self.push(&steps.into_is_zero());
-        self.if_goto(done);
-    }
-
-    /// A hash table. The stack has how many elements are left, how many buckets, and the number of the next.
-    fn table(
-        &mut self,
-        subjects: &Subjects,
-        [control, entries, mask, length]: [&Node; 4],
-        size: u64,
-        items: &Items,
-        depth: u32,
-    ) -> Option<()> {
-        let control = self.value_of(subjects, control)?;
-        let entries = self.value_of(subjects, entries)?;
-        let mask = self.value_of(subjects, mask)?;
-        let length = self.value_of(subjects, length)?;
-        let most = self.elements(size);
-        let most_buckets = most.saturating_mul(BUCKETS_OF_ELEMENT);
-        let outside = self.times;
-        let base = self.depth;
-        let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
-        let (again, empty, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
-        self.push(&length);
-        self.clamp(most);
-        // An empty table has control bytes that are shared.
-        self.push(&mask.add(1));
-        self.clamp(most_buckets);
-        self.constant(0);
-        self.push(&cell(0).into_is_zero());
-        self.if_goto(done);
-        self.push(&control);
-        self.push(&cell(1));
-        self.trace(most_buckets);
-        self.builder.place(again);
-        self.repeated(most_buckets, |this| {
-            this.push(&IntExpr::binary(Binary::Equal, cell(1), cell(2)));
-            this.if_goto(done);
-            let place = IntExpr::binary(Binary::Add, control, cell(2));
-            let byte = IntExpr::load(place, 1);
-            this.push(&IntExpr::binary(Binary::And, byte, IntExpr::constant(0x80)));
-            this.if_goto(empty);
-            // Fewer buckets are full than are looked at.
-            let all = std::mem::replace(&mut this.times, outside.saturating_mul(most));
-            let before = IntExpr::binary(Binary::Multiply, cell(2).add(1), IntExpr::constant(size));
-            let bucket = this.push(&IntExpr::binary(Binary::Subtract, entries, before));
-            this.op(Opcode::Dup);
-            this.constant(size);
-            this.trace(size);
-            let at_bucket = Subjects {
-                node: Some(bucket),
-                ..subjects.clone()
-            };
-            for item in items.nodes() {
-                this.inner(&at_bucket, item, depth - 1, DEEPEST_PART);
-            }
-            this.op(Opcode::Pop);
-            // One element less: elements buckets number → buckets number elements → …
-            this.op(Opcode::Rot);
-            this.op(Opcode::Rot);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Rot);
-            this.push(&cell(0).into_is_zero());
-            this.if_goto(done);
-            this.times = all;
-            this.builder.place(empty);
-            this.constant(1);
-            this.op(Opcode::Add);
-            this.goto(again);
-        });
-        self.builder.place(done);
-        for _ in 0..3 {
-            self.op(Opcode::Pop);
-        }
-        Some(())
-    }
-
-    /// A tree whose nodes have several elements, in its order. The stack has how many elements are left, the node, and where in
-    /// it: the height of the node in the high bits, the number of an element in the low four.
-    fn btree(&mut self, subjects: &Subjects, tree: &BTree, depth: u32) -> Option<()> {
-        let root = self.value_of(subjects, &tree.root)?;
-        let height = self.value_of(subjects, &tree.height)?;
-        let length = self.value_of(subjects, &tree.length)?;
-        let most = self.elements(1);
-        let base = self.depth;
-        let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
-        let (node, place) = (cell(1), cell(2));
-        let number = IntExpr::binary(Binary::And, place.clone(), IntExpr::constant(15));
-        let at_node = Subjects {
-            node: Some(node.clone()),
-            index: Some(number.clone()),
-            ..subjects.clone()
-        };
-        let size = self.value_of(&at_node, &tree.size)?;
-        let parent = self.value_of(&at_node, &tree.parent)?;
-        let parent_index = self.value_of(&at_node, &tree.parent_index)?;
-        let edges = self.value_of(&at_node, &tree.edges)?;
-        let word = self.lower.locator.architecture().pointer_size();
-        // The edges follow what all nodes have.
-        let whole = edges.distance_from(&node)?;
-        let all_edges = 16 * u64::from(word);
-        let (descend, leaf, visit, ascend, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
-        self.push(&length);
-        self.clamp(most);
-        self.push(&root);
-        self.push(&IntExpr::binary(
-            Binary::ShiftLeft,
-            height,
-            IntExpr::constant(4),
-        ));
-        self.push(&cell(0).into_is_zero());
-        self.if_goto(done);
-        self.push(&node.clone().into_is_zero());
-        self.if_goto(done);
-        // No tree is higher.
-        let is_too_high = IntExpr::binary(
-            Binary::LessUnsigned,
-            IntExpr::constant(0x1ff),
-            place.clone(),
-        );
-        self.push(&is_too_high);
-        self.if_goto(done);
-        self.builder.place(descend);
-        let is_inner = IntExpr::binary(Binary::LessUnsigned, IntExpr::constant(15), place.clone());
-        let times = most.saturating_mul(2);
-        self.repeated(times, |this| {
-            this.push(&is_inner.clone().into_is_zero());
-            this.if_goto(leaf);
-            // An inner node is collected where it is entered first, and not each time that the walk comes back.
-            let first = this.builder.label();
-            let again = this.builder.label();
-            this.push(&number.clone().into_is_zero());
-            this.if_goto(first);
-            this.goto(again);
-            this.builder.place(first);
-            this.push(&node);
-            let size = whole + all_edges - u64::from(word) * 4;
-            this.constant(size);
-            this.trace(size);
-            this.builder.place(again);
-            let offset = IntExpr::binary(
-                Binary::Multiply,
-                number.clone(),
-                IntExpr::constant(word.into()),
-            );
-            let child = IntExpr::load(IntExpr::binary(Binary::Add, edges, offset), word);
-            this.push(&child);
-            let lower = IntExpr::binary(
-                Binary::ShiftRightUnsigned,
-                place.clone(),
-                IntExpr::constant(4),
-            );
-            let lower = IntExpr::binary(
-                Binary::ShiftLeft,
-                lower.add(1_u64.wrapping_neg()),
-                IntExpr::constant(4),
-            );
-            this.push(&lower);
-            this.replace_two();
-            this.goto(descend);
-        });
-        self.builder.place(leaf);
-        self.push(&node);
-        self.constant(whole);
-        self.trace(whole.saturating_mul(most / 4 + 1));
-        self.builder.place(visit);
-        let is_behind = IntExpr::binary(Binary::LessUnsigned, number.clone(), size).into_is_zero();
-        self.push(&is_behind);
-        self.if_goto(ascend);
-        self.repeated(most, |this| {
-            for item in tree.items.nodes() {
-                this.inner(&at_node, item, depth - 1, DEEPEST_PART);
-            }
-            this.constant(1);
-            this.op(Opcode::Add);
-            // elements node place → node place elements → elements node place
-            this.op(Opcode::Rot);
-            this.op(Opcode::Rot);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Rot);
-            this.push(&cell(0).into_is_zero());
-            this.if_goto(done);
-            // What follows an element of an inner node is below it.
-            this.push(&is_inner);
-            this.if_goto(descend);
-            this.goto(visit);
-        });
-        self.depth = base + 3;
-        self.builder.place(ascend);
-        self.repeated(times, |this| {
-            this.push(&parent);
-            this.op(Opcode::Dup);
-            let above = this.builder.label();
-            this.if_goto(above);
-            // The root has no parent: fewer elements than the container says.
-            this.op(Opcode::Pop);
-            this.goto(done);
-            this.depth += 1;
-            this.builder.place(above);
-            let higher = IntExpr::binary(
-                Binary::ShiftRightUnsigned,
-                place.clone(),
-                IntExpr::constant(4),
-            );
-            let higher = IntExpr::binary(Binary::ShiftLeft, higher.add(1), IntExpr::constant(4));
-            let low = IntExpr::binary(Binary::And, parent_index, IntExpr::constant(15));
-            this.push(&IntExpr::binary(Binary::Or, higher, low));
-            this.replace_two();
-            this.push(&is_too_high);
-            this.if_goto(done);
-            this.goto(visit);
-        });
-        self.builder.place(done);
-        for _ in 0..3 {
-            self.op(Opcode::Pop);
-        }
-        debug_assert_eq!(self.depth, base);
-        Some(())
-    }
-
-    /// a b c d → c d
-    fn replace_two(&mut self) {
-        // a b c d → a d b c → a d c b → a d c → c a d → c d a → c d
-        for _ in 0..2 {
-            self.op(Opcode::Rot);
-            self.op(Opcode::Swap);
-            self.op(Opcode::Pop);
-        }
-    }
-
     fn optional(
         &mut self,
         subjects: &Subjects,
@@ -1232,10 +965,12 @@ impl Collection<'_> {
     ) -> Option<()> {
         let index = self.value_of(subjects, index)?;
         let object = Object::Memory(self.value_of(subjects, storage)?);
+        let mut costs = Alternatives::of(self.cost);
         for (number, alternative) in (0..).zip(alternatives) {
             if !self.walks.leads(*alternative, depth) {
                 continue;
             }
+            self.cost = costs.next(self.cost);
             let next = self.builder.label();
             let is_this = IntExpr::binary(Binary::Equal, index.clone(), IntExpr::constant(number));
             self.push(&is_this.into_is_zero());
@@ -1243,6 +978,7 @@ impl Collection<'_> {
             self.part(&object, *alternative, depth, parts);
             self.builder.place(next);
         }
+        self.cost = costs.worst(self.cost);
         Some(())
     }
 

@@ -1,0 +1,254 @@
+//! Hash tables whose elements are in arrays.
+
+use tracewire_agent_expr::Opcode;
+
+use super::{BUCKETS_OF_ELEMENT, DEEPEST_PART};
+use crate::collect::Collection;
+use crate::int_expr::{Binary, IntExpr};
+use crate::lower::Subjects;
+use crate::node::Node;
+use crate::walk::{Buckets, Items};
+
+/// How many buckets of eight places are looked at even for few elements.
+const FEW_BUCKETS: u64 = 8;
+/// The bit of a count of buckets from which on it counts the buckets that were looked at.
+const VISITED: u32 = 32;
+
+impl Collection<'_> {
+    /// A hash table. The stack has how many elements are left, how many buckets, and the number of the next.
+    pub(super) fn table(
+        &mut self,
+        subjects: &Subjects,
+        [control, entries, mask, length]: [&Node; 4],
+        size: u64,
+        items: &Items,
+        depth: u32,
+    ) -> Option<()> {
+        let control = self.value_of(subjects, control)?;
+        let entries = self.value_of(subjects, entries)?;
+        let mask = self.value_of(subjects, mask)?;
+        let length = self.value_of(subjects, length)?;
+        let most = self.elements(size);
+        let most_buckets = most.saturating_mul(BUCKETS_OF_ELEMENT);
+        let outside = self.times;
+        let base = self.depth;
+        let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
+        let (again, empty, done) = (
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+        );
+        self.push(&length);
+        self.clamp(most);
+        // An empty table has control bytes that are shared.
+        self.push(&mask.add(1));
+        self.clamp(most_buckets);
+        self.constant(0);
+        self.push(&cell(0).into_is_zero());
+        self.if_goto(done);
+        self.push(&control);
+        self.push(&cell(1));
+        self.trace(most_buckets);
+        self.builder.place(again);
+        self.repeated(most_buckets, |this| {
+            this.push(&IntExpr::binary(Binary::Equal, cell(1), cell(2)));
+            this.if_goto(done);
+            let place = IntExpr::binary(Binary::Add, control, cell(2));
+            let byte = IntExpr::load(place, 1);
+            this.push(&IntExpr::binary(Binary::And, byte, IntExpr::constant(0x80)));
+            this.if_goto(empty);
+            // Fewer buckets are full than are looked at.
+            let all = std::mem::replace(&mut this.times, outside.saturating_mul(most));
+            let before = IntExpr::binary(Binary::Multiply, cell(2).add(1), IntExpr::constant(size));
+            let bucket = this.push(&IntExpr::binary(Binary::Subtract, entries, before));
+            this.op(Opcode::Dup);
+            this.constant(size);
+            this.trace(size);
+            let at_bucket = Subjects {
+                node: Some(bucket),
+                ..subjects.clone()
+            };
+            for item in items.nodes() {
+                this.inner(&at_bucket, item, depth - 1, DEEPEST_PART);
+            }
+            this.op(Opcode::Pop);
+            // One element less: elements buckets number → buckets number elements → …
+            this.op(Opcode::Rot);
+            this.op(Opcode::Rot);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Rot);
+            this.push(&cell(0).into_is_zero());
+            this.if_goto(done);
+            this.times = all;
+            this.builder.place(empty);
+            this.constant(1);
+            this.op(Opcode::Add);
+            this.goto(again);
+        });
+        self.builder.place(done);
+        for _ in 0..3 {
+            self.op(Opcode::Pop);
+        }
+        Some(())
+    }
+
+    /// A hash table of buckets with eight places each. The stack has how many elements are left, the number of the bucket in the
+    /// arrays (from bit 32 on: how many buckets were looked at, with those behind them), and the bucket with the number of the
+    /// place in its lowest three bits.
+    pub(super) fn buckets(
+        &mut self,
+        subjects: &Subjects,
+        table: &Buckets,
+        depth: u32,
+    ) -> Option<()> {
+        let first = self.value_of(subjects, &table.first)?;
+        let count = self.value_of(subjects, &table.count)?;
+        let old = self.value_of(subjects, &table.old)?;
+        let old_count = self.value_of(subjects, &table.old_count)?;
+        let length = self.value_of(subjects, &table.length)?;
+        let base = self.depth;
+        let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
+        let constant = IntExpr::constant;
+        let (place, bucket) = (
+            IntExpr::binary(Binary::And, cell(2), constant(7)),
+            IntExpr::binary(Binary::And, cell(2), constant(!7)),
+        );
+        let at_place = Subjects {
+            node: Some(bucket.clone()),
+            index: Some(place.clone()),
+            ..subjects.clone()
+        };
+        let overflow = self.value_of(&at_place, &table.overflow)?;
+        let full = self.value_of(&at_place, &table.full)?;
+        let most = self.elements(table.size.div_ceil(8));
+        let most_buckets = most.max(FEW_BUCKETS);
+        let number = IntExpr::binary(Binary::And, cell(1), constant((1 << VISITED) - 1));
+        let offset =
+            |number: IntExpr| IntExpr::binary(Binary::Multiply, number, constant(table.size));
+        let is_old = IntExpr::binary(Binary::LessUnsigned, number.clone(), old_count.clone());
+        let of_new = IntExpr::binary(Binary::Subtract, number.clone(), old_count.clone());
+        let in_array = IntExpr::choose(
+            is_old,
+            IntExpr::binary(Binary::Add, old, offset(number.clone())),
+            IntExpr::binary(Binary::Add, first, offset(of_new)),
+        );
+        let all = IntExpr::binary(Binary::Add, old_count, count);
+        let is_behind = IntExpr::binary(Binary::LessUnsigned, number, all).into_is_zero();
+        let visited = IntExpr::binary(
+            Binary::ShiftRightUnsigned,
+            cell(1),
+            constant(VISITED.into()),
+        );
+        let is_enough = IntExpr::binary(Binary::LessUnsigned, constant(most_buckets), visited);
+        let outside = self.times;
+        let (again, places, next, chained, done) = (
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+            self.builder.label(),
+        );
+        self.push(&length);
+        self.clamp(most);
+        self.constant(0);
+        self.constant(0);
+        self.push(&cell(0).into_is_zero());
+        self.if_goto(done);
+        self.push(&is_behind);
+        self.if_goto(done);
+        self.push(&in_array);
+        self.op(Opcode::Swap);
+        self.op(Opcode::Pop);
+        self.builder.place(again);
+        self.repeated(most_buckets, |this| {
+            this.op(Opcode::Dup);
+            this.constant(table.size);
+            this.trace(table.size);
+            this.builder.place(places);
+            // Fewer places are full than are looked at.
+            let looked_at = std::mem::replace(&mut this.times, outside.saturating_mul(most));
+            this.push(&full.into_is_zero());
+            this.if_goto(next);
+            for item in table.items.nodes() {
+                this.inner(&at_place, item, depth - 1, DEEPEST_PART);
+            }
+            // One element less.
+            this.op(Opcode::Rot);
+            this.op(Opcode::Rot);
+            this.constant(1);
+            this.op(Opcode::Sub);
+            this.op(Opcode::Rot);
+            this.push(&cell(0).into_is_zero());
+            this.if_goto(done);
+            this.times = looked_at;
+            this.builder.place(next);
+            let last = this.builder.label();
+            this.push(&IntExpr::binary(Binary::Equal, place, constant(7)));
+            this.if_goto(last);
+            this.constant(1);
+            this.op(Opcode::Add);
+            this.goto(places);
+            this.builder.place(last);
+            // What follows in the chain, or the next of the array.
+            this.push(&overflow);
+            this.op(Opcode::Dup);
+            this.if_goto(chained);
+            this.op(Opcode::Pop);
+            this.op(Opcode::Swap);
+            this.constant(1 + (1 << VISITED));
+            this.op(Opcode::Add);
+            this.op(Opcode::Swap);
+            this.push(&is_behind);
+            this.if_goto(done);
+            this.push(&is_enough);
+            this.if_goto(done);
+            this.push(&in_array);
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.goto(again);
+            this.depth += 1;
+            this.builder.place(chained);
+            this.op(Opcode::Swap);
+            this.op(Opcode::Pop);
+            this.op(Opcode::Swap);
+            this.constant(1 << VISITED);
+            this.op(Opcode::Add);
+            this.op(Opcode::Swap);
+            this.push(&is_enough);
+            this.if_goto(done);
+            this.goto(again);
+        });
+        self.builder.place(done);
+        for _ in 0..3 {
+            self.op(Opcode::Pop);
+        }
+        debug_assert_eq!(self.depth, base);
+        Some(())
+    }
+
+    /// Truth values, a bit each.
+    pub(super) fn bits(
+        &mut self,
+        subjects: &Subjects,
+        size: u64,
+        [first, start, length]: [&Node; 3],
+    ) -> Option<()> {
+        let first = self.value_of(subjects, first)?;
+        let start = self.value_of(subjects, start)?;
+        let length = self.value_of(subjects, length)?;
+        let most = self.elements(1);
+        // No more than the bits of a word are before the first.
+        let limit = (most + 64).div_ceil(8);
+        let cell = self.push(&first);
+        self.op(Opcode::Dup);
+        let end = IntExpr::binary(Binary::Add, start, length).add(7);
+        let bytes = IntExpr::binary(Binary::ShiftRightUnsigned, end, IntExpr::constant(3));
+        self.push(&bytes);
+        self.clamp(limit);
+        self.trace(limit);
+        self.mark_if_changed(&subjects.object, size, &first, &cell);
+        self.op(Opcode::Pop);
+        Some(())
+    }
+}
