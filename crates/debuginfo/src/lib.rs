@@ -58,6 +58,7 @@ mod listing;
 mod location;
 mod location_expression;
 mod lookup;
+mod misplaced;
 mod module;
 mod nearest;
 mod resolve;

@@ -68,7 +68,11 @@ impl Symbols {
         };
         let mut ranges = finder.ranges(debug, unit, &value).ok()?;
         let valued = |expression| has_value(&VariableLocation::Expression(expression), false);
-        ranges.retain(|(_, _, expression)| valued(expression.clone()));
+        // A range around the place itself gives no value there.
+        let is_elsewhere = |start, end| place.address < start || end <= place.address;
+        ranges.retain(|(start, end, expression)| {
+            is_elsewhere(*start, *end) && valued(expression.clone())
+        });
         let ranges: Vec<(u64, u64)> = ranges.into_iter().map(|found| (found.0, found.1)).collect();
         let of_line = nearest_line(&place, &frame, &ranges).map(|(entry, file)| ValuePlace {
             address: place.module.biased(entry.address),

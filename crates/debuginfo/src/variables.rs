@@ -148,11 +148,17 @@ impl Symbols {
             pc: Some(place.address),
             at_entry: place.at_entry(),
         };
+        let mut location = finder.find(unit, entry);
+        if let VariableLocation::Expression(expression) = &location
+            && self.is_misplaced(place, (unit, entry), type_id, expression)
+        {
+            location = VariableLocation::OptimizedOut;
+        }
         Some(Variable {
             name,
             type_id,
             kind,
-            location: finder.find(unit, entry),
+            location,
             artificial: place
                 .debug()
                 .attribute_of(unit, entry, constants::DW_AT_artificial)

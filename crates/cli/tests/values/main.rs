@@ -258,6 +258,56 @@ fn c_values_of_optimized_code_are_what_the_program_prints() {
     assert_c_as_printed("clang", &["-g", "-O2"]);
 }
 
+/// Inlined copies of the functions, where compilers have wrong locations for some arguments: GCC's of slots on the stack that are
+/// stored to later, clang's of numbers that are computed with a slot's address.
+#[test]
+fn c_values_of_inlined_copies_are_what_the_program_prints_or_unavailable() {
+    // The call in a line of the source, by its function.
+    let function = |line: &str| {
+        let number: usize = line.parse().expect("a number");
+        let call = C.lines().nth(number - 1).expect("a line").trim();
+        let name = call
+            .strip_prefix("see(")
+            .and_then(|rest| rest.split(',').next());
+        format!("see_{}", name.expect("a call"))
+    };
+    for (compiler, options, wrong_in_gdb_too) in [
+        ("gcc", &["-g", "-O1"][..], &[][..]),
+        // It shifts by all of a register of which the count is the lower half.
+        ("gcc", &["-g", "-O2", "-fno-ipa-icf"], &["see_int"]),
+        ("clang", &["-g", "-O1"], &[]),
+        ("clang", &["-g", "-O2"], &[]),
+    ] {
+        let directory = TempDir::new().expect("a directory");
+        let directory = directory.path();
+        let options = [options, &["-DCOPIES"]].concat();
+        let program = compiled(directory, compiler, &options, C);
+        let printed = recorded(directory, &program, &["-t", "/^see_/ : value"]);
+        let mut values: BTreeSet<(String, String)> = BTreeSet::new();
+        for line in &printed {
+            let (line, printed) = line.split_once('\t').expect("a line's number");
+            values.insert((function(line), printed.to_owned()));
+        }
+        let frames = frames(directory, &[]);
+        assert!(frames.len() >= 90, "{}", frames.len());
+        let mut known = 0;
+        for frame in &frames {
+            let shown = value(frame);
+            let function = frame["function"].as_str().expect("a function").to_owned();
+            if shown.contains("<optimized out>") || wrong_in_gdb_too.contains(&&*function) {
+                continue;
+            }
+            known += 1;
+            assert!(
+                values.contains(&(function.clone(), shown.to_owned())),
+                "{compiler} {options:?}: {function}: {shown}"
+            );
+        }
+        println!("{compiler} {options:?}: {known} of {} values", frames.len());
+        assert!(known >= 20, "{known} values");
+    }
+}
+
 #[track_caller]
 fn assert_go_as_printed(options: &[&str]) {
     let options = [&["build"], options].concat();
