@@ -75,8 +75,8 @@ pub use items::split_items;
 pub use marker_argument::{MarkerArgument, marker_arguments};
 pub use stack::StackItem;
 pub use value::{
-    Backtrace, BacktraceEnd, CallFrame, NamedValue, Place, PreparedExpression, PreparedItem,
-    PrintOptions, State, Unwinder, Value, evaluate, expand, print_float, type_name,
+    Backtrace, BacktraceEnd, CallFrame, Datum, NamedValue, Place, PreparedExpression, PreparedItem,
+    PrintOptions, Shape, State, Unwinder, Value, evaluate, expand, print_float, type_name,
 };
 pub use walk::TypeWalks;
 

@@ -11,8 +11,8 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use tracewire_arch::Machine;
 use tracewire_debuginfo::{Scope, SourcePlace, Symbols};
 use tracewire_expr::{
-    ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State, Unwinder,
-    Value, type_name,
+    Datum, ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State,
+    Unwinder, Value, type_name,
 };
 use tracewire_model::{Address, FrameNumber, TracepointKind, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, Span, TraceFile};
@@ -22,7 +22,7 @@ use crate::hexadecimal::Hexadecimal;
 use crate::place_cache::{CachedPlace, PlaceCache};
 use crate::program::Program;
 use crate::register::{is_short, is_telling, print};
-use crate::span::DURATION;
+use crate::span::{DURATION, duration_view};
 use crate::stack::{StackEntry, stack_item};
 use crate::state::FrameState;
 
@@ -475,7 +475,18 @@ impl<'a> Viewer<'a> {
     }
 
     fn values(&self, frame: Frame<'a>) -> Vec<ValueView> {
-        let mut values: Vec<ValueView> = Vec::new();
+        let values = self.evaluated(frame, false).into_iter();
+        values.map(|(view, _)| view).collect()
+    }
+
+    /// The values of a frame of a list: as they are shown, and as data where that is wanted. One walk over a value makes both. One
+    /// that is collected twice is here once.
+    pub(crate) fn evaluated(
+        &self,
+        frame: Frame<'a>,
+        with_data: bool,
+    ) -> Vec<(ValueView, Option<Datum>)> {
+        let mut values: Vec<(ValueView, Option<Datum>)> = Vec::new();
         for frame in self.frames_of(frame) {
             let Some(state) = FrameState::new(self.file, frame) else {
                 continue;
@@ -483,19 +494,26 @@ impl<'a> Viewer<'a> {
             let here = self.cached_place(frame, state.pc());
             for item in self.items(frame, &state) {
                 for named in here.item(item).expand(&state) {
-                    let value = self.value(&here, named, &state);
-                    if !values.contains(&value) {
-                        values.push(value);
+                    let (view, datum) = self.value(&here, named, &state, with_data);
+                    if !values.iter().any(|(known, _)| *known == view) {
+                        values.push((view, datum));
                     }
                 }
             }
         }
-        values.extend(self.duration(frame));
+        if let Some(duration) = self.duration(frame) {
+            let view = duration_view(duration);
+            let datum = match duration {
+                Some(duration) => Datum::Integer(duration.into()),
+                None => Datum::Missing(view.value.clone()),
+            };
+            values.push((view, Some(datum)));
+        }
         values
     }
 
     /// The frame that stands for the span that a span is in.
-    fn parent_frame(&self, span: &Span) -> Option<u64> {
+    pub(crate) fn parent_frame(&self, span: &Span) -> Option<u64> {
         let parent = self.file.spans().at(span.parent?)?;
         Some(parent.frame().0)
     }
@@ -562,20 +580,40 @@ impl<'a> Viewer<'a> {
         register.number(bytes, self.file.byte_order()).map(Address)
     }
 
-    fn value(&self, here: &CachedPlace<'a>, named: NamedValue, state: &dyn State) -> ValueView {
+    fn value(
+        &self,
+        here: &CachedPlace<'a>,
+        named: NamedValue,
+        state: &dyn State,
+        with_data: bool,
+    ) -> (ValueView, Option<Datum>) {
         match named.value {
-            Ok(value) => ValueView {
-                expression: named.name,
-                type_name: Some(type_name(here.symbols(), value.type_id())),
-                value: self.text(&value, here, state),
-                error: None,
-            },
-            Err(error) => ValueView {
-                expression: named.name,
-                type_name: None,
-                value: reason(&error),
-                error: Some(error.to_string()),
-            },
+            Ok(value) => {
+                let (text, datum) = match with_data {
+                    true => {
+                        let (text, datum) = value.show(here.walks(), state, &self.options);
+                        (text, Some(datum))
+                    }
+                    false => (self.text(&value, here, state), None),
+                };
+                let view = ValueView {
+                    expression: named.name,
+                    type_name: Some(type_name(here.symbols(), value.type_id())),
+                    value: text,
+                    error: None,
+                };
+                (view, datum)
+            }
+            Err(error) => {
+                let view = ValueView {
+                    expression: named.name,
+                    type_name: None,
+                    value: reason(&error),
+                    error: Some(error.to_string()),
+                };
+                let datum = Datum::Missing(view.value.clone());
+                (view, Some(datum))
+            }
         }
     }
 }

@@ -60,6 +60,7 @@ mod stack;
 mod state;
 pub mod table;
 mod truth;
+mod typed;
 pub mod words;
 
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
@@ -74,3 +75,4 @@ pub use markers::{ElfInfo, MarkerInfo};
 pub use program::{Program, ProgramError, ProgramFiles};
 pub use row::FrameRow;
 pub use stack::{Stack, StackEntry, folded};
+pub use typed::{TypedRow, TypedValue, ValueShape};

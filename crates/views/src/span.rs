@@ -69,22 +69,12 @@ impl<'a> Viewer<'a> {
             .collect()
     }
 
-    /// `$duration`, where the list of a span has it.
-    pub(crate) fn duration(&self, frame: Frame<'a>) -> Option<ValueView> {
+    /// `$duration`, where the list of a span has it; in nanoseconds where it is known.
+    pub(crate) fn duration(&self, frame: Frame<'a>) -> Option<Option<u64>> {
         let state = FrameState::new(self.file(), frame)?;
         let span = self.span(frame)?;
-        if !self.has_item(frame, &state, DURATION) {
-            return None;
-        }
-        Some(ValueView {
-            expression: DURATION.to_owned(),
-            type_name: None,
-            value: match span.duration_ns() {
-                Some(duration) => duration_words(duration),
-                None => "<unavailable>".to_owned(),
-            },
-            error: None,
-        })
+        let has_item = self.has_item(frame, &state, DURATION);
+        has_item.then(|| span.duration_ns())
     }
 
     /// Whether the condition of a span is true; none where that is not known.
@@ -116,6 +106,19 @@ impl<'a> Viewer<'a> {
             }
         }
         is_known.then_some(true)
+    }
+}
+
+/// `$duration`, as it is shown.
+pub(crate) fn duration_view(duration: Option<u64>) -> ValueView {
+    ValueView {
+        expression: DURATION.to_owned(),
+        type_name: None,
+        value: match duration {
+            Some(duration) => duration_words(duration),
+            None => "<unavailable>".to_owned(),
+        },
+        error: None,
     }
 }
 

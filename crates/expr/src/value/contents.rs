@@ -2,6 +2,7 @@
 
 use tracewire_model::{Address, ByteOrder, RegisterNumber};
 
+use super::datum::Datum;
 use super::print::{PrintOptions, Printer};
 use super::state::State;
 use super::type_name::{language_type_name, type_name_in};
@@ -163,6 +164,24 @@ impl Value {
             return printer.print(self);
         }
         printer.with_walks(walks).print(self)
+    }
+
+    /// The value as [`display`](Self::display) writes it, and as data. One walk over the value makes both.
+    #[must_use]
+    pub fn show(
+        &self,
+        walks: &TypeWalks<'_>,
+        state: &dyn State,
+        options: &PrintOptions,
+    ) -> (String, Datum) {
+        let printer = Printer::new(walks.symbols(), state, *options, self.language).with_data();
+        let (text, datum) = if walks.is_empty() {
+            printer.print_with_datum(self)
+        } else {
+            printer.with_walks(walks).print_with_datum(self)
+        };
+        let datum = datum.unwrap_or_else(|| Datum::Text(text.clone()));
+        (text, datum)
     }
 
     /// The value as GDB's `info locals` and `info args` show it: as [`print`](Self::print), without the type in

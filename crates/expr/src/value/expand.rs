@@ -4,6 +4,7 @@ use tracewire_arch::{Architecture, Machine};
 use tracewire_model::{Address, RegisterNumber};
 
 use super::contents::Value;
+use super::datum::Shape;
 use super::prepare::PreparedExpression;
 use super::state::State;
 use crate::Span;
@@ -13,6 +14,7 @@ use crate::location::Locator;
 use crate::node::{Node, NodeKind};
 use crate::register_names::register_name;
 use crate::scalar::builtin;
+use crate::walk::TypeWalks;
 use crate::{ExpressionError, ExpressionErrorKind};
 use tracewire_debuginfo::{RegisterRule, Scope, Symbols, Variable};
 
@@ -98,6 +100,19 @@ impl<'a> PreparedItem<'a> {
             ))),
         };
         Self { parts }
+    }
+
+    /// The names of the values, and what data each is; none where it has no meaning there.
+    #[must_use]
+    pub fn shapes(&self, walks: &TypeWalks<'_>) -> Vec<(String, Option<Shape>)> {
+        let shape = |part: &Part<'_>| match &part.kind {
+            PartKind::Expression(expression) | PartKind::Register(_, expression) => {
+                Some(expression.as_ref().ok()?.shape(walks))
+            }
+            PartKind::Return(expression) => Some(expression.as_ref().ok()?.0.shape(walks)),
+        };
+        let parts = self.parts.iter();
+        parts.map(|part| (part.name.clone(), shape(part))).collect()
     }
 
     /// The values at a state where the thread stood at the item's place, as [`expand`] gives them.

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod contents;
+mod datum;
 mod evaluate;
 mod expand;
 mod float;
@@ -14,6 +15,7 @@ mod type_name;
 mod unwind;
 
 pub use contents::{Place, Value};
+pub use datum::{Datum, Shape};
 pub use evaluate::evaluate;
 pub use expand::{NamedValue, PreparedItem, expand};
 pub use float::print_float;

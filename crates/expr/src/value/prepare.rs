@@ -8,6 +8,7 @@ use std::rc::Rc;
 use tracewire_model::{Address, VariableNumber};
 
 use super::contents::Value;
+use super::datum::Shape;
 use super::evaluate::{Evaluator, Result};
 use super::state::State;
 use crate::ExpressionError;
@@ -16,6 +17,7 @@ use crate::location::{Locator, Unlocatable};
 use crate::node::Node;
 use crate::object::Object;
 use crate::resolve::{NoVariables, Resolver, StateVariables, resolve};
+use crate::walk::TypeWalks;
 use tracewire_debuginfo::{Language, Scope, Symbols, Variable};
 
 /// Every name may be a variable's: which were saved shows when they are read.
@@ -110,6 +112,12 @@ impl<'a> PreparedExpression<'a> {
     #[must_use]
     pub const fn pc(&self) -> Address {
         self.scope.pc
+    }
+
+    /// What data its values are.
+    #[must_use]
+    pub fn shape(&self, walks: &TypeWalks<'_>) -> Shape {
+        Shape::of(walks, self.node.type_id, self.language)
     }
 
     /// Its value at a state where the thread stood at [`Self::pc`], as [`evaluate`](super::evaluate()) gives it.

@@ -3,6 +3,7 @@
 use super::{Context, Printer};
 use crate::scalar::{Scalar, scalar, storage_size};
 use crate::value::contents::{Known, Place, Value};
+use crate::value::datum::{Datum, Parts, Recorder};
 use crate::value::evaluate::Evaluator;
 use tracewire_debuginfo::{Member, Type, TypeId};
 
@@ -33,8 +34,24 @@ impl Printer<'_> {
             return;
         }
         self.put(brackets.0);
+        self.begin_parts(Parts::List);
         self.elements(value, element, size, context);
         self.put(brackets.1);
+        if self.language != tracewire_debuginfo::Language::Rust && self.is_textual(element) {
+            self.record_known_characters(value, size);
+        }
+    }
+
+    /// A string some of whose bytes are not known: as data it is what comes before them.
+    fn record_known_characters(&mut self, value: &Value, size: u64) {
+        let width = usize::try_from(size).unwrap_or(usize::MAX);
+        let known = value.known.iter();
+        let good = known.take_while(|known| **known == Known::Yes).count() / width * width;
+        let datum = match (good, Self::missing(value)) {
+            (0, Some(why)) => Datum::Missing(why.to_owned()),
+            _ => self.string_datum(value.contents.get(..good).unwrap_or(&[]), width, true),
+        };
+        self.record(|recorder| recorder.set(datum));
     }
 
     /// The elements of an array, between its brackets.
@@ -61,6 +78,7 @@ impl Printer<'_> {
             let repeats = (next - index) as u64;
             if repeats > self.options.repeats {
                 self.put(&format!(" <repeats {repeats} times>"));
+                self.record(|recorder| recorder.repeat(repeats));
                 index = next;
                 shown = shown.saturating_add(self.options.repeats);
             } else {
@@ -70,6 +88,7 @@ impl Printer<'_> {
         }
         if index < count {
             self.put("...");
+            self.record(Recorder::cut);
         }
     }
 
@@ -85,9 +104,13 @@ impl Printer<'_> {
             return;
         };
         self.put("{");
+        self.begin_parts(Parts::Structure);
         let bases: Vec<&Member> = members.iter().filter(|member| member.base_class).collect();
         for base in &bases {
             self.base_class(value, base, context);
+        }
+        if members.is_empty() {
+            self.record(|recorder| recorder.set(Datum::Text("{}".to_owned())));
         }
         if bases.len() == members.len() && static_members.is_empty() {
             self.put("<No data fields>}");
@@ -105,6 +128,7 @@ impl Printer<'_> {
             };
             self.comma(&mut first);
             let mut inner = context.member();
+            self.record(|recorder| recorder.name(&member_name(member, position)));
             match &member.name {
                 Some(name) => self.put(&format!("{name} = ")),
                 // Anonymous members count as being at their parent's depth.
@@ -130,11 +154,16 @@ impl Printer<'_> {
             _ => String::new(),
         };
         self.put(&format!("<{name}> = "));
+        let start = self.out.len();
+        self.record(|recorder| {
+            recorder.name(&name);
+            recorder.begin();
+        });
         if base.offset == u64::MAX {
             // A virtual base class whose place only the object's own table tells.
-            self.put("<invalid address>");
+            self.put_missing("<invalid address>");
         } else if context.depth + 1 >= self.options.depth {
-            self.put("{...}");
+            self.put_missing("{...}");
         } else {
             let size = self.symbols.size_of(base.type_id).unwrap_or(0);
             let part = value.part(base.type_id, base.offset, size);
@@ -146,6 +175,9 @@ impl Printer<'_> {
                     ..context
                 },
             );
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end(self.out.get(start..).unwrap_or(""));
         }
         self.put(", ");
     }
@@ -180,7 +212,14 @@ impl Printer<'_> {
         }
     }
 
+    /// A static member is a variable of the class and no part of the value's data.
     fn static_member(&mut self, class: Option<&str>, name: &str, context: Context) {
+        let recorder = self.recorder.take();
+        self.write_static_member(class, name, context);
+        self.recorder = recorder;
+    }
+
+    fn write_static_member(&mut self, class: Option<&str>, name: &str, context: Context) {
         self.put(&format!("static {name} = "));
         let full = class.map_or(name.to_owned(), |class| format!("{class}::{name}"));
         let full = full.as_str();
@@ -218,5 +257,13 @@ impl Printer<'_> {
         self.statics.push(value.place);
         self.value(&value, context.member());
         self.statics.pop();
+    }
+}
+
+/// A member's name as data: an anonymous one has its number.
+pub(super) fn member_name(member: &Member, position: usize) -> String {
+    match &member.name {
+        Some(name) => name.clone(),
+        None => crate::value::datum::unnamed(position),
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Context, Printer};
 use crate::value::contents::{Value, number, order};
+use crate::value::datum::{Datum, Parts, Recorder};
 use crate::value::float;
 use tracewire_debuginfo::{BaseEncoding, Language, Member, Type, TypeId, Variant, VariantPart};
 
@@ -33,13 +34,17 @@ impl Printer<'_> {
                 let code = number(&value.contents, false, order(self.symbols)).unwrap_or(0);
                 let character = u32::try_from(code).ok().and_then(char::from_u32);
                 match character {
-                    Some(character) => self.put(&format!("{character:?}")),
+                    Some(character) => {
+                        self.put(&format!("{character:?}"));
+                        self.record(|recorder| recorder.set(Datum::Text(character.to_string())));
+                    }
                     None => self.put(&format!("<invalid char {code:#x}>")),
                 }
             }
             Type::Pointer { .. } => {
                 let address = number(&value.contents, false, order(self.symbols)).unwrap_or(0);
                 self.put(&format!("{address:#x}"));
+                self.record(|recorder| recorder.set(Datum::Address(address as u64)));
             }
             Type::Enumeration {
                 enumerators,
@@ -61,6 +66,9 @@ impl Printer<'_> {
             self.put("<invalid float value>");
             return;
         };
+        if size <= 8 {
+            self.record(|recorder| recorder.set(Datum::Float(number)));
+        }
         self.put(&match size {
             4 => format!("{:?}", number as f32),
             _ => format!("{number:?}"),
@@ -70,9 +78,11 @@ impl Printer<'_> {
     fn debug_array(&mut self, value: &Value, element: TypeId, count: u64, context: Context) {
         let size = self.symbols.size_of(element).unwrap_or(0);
         self.put("[");
+        self.begin_parts(Parts::List);
         for index in 0..count {
             let part = value.part(element, index.saturating_mul(size), size);
             if index >= self.options.elements {
+                self.record(Recorder::cut);
                 self.put("...");
                 break;
             }
@@ -110,18 +120,12 @@ impl Printer<'_> {
         if members.is_empty() {
             return;
         }
-        // The debug information has them in the order of the memory.
-        let mut members: Vec<&Member> = members.iter().collect();
-        let number = |member: &Member| -> Option<u32> {
-            member.name.as_deref()?.strip_prefix("__")?.parse().ok()
-        };
-        let is_numbered = is_tuple || members.iter().all(|member| number(member).is_some());
-        if is_numbered {
-            members.sort_by_key(|member| number(member));
-        }
+        self.begin_parts(Parts::Structure);
+        let (members, is_numbered) = in_order(members, is_tuple);
         self.put(if is_numbered { "(" } else { " { " });
         for (index, member) in members.iter().enumerate() {
             self.put(if index > 0 { ", " } else { "" });
+            self.record(|recorder| recorder.name(&part_name(member, index)));
             if !is_numbered {
                 self.put(member.name.as_deref().unwrap_or("_"));
                 self.put(": ");
@@ -139,20 +143,71 @@ impl Printer<'_> {
         let variant = match self.variant_of(value, part) {
             Ok(variant) => variant,
             Err(why) => {
-                self.put(why);
+                self.put_missing(why);
                 return;
             }
         };
         let found = self.stripped(variant.member.type_id);
-        let Type::Structure { name, members, .. } = &*found else {
+        let Type::Structure { members, .. } = &*found else {
             self.put(variant.member.name.as_deref().unwrap_or("?"));
             return;
         };
-        let name = variant.member.name.as_deref().or(name.as_deref());
-        self.put(last_component(name.unwrap_or("")));
+        let name = self.variant_name(variant);
+        self.put(&name);
         let size = self.symbols.size_of(variant.member.type_id).unwrap_or(0);
         let inner = value.part(variant.member.type_id, variant.member.offset, size);
+        if self.recorder.is_none() {
+            self.debug_members(&inner, members, false, context);
+            return;
+        }
+        if option_payload(self, value.type_id).is_some() {
+            if members.is_empty() {
+                self.record(|recorder| recorder.set(Datum::Missing(name)));
+            } else {
+                self.debug_members(&inner, members, false, context);
+                self.record(Recorder::pass_part);
+            }
+            return;
+        }
+        let has_data = self.has_data(part);
+        let start = self.out.len();
+        self.record(|recorder| {
+            if !has_data {
+                recorder.set(Datum::Text(name.clone()));
+                return;
+            }
+            recorder.parts(Parts::Structure);
+            recorder.name(VARIANT);
+            recorder.begin();
+            recorder.set(Datum::Text(name.clone()));
+            recorder.end("");
+            recorder.name(&name);
+            recorder.begin();
+        });
         self.debug_members(&inner, members, false, context);
+        if has_data && let Some(recorder) = &mut self.recorder {
+            if members.is_empty() {
+                recorder.set(Datum::Missing(String::new()));
+            }
+            recorder.end(self.out.get(start..).unwrap_or(""));
+        }
+    }
+
+    /// Whether a variant has members.
+    pub(super) fn has_data(&self, part: &VariantPart) -> bool {
+        part.variants.iter().any(|variant| {
+            matches!(&*self.stripped(variant.member.type_id), Type::Structure { members, .. } if !members.is_empty())
+        })
+    }
+
+    pub(super) fn variant_name(&self, variant: &Variant) -> String {
+        let found = self.stripped(variant.member.type_id);
+        let own = match &*found {
+            Type::Structure { name, .. } => name.as_deref(),
+            _ => None,
+        };
+        let name = variant.member.name.as_deref().or(own);
+        last_component(name.unwrap_or("")).to_owned()
     }
 
     /// The variant that holds, or why it is not known.
@@ -193,6 +248,7 @@ impl Printer<'_> {
 
     /// A string that carries its length, in the program's language.
     pub(super) fn plain_string(&mut self, bytes: &[u8], width: usize, is_cut: bool) {
+        self.record_string(bytes, width, is_cut);
         let mut text = String::with_capacity(bytes.len() + 2);
         text.push('"');
         if width == 1 {
@@ -268,6 +324,53 @@ impl Printer<'_> {
                 c => text.push(c),
             }
         }
+    }
+}
+
+/// The part of an enum's data that says which variant it is.
+pub(super) const VARIANT: &str = "variant";
+
+/// What an `Option` may hold.
+pub(super) fn option_payload(printer: &Printer<'_>, type_id: TypeId) -> Option<TypeId> {
+    let found = printer.stripped(type_id);
+    let Type::Structure {
+        name: Some(name),
+        variants: Some(part),
+        ..
+    } = &*found
+    else {
+        return None;
+    };
+    if !name.starts_with("core::option::Option<") {
+        return None;
+    }
+    part.variants
+        .iter()
+        .find_map(|variant| match &*printer.stripped(variant.member.type_id) {
+            Type::Structure { members, .. } => members.first().map(|member| member.type_id),
+            _ => None,
+        })
+}
+
+/// Members in the order in which they are written, and whether they have numbers for names.
+pub(super) fn in_order(members: &[Member], is_tuple: bool) -> (Vec<&Member>, bool) {
+    // The debug information has them in the order of the memory.
+    let mut members: Vec<&Member> = members.iter().collect();
+    let number = |member: &Member| -> Option<u32> {
+        member.name.as_deref()?.strip_prefix("__")?.parse().ok()
+    };
+    let is_numbered = is_tuple || members.iter().all(|member| number(member).is_some());
+    if is_numbered {
+        members.sort_by_key(|member| number(member));
+    }
+    (members, is_numbered)
+}
+
+/// A member's name as data: that of a tuple's is its number.
+pub(super) fn part_name(member: &Member, index: usize) -> String {
+    match member.name.as_deref() {
+        Some(name) if !name.starts_with("__") => name.to_owned(),
+        _ => crate::value::datum::unnamed(index),
     }
 }
 

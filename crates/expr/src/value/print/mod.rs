@@ -5,10 +5,12 @@ mod debug;
 mod go;
 mod rust;
 mod scalar;
+mod shape;
 mod text;
 mod walked;
 
 use super::contents::{Known, Place, Value};
+use super::datum::{Datum, Parts, Recorder};
 use super::state::State;
 use super::type_name::type_name_in;
 use crate::scalar::strip;
@@ -60,6 +62,8 @@ pub(super) struct Printer<'a> {
     /// How many more values are walked.
     walks_left: u32,
     out: String,
+    /// What the values are as data, where that is asked for.
+    recorder: Option<Recorder>,
     /// The addresses of the static members that are being shown.
     statics: Vec<Place>,
 }
@@ -115,6 +119,7 @@ impl<'a> Printer<'a> {
             walks: None,
             walks_left: MOST_WALKS,
             out: String::new(),
+            recorder: None,
             statics: Vec::new(),
         }
     }
@@ -131,6 +136,30 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// Makes data of the values too.
+    pub(super) fn with_data(mut self) -> Self {
+        self.recorder = Some(Recorder::new());
+        self
+    }
+
+    /// Says something of the value that is being printed to who makes data of it.
+    fn record(&mut self, say: impl FnOnce(&mut Recorder)) {
+        if let Some(recorder) = &mut self.recorder {
+            say(recorder);
+        }
+    }
+
+    /// Writes why there is no value.
+    fn put_missing(&mut self, why: &str) {
+        self.put(why);
+        self.record(|recorder| recorder.set(Datum::Missing(why.to_owned())));
+    }
+
+    /// The value has parts, which are printed as values.
+    fn begin_parts(&mut self, parts: Parts) {
+        self.record(|recorder| recorder.parts(parts));
+    }
+
     fn stripped(&self, type_id: TypeId) -> std::sync::Arc<Type> {
         strip(self.symbols, type_id).1
     }
@@ -139,7 +168,12 @@ impl<'a> Printer<'a> {
         type_name_in(self.symbols, type_id, self.language)
     }
 
-    pub(super) fn print(mut self, value: &Value) -> String {
+    pub(super) fn print(self, value: &Value) -> String {
+        self.print_with_datum(value).0
+    }
+
+    /// The text, and the datum where it is asked for.
+    pub(super) fn print_with_datum(mut self, value: &Value) -> (String, Option<Datum>) {
         let gone = value.is_unavailable() || value.is_optimized_out() && !value.synthetic;
         let indirect = match &*self.stripped(value.type_id) {
             Type::Pointer { .. } if matches!(self.language, Language::Rust | Language::Go) => {
@@ -153,19 +187,27 @@ impl<'a> Printer<'a> {
             let name = self.type_name(value.type_id);
             self.put(&format!("({name}) "));
         }
-        self.print_variable(value)
+        self.variable(value);
+        let datum = self.recorder.take();
+        let datum = datum.map(|recorder| recorder.finish(&self.out));
+        (self.out, datum)
     }
 
     pub(super) fn print_variable(mut self, value: &Value) -> String {
+        self.variable(value);
+        self.out
+    }
+
+    fn variable(&mut self, value: &Value) {
         if value.is_optimized_out() && !value.synthetic {
             let in_register = matches!(value.place, Place::Register(_));
-            self.put(if in_register {
+            self.put_missing(if in_register {
                 "<not saved>"
             } else {
                 "<optimized out>"
             });
         } else if value.is_unavailable() {
-            self.put("<unavailable>");
+            self.put_missing("<unavailable>");
         } else {
             let context = Context {
                 depth: 0,
@@ -174,7 +216,6 @@ impl<'a> Printer<'a> {
             };
             self.value(value, context);
         }
-        self.out
     }
 
     /// What is between two elements.
@@ -226,9 +267,18 @@ impl<'a> Printer<'a> {
 
     /// A value inside another, or at the top behind its prefix.
     fn value(&mut self, value: &Value, context: Context) {
+        let start = self.out.len();
+        self.record(Recorder::begin);
+        self.written(value, context);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end(self.out.get(start..).unwrap_or(""));
+        }
+    }
+
+    fn written(&mut self, value: &Value, context: Context) {
         // A type that contains itself comes from damaged debug information.
         if self.out.len() >= LONGEST || context.nesting > DEEPEST {
-            self.put("...");
+            self.put_missing("...");
             return;
         }
         let found = self.stripped(value.type_id);
@@ -239,7 +289,7 @@ impl<'a> Printer<'a> {
                 ..
             }
         ) {
-            self.put("<incomplete type>");
+            self.put_missing("<incomplete type>");
             return;
         }
         if let Some(referent) = &value.referent {
@@ -248,11 +298,15 @@ impl<'a> Printer<'a> {
                 return;
             }
             match referent.place {
-                Place::Memory(address) => self.put(&format!("@{address}")),
-                _ => self.put("<synthetic pointer>"),
+                Place::Memory(address) => {
+                    self.put(&format!("@{address}"));
+                    self.record(|recorder| recorder.set(Datum::Address(address.0)));
+                }
+                _ => self.put_missing("<synthetic pointer>"),
             }
             if context.follow {
                 self.put(": ");
+                self.record(Recorder::take_back);
                 self.value(referent, context.element());
             }
             return;
@@ -262,12 +316,12 @@ impl<'a> Printer<'a> {
         }
         let aggregate = matches!(*found, Type::Structure { .. } | Type::Array { .. });
         if !aggregate && let Some(why) = Self::missing(value) {
-            self.put(why);
+            self.put_missing(why);
             return;
         }
         let string = matches!(&*found, Type::Array { element, .. } if self.is_textual(*element));
         if aggregate && !string && context.depth >= self.options.depth {
-            self.put("{...}");
+            self.put_missing("{...}");
             return;
         }
         match (self.language, self.walks.is_some()) {

@@ -5,6 +5,7 @@ use tracewire_model::Address;
 
 use crate::register_types::FLAGS_NAME;
 use crate::value::contents::{Place, Value, number, order};
+use crate::value::datum::Datum;
 use crate::value::evaluate::Evaluator;
 use crate::value::float;
 use tracewire_debuginfo::{BaseEncoding, Enumerator, Language, Type, TypeId};
@@ -81,6 +82,7 @@ impl Printer<'_> {
             }
             return;
         };
+        self.record_base(value, size, encoding, number);
         match encoding {
             BaseEncoding::Float => {
                 let text = float::text(self.symbols, value, size);
@@ -105,6 +107,25 @@ impl Printer<'_> {
                     self.character(number, value.type_id);
                 }
             }
+        }
+    }
+
+    /// A number as data.
+    fn record_base(&mut self, value: &Value, size: u64, encoding: BaseEncoding, number: i128) {
+        let datum = match encoding {
+            BaseEncoding::Float if size <= 8 => {
+                float::from_bytes(self.symbols, value).map(Datum::Float)
+            }
+            BaseEncoding::Float | BaseEncoding::ComplexFloat | BaseEncoding::Unknown => None,
+            BaseEncoding::Boolean if number == 0 || number == 1 => {
+                Some(Datum::Boolean(number == 1))
+            }
+            BaseEncoding::Unsigned if number < 0 => Some(Datum::LargeInteger(number as u128)),
+            _ if size == 0 => None,
+            _ => Some(Datum::Integer(number)),
+        };
+        if let Some(datum) = datum {
+            self.record(|recorder| recorder.set(datum));
         }
     }
 
@@ -159,7 +180,14 @@ impl Printer<'_> {
     /// A pointer's value: the address, and the string that it points to.
     pub(super) fn pointer_to(&mut self, address: u64, target: TypeId) {
         self.address(address);
-        if self.language != Language::Rust && address != 0 && self.is_textual(target) {
+        let is_string = self.language != Language::Rust && self.is_textual(target);
+        self.record(|recorder| {
+            recorder.set(match is_string {
+                true => Datum::Missing("null pointer".to_owned()),
+                false => Datum::Address(address),
+            });
+        });
+        if is_string && address != 0 {
             self.put(" ");
             self.string_at(address, None, target);
         }
@@ -170,6 +198,7 @@ impl Printer<'_> {
             self.put(&format!("@{address:#x}"));
         }
         if !context.follow {
+            self.record(|recorder| recorder.set(Datum::Address(address)));
             return;
         }
         if self.walks.is_none() {
@@ -182,12 +211,12 @@ impl Printer<'_> {
             .and_then(|size| usize::try_from(size).ok())
             .unwrap_or(0);
         if size > crate::value::evaluate::LARGEST_VALUE {
-            self.put("<error reading variable: the value is too large>");
+            self.put_missing("<error reading variable: the value is too large>");
             return;
         }
         match evaluator.fetch(address, target, size) {
             Ok(value) => self.value(&value, context),
-            Err(error) => self.put(&format!("<error reading variable: {error}>")),
+            Err(error) => self.put_missing(&format!("<error reading variable: {error}>")),
         }
     }
 

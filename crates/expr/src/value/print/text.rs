@@ -3,6 +3,7 @@
 use super::Printer;
 use crate::scalar::strip;
 use crate::value::contents::{number, order};
+use crate::value::datum::Datum;
 use crate::value::state::read_memory;
 use tracewire_debuginfo::{BaseEncoding, Type, TypeId};
 
@@ -128,6 +129,7 @@ impl Printer<'_> {
             length -= width;
         }
         let bytes = bytes.get(..length).unwrap_or(&[]);
+        self.record_string(bytes, width, more);
         self.quoted(bytes, width, None, more);
     }
 
@@ -164,15 +166,64 @@ impl Printer<'_> {
         if !failed || !bytes.is_empty() {
             match length {
                 None => self.characters(&bytes, element, more),
-                Some(_) => self.quoted(&bytes, width, Some(Charset::Utf8), more),
+                Some(_) => {
+                    self.record_string(&bytes, width, more);
+                    self.quoted(&bytes, width, Some(Charset::Utf8), more);
+                }
             }
         }
         if failed {
             let missing = address.wrapping_add(bytes.len() as u64);
-            self.put(&format!(
-                "<error: Cannot access memory at address {missing:#x}>"
-            ));
+            let error = format!("<error: Cannot access memory at address {missing:#x}>");
+            if bytes.is_empty() {
+                self.put_missing(&error);
+            } else {
+                self.record_string(&bytes, width, true);
+                self.put(&error);
+            }
         }
+    }
+
+    /// A string as data.
+    pub(super) fn record_string(&mut self, bytes: &[u8], width: usize, is_cut: bool) {
+        if self.recorder.is_some() {
+            let datum = self.string_datum(bytes, width, is_cut);
+            self.record(|recorder| recorder.set(datum));
+        }
+    }
+
+    /// A string as data, without the NULs at its end.
+    pub(super) fn string_datum(&self, bytes: &[u8], width: usize, is_cut: bool) -> Datum {
+        let order = order(self.symbols);
+        let units = || {
+            bytes
+                .chunks(width)
+                .map(|unit| number(unit, false, order).unwrap_or(0))
+        };
+        let mut bytes = match width {
+            1 => bytes.to_vec(),
+            2 => {
+                let units: Vec<u16> = units().map(|unit| unit as u16).collect();
+                String::from_utf16_lossy(&units).into_bytes()
+            }
+            _ => units()
+                .map(|unit| char::from_u32(unit as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect::<String>()
+                .into_bytes(),
+        };
+        let length = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        bytes.truncate(length);
+        if is_cut
+            && let Err(error) = std::str::from_utf8(&bytes)
+            && error.error_len().is_none()
+        {
+            // The cut is within a character.
+            bytes.truncate(error.valid_up_to());
+        }
+        Datum::String { bytes, is_cut }
     }
 
     /// A byte string of so many bytes.

@@ -11,6 +11,7 @@ use crate::location::Locator;
 use crate::node::Node;
 use crate::scalar::{Scalar, scalar, strip};
 use crate::value::contents::{Place, Value};
+use crate::value::datum::{Datum, Parts, Recorder};
 use crate::value::evaluate::{Evaluator, LARGEST_VALUE, RuleSubjects};
 use crate::value::state::read_memory;
 use crate::walk::{BTree, Buckets, Extent, Interface, Items, Tree, Walk};
@@ -41,7 +42,7 @@ impl Printer<'_> {
             return false;
         };
         let Some(left) = self.walks_left.checked_sub(1) else {
-            self.put("...");
+            self.put_missing("...");
             return true;
         };
         self.walks_left = left;
@@ -51,11 +52,13 @@ impl Printer<'_> {
             Ok(()) => true,
             Err(Stop::Missing(why)) => {
                 self.out.truncate(before);
-                self.put(why);
+                self.record(Recorder::take_back);
+                self.put_missing(why);
                 true
             }
             Err(Stop::Unfit) => {
                 self.out.truncate(before);
+                self.record(Recorder::take_back);
                 false
             }
         }
@@ -211,7 +214,7 @@ impl Printer<'_> {
             Walk::Tree(tree) => self.tree(&subjects, tree, context),
             Walk::Optional { present, value } => {
                 if self.number(&subjects, present)? == 0 {
-                    self.put("nullopt");
+                    self.put_missing("nullopt");
                     return Ok(());
                 }
                 let value = self.evaluated(&subjects, value)?;
@@ -228,7 +231,7 @@ impl Printer<'_> {
                     .ok()
                     .and_then(|i| alternatives.get(i));
                 let Some(alternative) = alternative else {
-                    self.put("<valueless>");
+                    self.put_missing("<valueless>");
                     return Ok(());
                 };
                 let address = self.pointer(&subjects, storage)?;
@@ -322,12 +325,16 @@ impl Printer<'_> {
                     return Err(Stop::Unfit);
                 }
                 let duration = std::time::Duration::new(seconds, nanoseconds);
+                if let Ok(nanoseconds) = i128::try_from(duration.as_nanos()) {
+                    self.record(|recorder| recorder.set(Datum::Integer(nanoseconds)));
+                }
                 self.put(&format!("{duration:?}"));
                 Ok(())
             }
             Walk::Structure(parts, has_more) => self.parts(&subjects, parts, *has_more, context),
             Walk::Tuple(parts) => {
                 self.put("(");
+                self.begin_parts(Parts::Structure);
                 for (index, part) in parts.iter().enumerate() {
                     self.put(if index > 0 { ", " } else { "" });
                     let value = self.evaluated(&subjects, part)?;
@@ -412,6 +419,7 @@ impl Printer<'_> {
         context: Context,
     ) -> Walked<()> {
         self.put("[");
+        self.begin_parts(Parts::List);
         for index in 0..count {
             let value = match place(index).and_then(|place| self.read(place, element)) {
                 Ok(value) if !is_unknown(&value) && index < self.options.elements => value,
@@ -419,6 +427,7 @@ impl Printer<'_> {
                 _ if index == 0 => return Err(UNAVAILABLE),
                 _ => {
                     self.put("...");
+                    self.record(Recorder::cut);
                     break;
                 }
             };
@@ -443,6 +452,10 @@ impl Printer<'_> {
         context: Context,
     ) -> Walked<()> {
         self.put(open);
+        self.begin_parts(match items {
+            Items::Element(_) => Parts::List,
+            Items::Pair(..) => Parts::Map,
+        });
         let mut index = 0;
         loop {
             let (node, number) = match step(self) {
@@ -450,6 +463,7 @@ impl Printer<'_> {
                 // Fewer nodes than the container says it has.
                 Ok(None) if length.is_some_and(|length| index < length) => {
                     self.put(CHANGED);
+                    self.record(Recorder::cut);
                     break;
                 }
                 Ok(None) => break,
@@ -457,6 +471,7 @@ impl Printer<'_> {
                 Err(Stop::Missing(why)) if index == 0 => return Err(Stop::Missing(why)),
                 Err(Stop::Missing(_)) => {
                     self.put("...");
+                    self.record(Recorder::cut);
                     break;
                 }
             };
@@ -474,6 +489,7 @@ impl Printer<'_> {
                     return Err(UNAVAILABLE);
                 }
                 self.put("...");
+                self.record(Recorder::cut);
                 break;
             }
             self.put(if index > 0 { ", " } else { "" });
@@ -868,7 +884,7 @@ impl Printer<'_> {
     fn owned(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
         let is_rust = self.language == Language::Rust;
         if address == 0 {
-            self.put(if is_rust { "0x0" } else { "nullptr" });
+            self.put_missing(if is_rust { "0x0" } else { "nullptr" });
             return Ok(());
         }
         let is_data = !matches!(
@@ -878,6 +894,7 @@ impl Printer<'_> {
         if !is_rust || !is_data {
             self.put(&format!("{address:#x}"));
             if !is_data {
+                self.record(|recorder| recorder.set(Datum::Address(address)));
                 return Ok(());
             }
             self.put(" -> ");
@@ -885,8 +902,8 @@ impl Printer<'_> {
         match self.read(address, target) {
             Ok(value) if !is_unknown(&value) => self.value(&value, context.element()),
             Err(Stop::Unfit) => return Err(Stop::Unfit),
-            Err(Stop::Missing(why)) => self.put(why),
-            Ok(_) => self.put("<unavailable>"),
+            Err(Stop::Missing(why)) => self.put_missing(why),
+            Ok(_) => self.put_missing("<unavailable>"),
         }
         Ok(())
     }
@@ -905,9 +922,11 @@ impl Printer<'_> {
             self.put(&format!("{name} "));
         }
         self.put(if is_rust { "{ " } else { "{" });
+        self.begin_parts(Parts::Structure);
         for (index, (name, part)) in parts.iter().enumerate() {
             self.put(if index > 0 { ", " } else { "" });
             self.put(name);
+            self.record(|recorder| recorder.name(name));
             self.put(if is_rust { ": " } else { " = " });
             let value = self.evaluated(subjects, part)?;
             self.value(&value, context.member());

@@ -1,0 +1,105 @@
+//! The values of a frame as data, for tables whose columns have types.
+
+use tracewire_debuginfo::SourcePlace;
+use tracewire_expr::{Datum, Shape};
+use tracewire_model::Address;
+use tracewire_tracefile::{Frame, Span};
+
+use crate::frame::{ValueView, Viewer};
+use crate::span::DURATION;
+use crate::state::FrameState;
+
+/// A value of a frame: as [`FrameView`](crate::FrameView) shows it, and as data. One walk makes both.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypedValue {
+    /// As it is shown.
+    pub view: ValueView,
+    /// As data.
+    pub datum: Datum,
+}
+
+/// An expression that a tracepoint collects at a place, and what data its values are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ValueShape {
+    /// As [`ValueView::expression`].
+    pub expression: String,
+    /// None where the expression has no meaning there.
+    pub shape: Option<Shape>,
+}
+
+/// A frame of a list without its values.
+#[derive(Clone, Debug)]
+pub struct TypedRow {
+    /// What it is: `hit`, `step` of a `while-stepping`, `span` or `return`.
+    pub kind: &'static str,
+    /// The source place.
+    pub place: Option<SourcePlace>,
+    /// Where the thread was stopped.
+    pub pc: Option<Address>,
+    /// The span that it shows.
+    pub span: Option<Span>,
+    /// The frame of the span that the span is in.
+    pub parent: Option<u64>,
+}
+
+impl<'a> Viewer<'a> {
+    /// What a frame is and where.
+    #[must_use]
+    pub fn typed_row(&self, frame: Frame<'a>) -> TypedRow {
+        let span = self.span(frame);
+        TypedRow {
+            kind: self.kind(frame),
+            place: self.place(frame),
+            pc: frame.program_counter(),
+            span: span.copied(),
+            parent: span.and_then(|span| self.parent_frame(span)),
+        }
+    }
+
+    /// The values of a frame of a list, in the order in which they are shown. One that is collected twice is here once.
+    #[must_use]
+    pub fn typed_values(&self, frame: Frame<'a>) -> Vec<TypedValue> {
+        let values = self.evaluated(frame, true).into_iter();
+        values
+            .map(|(view, datum)| TypedValue {
+                datum: datum.unwrap_or_else(|| Datum::Text(view.value.clone())),
+                view,
+            })
+            .collect()
+    }
+
+    /// What data the values of a frame are. It is the same for all frames with one [`place_key`](Self::place_key).
+    #[must_use]
+    pub fn value_shapes(&self, frame: Frame<'a>) -> Vec<ValueShape> {
+        let mut shapes = Vec::new();
+        for part in self.frames_of(frame) {
+            let Some(state) = FrameState::new(self.file(), part) else {
+                continue;
+            };
+            let here = self.cached_place(part, tracewire_expr::State::pc(&state));
+            for item in self.items(part, &state) {
+                let parts = here.item(item).shapes(here.walks()).into_iter();
+                shapes.extend(parts.map(|(expression, shape)| ValueShape { expression, shape }));
+            }
+        }
+        if self.duration(frame).is_some() {
+            shapes.push(ValueShape {
+                expression: DURATION.to_owned(),
+                shape: Some(Shape::Integer),
+            });
+        }
+        shapes
+    }
+
+    /// What the shapes of a frame's values depend on: the places that they were collected at, and whether a step did it.
+    #[must_use]
+    pub fn place_key(&self, frame: Frame<'a>) -> Vec<(Option<Address>, Option<bool>, usize)> {
+        let parts = self.frames_of(frame).into_iter();
+        parts
+            .map(|part| {
+                let symbols: *const _ = self.symbols(part);
+                (part.program_counter(), part.is_step(), symbols as usize)
+            })
+            .collect()
+    }
+}
