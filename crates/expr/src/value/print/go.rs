@@ -1,8 +1,10 @@
 //! Go's values as `%+v` writes them.
 
+use super::aggregate::member_name;
 use super::{Context, Printer};
 use crate::scalar::strip;
 use crate::value::contents::{Value, number, order};
+use crate::value::datum::{Datum, Parts, Recorder};
 use crate::value::float;
 use crate::value::state::read_memory;
 use crate::walk::Walk;
@@ -32,8 +34,11 @@ impl Printer<'_> {
                 size,
                 ..
             } => {
-                let text = go_float(float::from_bytes(self.symbols, value), *size);
-                self.put(&text);
+                let number = float::from_bytes(self.symbols, value);
+                self.put(&go_float(number, *size));
+                if let Some(number) = number {
+                    self.record(|recorder| recorder.set(Datum::Float(number)));
+                }
             }
             Type::Base {
                 encoding: BaseEncoding::ComplexFloat,
@@ -71,26 +76,34 @@ impl Printer<'_> {
 
     fn go_number(&mut self, value: &Value, signed: bool) {
         match number(&value.contents, signed, order(self.symbols)) {
-            Some(number) => self.put(&number.to_string()),
-            None => self.put("<unavailable>"),
+            Some(number) => {
+                self.put(&number.to_string());
+                self.record(|recorder| recorder.set(Datum::Integer(number)));
+            }
+            None => self.put_missing("<unavailable>"),
         }
     }
 
     pub(super) fn go_address(&mut self, address: u64) {
         match address {
-            0 => self.put("<nil>"),
-            _ => self.put(&format!("{address:#x}")),
+            0 => self.put_missing("<nil>"),
+            _ => {
+                self.put(&format!("{address:#x}"));
+                self.record(|recorder| recorder.set(Datum::Address(address)));
+            }
         }
     }
 
     fn go_array(&mut self, value: &Value, element: TypeId, count: u64, context: Context) {
         let size = self.symbols.size_of(element).unwrap_or(0);
         self.put("[");
+        self.begin_parts(Parts::List);
         for index in 0..count {
             let part = value.part(element, index.saturating_mul(size), size);
             self.put(if index > 0 { " " } else { "" });
             if index >= self.options.elements {
                 self.put("...");
+                self.record(Recorder::cut);
                 break;
             }
             self.value(&part, context.element());
@@ -100,10 +113,14 @@ impl Printer<'_> {
 
     fn go_structure(&mut self, value: &Value, members: &[Member], context: Context) {
         self.put("{");
+        if !members.is_empty() {
+            self.begin_parts(Parts::Structure);
+        }
         for (index, member) in members.iter().enumerate() {
             self.put(if index > 0 { " " } else { "" });
             self.put(member.name.as_deref().unwrap_or("_"));
             self.put(":");
+            self.record(|recorder| recorder.name(&member_name(member, index)));
             self.member(value, member, context.member());
         }
         self.put("}");
@@ -111,6 +128,7 @@ impl Printer<'_> {
 
     /// A string: without quotes, as `%+v` has it.
     pub(super) fn go_string(&mut self, bytes: &[u8], is_cut: bool) {
+        self.record_string(bytes, 1, is_cut);
         let text = String::from_utf8_lossy(bytes);
         // A cut may be within a character.
         let text = match is_cut {

@@ -101,9 +101,20 @@ impl Finder<'_, '_> {
             Walk::List { items, .. } | Walk::Table { items, .. } => self.items(items, follow),
             Walk::Tree(tree) => self.items(&tree.items, follow),
             Walk::BTree(tree) => self.items(&tree.items, follow),
-            Walk::Optional { value, .. } | Walk::Newtype(value) => {
+            Walk::Buckets(table) => self.items(&table.items, follow),
+            Walk::Bits { .. } => Shape::List(Box::new(Shape::Boolean)),
+            Walk::Optional { value, .. } | Walk::Newtype(value) | Walk::Quantity { value, .. } => {
                 self.shape(value.type_id, follow)
             }
+            // The type is known at run time.
+            Walk::Interface(_) | Walk::Function { .. } => Shape::Text,
+            // What it refers to is written where the reference is the whole value.
+            Walk::Reference { target, .. }
+                if self.above.len() == 1 && self.printer.is_shown_behind_reference(*target) =>
+            {
+                self.shape(*target, follow)
+            }
+            Walk::Reference { .. } => Shape::Address,
             Walk::Variant { alternatives, .. } => {
                 let mut shapes = alternatives.iter().map(|one| self.shape(*one, follow));
                 match shapes.next() {
@@ -136,6 +147,12 @@ impl Finder<'_, '_> {
         let printer = self.printer;
         let language = printer.language;
         let is_rust = language == Language::Rust;
+        // Arrays of characters and pointers to them are strings.
+        let has_strings = match language {
+            Language::C | Language::Cpp => true,
+            Language::Rust => false,
+            Language::Go => printer.walks.is_none(),
+        };
         // Rust's values are written as GDB writes them where there are no rules.
         let has_parts = !is_rust || printer.walks.is_some();
         match &*printer.stripped(type_id) {
@@ -156,7 +173,7 @@ impl Finder<'_, '_> {
             },
             Type::Enumeration { name, .. } if name.as_deref() == Some(FLAGS_NAME) => Shape::Text,
             Type::Pointer { target, .. } => {
-                if !is_rust && printer.is_textual(*target) {
+                if has_strings && printer.is_textual(*target) {
                     Shape::String
                 } else {
                     Shape::Address
@@ -164,7 +181,7 @@ impl Finder<'_, '_> {
             }
             Type::Reference { target, .. } if follow => self.shape(*target, follow),
             Type::Reference { .. } => Shape::Address,
-            Type::Array { element, .. } if !is_rust && printer.is_textual(*element) => {
+            Type::Array { element, .. } if has_strings && printer.is_textual(*element) => {
                 Shape::String
             }
             Type::Array { element, .. } if has_parts => self.list(*element, follow),
@@ -210,6 +227,7 @@ impl Finder<'_, '_> {
                 });
                 structure(parts.collect())
             }
+            Type::Function { .. } if language == Language::Go && !has_strings => Shape::Address,
             _ => Shape::Text,
         }
     }

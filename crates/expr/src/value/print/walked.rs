@@ -316,7 +316,9 @@ impl Printer<'_> {
                 let nanoseconds = self.number(&subjects, nanoseconds)?;
                 if self.language == Language::Go {
                     let whole = seconds.saturating_mul(1_000_000_000);
-                    self.put(&go_duration(whole.saturating_add(nanoseconds)));
+                    let whole = whole.saturating_add(nanoseconds);
+                    self.put(&go_duration(whole));
+                    self.record(|recorder| recorder.set(Datum::Integer(whole)));
                     return Ok(());
                 }
                 let seconds = u64::try_from(seconds).map_err(|_| Stop::Unfit)?;
@@ -712,6 +714,13 @@ impl Printer<'_> {
             _ => ("{", "}", ": "),
         };
         self.put(open);
+        self.begin_parts(match table.items {
+            Items::Element(_) => Parts::List,
+            Items::Pair(..) => Parts::Map,
+        });
+        if is_cut {
+            self.record(Recorder::cut);
+        }
         for (index, values) in items.iter().take(shown).enumerate() {
             self.put(if index > 0 { self.separator() } else { "" });
             for (part, value) in values.iter().enumerate() {
@@ -755,6 +764,10 @@ impl Printer<'_> {
             self.put(if *bit { "true" } else { "false" });
         }
         let is_cut = (bits.len() as u64) < length;
+        self.record(|recorder| {
+            let items = bits.iter().map(|bit| Datum::Boolean(*bit)).collect();
+            recorder.set(Datum::List { items, is_cut });
+        });
         self.put(if is_cut { "...]" } else { "]" });
         if self.was_changed(subjects) {
             self.put(CHANGED);
@@ -790,15 +803,20 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// A pointer, and what it points to where it is all of the value.
-    fn reference_to(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
-        let is_shown = matches!(
+    /// Whether a reference to a type is written with what it refers to.
+    pub(super) fn is_shown_behind_reference(&self, target: TypeId) -> bool {
+        matches!(
             &*strip(self.symbols, target).1,
             Type::Structure { .. } | Type::Array { .. }
         ) && !matches!(
             self.walks.and_then(|walks| walks.walk(target)).as_deref(),
             Some(Walk::String { .. } | Walk::Interface(_))
-        );
+        )
+    }
+
+    /// A pointer, and what it points to where it is all of the value.
+    fn reference_to(&mut self, address: u64, target: TypeId, context: Context) -> Walked<()> {
+        let is_shown = self.is_shown_behind_reference(target);
         if address == 0 || context.depth > 0 || !is_shown {
             self.go_address(address);
             return Ok(());
@@ -807,8 +825,8 @@ impl Printer<'_> {
         match self.read(address, target) {
             Ok(value) if !is_unknown(&value) => self.value(&value, context.element()),
             Err(Stop::Unfit) => return Err(Stop::Unfit),
-            Err(Stop::Missing(why)) => self.put(why),
-            Ok(_) => self.put("<unavailable>"),
+            Err(Stop::Missing(why)) => self.put_missing(why),
+            Ok(_) => self.put_missing("<unavailable>"),
         }
         Ok(())
     }
@@ -823,7 +841,7 @@ impl Printer<'_> {
     ) -> Walked<()> {
         let symbol = self.pointer(subjects, symbol)?;
         if symbol == 0 {
-            self.put("nullptr");
+            self.put_missing("nullptr");
             return Ok(());
         }
         let name = self
