@@ -229,6 +229,12 @@ impl Evaluation {
         self.run(program)
     }
 
+    /// How many steps the last program took, where it ended without an error, or has taken so far.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.steps
+    }
+
     /// An error of the instruction of `length` bytes that has just been passed.
     fn failed(&self, length: usize, kind: Kind) -> EvaluationError {
         EvaluationError {

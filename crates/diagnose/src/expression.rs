@@ -116,7 +116,14 @@ impl<'r, 'f> Rerun<'r, 'f> {
         program: &Program,
         report: &mut dyn FnMut(Wanted),
     ) -> Outcome {
-        self.run_within_budget(evaluation, program, report)
+        let outcome = self.run_within_budget(evaluation, program, report);
+        let steps = match outcome {
+            Some(Outcome::Done(_)) => u64::from(evaluation.steps()),
+            _ => program.steps,
+        };
+        let paid = self.budget.take(steps);
+        outcome
+            .filter(|_| paid.is_some())
             .unwrap_or(Outcome::TooLong)
     }
 
@@ -130,7 +137,6 @@ impl<'r, 'f> Rerun<'r, 'f> {
         let Program {
             verified, straight, ..
         } = program;
-        self.budget.take(program.steps)?;
         let code = verified.code();
         let mut guessed = false;
         let Ok(mut request) = evaluation.start(code) else {
