@@ -68,6 +68,7 @@ pub const BROWSER: &[Need] = &[need("chromium", "chromium")];
 /// What `bench hit` needs.
 pub const FOR_BENCH_HIT: &[Need] = &[
     need("cc", "gcc"),
+    need("c++", "g++"),
     need("gdb", "gdb"),
     need("gdbserver", "gdbserver"),
 ];

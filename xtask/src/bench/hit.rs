@@ -20,6 +20,38 @@ pub struct Arguments {
     hits: u64,
 }
 
+/// Values that a rule walks: what is collected, the program and its arguments, and the most that a hit is to cost, in µs.
+const VALUES: [(&str, &str, &str, &str, f64); 4] = [
+    (
+        "a std::string of 20 bytes",
+        "values-cpp",
+        "string",
+        "see_string : text",
+        0.25,
+    ),
+    (
+        "a Vec<u32> of 4",
+        "values-rust",
+        "",
+        "see_numbers : numbers",
+        0.25,
+    ),
+    (
+        "a std::string and a std::vector",
+        "values-cpp",
+        "string",
+        "see_string : text, numbers",
+        0.25,
+    ),
+    (
+        "a structure of five of these",
+        "values-cpp",
+        "five",
+        "see_five : five",
+        1.0,
+    ),
+];
+
 /// What a tool costs the program, in nanoseconds a call of the traced function.
 struct Turns {
     name: &'static str,
@@ -56,6 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             .arg(&fixed)
             .arg(workspace::root().join("xtask/programs/hit.c")),
     )?;
+
+    let mut valued = VALUES.map(|_| Vec::new());
+    build_values(folder.path())?;
 
     // Into a circular buffer, as gdbserver's.
     let mut jump = Turns::new("tracewire, jump");
@@ -116,6 +151,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             None,
             "span work",
         )?);
+        for ((_, name, arguments, tracepoint, _), costs) in VALUES.iter().zip(&mut valued) {
+            costs.push(nanoseconds_per_call(
+                Command::new(&tracewire)
+                    .args([
+                        "record",
+                        "--mechanism",
+                        "jump",
+                        "--circular",
+                        "-t",
+                        tracepoint,
+                    ])
+                    .arg("-o")
+                    .arg(program.with_extension("tf"))
+                    .arg("--")
+                    .arg(folder.path().join(name))
+                    .args(arguments.split_whitespace())
+                    .arg(filed.to_string()),
+            )?);
+        }
         for (condition, costs) in [
             (None, &mut served.hit),
             (false_condition, &mut served.false_condition),
@@ -201,6 +255,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     println!("tracewire gdbserver: {bytes_a_frame} bytes a frame");
+    for ((what, _, _, tracepoint, limit), costs) in VALUES.iter().zip(&valued) {
+        println!(
+            "a hit by jump, {what} ({tracepoint}): {:.4} µs, limit {limit} µs",
+            median(costs) / 1000.0
+        );
+    }
     if let Some(error) = fast_refused {
         println!("gdbserver, fast: not measured: {error:#}");
     }
@@ -255,6 +315,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Builds the programs whose values have rules.
+fn build_values(folder: &Path) -> Result<()> {
+    let programs = workspace::root().join("xtask/programs");
+    workspace::run(
+        Command::new("c++")
+            .args(["-std=c++17", "-g", "-O2", "-o"])
+            .arg(folder.join("values-cpp"))
+            .arg(programs.join("values.cpp")),
+    )?;
+    workspace::run(
+        Command::new("rustc")
+            .args(["--edition=2021", "-g", "-Copt-level=2", "-o"])
+            .arg(folder.join("values-rust"))
+            .arg(programs.join("values.rs")),
+    )
 }
 
 fn with_tracewire(
