@@ -78,6 +78,8 @@ mod ring;
 mod ring_kill;
 #[cfg(test)]
 mod ring_model;
+#[cfg(test)]
+mod ring_order;
 mod shared;
 
 pub use clock::counter;

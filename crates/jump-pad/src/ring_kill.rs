@@ -15,7 +15,7 @@ use tracewire_experiment::Writers;
 
 const RING: u64 = 4096;
 const HOLD: u64 = 4096;
-const CPUS: u32 = 2;
+pub(crate) const CPUS: u32 = 2;
 const SALT: u64 = 0x5a17_0000_0000_0000;
 const PATIENCE: u64 = 1_000_000;
 
@@ -45,7 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The shared memory and the file.
-struct World {
+pub(crate) struct World {
     layout: SharedLayout,
     words: RefCell<BTreeMap<u64, u64>>,
     /// Frames by their places.
@@ -57,15 +57,28 @@ struct World {
 }
 
 impl World {
-    fn new(layout: SharedLayout, lives_for: u64) -> Self {
+    pub(crate) fn new(when_full: WhenFull, lives_for: u64) -> Self {
+        let sizes = SharedSizes {
+            cpus: CPUS,
+            ring_bytes: RING,
+            frame_limit: (RING / 4 - record::FRAME) as u32,
+            tracepoints: 1,
+            variables: 0,
+            hold_bytes: HOLD,
+            when_full,
+        };
         Self {
-            layout,
+            layout: SharedLayout::new(sizes, SALT).unwrap(),
             words: RefCell::default(),
             file: RefCell::default(),
             end: Cell::new(100),
             lives_for,
             writes: Cell::new(0),
         }
+    }
+
+    pub(crate) fn reader(&self) -> RingReader {
+        RingReader::with_patience(self, &self.layout, PATIENCE, u64::MAX)
     }
 
     fn lives(&self) -> bool {
@@ -93,7 +106,7 @@ impl World {
     }
 
     /// As a pad reserves a record; none if there is no room.
-    fn reserve(&self, cpu: u32, reserved: u64) -> Option<u64> {
+    pub(crate) fn reserve(&self, cpu: u32, reserved: u64) -> Option<u64> {
         let start = self.layout.ring(cpu);
         let head = self.load(start + ring::HEAD);
         let end = behind(RING, head, reserved);
@@ -105,6 +118,21 @@ impl World {
         self.set(at + record::RESERVED, reserved);
         self.set(at + record::STATE, !(head ^ SALT));
         Some(head)
+    }
+
+    /// As a pad makes its record whole.
+    pub(crate) fn commit(&self, cpu: u32, position: u64, time: u64, frame: &[u8]) {
+        let at = self.layout.ring(cpu) + ring::DATA + (position & (RING - 1));
+        let length = frame.len() as u64;
+        self.set(at + record::TIME, time);
+        self.set(
+            at + record::RESERVED,
+            (record::FRAME + length) | length << 32,
+        );
+        for (word, chunk) in (0..).step_by(8).zip(frame.as_chunks::<8>().0) {
+            self.set(at + record::FRAME + word, u64::from_le_bytes(*chunk));
+        }
+        self.set(at + record::STATE, position ^ SALT);
     }
 }
 
@@ -142,7 +170,7 @@ impl RingMemory for World {
 }
 
 /// A frame of so many words with a name.
-fn frame(name: u64, words: usize) -> Vec<u8> {
+pub(crate) fn frame(name: u64, words: usize) -> Vec<u8> {
     let mut frame = vec![0; 8 + 8 * words];
     frame[0] = 1;
     frame[2..6].copy_from_slice(&((2 + 8 * words) as u32).to_le_bytes());
@@ -165,17 +193,8 @@ struct Inside {
 /// Goes through the steps until the reader is killed, and has another one read what is left. Gives how many writes the
 /// first one has made.
 fn run(steps: &[Step], when_full: WhenFull, lives_for: u64) -> u64 {
-    let sizes = SharedSizes {
-        cpus: CPUS,
-        ring_bytes: RING,
-        frame_limit: (RING / 4 - record::FRAME) as u32,
-        tracepoints: 1,
-        variables: 0,
-        hold_bytes: HOLD,
-        when_full,
-    };
-    let world = World::new(SharedLayout::new(sizes, SALT).unwrap(), lives_for);
-    let mut reader = RingReader::with_patience(&world, &world.layout, PATIENCE, u64::MAX);
+    let world = World::new(when_full, lives_for);
+    let mut reader = world.reader();
     let mut clock = EARLY;
     let mut inside: Vec<Inside> = Vec::new();
     let (mut next, mut finished) = (0, Vec::new());
@@ -197,18 +216,8 @@ fn run(steps: &[Step], when_full: WhenFull, lives_for: u64) -> u64 {
             }
             Step::Commit(which) if !inside.is_empty() => {
                 let pad = inside.swap_remove(which.index(inside.len()));
-                let at = world.layout.ring(pad.cpu) + ring::DATA + (pad.position & (RING - 1));
                 let bytes = frame(pad.name, pad.words);
-                let length = bytes.len() as u64;
-                world.set(at + record::TIME, clock);
-                world.set(
-                    at + record::RESERVED,
-                    (record::FRAME + length) | length << 32,
-                );
-                for (word, chunk) in (0..).step_by(8).zip(bytes.as_chunks::<8>().0) {
-                    world.set(at + record::FRAME + word, u64::from_le_bytes(*chunk));
-                }
-                world.set(at + record::STATE, pad.position ^ SALT);
+                world.commit(pad.cpu, pad.position, clock, &bytes);
                 finished.push(pad.name);
             }
             Step::Leave(which) if !inside.is_empty() => {
@@ -244,7 +253,7 @@ fn run(steps: &[Step], when_full: WhenFull, lives_for: u64) -> u64 {
     }
     drop(reader);
 
-    let mut rest = RingReader::with_patience(&world, &world.layout, PATIENCE, u64::MAX);
+    let mut rest = world.reader();
     if world.load(header::MOVING) > 0 {
         let origin = Origin {
             ring: u32::try_from(world.load(header::MOVE_RING)).unwrap_or(u32::MAX),

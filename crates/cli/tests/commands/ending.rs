@@ -62,7 +62,21 @@ fn in_background(
     (shell, id.trim().to_owned(), said)
 }
 
+/// Sends SIGINT to a process that takes it: where it is ignored, nothing would ever come of it.
 fn interrupt(id: &str) {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("a process");
+    let masks = status.lines().filter_map(|line| {
+        let mask = line
+            .strip_prefix("SigBlk:")
+            .or(line.strip_prefix("SigCgt:"));
+        u64::from_str_radix(mask?.trim(), 16).ok()
+    });
+    let taken = masks.fold(0, |taken, mask| taken | mask);
+    assert_ne!(
+        taken & (1 << (libc::SIGINT - 1)),
+        0,
+        "SIGINT is ignored: {status}"
+    );
     let killed = Command::new("kill").args(["-INT", id]).status();
     assert!(killed.expect("kill runs").success());
 }

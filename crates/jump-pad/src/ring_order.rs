@@ -1,0 +1,89 @@
+//! Frames of pads and of stopped threads come out in the order of the clock, whenever the reader looks: also where a pad has
+//! read the clock before anything of its record can be seen.
+
+use proptest::prelude::*;
+
+use crate::layout::{WhenFull, record};
+use crate::ring::{EARLY, TimedFrame};
+use crate::ring_kill::{CPUS, World, frame};
+use tracewire_experiment::Writers;
+
+/// Something that happens, in this order.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A pad reserves a record. It has read the clock so much before.
+    Begin { cpu: u32, ahead: u64 },
+    /// One of the pads that are inside makes its record whole.
+    Commit(prop::sample::Index),
+    /// A thread stops beside others that run, and collects.
+    Stop,
+    /// The reader reads.
+    Drain,
+    /// Time passes.
+    Pass(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..CPUS, 0..EARLY).prop_map(|(cpu, ahead)| Step::Begin { cpu, ahead }),
+        4 => any::<prop::sample::Index>().prop_map(Step::Commit),
+        2 => Just(Step::Stop),
+        3 => Just(Step::Drain),
+        3 => (0..2 * EARLY).prop_map(Step::Pass),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn frames_come_in_the_order_of_the_clock(steps in prop::collection::vec(step(), 1..60)) {
+        let world = World::new(WhenFull::Wait, u64::MAX);
+        let mut reader = world.reader();
+        let mut clock = 2 * EARLY;
+        // The last time that each processor's pads have read: their records are in its order.
+        let mut before = [0; CPUS as usize];
+        let mut inside: Vec<(u32, u64, u64)> = Vec::new();
+        let (mut made, mut given) = (Vec::new(), Vec::new());
+        for step in steps {
+            let mut take = |frame: TimedFrame<'_>| given.push(frame.time);
+            clock += 1;
+            match step {
+                Step::Begin { cpu, ahead } => {
+                    let bytes = frame(0, 1).len() as u64;
+                    let last = &mut before[cpu as usize];
+                    if let Some(position) = world.reserve(cpu, record::FRAME + bytes) {
+                        *last = (clock - ahead).max(*last);
+                        inside.push((cpu, position, *last));
+                    }
+                }
+                Step::Commit(which) if !inside.is_empty() => {
+                    let (cpu, position, time) = inside.swap_remove(which.index(inside.len()));
+                    world.commit(cpu, position, time, &frame(0, 1));
+                    made.push(time);
+                }
+                Step::Stop => {
+                    reader.drain_at(&world, clock, Writers::Running, &mut take);
+                    let stopped = TimedFrame {
+                        tracepoint: 0,
+                        time: clock,
+                        step: false,
+                        stamp: None,
+                        bytes: &frame(0, 1),
+                    };
+                    reader.insert_into(&world, stopped);
+                    reader.release_from(&world, &mut take);
+                    made.push(clock);
+                }
+                Step::Drain => {
+                    reader.drain_at(&world, clock, Writers::Running, &mut take);
+                }
+                Step::Pass(ticks) => clock += ticks,
+                Step::Commit(_) => {}
+            }
+        }
+        reader.drain_at(&world, clock, Writers::Gone, &mut |frame| given.push(frame.time));
+        made.sort_unstable();
+        prop_assert_eq!(given, made);
+    }
+}
