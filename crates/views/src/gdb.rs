@@ -9,7 +9,7 @@ use tracewire_debuginfo::ModuleFile;
 use tracewire_model::{Address, Tracepoint, TracepointNumber};
 use tracewire_tracefile::TraceFile;
 
-use crate::program::{ProgramError, module_path, named_bias};
+use crate::program::{ProgramError, check_build_id, module_path, named_bias};
 use crate::words::printable;
 
 /// The commands: `file` for a program at its own addresses, `add-symbol-file -o` for one that was moved and for
@@ -20,8 +20,10 @@ use crate::words::printable;
 /// or not. Where sections are trusted to be read-only it takes them from the moved sections instead, which it knows
 /// of by `add-symbol-file`, and not by `symbol-file`.
 ///
+/// A file that is not the one that was traced is not loaded, and GDB says so.
+///
 /// # Errors
-/// When the file does not tell its modules and one that was named cannot be used.
+/// When one that was named is not the one that was traced; when the file does not tell its modules and it cannot be used.
 pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<String, ProgramError> {
     let mut text = String::from("set confirm off\nset trust-readonly-sections on\n");
     let modules = file.description().modules();
@@ -32,11 +34,19 @@ pub fn commands(file: &TraceFile, path: &Path, named: &[PathBuf]) -> Result<Stri
         }
     }
     for (index, module) in modules.iter().enumerate() {
-        let path = match (index, named.first()) {
-            (0, Some(named)) => named.clone(),
-            _ => module_path(module),
-        };
+        let named = named.first().filter(|_| index == 0);
+        let path = named.cloned().unwrap_or_else(|| module_path(module));
         if !path.is_absolute() && index > 0 {
+            continue;
+        }
+        if let Ok(found) = ModuleFile::read(&path)
+            && let Err(error) = check_build_id(&found, module)
+        {
+            if named.is_some() {
+                return Err(error);
+            }
+            let error = printable(&error.to_string()).replace('\\', "\\\\");
+            let _ = writeln!(text, "echo {error}; its symbols are not used\\n");
             continue;
         }
         text.push_str(&match index {

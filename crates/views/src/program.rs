@@ -320,7 +320,7 @@ fn place_of(file: &ModuleFile, modules: &[Module]) -> usize {
         .unwrap_or(0)
 }
 
-fn check_build_id(file: &ModuleFile, module: &Module) -> Result<(), ProgramError> {
+pub(crate) fn check_build_id(file: &ModuleFile, module: &Module) -> Result<(), ProgramError> {
     let found = file.build_id().unwrap_or_default();
     if module.build_id.is_empty() || found == module.build_id {
         return Ok(());

@@ -88,6 +88,28 @@ fn a_program_that_was_moved_is_where_the_tracepoints_are() {
         .says(&["nosuch"]);
 }
 
+/// Its symbols would have the values of others.
+#[test]
+fn a_program_that_was_built_again_is_not_used() {
+    const NOT_TRACED: &str = "program is not the file that was traced";
+    let built = Built::new(PROGRAM, &["-O0"]);
+    let script = "trace leaf\nactions\ncollect a, b\nend\n";
+    built.record(script, &[]).code(0);
+    built.compile("program", &PROGRAM.replace("+ 1", "+ 2"), &["-O2"]);
+    let shown = built.run(&["show", "out.tf"]).code(0).says(&[NOT_TRACED]);
+    assert!(!shown.stdout.contains("leaf"), "{}", shown.stdout);
+    let said = in_gdb(&built, &[], &["tfind 0", "info symbol $pc"]);
+    assert!(said.contains(&format!("/{NOT_TRACED}")), "{said}");
+    assert!(said.contains("Found trace frame 0"), "{said}");
+    assert!(!said.contains("leaf + "), "{said}");
+    for form in [&["show"][..], &["show", "--gdb"]] {
+        built
+            .run(&[form, &["out.tf", "--elf", "program"]].concat())
+            .code(2)
+            .says(&[NOT_TRACED]);
+    }
+}
+
 /// What GDB knows a tracepoint by is not its number.
 #[test]
 fn a_tracepoint_that_gdb_takes_for_another_is_named() {
