@@ -1,5 +1,5 @@
-//! Who can be a client of `gdbserver` and `serve`: a peer that speaks the protocol from its first byte on; at a Unix socket, its
-//! owner and root; with `--auth`, who knows the token.
+//! Who can be a client of `gdbserver`, `serve` and `proxy`: a peer that speaks the protocol from its first byte on; without a
+//! host, one of this machine; at a Unix socket, its owner and root; with `--auth`, who knows the token.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -103,6 +103,57 @@ fn gdb(commands: &[String]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+/// A stub for the proxy, with a program that is stopped.
+fn stub(program: &Path, address: &str) -> Listening {
+    let mut command = Command::new(TRACEWIRE);
+    Listening::start(command.args(["gdbserver", address]).arg(program))
+}
+
+/// The addresses that somebody listens at on a port, as the kernel has them.
+fn listened_to(port: &str) -> Vec<String> {
+    let port = format!("{:04X}", port.parse::<u16>().unwrap());
+    let mut addresses = Vec::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            if let [_, local, _, "0A", ..] = fields[..]
+                && let Some((address, of)) = local.split_once(':')
+                && of == port
+            {
+                addresses.push(address.to_owned());
+            }
+        }
+    }
+    addresses
+}
+
+#[test]
+fn without_a_host_this_machine_alone_is_listened_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "ticks.c");
+    let stub = stub(&program, "127.0.0.1:0");
+    let traced = sample("sample.tf");
+    for arguments in [
+        vec!["gdbserver".as_ref(), ":0".as_ref(), program.as_os_str()],
+        vec!["serve".as_ref(), ":0".as_ref(), traced.as_os_str()],
+        vec![
+            "proxy".as_ref(),
+            ":0".as_ref(),
+            "--upstream".as_ref(),
+            stub.at.as_ref(),
+        ],
+    ] {
+        let server = Listening::start(Command::new(TRACEWIRE).args(&arguments));
+        let (_, port) = server.at.rsplit_once(':').unwrap();
+        assert_eq!(listened_to(port), ["0100007F"], "{arguments:?}");
+    }
+    // The table is read right.
+    let everywhere = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = everywhere.local_addr().unwrap().port().to_string();
+    assert_eq!(listened_to(&port), ["00000000"]);
+}
+
 /// What a web page can have a browser send: a request whose body holds packets.
 #[test]
 fn packets_in_an_http_request_are_not_obeyed() {
@@ -120,6 +171,8 @@ fn packets_in_an_http_request_are_not_obeyed() {
     .map(packet)
     .concat();
     let traced = sample("sample.tf");
+    let program = build(folder.path(), "ticks.c");
+    let stub = stub(&program, "127.0.0.1:0");
     for arguments in [
         vec![
             "gdbserver".as_ref(),
@@ -127,6 +180,12 @@ fn packets_in_an_http_request_are_not_obeyed() {
             "127.0.0.1:0".as_ref(),
         ],
         vec!["serve".as_ref(), "127.0.0.1:0".as_ref(), traced.as_os_str()],
+        vec![
+            "proxy".as_ref(),
+            "127.0.0.1:0".as_ref(),
+            "--upstream".as_ref(),
+            stub.at.as_ref(),
+        ],
     ] {
         let server = Listening::start(Command::new(TRACEWIRE).args(&arguments));
         for method in ["POST", "GET", "OPTIONS", "\n$", "\0"] {
@@ -190,9 +249,18 @@ fn a_unix_socket_is_for_its_owner_alone() {
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = build(folder.path(), sample("sample.c"));
     let traced = sample("sample.tf");
+    let upstream = folder.path().join("stub.sock");
+    let _stub = stub(&program, upstream.to_str().unwrap());
+    let upstream = format!("unix:{}", upstream.display());
     for (number, arguments) in [
         vec!["gdbserver".as_ref(), "PATH".as_ref(), program.as_os_str()],
         vec!["serve".as_ref(), "PATH".as_ref(), traced.as_os_str()],
+        vec![
+            "proxy".as_ref(),
+            "PATH".as_ref(),
+            "--upstream".as_ref(),
+            upstream.as_ref(),
+        ],
     ]
     .into_iter()
     .enumerate()
@@ -232,7 +300,11 @@ fn a_unix_socket_is_for_its_owner_alone() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut bytes = [0; 32];
         stream.read_exact(&mut bytes).unwrap();
-        assert!(bytes.starts_with(b"+$PacketSize="), "{bytes:?}");
+        let answer = String::from_utf8_lossy(&bytes);
+        assert!(
+            answer.starts_with("+$") && answer.contains("PacketSize="),
+            "{answer}"
+        );
     }
 }
 
@@ -401,4 +473,95 @@ fn a_token_is_asked_for_a_trace_too() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("chmod 600"), "{said}");
+}
+
+#[test]
+fn a_token_is_asked_for_a_stub_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "ticks.c");
+    let stub = stub(&program, "127.0.0.1:0");
+    let file = folder.path().join("token");
+    let server = Listening::start(
+        Command::new(TRACEWIRE)
+            .args(["proxy", "127.0.0.1:0", "--upstream", &stub.at, "--auth"])
+            .arg(&file),
+    );
+    let read = format!("m{:x},4", address(&program, "tick"));
+    let mut client = server.connect();
+    for packet in [read.as_str(), "g", "QTinit", "vCont;c"] {
+        let reply = client.ask(packet);
+        assert!(reply.starts_with("E."), "{packet}: {reply}");
+    }
+    drop(client);
+    let token = std::fs::read_to_string(&file).unwrap();
+    let mut client = server.connect();
+    let auth = hex(&format!("auth {}", token.trim()));
+    assert!(client.ask(&format!("qRcmd,{auth}")).starts_with('O'));
+    assert_eq!(client.reply().unwrap(), "OK");
+    let reply = client.ask(&read);
+    assert_eq!(reply.len(), 8, "{reply}");
+}
+
+/// A program and what is seen of it, by a user who has no privilege and can get none.
+#[test]
+fn no_privilege_is_needed_to_record() {
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path(), sample("sample.c"));
+    // Where the user can get at it.
+    std::fs::copy(TRACEWIRE, folder.path().join("tracewire")).unwrap();
+    let own = folder.path().join("own");
+    std::fs::create_dir(&own).unwrap();
+    for (path, mode) in [(folder.path(), 0o755), (&own, 0o777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let script = "cd $0/own && exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all \
+                  ../tracewire record --mechanism jump -t 'handle : depth' -o out.tf -- ../sample";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(folder.path());
+    shell.env("HOME", &own);
+    let Some(said) = as_nobody(&mut shell) else {
+        return;
+    };
+    assert!(said.contains(" frames in out.tf"), "{said}");
+    let made = std::fs::metadata(own.join("out.tf")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&made), NOBODY);
+}
+
+#[test]
+fn without_a_folder_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = build(folder.path(), "ticks.c");
+    let tick = address(&program, "tick");
+    let made = folder.path().join("made");
+    let name = hex(made.to_str().unwrap());
+    let stub = stub(&program, "127.0.0.1:0");
+    let proxied = ["--hide-tracepoints", "--upstream", &stub.at];
+    for arguments in [
+        [
+            &["gdbserver", "127.0.0.1:0", program.to_str().unwrap()][..],
+            &[],
+        ]
+        .concat(),
+        [&["proxy", "127.0.0.1:0"][..], &proxied].concat(),
+    ] {
+        let server = Listening::start(Command::new(TRACEWIRE).args(&arguments));
+        let mut client = server.connect();
+        client.ask("qSupported:multiprocess+;swbreak+");
+        for packet in [
+            "QTinit",
+            &format!("QTDP:1:{tick:x}:E:0:0"),
+            "QTStart",
+            "QTStop",
+        ] {
+            assert_eq!(client.ask(packet), "OK", "{arguments:?}: {packet}");
+        }
+        let saved = client.ask(&format!("QTSave:{name}"));
+        assert!(saved.starts_with('E'), "{arguments:?}: {saved}");
+        let opened = client.ask(&format!("vFile:open:{name},601,1a4"));
+        assert!(
+            !opened.starts_with('F') || opened.starts_with("F-1"),
+            "{arguments:?}: {opened}"
+        );
+        assert!(!made.exists(), "{arguments:?}");
+    }
 }

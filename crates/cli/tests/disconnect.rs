@@ -255,3 +255,20 @@ fn a_program_that_was_attached_to_once_runs_on_without_the_server() {
         program.wait().unwrap();
     }
 }
+
+/// With `--once` what the server has started ends with it.
+#[test]
+fn a_program_that_was_started_for_once_ends_with_the_server() {
+    let fixture = Fixture::new();
+    let mut server = Server::start(
+        Command::new(TRACEWIRE)
+            .args(["gdbserver", "--once", "127.0.0.1:0"])
+            .arg(&fixture.program),
+    );
+    let process = server.process.take().unwrap();
+    let mut client = server.connect();
+    assert!(client.ask("?").starts_with('T'));
+    drop(client);
+    assert!(server.child.wait().unwrap().success());
+    assert!(!std::path::Path::new(&format!("/proc/{process}")).exists());
+}

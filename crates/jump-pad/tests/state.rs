@@ -412,11 +412,14 @@ fn a_full_ring_does_as_it_is_told() {
         let pad = setting.compile(&[definition]).unwrap();
         machine.load(pad);
         let hits = 100;
+        let begun = std::time::Instant::now();
         for hit in 0..hits {
             set_registers(&mut machine);
             machine.state().general[3] = data.start + hit;
             machine.run();
         }
+        // A reader that does not come is waited for once, for two seconds, and not at each of the hits.
+        assert!(begun.elapsed() < std::time::Duration::from_secs(20));
         let losses = setting.shared.losses();
         assert_eq!(setting.shared.counts(0).dropped, losses.dropped);
         let frames = frames(&setting);

@@ -227,3 +227,48 @@ fn a_thread_without_stack_loses_its_hits() {
     assert_eq!(done.stdout, "125\n");
     assert_eq!(built.info()["frames"], 5, "{}", done.stderr);
 }
+
+/// Says how often its thread has given up the processor while it was hit.
+const STOPS: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/resource.h>
+static long total;
+__attribute__ ((noinline)) void site (long n) { total += n; }
+static long stops (void) { struct rusage own; getrusage (RUSAGE_THREAD, &own); return own.ru_nvcsw; }
+int main (void)
+{
+  long before = stops ();
+  for (long n = 0; n < 2000; n++)
+    site (n);
+  printf ("%ld\n", stops () - before);
+  return 0;
+}
+"#;
+
+#[test]
+fn a_jump_stops_nothing_and_a_trap_stops_once() {
+    const HITS: u64 = 2000;
+    let built = Built::new(STOPS, &["-O1"]);
+    let stops = |mechanism: &str| -> u64 {
+        let specification = ["-t", "site if n >= 0 : n, total"];
+        let done = ran(tracewire()
+            .current_dir(built.folder.path())
+            .args(["record", "--mechanism", mechanism, "-o", "out.tf"])
+            .args(specification)
+            .args(["--", "./program"])
+            .output()
+            .expect("tracewire runs"))
+        .code(0);
+        assert_eq!(built.info()["frames"], HITS, "{}", done.stderr);
+        done.stdout.trim().parse().expect("a number")
+    };
+    // A page of the rings that is used for the first time may be waited for.
+    let by_jumps = stops("jump");
+    assert!(by_jumps < HITS / 20, "{by_jumps} stops by jumps");
+    let by_traps = stops("trap");
+    assert!(
+        (HITS..HITS + HITS / 20).contains(&by_traps),
+        "{by_traps} stops by traps"
+    );
+}

@@ -122,3 +122,69 @@ fn the_counter_of_a_marker_is_lowered_that_a_killed_recording_raised() {
     program.kill().expect("it lives");
     program.wait().expect("ended");
 }
+
+/// Waits until a program has taken some processor time.
+fn works(program: &Working) {
+    let ticks = || -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", program.id()));
+        let stat = stat.expect("it lives");
+        let (_, fields) = stat.rsplit_once(") ").expect("a name");
+        let field = fields.split(' ').nth(11).expect("its time");
+        field.parse().expect("a number")
+    };
+    let before = ticks();
+    while ticks() < before + 5 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_several_killed_recordings_left_is_in_several_files() {
+    let built = working::build(2, 2000);
+    let mut program = Working::start(&built);
+    let process = program.id().to_string();
+    for notes in ["older", "newer"] {
+        let script = built.path("script.gdb");
+        std::fs::write(
+            &script,
+            format!("set trace-notes {notes}\ntrace mix\nactions\ncollect state\nend\n"),
+        )
+        .expect("written");
+        let mut recorder = tracewire()
+            .current_dir(built.folder.path())
+            .args(["record", "-o", "out.tf", "--mechanism", "jump"])
+            .args(["--circular", "-x", "script.gdb", "-p", &process])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tracewire runs");
+        let said = BufReader::new(recorder.stderr.take().expect("stderr"));
+        let mut said = said.lines().map_while(Result::ok);
+        assert!(said.any(|line| line.contains("tracepoint 1 by ")));
+        // The threads run once the jump is there.
+        works(&program);
+        // What comes while it is stopped, nobody reads.
+        let stopped = Command::new("kill")
+            .args(["-STOP", &recorder.id().to_string()])
+            .status();
+        assert!(stopped.expect("kill runs").success());
+        works(&program);
+        recorder.kill().expect("killed");
+        recorder.wait().expect("ended");
+    }
+    let done = built
+        .run(&["rescue", "-p", &process, "-o", "rest.tf"])
+        .code(0)
+        .says(&["1 jump taken out", "rest.tf.2: "]);
+    for (name, notes) in [("rest.tf", "newer"), ("rest.tf.2", "older")] {
+        let info = built
+            .run(&["info", name, "--json"])
+            .code(0)
+            .json()
+            .remove(0);
+        assert_eq!(info["status"]["notes"], notes, "{}", done.stderr);
+        assert_ne!(info["frames"], 0, "{}", done.stderr);
+        assert_clean(&built.path(name));
+    }
+    assert!(program.ended().is_none());
+    program.finish().expect("alive");
+}

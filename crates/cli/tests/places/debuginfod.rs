@@ -136,6 +136,8 @@ fn a_server_has_the_debug_information() {
     // Nobody is asked unless it is said.
     let without = recorded(with(), &program, &[]).code(2);
     without.says(&["work"]);
+    let list = with().arg("list").arg(&program).output();
+    list.expect("tracewire runs");
     assert_eq!(server.count(), 0);
 
     let first = recorded(with(), &program, &["--debuginfod"]).code(0);
@@ -144,6 +146,15 @@ fn a_server_has_the_debug_information() {
     assert_eq!(server.count_of(&id), 1);
     let kept = format!(".cache/debuginfod_client/{id}/debuginfo");
     assert!(directory.path().join(kept).exists());
+
+    // Nor is it by what looks at a file. The client keeps what it has fetched, but not in this place.
+    for words in [&["show"][..], &["find", "--tracepoint", "1"], &["info"]] {
+        let mut look = with();
+        look.env("DEBUGINFOD_CACHE_PATH", directory.path().join("empty"));
+        let looked = look.args(words).arg("out.tf").output();
+        ran(looked.expect("tracewire runs")).code(0);
+    }
+    assert_eq!(server.count_of(&id), 1);
 
     // What is kept is used though no server is there.
     let mut alone = with();

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 use crate::proxy::proxy;
 use crate::wire::Client;
@@ -32,12 +33,15 @@ const DESCRIPTION: &str = "<target><architecture>riscv:rv32</architecture><featu
                            <reg name=\"zero\" bitsize=\"32\" type=\"int\"/><reg name=\"pc\" bitsize=\"32\" type=\"code_ptr\" regnum=\"32\"/>\
                            </feature></target>";
 
+/// Where a stub has breakpoints.
+type Breakpoints = Arc<Mutex<Vec<u32>>>;
+
 /// A processor that goes round and round through four instructions at 0x100, behind a stub that acknowledges packets.
 struct FakeStub {
     stream: TcpStream,
     fault: Fault,
     pc: u32,
-    breakpoints: Vec<u32>,
+    breakpoints: Breakpoints,
     hits: u32,
     inserted: u32,
 }
@@ -45,6 +49,10 @@ struct FakeStub {
 impl FakeStub {
     /// Serves one client, on a thread of its own. The address.
     fn start(fault: Fault) -> String {
+        Self::start_with(fault, Breakpoints::default())
+    }
+
+    fn start_with(fault: Fault, breakpoints: Breakpoints) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         std::thread::spawn(move || {
@@ -53,7 +61,7 @@ impl FakeStub {
                 stream,
                 fault,
                 pc: 0x100,
-                breakpoints: Vec::new(),
+                breakpoints,
                 hits: 0,
                 inserted: 0,
             };
@@ -98,6 +106,10 @@ impl FakeStub {
         Some(text)
     }
 
+    fn breakpoints(&self) -> std::sync::MutexGuard<'_, Vec<u32>> {
+        self.breakpoints.lock().expect("a list")
+    }
+
     fn step(&mut self) {
         self.pc = 0x100 + (self.pc + 4) % 16;
     }
@@ -125,16 +137,17 @@ impl FakeStub {
                 if refused {
                     "E28".to_owned()
                 } else {
-                    self.breakpoints.push(address(text));
+                    self.breakpoints().push(address(text));
                     "OK".to_owned()
                 }
             }
             text if text.starts_with("z0,") => {
                 let at = address(text);
-                self.breakpoints.retain(|one| *one != at);
+                self.breakpoints().retain(|one| *one != at);
                 "OK".to_owned()
             }
             text if text.starts_with("Hg") || text.starts_with("Hc") => "OK".to_owned(),
+            text if text == "D" || text.starts_with("D;") => "OK".to_owned(),
             text if text.starts_with("vCont;s") => {
                 self.step();
                 stopped
@@ -142,10 +155,10 @@ impl FakeStub {
             text if text.starts_with("vCont;c") => {
                 // Without a breakpoint it would run for ever.
                 loop {
-                    if self.breakpoints.contains(&self.pc) {
+                    if self.breakpoints().contains(&self.pc) {
                         break;
                     }
-                    if self.breakpoints.is_empty() {
+                    if self.breakpoints().is_empty() {
                         return Some("T02thread:1;".to_owned());
                     }
                     self.step();
@@ -268,4 +281,44 @@ fn a_tracepoint_that_a_stub_cannot_serve_is_refused() {
         );
         assert!(ask("qTStatus").starts_with("T0;"), "{fault:?}");
     }
+}
+
+/// When a client has gone, and when a recording has ended, the stub has none of our breakpoints.
+#[test]
+fn nothing_is_left_at_a_stub() {
+    let breakpoints = Breakpoints::default();
+    let stub = FakeStub::start_with(Fault::Nothing, Arc::clone(&breakpoints));
+    let proxy = proxy(&stub, &[]);
+    let mut client = Client::connect_to(proxy.port);
+    let mut ask = |request: &str| {
+        client.send(request.as_bytes()).expect("the proxy is there");
+        client.reply().expect("an answer")
+    };
+    ask("qSupported:swbreak+");
+    for request in ["QTinit", "QTDP:1:108:E:0:0", "QTStart"] {
+        assert_eq!(ask(request), "OK", "{request}");
+    }
+    assert_eq!(*breakpoints.lock().expect("a list"), [0x108]);
+    assert_eq!(ask("D"), "OK");
+    assert_eq!(*breakpoints.lock().expect("a list"), [0_u32; 0]);
+
+    let stub = FakeStub::start_with(Fault::Nothing, Arc::clone(&breakpoints));
+    let folder = tempfile::tempdir().expect("a directory");
+    // Some program: the place is an address.
+    let elf = crate::support::linux_program(folder.path());
+    let (script, output) = (folder.path().join("s.gdb"), folder.path().join("out.tf"));
+    std::fs::write(&script, "trace *0x108\npasscount 3\n").expect("written");
+    let ended = crate::support::tracewire(&["record", "--upstream", &stub])
+        .arg("--elf")
+        .arg(&elf)
+        .arg("-x")
+        .arg(&script)
+        .arg("-o")
+        .arg(&output)
+        .output()
+        .expect("tracewire runs");
+    let errors = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{errors}");
+    assert!(errors.contains("3 frames"), "{errors}");
+    assert_eq!(*breakpoints.lock().expect("a list"), [0_u32; 0]);
 }

@@ -321,8 +321,18 @@ fn conditions_choose_spans_and_returns() {
             "{frame}"
         );
     }
+    let frames = || calls.tracewire(&["info", "out.tf", "--json"]);
+    let count = |info: &str| -> Value {
+        let info: Value = serde_json::from_str(info).expect("JSON");
+        info["frames"].clone()
+    };
+    calls.record("auto", "span t_round : n");
+    let all = count(&frames());
     calls.record("auto", "span t_round if $duration > 1000s : n");
     assert!(calls.shown().is_empty());
+    // The file has all calls.
+    assert!(all.as_u64() > Some(0));
+    assert_eq!(count(&frames()), all);
 }
 
 #[test]
@@ -384,5 +394,41 @@ fn what_is_no_function_is_refused() {
             output.status.code() == Some(2) && said.contains(reason),
             "{specification}: {said}"
         );
+    }
+}
+
+/// Tells from where it is called, as exceptions, stack walkers and shadow stacks see it.
+const RETURNS: &str = "\
+#include <stdio.h>
+__attribute__((noipa)) char *inner(long n) { return n < 0 ? 0 : __builtin_return_address(0); }
+int main(void) {
+    long wrong = 0;
+    for (long n = 0; n < 100; n++) {
+        char *from = inner(n);
+        wrong += from <= (char *)main || from > (char *)main + 0x1000;
+    }
+    printf(\"%ld wrong\\n\", wrong);
+    return 0;
+}
+";
+
+#[test]
+fn return_addresses_stay() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = Cc::new()
+        .options(&["-g", "-O1"])
+        .text(RETURNS)
+        .build(directory.path(), "returns");
+    let calls = Calls {
+        directory,
+        program,
+        has_tail_calls: false,
+    };
+    for mechanism in ["auto", "trap"] {
+        let said = calls.record(mechanism, "span inner : n, $retval");
+        assert_eq!(said, "0 wrong\n", "{mechanism}");
+        let shown = calls.shown();
+        assert_eq!(shown.len(), 100, "{mechanism}");
+        assert!(shown.iter().all(|frame| frame["ended"] == "return"));
     }
 }

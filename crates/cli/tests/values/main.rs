@@ -668,3 +668,44 @@ fn a_value_that_another_thread_changes_is_right_or_says_so() {
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
     assert!(whole > 100, "{whole} whole values");
 }
+
+/// The program's own function of a name that is a part of values.
+const COUNTED: &str = r#"
+#include <cstdio>
+struct Bag {
+    int *data;
+    long count;
+    static long calls;
+    __attribute__((noinline)) long size() const { calls++; return count; }
+};
+long Bag::calls;
+__attribute__((noinline)) long handle(const Bag &bag) { return bag.data[0]; }
+int main() {
+    int data[3] = {1, 2, 3};
+    Bag bag = {data, 3};
+    long sum = handle(bag) + bag.size();
+    std::printf("%ld %ld\n", sum, Bag::calls);
+}
+"#;
+
+#[test]
+fn parts_are_read_and_nothing_is_called() {
+    let directory = TempDir::new().expect("a directory");
+    let directory = directory.path();
+    let program = compiled(directory, "g++", &["-std=c++17", "-g", "-O1"], COUNTED);
+    let rules = "type Bag\n    sequence\n    first = data\n    length = count\n";
+    std::fs::write(directory.join("bag.types"), rules).expect("written");
+    let types = ["--types", "bag.types"];
+    let specification = "handle if bag.size() == 3 : bag.size(), bag";
+    let printed = recorded(
+        directory,
+        &program,
+        &[&types[..], &["-t", specification]].concat(),
+    );
+    // Its own call is the only one.
+    assert_eq!(printed, ["4 1"]);
+    let all = frames(directory, &types);
+    assert_eq!(all.len(), 1);
+    let shown = |index: usize| all[0]["values"][index]["value"].as_str().unwrap_or("");
+    assert_eq!((shown(0), shown(1)), ("3", "[1, 2, 3]"));
+}

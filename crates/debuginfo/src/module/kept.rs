@@ -291,4 +291,21 @@ mod tests {
         };
         below_a_file.store(b"content");
     }
+
+    #[test]
+    fn a_file_of_another_user_is_not_read() {
+        const NOBODY: u32 = 65534;
+        let folder = tempfile::tempdir().expect("a folder");
+        let key = key(folder.path(), "key");
+        key.store(b"content");
+        assert!(key.load().is_some());
+        if std::os::unix::fs::chown(&key.path, Some(NOBODY), None).is_err() {
+            eprintln!("not tried with another user's file: only root can make one");
+            return;
+        }
+        assert!(key.load().is_none());
+        // Another user's file is no obstacle: ours takes its place.
+        key.store(b"content");
+        assert!(key.load().is_some());
+    }
 }
