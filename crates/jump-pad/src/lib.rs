@@ -30,8 +30,9 @@
 //!   A handler that leaves by `longjmp` leaves an unfinished frame; the reader counts it.
 //! - *Two threads* do not meet. Each cpu has a ring, whose head is moved by one compare-and-exchange. Threads come and go, and
 //!   nothing cheap distinguishes two of them while they share their `fs` base, so a ring belongs to a cpu.
-//! - *Alignment checking* (`AC`) set by a program is not supported.
-//! - *A restartable sequence* (`rseq`) is left by a jump to a pad: a thread that loses its cpu there is not restarted.
+//! - *Alignment checking* (`AC`) set by a program is off while the pad works, and on again afterwards.
+//! - *A restartable sequence* (`rseq`) would be left by a jump to a pad: a thread that loses its cpu there is not restarted. So the
+//!   target refuses a place within one.
 //!
 //! # A record
 //!

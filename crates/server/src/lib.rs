@@ -34,8 +34,8 @@
 //! Streams come from a [`Listener`]: TCP, a Unix socket, or standard input and output. Without a host it listens to this machine alone, and any user
 //! of the machine can connect. A Unix socket accepts its owner and root; a [`Token`] protects TCP.
 //!
-//! A client may be slow, malicious or gone. The session holds one packet and one reply. It closes a client that reads
-//! nothing for a minute, and one that does not begin as the protocol does.
+//! A client may be slow, malicious or gone. The session holds one packet and one reply. It waits for a client
+//! that reads nothing with a limit, and closes one that does not begin as the protocol does.
 #![deny(missing_docs)]
 
 mod access;

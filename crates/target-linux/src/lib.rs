@@ -55,7 +55,7 @@
 //!   its memory that were there. `PTRACE_O_EXITKILL` is not set unless it is asked for ([`Launch::ends_with_tracer`]).
 //!
 //! A thread can sleep in the kernel where no request to stop reaches it. It waits for a file, a network, or another thread of
-//! the program that the tracer holds (userfaultfd). No wait for a thread that sleeps lasts longer than a second. Such a thread
+//! the program that the tracer holds (userfaultfd). Each wait for a thread that sleeps has a limit. Such a thread then
 //! counts as stopped: it stops before it executes anything. One that waits in a pad is moved past what it waits for.
 //!
 //! # What cannot be hidden

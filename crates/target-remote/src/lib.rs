@@ -2,8 +2,8 @@
 //!
 //! # Principles
 //!
-//! - **Few round trips.** A hit takes at most four where its memory is read in one go. They are for the registers, the memory, the step over
-//!   the breakpoint, and the resumption. Registers that the stop reply has are not asked for. Requests that do not
+//! - **Few round trips.** A hit takes four where its memory is read in one go, and the stub takes requests together. They are for the
+//!   registers, the memory, the step over the breakpoint, and the resumption. Registers that the stop reply has are not asked for. Requests that do not
 //!   depend on an answer are sent together, to a stub that has answered two such requests when it was connected to.
 //! - **Nothing that is not needed.** A condition reads its registers and memory and nothing else. Ranges that are close to each other are one
 //!   read.
