@@ -41,6 +41,16 @@ fn clean_traces_have_no_fault() {
     }
 }
 
+/// Instructions of x86 begin at any byte.
+#[test]
+fn a_jump_to_an_odd_address_is_no_fault() {
+    let text = b"0 clk R rax 0000000000000001\n\
+        1 clk 0 IT (1) 00000000001000f5 e9b3ffffff A svc : jmp 0x1000ad\n\
+        2 clk 0 IT (2) 00000000001000ad 4883c001 A svc : addq $1, %rax\n\
+        2 clk R rax 0000000000000002\n";
+    assert_eq!(findings(text), []);
+}
+
 /// The lines of a trace, their ends included.
 fn lines(text: &[u8]) -> Vec<Vec<u8>> {
     text.split_inclusive(|byte| *byte == b'\n')

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tracewire_arch::{DelaySlot, Flow, FlowKind, InstructionSet, Machine};
+use tracewire_arch::{Architecture, DelaySlot, Flow, FlowKind, InstructionSet, Machine};
 use tracewire_exec_trace::record::{Address, CpuNumber, Instruction, Owner, Time};
 
 use super::{Fault, Findings, Here, LISTED};
@@ -246,7 +246,7 @@ impl Cpu {
             if at == slot {
                 let taken_only = branch.delay_slot == DelaySlot::IfTaken;
                 let next = next.filter(|_| branch.is_conditional && !taken_only);
-                self.expected = Some(after(&branch, next));
+                self.expected = Some(after(machine, &branch, next));
                 self.left = branch.kind == FlowKind::Anywhere;
                 return;
             }
@@ -261,7 +261,7 @@ impl Cpu {
                         // Nothing of a conditional instruction of Thumb says so.
                         let may_stay = flow.is_conditional
                             || instruction.set.is_some_and(InstructionSet::is_thumb);
-                        after(&flow, may_stay.then_some(next))
+                        after(machine, &flow, may_stay.then_some(next))
                     }
                     DelaySlot::Always => {
                         self.pending = Some((flow, next));
@@ -279,9 +279,14 @@ impl Cpu {
 }
 
 /// Where a branch goes, or `next`.
-fn after(flow: &Flow, next: Option<u64>) -> Expected {
+fn after(machine: &Machine, flow: &Flow, next: Option<u64>) -> Expected {
+    // The lowest bit of a target selects the instruction set, but where instructions begin at any byte.
+    let selects = match machine.architecture() {
+        Architecture::X86_64 | Architecture::I386 => 0,
+        _ => 1,
+    };
     match (flow.kind, flow.target) {
         (FlowKind::Anywhere, _) | (_, None) => Expected::Anything,
-        (_, Some(target)) => Expected::At(target.0 & !1, next),
+        (_, Some(target)) => Expected::At(target.0 & !selects, next),
     }
 }
