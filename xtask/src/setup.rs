@@ -172,20 +172,16 @@ fn is_of_qemu(package: &str) -> bool {
     package.starts_with("qemu-")
 }
 
-/// The release of Debian's backports that QEMU's packages come from, where `qemu-utils` is from there. QEMU's packages
-/// conflict with those of another version, so the others are taken from there too.
+/// The release of Debian's backports that QEMU's packages come from: that of a release whose own QEMU is older than the plugin's
+/// interface. QEMU's packages conflict with those of another version, so all are taken from there.
 fn backports_of_qemu() -> Result<Option<String>> {
-    let version =
-        text_of(Command::new("dpkg-query").args(["-W", "-f", "${Version}", "qemu-utils"]))?;
-    if !version.contains("~bpo") {
-        return Ok(None);
-    }
     let release = std::fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
     let codename = release
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
         .context("/etc/os-release has no VERSION_CODENAME")?;
-    Ok(Some(format!("{}-backports", codename.trim_matches('"'))))
+    let is_old = codename.trim_matches('"') == "bookworm";
+    Ok(is_old.then(|| "bookworm-backports".to_owned()))
 }
 
 /// Adds the release to apt's sources, where it is not among them.

@@ -92,6 +92,9 @@ pub enum Command {
     /// Give GDB tracepoints in front of any stub: QEMU's, a probe's, an emulator's
     #[command(after_help = crate::proxy::HELP)]
     Proxy(crate::proxy::ProxyArguments),
+    /// Record what a guest of QEMU executes: instructions, memory accesses, registers
+    #[command(after_help = crate::qemu::HELP)]
+    Qemu(crate::qemu::QemuArguments),
     /// Explain a log of packets between GDB and a stub
     #[command(after_help = crate::packets::HELP)]
     Packets(crate::packets::PacketsArguments),

@@ -22,6 +22,7 @@ mod packets;
 mod process_id;
 mod progress;
 mod proxy;
+mod qemu;
 mod record;
 mod repair;
 mod rescue;
@@ -97,6 +98,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Gdbserver(arguments) => gdbserver::gdbserver(arguments),
         Command::Proxy(arguments) => proxy::proxy(arguments),
+        Command::Qemu(arguments) => qemu::qemu(&arguments),
         Command::Packets(arguments) => packets::explain(&arguments),
         Command::Record(arguments) => record::record(arguments),
         Command::List(arguments) => list::list(&arguments),

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use tracewire_test_support::{assert_clean_but, is_static_data, is_unreadable};
+// Cargo builds the plugin, which QEMU loads, because these tests name it.
+use tracewire_qemu_plugin as _;
+use tracewire_test_support::{assert_clean_but, is_static_data, is_unreadable, qemu_plugin};
 
 const TRACEWIRE: &str = env!("CARGO_BIN_EXE_tracewire");
 
@@ -207,6 +209,7 @@ fn outputs(folder: &Path, parts: &[Part]) -> Vec<String> {
         .env("REPOSITORY", repository())
         .env("COLUMNS", "120")
         .env("LC_ALL", "C.UTF-8")
+        .env("TRACEWIRE_QEMU_PLUGIN", qemu_plugin())
         .env_remove("DEBUGINFOD_URLS")
         .stdin(Stdio::null())
         .output()
@@ -456,6 +459,11 @@ fn simulator_log() {
 #[test]
 fn any_stub() {
     check("docs/guide/any-stub.md");
+}
+
+#[test]
+fn qemu() {
+    check("docs/guide/qemu.md");
 }
 
 #[test]

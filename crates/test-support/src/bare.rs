@@ -164,6 +164,19 @@ impl BareMachine {
         directory.join(elf)
     }
 
+    /// QEMU's arguments for a machine that runs the program, and has nothing else.
+    ///
+    /// # Panics
+    /// When the program's name is not UTF-8.
+    #[must_use]
+    pub fn arguments(&self, elf: &Path) -> Vec<String> {
+        let elf = elf.to_str().expect("a name in UTF-8");
+        let own = (self.arguments.iter()).map(|argument| argument.replace("ELF", elf));
+        let none = ["-m", "32", "-display", "none", "-monitor", "none"].into_iter();
+        let none = none.chain(["-serial", "none", "-nodefaults"]);
+        own.chain(none.map(str::to_owned)).collect()
+    }
+
     /// Starts QEMU with the program, stopped before its first instruction, and with its stub at a socket in the directory.
     ///
     /// # Panics
@@ -175,11 +188,9 @@ impl BareMachine {
         let _ = std::fs::remove_file(&socket);
         // Somebody may connect at once, whether or not QEMU has begun.
         let listener = UnixListener::bind(&socket).expect("the socket can be made");
-        let elf = elf.to_str().expect("a name in UTF-8");
         let child = tool(self.qemu)
-            .args((self.arguments.iter()).map(|argument| argument.replace("ELF", elf)))
-            .args(["-m", "32", "-display", "none", "-monitor", "none"])
-            .args(["-serial", "none", "-nodefaults", "-S", "-chardev"])
+            .args(self.arguments(elf))
+            .args(["-S", "-chardev"])
             .args([
                 "socket,fd=0,server=on,wait=off,id=stub",
                 "-gdb",
@@ -191,6 +202,19 @@ impl BareMachine {
             .expect("QEMU starts");
         Qemu { child, socket }
     }
+}
+
+/// The plugin of QEMU. Cargo builds it beside the tests of a crate that has it among its development dependencies.
+///
+/// # Panics
+/// When it is not there.
+#[must_use]
+#[track_caller]
+pub fn qemu_plugin() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's file");
+    let plugin = test.with_file_name("libtracewire_qemu_plugin.so");
+    assert!(plugin.exists(), "{} is not there", plugin.display());
+    plugin
 }
 
 /// QEMU with a program, which ends with this.

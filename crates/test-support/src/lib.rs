@@ -25,7 +25,7 @@ mod gdb;
 mod samples;
 mod tools;
 
-pub use bare::{BARE_MACHINES, BareMachine, Qemu};
+pub use bare::{BARE_MACHINES, BareMachine, Qemu, qemu_plugin};
 pub use cc::Cc;
 pub use checked::{assert_clean, assert_clean_but, is_static_data, is_unreadable};
 pub use gdb::{Gdb, Said, assert_in_order};

@@ -1,0 +1,305 @@
+//! `tracewire qemu`: what the plugin records, against QEMU's own stub and log.
+
+mod stub;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+use tracewire_arch::{Architecture, Machine};
+use tracewire_model::ByteOrder;
+use tracewire_test_support::{BARE_MACHINES, BareMachine, qemu_plugin, tool};
+
+use stub::Stub;
+
+// Cargo builds the plugin, which QEMU loads, because these tests name it.
+use tracewire_qemu_plugin as _;
+
+/// A machine with its program.
+struct Guest {
+    machine: BareMachine,
+    directory: TempDir,
+    elf: PathBuf,
+    symbols: HashMap<String, u64>,
+}
+
+impl Guest {
+    #[track_caller]
+    fn new(machine: BareMachine) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let elf = machine.build(directory.path());
+        let listing = tool("nm").arg(&elf).output().expect("nm runs");
+        let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
+        let symbols = listing.lines().filter_map(|line| {
+            let words: Vec<_> = line.split(' ').collect();
+            let address = u64::from_str_radix(words.first()?, 16).ok()?;
+            Some(((*words.get(2)?).to_owned(), address))
+        });
+        Self {
+            machine,
+            elf,
+            symbols: symbols.collect(),
+            directory,
+        }
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.machine.name.parse().expect("a machine's name")
+    }
+
+    #[track_caller]
+    fn address(&self, name: &str) -> u64 {
+        self.symbols[name]
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Time goes with the instructions, so that each run is the same.
+    fn qemu(&self) -> Vec<String> {
+        let mut words = vec![self.machine.qemu.to_owned()];
+        words.extend(self.machine.arguments(&self.elf));
+        words.extend(["-icount", "shift=0"].map(str::to_owned));
+        words
+    }
+
+    /// `tracewire qemu` with options.
+    fn command(&self, out: &Path, options: &[&str]) -> Command {
+        let mut command = tracewire(&["qemu"]);
+        command
+            .env("TRACEWIRE_QEMU_PLUGIN", qemu_plugin())
+            .arg("-o")
+            .arg(out)
+            .arg(format!("--elf={}", self.elf.display()))
+            .args(options)
+            .arg("--")
+            .args(self.qemu());
+        command
+    }
+
+    #[track_caller]
+    fn record(&self, out: &str, options: &[&str]) -> PathBuf {
+        let out = self.file(out);
+        good(&mut self.command(&out, options));
+        out
+    }
+
+    /// The objects of `show --json`.
+    #[track_caller]
+    fn shown(&self, trace: &Path, options: &[&str]) -> Vec<serde_json::Value> {
+        let mut command = tracewire(&["show", "--json", "--architecture", self.machine.name]);
+        let output = good(command.args(options).arg(trace));
+        let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a line is an object"))
+            .collect()
+    }
+}
+
+fn tracewire(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tracewire"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+#[track_caller]
+fn good(command: &mut Command) -> Output {
+    let output = command.output().expect("the program runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    output
+}
+
+fn number(value: &serde_json::Value) -> u64 {
+    let text = value.as_str().expect("a hex number");
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("a hex number")
+}
+
+/// Numbers that have no pattern, the same in each run.
+fn chosen(seed: u64, number: usize) -> u64 {
+    let mixed = (seed << 32 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+const INSTRUCTIONS: usize = 2000;
+
+/// The registers and the memory before an instruction are those that the stub has when it is there.
+#[track_caller]
+fn equals_stub(machine: BareMachine) {
+    let guest = Guest::new(machine);
+    let start = guest.address("_start");
+    let trace = guest.record(
+        "trace",
+        &["--start=_start", &format!("--limit={INSTRUCTIONS}")],
+    );
+    let regions = [
+        (guest.address("items"), 24),
+        (guest.address("total"), 4),
+        (guest.address("stack") + 4096 - 256, 256),
+    ];
+    let memory: Vec<String> = (regions.iter())
+        .map(|(address, length)| format!("--memory={address:#x},{length}"))
+        .collect();
+    let mut options = vec!["--instruction=0.."];
+    options.extend(memory.iter().map(String::as_str));
+    let shown = guest.shown(&trace, &options);
+    assert_eq!(shown.len(), INSTRUCTIONS);
+
+    let qemu = machine.start(&guest.elf, guest.directory.path());
+    let mut stub = Stub::connect(&qemu.socket);
+    stub.run_to(start);
+    let machine_registers = Machine::of(guest.architecture()).layout();
+    let mut registers = stub.registers();
+    if registers.is_empty() {
+        let all = machine_registers.registers().iter();
+        registers = all.map(|one| (one.name.clone(), one.number.0)).collect();
+    }
+    registers.retain(|(name, _)| machine_registers.by_name(name).is_some());
+    let order = guest.architecture().byte_order();
+    let counter = &machine_registers
+        .program_counter()
+        .expect("a program counter")
+        .name;
+    let counter = registers.iter().find(|(name, _)| name == counter);
+    let counter = counter.expect("the stub has it").1;
+    let mut compared = 0;
+    for (at, before) in shown.iter().enumerate() {
+        if at == 0 || chosen(start, at).is_multiple_of(12) {
+            for (name, number) in &registers {
+                let Some(mut bytes) = stub.register(*number) else {
+                    continue;
+                };
+                let shown = &before["registers"][name.as_str()];
+                // A plugin cannot read the flags of x86.
+                if name == "eflags" {
+                    assert!(shown.is_null());
+                    continue;
+                }
+                if order == ByteOrder::Little {
+                    bytes.reverse();
+                }
+                // Devices ask for interrupts while time stands still for the stub.
+                let masked = match name.as_str() {
+                    "cause" => !0x4000_ff00,
+                    _ => u128::MAX,
+                };
+                let value = (bytes.iter()).fold(0, |value, byte| value << 8 | u128::from(*byte));
+                let text = shown.as_str().unwrap_or_default().trim_start_matches("0x");
+                let recorded = u128::from_str_radix(text, 16).unwrap_or_else(|_| {
+                    panic!("{}: {name} before instruction {at}: {before}", machine.name)
+                });
+                assert_eq!(
+                    recorded & masked,
+                    value & masked,
+                    "{}: {name} before instruction {at}: {before}",
+                    machine.name
+                );
+                compared += 1;
+            }
+            for ((address, length), part) in regions
+                .iter()
+                .zip(before["memory"].as_array().expect("memory"))
+            {
+                let expected = stub.memory(*address, *length);
+                let shown = part["bytes"].as_str().expect("bytes");
+                for (place, byte) in expected.iter().enumerate() {
+                    let digits = &shown[2 * place..2 * place + 2];
+                    // Before the first access the trace does not know it.
+                    assert!(
+                        digits == "??" || digits == format!("{byte:02x}"),
+                        "{}: memory {:#x} before instruction {at}: {digits} and {byte:02x}",
+                        machine.name,
+                        address + place as u64
+                    );
+                }
+            }
+        }
+        stub.step(counter);
+    }
+    assert!(compared > 1000, "{compared} registers");
+}
+
+#[test]
+fn the_state_of_arm_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("arm"));
+}
+
+#[test]
+fn the_state_of_aarch64_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("aarch64"));
+}
+
+#[test]
+fn the_state_of_riscv64_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("riscv64"));
+}
+
+#[test]
+fn the_state_of_x86_64_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("x86_64"));
+}
+
+#[test]
+fn the_state_of_mips_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("mips"));
+}
+
+#[test]
+fn the_state_of_mipsel_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("mipsel"));
+}
+
+#[test]
+fn the_state_of_ppc_is_that_of_the_stub() {
+    equals_stub(BareMachine::named("ppc"));
+}
+
+/// QEMU's log has each block; with an instruction in each, that is each instruction.
+#[test]
+fn no_instruction_is_missing() {
+    for machine in BARE_MACHINES {
+        let guest = Guest::new(machine);
+        let count = 1500;
+        let limit = format!("--limit={count}");
+        let trace = guest.record("trace", &["--start=_start", &limit]);
+        let shown = guest.shown(&trace, &["--instruction=0.."]);
+        let recorded: Vec<u64> = shown.iter().map(|one| number(&one["pc"])).collect();
+        assert_eq!(recorded.len(), count);
+
+        let log = guest.file("log");
+        let mut command = Command::new(&guest.qemu()[0]);
+        command
+            .args(&guest.qemu()[1..])
+            // Not the machine's own program, which runs first.
+            .arg("-dfilter")
+            .arg(format!("{:#x}+0x10000", guest.address("_start") & !0xffff))
+            .args([
+                "-accel",
+                "tcg,one-insn-per-tb=on",
+                "-d",
+                "exec,nochain",
+                "-D",
+            ])
+            .arg(&log)
+            .arg("-plugin")
+            .arg(format!(
+                "{},out={},limit={count},start={:#x}",
+                qemu_plugin().display(),
+                guest.file("second").display(),
+                guest.address("_start")
+            ));
+        good(&mut command);
+        let log = std::fs::read_to_string(&log).expect("QEMU's log");
+        // Trace 0: 0x7f8f04000200 [00000000/40200000/00000001/00000201] name
+        let executed: Vec<u64> = (log.lines())
+            .filter(|line| line.starts_with("Trace "))
+            .filter_map(|line| line.split('/').nth(1))
+            .filter_map(|address| u64::from_str_radix(address, 16).ok())
+            .skip_while(|address| *address != guest.address("_start"))
+            .take(count)
+            .collect();
+        assert_eq!(recorded, executed, "{}", machine.name);
+    }
+}

@@ -1,0 +1,178 @@
+//! What the plugin must know of each machine besides its registers' names and instructions.
+
+use tracewire_arch::Architecture;
+
+/// How QEMU calls its machines: those of both byte orders have one name each.
+const MACHINES: [(&str, Architecture); 15] = [
+    ("x86_64", Architecture::X86_64),
+    ("i386", Architecture::I386),
+    ("arm", Architecture::Arm),
+    ("armeb", Architecture::ArmBig),
+    ("aarch64", Architecture::Aarch64),
+    ("mips", Architecture::Mips),
+    ("mipsel", Architecture::MipsLittle),
+    ("mips64", Architecture::Mips64),
+    ("mips64el", Architecture::Mips64Little),
+    ("riscv32", Architecture::Riscv32),
+    ("riscv64", Architecture::Riscv64),
+    ("ppc", Architecture::PowerPc),
+    ("ppc64", Architecture::PowerPc64),
+    ("ppc64le", Architecture::PowerPc64Little),
+    ("nios2", Architecture::Nios2),
+];
+
+/// The machine of one of QEMU's names.
+pub fn architecture(target_name: &str) -> Option<Architecture> {
+    let mut machines = MACHINES.iter();
+    machines
+        .find(|(name, _)| *name == target_name)
+        .map(|(_, architecture)| *architecture)
+}
+
+/// What the value of a register says of the mode.
+type ModeOf = fn(u64) -> Mode;
+
+/// What a machine changes without an instruction, and where its mode is.
+#[derive(Clone, Copy, Debug)]
+pub struct Peculiarities {
+    /// The register that has the mode, and what its value means.
+    pub mode: Option<(&'static str, ModeOf)>,
+    /// What the trace says of a machine whose register of the mode cannot be read.
+    pub usual_mode: &'static str,
+    /// The registers that an interrupt or an exception changes without changing the mode.
+    pub at_exceptions: &'static [&'static str],
+    /// The registers that QEMU does not have whole while the guest runs: they are left out.
+    pub unavailable: &'static [&'static str],
+    /// The number of digits of an address.
+    pub address_digits: usize,
+}
+
+/// The mode of a cpu.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode {
+    /// As the trace names it: the one of QEMU4V's modes that has the same rights.
+    pub name: &'static str,
+    /// The letter of the instruction set.
+    pub set: &'static str,
+    /// Whether the registers are those of another machine, so that an instruction's code does not say what it writes.
+    pub is_foreign: bool,
+    /// Other registers may be in use where this differs.
+    pub bank: u64,
+}
+
+const fn usual(name: &'static str, bank: u64) -> Mode {
+    Mode {
+        name,
+        set: "A",
+        is_foreign: false,
+        bank,
+    }
+}
+
+impl Peculiarities {
+    /// Those of a machine.
+    pub fn of(architecture: Architecture) -> Self {
+        let none = Self {
+            mode: None,
+            usual_mode: "svc",
+            at_exceptions: &[],
+            unavailable: &[],
+            address_digits: usize::from(architecture.pointer_size()) * 2,
+        };
+        match architecture {
+            Architecture::X86_64 | Architecture::I386 => Self {
+                mode: Some(("cs", x86)),
+                at_exceptions: &["rsp", "esp", "ss"],
+                // The flags of arithmetic are computed when QEMU stops, and are zero until then.
+                unavailable: &["eflags"],
+                ..none
+            },
+            Architecture::Arm | Architecture::ArmBig => Self {
+                mode: Some(("cpsr", arm)),
+                at_exceptions: &["sp", "lr", "cpsr"],
+                ..none
+            },
+            Architecture::Aarch64 => Self {
+                mode: Some(("cpsr", aarch64)),
+                at_exceptions: &["sp", "cpsr"],
+                ..none
+            },
+            Architecture::Mips
+            | Architecture::MipsLittle
+            | Architecture::Mips64
+            | Architecture::Mips64Little => Self {
+                mode: Some(("status", mips)),
+                at_exceptions: &["status", "cause", "badvaddr"],
+                ..none
+            },
+            Architecture::Riscv32 | Architecture::Riscv64 => Self {
+                mode: Some(("priv", riscv)),
+                ..none
+            },
+            Architecture::PowerPc | Architecture::PowerPc64 | Architecture::PowerPc64Little => {
+                Self {
+                    mode: Some(("msr", power)),
+                    at_exceptions: &["msr"],
+                    ..none
+                }
+            }
+            _ => none,
+        }
+    }
+}
+
+fn x86(cs: u64) -> Mode {
+    usual(if cs & 3 == 3 { "usr" } else { "svc" }, cs)
+}
+
+fn arm(cpsr: u64) -> Mode {
+    let name = match cpsr & 31 {
+        0x10 => "usr",
+        0x11 => "fiq",
+        0x12 => "irq",
+        0x16 => "mon",
+        0x17 => "abt",
+        0x1b => "und",
+        0x1f => "sys",
+        _ => "svc",
+    };
+    let set = if cpsr >> 5 & 1 == 1 { "T" } else { "A" };
+    Mode {
+        set,
+        ..usual(name, cpsr & 31)
+    }
+}
+
+fn aarch64(cpsr: u64) -> Mode {
+    if cpsr >> 4 & 1 == 1 {
+        return Mode {
+            is_foreign: true,
+            ..arm(cpsr)
+        };
+    }
+    let name = match cpsr >> 2 & 3 {
+        0 => "usr",
+        3 => "mon",
+        _ => "svc",
+    };
+    usual(name, cpsr & 31)
+}
+
+fn mips(status: u64) -> Mode {
+    // In user mode unless there is an exception or an error.
+    let is_user = status & 0x18 == 0x10 && status & 6 == 0;
+    usual(if is_user { "usr" } else { "svc" }, status)
+}
+
+fn riscv(privilege: u64) -> Mode {
+    let name = match privilege & 3 {
+        0 => "usr",
+        3 => "mon",
+        _ => "svc",
+    };
+    usual(name, privilege)
+}
+
+fn power(msr: u64) -> Mode {
+    usual(if msr >> 14 & 1 == 1 { "usr" } else { "svc" }, msr)
+}

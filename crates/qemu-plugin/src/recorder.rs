@@ -1,0 +1,500 @@
+//! What is executed, put together: an instruction, its accesses, and the registers that it changed.
+//!
+//! QEMU calls before an instruction executes. What the instruction before it did to registers is seen then, so an instruction is
+//! written when the cpu begins the next one: its line, its accesses, its registers. Instructions of several cpus are in the
+//! order in which they ended.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracewire_arch::Architecture;
+use tracewire_model::ByteOrder;
+
+use crate::api::{Access, Api, Block, RegisterHandle};
+use crate::machine::{Mode, Peculiarities};
+use crate::options::{Options, Registers};
+use crate::output::{BLOCK, Queue};
+use crate::registers::{Compared, RegisterFile, RegisterSet};
+use crate::text::{self, Time};
+use crate::written::{Written, written};
+
+/// A translated instruction by its number, which QEMU hands to the callback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Translated(pub usize);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    address: u64,
+    code: Vec<u8>,
+    begins_block: bool,
+    ends_block: bool,
+}
+
+#[derive(Debug)]
+struct Instruction {
+    address: u64,
+    size: u8,
+    begins_block: bool,
+    ends_block: bool,
+    is_included: bool,
+    compared: Compared,
+    /// `) ADDRESS OPCODE `, and what follows the mode.
+    before_mode: Box<[u8]>,
+    after_mode: Box<[u8]>,
+}
+
+/// How far the recording is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// It waits for its first instruction.
+    Waiting,
+    /// It records.
+    Recording,
+    /// It has ended.
+    Ended,
+}
+
+#[derive(Debug, Default)]
+struct Cpu {
+    registers: RegisterFile,
+    /// The instruction that executes, and what it has accessed.
+    current: Option<Translated>,
+    accesses: Vec<Access>,
+    mode: Option<(u64, Mode)>,
+    /// Whether it executed something that is not recorded since.
+    has_gap: bool,
+}
+
+/// The recording.
+#[derive(Debug)]
+pub struct Recorder {
+    api: Api,
+    options: Options,
+    architecture: Architecture,
+    peculiarities: Peculiarities,
+    set: Option<RegisterSet>,
+    at_exceptions: Compared,
+    /// Whether the machine has executed an instruction of 16 bits where codes are taken for 32.
+    has_halves: bool,
+    translated: Vec<Arc<Instruction>>,
+    /// The first instruction of all: where a reset leads to.
+    reset: Option<u64>,
+    known: HashMap<Key, Translated>,
+    cpus: Vec<Cpu>,
+    phase: Phase,
+    /// Whether the instruction that starts it was there.
+    has_started: bool,
+    skipped: u64,
+    /// Whether the instruction that ends it executes.
+    stops: bool,
+    recorded: u64,
+    time: Time,
+    out: Vec<u8>,
+    queue: Arc<Queue>,
+}
+
+/// What is to be called for an instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Its number.
+    pub translated: Translated,
+    /// Whether its execution is of interest.
+    pub executions: bool,
+    /// Whether its accesses are.
+    pub accesses: bool,
+    /// Whether it matters before the recording has started.
+    pub may_start: bool,
+}
+
+impl Recorder {
+    pub fn new(api: Api, architecture: Architecture, options: Options, queue: Arc<Queue>) -> Self {
+        let phase = if options.start.is_some() || options.skip > 0 {
+            Phase::Waiting
+        } else {
+            Phase::Recording
+        };
+        Self {
+            api,
+            options,
+            architecture,
+            peculiarities: Peculiarities::of(architecture),
+            set: None,
+            at_exceptions: Compared::Only(Box::default()),
+            has_halves: false,
+            translated: Vec::new(),
+            reset: None,
+            known: HashMap::new(),
+            cpus: Vec::new(),
+            phase,
+            has_started: false,
+            skipped: 0,
+            stops: false,
+            recorded: 0,
+            time: Time::default(),
+            out: Vec::with_capacity(BLOCK + BLOCK / 4),
+            queue,
+        }
+    }
+
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether callbacks of instructions read registers.
+    pub fn reads_registers(&self) -> bool {
+        self.options.registers != Registers::Off
+    }
+
+    /// A cpu is made, which has these registers.
+    pub fn cpu(&mut self, described: Vec<(RegisterHandle, String)>) {
+        if self.set.is_some() {
+            return;
+        }
+        let mode = self.peculiarities.mode.map(|(register, _)| register);
+        let set = RegisterSet::new(
+            self.architecture,
+            described,
+            self.options.registers,
+            self.peculiarities.unavailable,
+            mode.filter(|_| self.reads_registers()),
+        );
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        self.at_exceptions = set.compared(&Written::Only(names(self.peculiarities.at_exceptions)));
+        self.set = Some(set);
+    }
+
+    /// A block is translated: what is to be called for its instructions.
+    pub fn block(&mut self, block: Block) -> Vec<(crate::api::BlockInstruction, Wanted)> {
+        if self.phase == Phase::Ended {
+            return Vec::new();
+        }
+        let instructions = self.api.instructions(block);
+        let last = instructions.len().wrapping_sub(1);
+        let mut wanted = Vec::with_capacity(instructions.len());
+        // The registers of an instruction are compared before the next one, whether that is recorded or not.
+        let mut is_after_included = true;
+        for (number, instruction) in instructions.into_iter().enumerate() {
+            let key = Key {
+                address: self.api.address(instruction),
+                code: self.api.code(instruction),
+                begins_block: number == 0,
+                ends_block: number == last,
+            };
+            self.reset.get_or_insert(key.address);
+            let is_included = self.options.includes(key.address);
+            let key_address = key.address;
+            let is_trigger = [self.options.start, self.options.stop].contains(&Some(key.address));
+            let translated = match self.known.get(&key) {
+                Some(known) => *known,
+                None => {
+                    let text = if self.options.disassembly && is_included {
+                        self.api.disassembly(instruction)
+                    } else {
+                        String::new()
+                    };
+                    self.translate(key, &text, is_included)
+                }
+            };
+            wanted.push((
+                instruction,
+                Wanted {
+                    translated,
+                    executions: is_included
+                        || is_trigger
+                        || is_after_included
+                        || self.options.skip > 0,
+                    accesses: is_included && self.options.memory.is_some(),
+                    may_start: match self.options.start {
+                        Some(start) => start == key_address || self.options.skip > 0,
+                        None => true,
+                    },
+                },
+            ));
+            is_after_included = is_included;
+        }
+        wanted
+    }
+
+    fn translate(&mut self, key: Key, disassembly: &str, is_included: bool) -> Translated {
+        let is_mips = matches!(
+            self.architecture,
+            Architecture::Mips
+                | Architecture::MipsLittle
+                | Architecture::Mips64
+                | Architecture::Mips64Little
+        );
+        self.has_halves |= is_mips && key.code.len() == 2;
+        let writes = if self.options.compare_all || self.has_halves {
+            Written::All
+        } else {
+            written(self.architecture, &key.code)
+        };
+        let compared = match &self.set {
+            Some(set) => set.compared(&writes),
+            None => Compared::All,
+        };
+        let mut before_mode = b") ".to_vec();
+        text::hex(
+            &mut before_mode,
+            key.address,
+            self.peculiarities.address_digits,
+        );
+        before_mode.push(b' ');
+        opcode(&mut before_mode, self.architecture, &key.code);
+        before_mode.push(b' ');
+        let after_mode = if disassembly.is_empty() {
+            " :\n".to_owned()
+        } else {
+            format!(" : {disassembly}\n")
+        };
+        let translated = Translated(self.translated.len());
+        self.translated.push(Arc::new(Instruction {
+            address: key.address,
+            size: key.code.len() as u8,
+            begins_block: key.begins_block,
+            ends_block: key.ends_block,
+            is_included,
+            compared,
+            before_mode: before_mode.into(),
+            after_mode: after_mode.into_bytes().into(),
+        }));
+        self.known.insert(key, translated);
+        translated
+    }
+
+    /// A cpu is about to execute an instruction. Returns whether the recording has ended with this.
+    ///
+    /// # Safety
+    /// The caller is in the callback of the cpu, which reads registers where [`Recorder::reads_registers`].
+    pub unsafe fn executes(&mut self, cpu: u32, translated: Translated) -> bool {
+        let Some(instruction) = self.translated.get(translated.0).cloned() else {
+            return false;
+        };
+        if !self.options.cpus.is_empty() && !self.options.cpus.contains(&cpu) {
+            return false;
+        }
+        let number = cpu as usize;
+        if self.cpus.len() <= number {
+            self.cpus.resize_with(number + 1, Cpu::default);
+        }
+        let is_reset = self.reset == Some(instruction.address);
+        match self.phase {
+            Phase::Ended => return false,
+            Phase::Waiting => {
+                let start = self.options.start;
+                self.has_started |= start.is_none_or(|start| start == instruction.address);
+                if !self.has_started {
+                    return false;
+                }
+                if self.skipped < self.options.skip {
+                    self.skipped += 1;
+                    return false;
+                }
+                self.phase = Phase::Recording;
+            }
+            Phase::Recording => {}
+        }
+        // SAFETY: the caller is in the callback.
+        unsafe { self.complete(number, &instruction, is_reset) };
+        let is_full = (self.options.limit).is_some_and(|limit| self.recorded >= limit);
+        if is_full || self.stops {
+            self.phase = Phase::Ended;
+            return true;
+        }
+        self.stops = self.options.stop == Some(instruction.address);
+        if !instruction.is_included {
+            self.cpus[number].has_gap = true;
+            return false;
+        }
+        // SAFETY: as above.
+        unsafe { self.resume(number) };
+        self.cpus[number].current = Some(translated);
+        false
+    }
+
+    /// Writes the instruction that a cpu has executed, where there is one. `next` is the one that it is about to execute.
+    ///
+    /// # Safety
+    /// As [`Recorder::executes`].
+    unsafe fn complete(&mut self, number: usize, next: &Instruction, is_reset: bool) {
+        let Some(Translated(done)) = self.cpus[number].current else {
+            return;
+        };
+        let done = Arc::clone(&self.translated[done]);
+        self.write(number);
+        if !self.reads_registers() {
+            return;
+        }
+        let mut is_all = self.mode_of(number).is_foreign;
+        if next.begins_block {
+            // SAFETY: the caller is in the callback.
+            is_all |= unsafe { self.update_mode(number) } | is_reset;
+            // An exception in a block leads to another one; which registers it changed is not known from a code.
+            let follows = done.address.wrapping_add(u64::from(done.size)) == next.address;
+            is_all |= !done.ends_block && !follows;
+        }
+        let compared = if is_all {
+            &Compared::All
+        } else {
+            &done.compared
+        };
+        let cpu = &mut self.cpus[number];
+        let Some(set) = &self.set else { return };
+        let time = self.time;
+        // SAFETY: the caller is in the callback.
+        unsafe {
+            (cpu.registers).compare(&mut self.api, set, compared, &mut self.out, time);
+            if next.begins_block && !is_all {
+                let at = &self.at_exceptions;
+                (cpu.registers).compare(&mut self.api, set, at, &mut self.out, time);
+            }
+        }
+    }
+
+    /// Writes all registers that have changed since the cpu was last recorded.
+    ///
+    /// # Safety
+    /// As [`Recorder::executes`].
+    unsafe fn resume(&mut self, number: usize) {
+        let is_known = self.cpus[number].registers.is_known();
+        let has_gap = std::mem::take(&mut self.cpus[number].has_gap);
+        if !self.reads_registers() || (is_known && !has_gap) {
+            return;
+        }
+        // SAFETY: the caller is in the callback.
+        unsafe { self.update_mode(number) };
+        // The lines are of the instruction before: the latest one of the file. Before the first one they are the state at the start. The
+        // first ones of another cpu would be of a wrong cpu there; its registers are known after its first instruction.
+        let is_first = self.recorded == 0;
+        let is_of_this = self.cpus.len() == 1 || is_first;
+        if !is_of_this && !is_known {
+            return;
+        }
+        let cpu = &mut self.cpus[number];
+        let Some(set) = &self.set else { return };
+        let time = self.time;
+        // SAFETY: the caller is in the callback.
+        unsafe {
+            (cpu.registers).compare(&mut self.api, set, &Compared::All, &mut self.out, time);
+        }
+    }
+
+    fn mode_of(&self, number: usize) -> Mode {
+        let unknown = Mode {
+            name: self.peculiarities.usual_mode,
+            set: "A",
+            is_foreign: false,
+            bank: 0,
+        };
+        self.cpus[number].mode.map_or(unknown, |(_, mode)| mode)
+    }
+
+    /// Reads the mode of a cpu; returns whether it has changed.
+    ///
+    /// # Safety
+    /// As [`Recorder::executes`].
+    unsafe fn update_mode(&mut self, number: usize) -> bool {
+        let (Some(set), Some((_, meaning))) = (&self.set, self.peculiarities.mode) else {
+            return false;
+        };
+        // SAFETY: the caller is in the callback.
+        let Some(value) = (unsafe { set.mode(&mut self.api) }) else {
+            return false;
+        };
+        let before = self.cpus[number].mode;
+        if before.is_some_and(|(of, _)| of == value) {
+            return false;
+        }
+        let mode = meaning(value);
+        self.cpus[number].mode = Some((value, mode));
+        before.is_some_and(|(_, before)| before.bank != mode.bank)
+    }
+
+    /// Appends the lines of the instruction that a cpu executes: its own and those of its accesses.
+    fn write(&mut self, number: usize) {
+        let mode = self.mode_of(number);
+        let Some(Translated(current)) = self.cpus[number].current.take() else {
+            return;
+        };
+        let instruction = &self.translated[current];
+        self.time.advance();
+        self.recorded += 1;
+        self.time.write(&mut self.out);
+        self.out
+            .extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+        self.out.extend_from_slice(b" IT (");
+        self.time.write_number(&mut self.out);
+        self.out.extend_from_slice(&instruction.before_mode);
+        self.out.extend_from_slice(mode.set.as_bytes());
+        self.out.push(b' ');
+        self.out.extend_from_slice(mode.name.as_bytes());
+        self.out.extend_from_slice(&instruction.after_mode);
+        let is_big = self.architecture.byte_order() == ByteOrder::Big;
+        for access in self.cpus[number].accesses.drain(..) {
+            self.time.write(&mut self.out);
+            text::access(
+                &mut self.out,
+                &access,
+                is_big,
+                self.peculiarities.address_digits,
+            );
+        }
+        if self.out.len() >= BLOCK {
+            self.queue.replace(&mut self.out);
+        }
+    }
+
+    /// The instruction that a cpu executes has accessed memory.
+    pub fn accesses(&mut self, cpu: u32, info: crate::api::AccessInfo, address: u64) {
+        let Some(cpu) = self.cpus.get_mut(cpu as usize) else {
+            return;
+        };
+        if cpu.current.is_some() {
+            // SAFETY: this is called in the callback alone.
+            let access = unsafe { self.api.access(info, address) };
+            cpu.accesses.push(access);
+        }
+    }
+
+    /// Hands over what has gathered, so that it is in the file if QEMU is killed.
+    pub fn flush(&mut self) {
+        if !self.out.is_empty() {
+            self.queue.replace(&mut self.out);
+        }
+    }
+
+    /// QEMU ends: the instructions that cpus were executing are written without what they did to registers.
+    pub fn end(&mut self) {
+        if self.phase == Phase::Recording {
+            for number in 0..self.cpus.len() {
+                self.write(number);
+            }
+        }
+        self.phase = Phase::Ended;
+        self.flush();
+    }
+
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+}
+
+/// Appends an instruction's code, as the formats of traces have it: a number; for Thumb's longer ones that of the first half and that of the
+/// second; for x86 the bytes.
+fn opcode(out: &mut Vec<u8>, architecture: Architecture, code: &[u8]) {
+    match architecture {
+        Architecture::X86_64 | Architecture::I386 => text::bytes(out, code.iter()),
+        _ => match architecture.byte_order() {
+            ByteOrder::Little => text::bytes(out, code.iter().rev()),
+            ByteOrder::Big => text::bytes(out, code.iter()),
+        },
+    }
+}
