@@ -225,7 +225,7 @@ Examples:
   tracewire record -t 'isr : state' -o run.tf --upstream localhost:1234 --elf firmware.elf";
 
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("target").required(true))]
+#[command(group = clap::ArgGroup::new("target").required(true).multiple(true))]
 #[command(group = clap::ArgGroup::new("destination").required(true).multiple(true))]
 pub struct RecordArguments {
     /// A file of GDB's tracepoint commands; may be given several times
@@ -240,7 +240,7 @@ pub struct RecordArguments {
         required_unless_present = "scripts"
     )]
     pub tracepoints: Vec<String>,
-    /// The trace file to write; - for standard output, where PROGRAM's own goes to standard error
+    /// The trace file to write; - for standard output, where PROGRAM's own goes to standard error. Of several processes, a folder
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "destination")]
     pub output: Option<PathBuf>,
     /// Print frames on standard output as they come, as `show` does; without -o, no file is kept
@@ -249,11 +249,20 @@ pub struct RecordArguments {
     /// With --live: one JSON object a line instead of text
     #[arg(long, requires = "live")]
     pub json: bool,
-    /// Attach to this process
+    /// Attach to this process; may be given several times
     #[arg(short, long, value_name = "PID", group = "target", value_parser = crate::process_id::parse)]
-    pub pid: Option<u32>,
+    pub pid: Vec<u32>,
+    /// Attach to every process of this name that runs now; may be given several times
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub name: Vec<String>,
     /// Record the program of a GDB stub: HOST:PORT, unix:PATH, or - for standard input and output
-    #[arg(long, value_name = "ADDRESS", group = "target", value_parser = upstream_address)]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        group = "target",
+        value_parser = upstream_address,
+        conflicts_with_all = ["pid", "name", "program"]
+    )]
     pub upstream: Option<ConnectionAddress>,
     /// With --upstream: the program, where the stub does not name it; may be given several times
     #[arg(long, value_name = "ELF", requires = "upstream", value_hint = ValueHint::FilePath)]
@@ -295,7 +304,7 @@ pub struct RecordArguments {
     #[command(flatten)]
     pub limits: crate::types::LimitArguments,
     /// The program to run, and its arguments
-    #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., value_hint = ValueHint::CommandWithArguments)]
+    #[arg(last = true, value_name = "PROGRAM", group = "target", num_args = 1.., conflicts_with_all = ["pid", "name"], value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
 }
 

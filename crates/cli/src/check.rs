@@ -1,7 +1,7 @@
 //! `check`: everything that is wrong with a trace file.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use tracewire_views::words;
 use crate::Answer;
 use crate::execution::{self, Kind};
 use crate::progress::Progress;
-use crate::{look, open};
+use crate::{look, open, several};
 
 pub const HELP: &str = "\
 An error is damage or a contradiction, a warning what a reader should know. Exit status 1 when there is an error.
@@ -43,13 +43,26 @@ pub struct CheckArguments {
 
 /// `check`.
 pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
-    let path = match execution::kind(&arguments.file)? {
-        Kind::Execution(source) => return execution::check::run(&source, arguments),
-        Kind::TraceFile(path) => path,
-    };
-    let mut file = open::doubtful_trace_file(&path)?;
-    arguments.machine.settle(&mut file, &path, &arguments.elf)?;
-    let progress = Progress::over_frames(&arguments.file, &file);
+    if let Some(parts) = several::parts_of(&arguments.file)? {
+        let mut answer = Answer::Yes;
+        for part in parts {
+            if check_file(arguments, &part.path, &part.path)? == Answer::No {
+                answer = Answer::No;
+            }
+        }
+        return Ok(answer);
+    }
+    match execution::kind(&arguments.file)? {
+        Kind::Execution(source) => execution::check::run(&source, arguments),
+        Kind::TraceFile(path) => check_file(arguments, &path, &arguments.file),
+    }
+}
+
+/// Checks the trace file at `path`, which the user calls `shown`.
+fn check_file(arguments: &CheckArguments, path: &Path, shown: &Path) -> anyhow::Result<Answer> {
+    let mut file = open::doubtful_trace_file(path)?;
+    arguments.machine.settle(&mut file, path, &arguments.elf)?;
+    let progress = Progress::over_frames(shown, &file);
     let report = tracewire_diagnose::check(&file);
     drop(progress);
     let mut output = look::output();
@@ -57,8 +70,8 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
         if arguments.json {
             writeln!(output, "{}", json(finding))?;
         } else {
-            let shown = words::printable(&finding.to_string());
-            writeln!(output, "{}: {shown}", severity(finding))?;
+            let fault = words::printable(&finding.to_string());
+            writeln!(output, "{}: {fault}", severity(finding))?;
         }
     }
     output.flush()?;
@@ -70,7 +83,7 @@ pub fn check(arguments: &CheckArguments) -> anyhow::Result<Answer> {
     }
     message!(
         "tracewire: {}: {}, {}, {}{}",
-        arguments.file.display(),
+        shown.display(),
         words::count(file.frame_count(), "frame"),
         words::count(report.errors, "error"),
         words::count(report.warnings, "warning"),

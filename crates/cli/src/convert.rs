@@ -24,7 +24,7 @@ use crate::debuginfod::DebuginfodArguments;
 use crate::execution::{self, Kind};
 use crate::frames::{FrameRange, parse_time};
 use crate::progress::Progress;
-use crate::{open, output};
+use crate::{open, output, several};
 
 pub const HELP: &str = "\
 The format of IN is detected from its content: a trace file or JSON lines. That of OUT from its name, or --to:
@@ -120,9 +120,20 @@ pub fn convert(arguments: &ConvertArguments) -> anyhow::Result<Answer> {
             )
             .exit(),
     };
+    // A run of several processes is its parts.
+    let whole: Vec<PathBuf> = sources
+        .iter()
+        .map(|source| {
+            Ok(match several::parts_of(source)? {
+                Some(parts) => parts.into_iter().map(|part| part.path).collect(),
+                None => vec![source.clone()],
+            })
+        })
+        .collect::<anyhow::Result<Vec<_>>>()?
+        .concat();
     // What came through a pipe is read from where it is kept.
     let (kept, replaced);
-    let sources = match sources {
+    let sources = match &whole[..] {
         [source] => match execution::kind(source)? {
             Kind::Execution(source) => return execution::convert::run(source, out, arguments),
             Kind::TraceFile(file) => {

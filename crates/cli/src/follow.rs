@@ -1,34 +1,20 @@
 //! `show --follow` and `record --live`: frames as they come.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracewire_debuginfo::TypeRules;
-use tracewire_tracefile::{Batch, GrowingFile, Module, TraceFile};
-use tracewire_views::{Program, ProgramError, Viewer, table};
+use tracewire_model::{FrameNumber, ThreadId};
+use tracewire_tracefile::{GrowingFile, Module, Part, RunFolder, TraceFile};
+use tracewire_views::{FrameRow, FrameView, Program, ProgramError, ProgramFiles, Viewer, table};
 
 use crate::look;
 
 /// How often the file is looked at while nothing comes.
 const EVERY: Duration = Duration::from_millis(50);
-
-/// Shows the frames of a file that a recorder writes. It reads the file alone, so that neither the recorder nor the program waits
-/// for who reads what is shown.
-#[derive(Debug)]
-pub struct Follower {
-    growing: GrowingFile,
-    elf: Vec<PathBuf>,
-    rules: Arc<TypeRules>,
-    /// Only frames of this tracepoint.
-    tracepoint: Option<i32>,
-    form: Form,
-    /// The modules that the program's symbols were read from.
-    modules: Vec<Module>,
-    program: Program,
-    table: Option<table::FrameTable>,
-}
 
 /// What frames are shown as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,77 +25,176 @@ pub enum Form {
     Json,
 }
 
-impl Follower {
-    pub fn new(growing: GrowingFile, form: Form, rules: Arc<TypeRules>) -> Self {
+/// How frames are shown.
+#[derive(Clone, Debug)]
+pub struct Style {
+    pub form: Form,
+    pub rules: Arc<TypeRules>,
+    /// The program and its libraries, where they are elsewhere.
+    pub elf: Vec<PathBuf>,
+    /// Only frames of this tracepoint.
+    pub tracepoint: Option<i32>,
+}
+
+impl Style {
+    /// All frames, with the program where the file says that it is.
+    pub const fn new(form: Form, rules: Arc<TypeRules>) -> Self {
         Self {
-            growing,
-            elf: Vec::new(),
-            rules,
-            tracepoint: None,
             form,
-            modules: Vec::new(),
-            program: Program::default(),
-            table: None,
+            rules,
+            elf: Vec::new(),
+            tracepoint: None,
         }
     }
 
-    /// Names the program and its libraries.
-    pub fn elf(mut self, elf: &[PathBuf]) -> Self {
-        self.elf = elf.to_vec();
-        self
+    fn files(&self) -> ProgramFiles {
+        ProgramFiles {
+            named: self.elf.clone(),
+            ..ProgramFiles::default()
+        }
     }
+}
 
-    /// Shows frames of one tracepoint alone.
-    pub fn tracepoint(mut self, number: Option<i32>) -> Self {
-        self.tracepoint = number;
-        self
+/// What is followed.
+#[derive(Debug)]
+pub enum Followed {
+    /// The trace file of one process.
+    File(GrowingFile),
+    /// The parts of a run of several.
+    Run(RunFolder),
+}
+
+/// Shows frames until the recorder has ended, and gives how many there were. Files alone are read, so that neither the recorder nor
+/// the program waits for who reads what is shown.
+pub fn follow(followed: Followed, style: &Style, output: &mut impl Write) -> anyhow::Result<u64> {
+    let mut shower = Shower {
+        table: None,
+        shown: 0,
+    };
+    match followed {
+        Followed::File(growing) => {
+            let mut source = Source::new(growing, None, style, style.files());
+            loop {
+                // Asked first: what came before the recorder ended is then in the file.
+                let is_written = source.growing.is_written()?;
+                while let Some(frames) = source.next(style)? {
+                    shower.show(frames, output)?;
+                }
+                if !is_written {
+                    return Ok(shower.shown);
+                }
+                std::thread::sleep(EVERY);
+            }
+        }
+        Followed::Run(run) => follow_run(&run, style, shower, output),
     }
+}
 
-    /// Shows frames until the recorder has ended, and gives how many there were.
-    pub fn run(mut self, output: &mut impl Write) -> anyhow::Result<u64> {
-        let mut shown = 0;
-        loop {
-            // Asked first: what came before the recorder ended is then in the file.
-            let is_written = self.growing.is_written()?;
-            while let Some(batch) = self.growing.batch()? {
-                shown += self.show(&batch, output)?;
-                output.flush()?;
+/// Shows the frames of all parts, as far as they have come in the order of their times.
+fn follow_run(
+    run: &RunFolder,
+    style: &Style,
+    mut shower: Shower,
+    output: &mut impl Write,
+) -> anyhow::Result<u64> {
+    let files = style.files();
+    let mut sources: Vec<Source> = Vec::new();
+    let mut known: HashSet<PathBuf> = HashSet::new();
+    loop {
+        let is_written = run.is_written()?;
+        let mut frames = Shown::of(style.form);
+        for part in run.parts()? {
+            let name = part.path.with_extension("");
+            let name = match part.path.extension() {
+                Some(growing) if growing != "tf" => name,
+                _ => part.path.clone(),
+            };
+            if !known.insert(name.clone()) {
+                continue;
+            }
+            match GrowingFile::open(&name)? {
+                Some(growing) => {
+                    sources.push(Source::new(growing, Some(&part), style, files.clone()));
+                }
+                None => frames.add(finished(&part, &name, style, &files)?),
+            }
+        }
+        let mut over = Vec::new();
+        for (index, source) in sources.iter_mut().enumerate() {
+            let is_written = source.growing.is_written()?;
+            while let Some(more) = source.next(style)? {
+                frames.add(more);
             }
             if !is_written {
-                return Ok(shown);
+                over.push(index);
             }
-            std::thread::sleep(EVERY);
+        }
+        for index in over.into_iter().rev() {
+            sources.swap_remove(index);
+        }
+        frames.sort();
+        shower.show(frames, output)?;
+        if !is_written {
+            return Ok(shower.shown);
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// The frames of a part that ended before it was looked at.
+fn finished(
+    part: &Part,
+    path: &std::path::Path,
+    style: &Style,
+    files: &ProgramFiles,
+) -> anyhow::Result<Shown> {
+    if !path.exists() {
+        // It had no frames.
+        return Ok(Shown::of(style.form));
+    }
+    let file = TraceFile::open(path)?;
+    let mut program = Program::with_files(&file, files.clone())?;
+    program.set_type_rules(&style.rules);
+    let viewer = Viewer::new(&file, &program)
+        .with_first(FrameNumber(0))
+        .with_process(Some(part.process));
+    Ok(Shown::from(&viewer, &file, style))
+}
+
+/// A trace file that a recorder writes, with its program.
+#[derive(Debug)]
+struct Source {
+    growing: GrowingFile,
+    process: Option<ThreadId>,
+    files: ProgramFiles,
+    rules: Arc<TypeRules>,
+    /// The modules that the program's symbols were read from.
+    modules: Vec<Module>,
+    program: Program,
+}
+
+impl Source {
+    fn new(growing: GrowingFile, part: Option<&Part>, style: &Style, files: ProgramFiles) -> Self {
+        Self {
+            growing,
+            process: part.map(|part| part.process),
+            files,
+            rules: Arc::clone(&style.rules),
+            modules: Vec::new(),
+            program: Program::default(),
         }
     }
 
-    fn show(&mut self, batch: &Batch, output: &mut impl Write) -> anyhow::Result<u64> {
+    /// The frames that have come since the last ones.
+    fn next(&mut self, style: &Style) -> anyhow::Result<Option<Shown>> {
+        let Some(batch) = self.growing.batch()? else {
+            return Ok(None);
+        };
         self.read_program(&batch.file)?;
-        let viewer = Viewer::new(&batch.file, &self.program).with_first(batch.first);
-        let wanted = self.tracepoint;
-        let frames = batch
-            .file
-            .frames()
-            .filter(|frame| wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted));
-        let mut shown = 0;
-        match self.form {
-            Form::Json => {
-                for frame in frames {
-                    look::write_json(output, &viewer.view(frame))?;
-                    shown += 1;
-                }
-            }
-            Form::Table => {
-                let rows: Vec<_> = frames.map(|frame| viewer.row(frame)).collect();
-                if !rows.is_empty() {
-                    let table = self
-                        .table
-                        .get_or_insert_with(|| table::FrameTable::new(look::origin(&batch.file)));
-                    output.write_all(table.rows(&rows).as_bytes())?;
-                }
-                shown = rows.len() as u64;
-            }
-        }
-        Ok(shown)
+        let viewer = Viewer::new(&batch.file, &self.program)
+            .with_first(batch.first)
+            .with_process(self.process);
+        Ok(Some(Shown::from(&viewer, &batch.file, style)))
     }
 
     /// Reads the program's symbols, at the beginning and when its modules have changed.
@@ -118,9 +203,94 @@ impl Follower {
         if self.modules == modules && !modules.is_empty() {
             return Ok(());
         }
-        self.program = Program::of(file, &self.elf)?;
+        self.program = Program::with_files(file, self.files.clone())?;
         self.program.set_type_rules(&self.rules);
         self.modules = modules.to_vec();
+        Ok(())
+    }
+}
+
+/// Frames that are to be shown next.
+#[derive(Debug)]
+enum Shown {
+    /// With what times count from.
+    Rows(Option<u64>, Vec<FrameRow>),
+    Json(Vec<FrameView>),
+}
+
+impl Shown {
+    const fn of(form: Form) -> Self {
+        match form {
+            Form::Table => Self::Rows(None, Vec::new()),
+            Form::Json => Self::Json(Vec::new()),
+        }
+    }
+
+    fn from<'a>(viewer: &Viewer<'a>, file: &'a TraceFile, style: &Style) -> Self {
+        let frames = file.frames().filter(|frame| {
+            let wanted = style.tracepoint;
+            wanted.is_none_or(|wanted| frame.tracepoint().0 == wanted)
+        });
+        match style.form {
+            Form::Table => {
+                let rows = frames.map(|frame| viewer.row(frame)).collect();
+                Self::Rows(look::origin(file), rows)
+            }
+            Form::Json => Self::Json(frames.map(|frame| viewer.view(frame)).collect()),
+        }
+    }
+
+    fn add(&mut self, more: Self) {
+        match (self, more) {
+            (Self::Rows(origin, rows), Self::Rows(other, more)) => {
+                *origin = match (*origin, other) {
+                    (Some(one), Some(two)) => Some(one.min(two)),
+                    (one, two) => one.or(two),
+                };
+                rows.extend(more);
+            }
+            (Self::Json(views), Self::Json(more)) => views.extend(more),
+            (Self::Rows(..), Self::Json(_)) | (Self::Json(_), Self::Rows(..)) => {
+                debug_assert!(false, "all are in one form");
+            }
+        }
+    }
+
+    /// Puts frames of several processes into the order of their times.
+    fn sort(&mut self) {
+        match self {
+            Self::Rows(_, rows) => rows.sort_by_key(FrameRow::time_us),
+            Self::Json(views) => views.sort_by_key(|view| (view.time_us, view.time_ns)),
+        }
+    }
+}
+
+/// Writes frames.
+#[derive(Debug)]
+struct Shower {
+    table: Option<table::FrameTable>,
+    shown: u64,
+}
+
+impl Shower {
+    fn show(&mut self, frames: Shown, output: &mut impl Write) -> anyhow::Result<()> {
+        match frames {
+            Shown::Json(views) => {
+                self.shown += views.len() as u64;
+                for view in &views {
+                    look::write_json(output, view)?;
+                }
+            }
+            Shown::Rows(origin, rows) => {
+                self.shown += rows.len() as u64;
+                if !rows.is_empty() {
+                    let new = || table::FrameTable::new(origin);
+                    let table = self.table.get_or_insert_with(new);
+                    output.write_all(table.rows(&rows).as_bytes())?;
+                }
+            }
+        }
+        output.flush()?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
-use tracewire_tracefile::{Frame, GrowingFile, Search, TraceFile};
+use tracewire_tracefile::{Frame, GrowingFile, RunFolder, Search, TraceFile};
 use tracewire_views::{
     Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded, gdb_commands,
     table, words,
@@ -17,11 +17,12 @@ use tracewire_views::{
 use crate::Answer;
 use crate::arguments::{CodePlace, FindArguments, InfoArguments, ShowArguments, tell_hexadecimal};
 use crate::execution::{self, Kind};
-use crate::follow::{Follower, Form};
+use crate::follow::{self, Followed, Form, Style};
 use crate::frames::FrameRange;
 use crate::in_order;
 use crate::open;
 use crate::progress::Progress;
+use crate::several;
 
 /// Standard output, buffered.
 pub type Output = BufWriter<anstream::AutoStream<std::io::StdoutLock<'static>>>;
@@ -81,6 +82,9 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
         output.flush()?;
         return Ok(Answer::Yes);
     }
+    if let Some(parts) = several::parts_of(&arguments.file)? {
+        return several::info(arguments, &parts);
+    }
     let path = match execution::kind(&arguments.file)? {
         Kind::Execution(source) => return execution::look::info(source, arguments),
         Kind::TraceFile(path) => path,
@@ -107,9 +111,14 @@ pub fn info(arguments: &InfoArguments) -> anyhow::Result<Answer> {
 }
 
 /// `show --follow`; `None` where no recorder writes the file.
-fn follow(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>> {
-    let Some(growing) = GrowingFile::open(&arguments.file)? else {
-        return Ok(None);
+fn show_as_they_come(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>> {
+    let followed = match RunFolder::open(&arguments.file)? {
+        Some(run) if run.is_written()? => Followed::Run(run),
+        Some(_) => return Ok(None),
+        None => match GrowingFile::open(&arguments.file)? {
+            Some(growing) => Followed::File(growing),
+            None => return Ok(None),
+        },
     };
     let rules = match arguments.raw {
         true => Arc::new(TypeRules::none()),
@@ -120,19 +129,25 @@ fn follow(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>> {
     } else {
         Form::Table
     };
-    let shown = Follower::new(growing, form, rules)
-        .elf(&arguments.elf)
-        .tracepoint(arguments.tracepoint)
-        .run(&mut output_of(arguments.json))?;
+    let style = Style {
+        form,
+        rules,
+        elf: arguments.elf.clone(),
+        tracepoint: arguments.tracepoint,
+    };
+    let shown = follow::follow(followed, &style, &mut output_of(arguments.json))?;
     Ok(Some(if shown > 0 { Answer::Yes } else { Answer::No }))
 }
 
 /// `show`.
 pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if arguments.follow
-        && let Some(answer) = follow(arguments)?
+        && let Some(answer) = show_as_they_come(arguments)?
     {
         return Ok(answer);
+    }
+    if let Some(parts) = several::parts_of(&arguments.file)? {
+        return several::show(arguments, &parts);
     }
     let path = match execution::kind(&arguments.file)? {
         Kind::Execution(source) => return execution::look::show(source, arguments),

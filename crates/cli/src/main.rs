@@ -28,6 +28,7 @@ mod repair;
 mod rescue;
 mod seal;
 mod serve;
+mod several;
 mod shell;
 mod types;
 

@@ -178,11 +178,26 @@ pub fn program(
     named: &[PathBuf],
     debuginfod: DebuginfodArguments,
 ) -> anyhow::Result<Program> {
-    let files = ProgramFiles {
+    let files = program_files(named, debuginfod)?;
+    let program = Program::with_files(file, files)?;
+    report_program(file, &program, named);
+    Ok(program)
+}
+
+/// Where files of programs are, by the arguments.
+pub fn program_files(
+    named: &[PathBuf],
+    debuginfod: DebuginfodArguments,
+) -> anyhow::Result<ProgramFiles> {
+    Ok(ProgramFiles {
         named: named.to_owned(),
         debug_files: debuginfod.source()?,
-    };
-    let program = Program::with_files(file, files)?;
+        ..ProgramFiles::default()
+    })
+}
+
+/// Says on stderr what is missing of a program.
+pub fn report_program(file: &TraceFile, program: &Program, named: &[PathBuf]) {
     for note in &program.notes {
         message!("tracewire: warning: {}", words::printable(note));
     }
@@ -191,5 +206,4 @@ pub fn program(
             "tracewire: note: the trace file does not say which program it is of; --elf PROGRAM adds names and values"
         );
     }
-    Ok(program)
 }

@@ -36,7 +36,19 @@ pub fn parse(text: &str) -> Result<u32, String> {
     Err(message)
 }
 
-/// The processes whose program has this name, by rising number.
+/// The processes of this name that run now and can be traced, by rising number.
+pub fn named(name: &str) -> Vec<u32> {
+    let mut found = processes(name);
+    // Parts of the kernel, and processes that have ended, have no program.
+    found.retain(|id| {
+        let program = std::fs::read_link(format!("/proc/{id}/exe"));
+        *id != std::process::id()
+            && !program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    });
+    found
+}
+
+/// The processes that have this name, or whose program's file has it, by rising number.
 fn processes(name: &str) -> Vec<u32> {
     // The kernel keeps 15 bytes of a name.
     let kept = name.as_bytes().get(..15).unwrap_or(name.as_bytes());
@@ -48,7 +60,12 @@ fn processes(name: &str) -> Vec<u32> {
         .filter_map(|entry| {
             let id = entry.file_name().to_str()?.parse().ok()?;
             let told = std::fs::read(entry.path().join("comm")).ok()?;
-            (told.strip_suffix(b"\n").unwrap_or(&told) == kept).then_some(id)
+            let program = || {
+                let program = std::fs::read_link(entry.path().join("exe")).ok()?;
+                (program.file_name()? == name).then_some(())
+            };
+            let is_named = told.strip_suffix(b"\n").unwrap_or(&told) == kept;
+            (is_named || program().is_some()).then_some(id)
         })
         .collect();
     found.sort_unstable();

@@ -94,6 +94,12 @@ pub enum RecordError {
     /// A [`StopHandle`](crate::StopHandle) was used before the run began.
     #[error("ended before the run began")]
     Stopped,
+    /// The folder of a run of several processes cannot be written.
+    #[error("cannot write the index of the run: {0}")]
+    Folder(io::Error),
+    /// A stub's program is to be recorded beside others.
+    #[error("the program of a stub is recorded alone")]
+    StubAlone,
     /// A thread of our own cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),

@@ -21,6 +21,12 @@ impl Observer for () {
     fn event(&mut self, _: RecordEvent<'_>) {}
 }
 
+impl<O: Observer + ?Sized> Observer for &mut O {
+    fn event(&mut self, event: RecordEvent<'_>) {
+        (**self).event(event);
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -99,7 +99,7 @@ pub fn reserve() -> std::io::Result<()> {
 
 /// Has the calling thread's stack grow now.
 #[inline(never)]
-fn extend_stack() {
+pub(crate) fn extend_stack() {
     let mut room = [MaybeUninit::<u8>::uninit(); STACK];
     for page in room.chunks_mut(4096) {
         page[0].write(0);

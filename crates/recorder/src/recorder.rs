@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tracewire_debuginfo::{DebugFileSource, TypeRules};
@@ -14,11 +14,13 @@ use tracewire_packets::ConnectionAddress;
 use tracewire_script::{Excessive, Script, ScriptError};
 use tracewire_target_linux::{Process, Settings};
 use tracewire_target_remote::{Options as StubOptions, Stub};
+use tracewire_tracefile::RunWriter;
 
 use crate::buffer::BufferSize;
 use crate::error::RecordError;
-use crate::observer::{Observer, RecordEvent};
+use crate::observer::Observer;
 use crate::priority::Priority;
+use crate::processes::{self, Observers, RunReport};
 use crate::recording::Recording;
 use crate::report::Report;
 use crate::stop::StopHandle;
@@ -38,11 +40,7 @@ pub struct Recorder {
 /// The program.
 #[derive(Debug)]
 enum Start {
-    Spawn {
-        program: OsString,
-        arguments: Vec<OsString>,
-    },
-    Attach(ThreadId),
+    Process(ProcessStart),
     Upstream {
         address: ConnectionAddress,
         options: StubOptions,
@@ -50,8 +48,18 @@ enum Start {
     },
 }
 
+/// The program of a process.
+#[derive(Debug)]
+pub(crate) enum ProcessStart {
+    Spawn {
+        program: OsString,
+        arguments: Vec<OsString>,
+    },
+    Attach(ThreadId),
+}
+
 /// What is to be recorded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RecordOptions {
     pub script: Script,
     pub output: PathBuf,
@@ -79,6 +87,17 @@ impl Confirm {
     }
 }
 
+impl Confirm {
+    /// The same, asked once for all processes of a run.
+    pub fn once(self) -> Self {
+        let answer = Mutex::new(None);
+        Self(Arc::new(move |excessive| {
+            let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+            *answer.get_or_insert_with(|| self.ask(excessive))
+        }))
+    }
+}
+
 impl Default for Confirm {
     fn default() -> Self {
         Self(Arc::new(|_| false))
@@ -98,16 +117,16 @@ impl Recorder {
         program: impl AsRef<OsStr>,
         arguments: impl IntoIterator<Item = A>,
     ) -> Self {
-        Self::new(Start::Spawn {
+        Self::new(Start::Process(ProcessStart::Spawn {
             program: program.as_ref().to_owned(),
             arguments: arguments.into_iter().map(Into::into).collect(),
-        })
+        }))
     }
 
     /// Records a process that runs, with all its threads.
     #[must_use]
     pub fn attach(process: ThreadId) -> Self {
-        Self::new(Start::Attach(process))
+        Self::new(Start::Process(ProcessStart::Attach(process)))
     }
 
     /// Records the program behind a GDB stub, with the symbols of these programs, else of the one that the stub names.
@@ -233,30 +252,69 @@ impl Recorder {
     /// # Errors
     /// When the run cannot begin, or ends in an error: [`RecordError`] says what is left.
     pub fn record(self, observer: &mut dyn Observer) -> Result<Report, RecordError> {
-        // A program that is started would inherit it.
-        let priority = matches!(self.start, Start::Attach(_)).then(Priority::raise);
-        let (process, spawned) = match &self.start {
-            Start::Attach(process) => (Process::attach(*process, Settings::default())?, false),
-            Start::Spawn { program, arguments } => (
-                Process::spawn(program, arguments, Settings::default())?,
-                true,
-            ),
+        let start = match self.start {
+            Start::Process(start) => start,
             Start::Upstream {
                 address,
                 options,
                 programs,
             } => {
-                let stub = Stub::connect(address, options)?;
-                return upstream::record(stub, programs, self.options, self.stop, observer);
+                let stub = Stub::connect(&address, &options)?;
+                return upstream::record(stub, &programs, self.options, self.stop, observer);
             }
         };
-        self.stop.watch(process.interrupter());
-        if process.jumps_taken_over() > 0 {
-            observer.event(RecordEvent::JumpsTakenOver(process.jumps_taken_over()));
-        }
-        let recording = Recording::begin(process, spawned, self.options, self.stop, observer)?;
+        let priority = start.priority();
+        let (process, spawned) = start.process()?;
+        let recording = Recording::begin(
+            process,
+            spawned,
+            self.options,
+            self.stop,
+            Box::new(observer),
+        )?;
         drop(priority);
         recording.run()
+    }
+}
+
+impl Recorder {
+    /// Records the process and others in one run, until all have ended or it is stopped, into a folder with a trace file for each.
+    /// What [`output`](Self::output) says is not used.
+    ///
+    /// A process that cannot be recorded is reported, and the others are recorded.
+    ///
+    /// # Errors
+    /// When no process can be recorded; for a stub, whose program is recorded alone.
+    pub fn record_processes(
+        self,
+        others: impl IntoIterator<Item = ThreadId>,
+        folder: RunWriter,
+        observers: &dyn Observers,
+    ) -> Result<RunReport, RecordError> {
+        let Start::Process(first) = self.start else {
+            return Err(RecordError::StubAlone);
+        };
+        let mut starts = vec![first];
+        starts.extend(others.into_iter().map(ProcessStart::Attach));
+        processes::record(starts, self.options, self.stop, folder, observers)
+    }
+}
+
+impl ProcessStart {
+    /// The tracer's priority until the recording has begun. A program that is started would inherit it.
+    pub fn priority(&self) -> Option<Priority> {
+        matches!(self, Self::Attach(_)).then(Priority::raise)
+    }
+
+    /// Starts the program or attaches to it; whether it was started.
+    pub fn process(&self) -> Result<(Process, bool), RecordError> {
+        Ok(match self {
+            Self::Attach(process) => (Process::attach(*process, Settings::default())?, false),
+            Self::Spawn { program, arguments } => (
+                Process::spawn(program, arguments, Settings::default())?,
+                true,
+            ),
+        })
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Recording<'o> {
     pending: Vec<Pending>,
     duration: Option<Duration>,
     stop: StopHandle,
-    observer: &'o mut dyn Observer,
+    observer: Box<dyn Observer + 'o>,
     stop_notes: Option<String>,
     ever_placed: bool,
     begun: u64,
@@ -59,11 +59,15 @@ impl<'o> Recording<'o> {
         spawned: bool,
         options: RecordOptions,
         stop: StopHandle,
-        observer: &'o mut dyn Observer,
+        mut observer: Box<dyn Observer + 'o>,
     ) -> Result<Self, RecordError> {
-        let prepared =
-            Prepared::new(&mut process, spawned, &options, &stop, observer).and_then(|prepared| {
-                let made = prepared.experiment(&mut process, &options, observer)?;
+        stop.watch(process.interrupter());
+        if process.jumps_taken_over() > 0 {
+            observer.event(RecordEvent::JumpsTakenOver(process.jumps_taken_over()));
+        }
+        let prepared = Prepared::new(&mut process, spawned, &options, &stop, &mut *observer)
+            .and_then(|prepared| {
+                let made = prepared.experiment(&mut process, &options, &mut *observer)?;
                 fail_point!("record/prepared");
                 Ok((prepared, made))
             });
@@ -225,7 +229,7 @@ impl<'o> Recording<'o> {
             &mut self.modules,
             &mut self.resolver,
             &mut resolution,
-            self.observer,
+            &mut *self.observer,
         );
         for excessive in resolution.excessive.drain(..) {
             let warning = Warning::Excessive(excessive);

@@ -1,6 +1,7 @@
 //! Ending a run from outside.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracewire_target_linux::Interrupter;
@@ -16,12 +17,14 @@ pub enum Stop {
     OutOfMemory,
 }
 
-/// For how long the program has been held stopped by us.
+/// For how long a program has been held stopped by us.
 #[derive(Debug, Default)]
 struct Held {
     before: Duration,
-    /// Since when it is now.
+    /// Since when one is now.
     since: Option<Instant>,
+    /// How many are.
+    programs: usize,
 }
 
 /// Ends a run, from any thread, before it begins or while it goes on.
@@ -29,14 +32,16 @@ struct Held {
 pub struct StopHandle {
     stop: Arc<Mutex<Option<Stop>>>,
     held: Arc<Mutex<Held>>,
-    /// Set once there is a process to interrupt.
-    interrupter: Arc<OnceLock<Interrupter>>,
+    /// Of the processes that are recorded.
+    interrupters: Arc<Mutex<Vec<Interrupter>>>,
+    /// Whether the time of the run is being taken.
+    is_timed: Arc<AtomicBool>,
 }
 
 impl StopHandle {
-    /// Interrupts this process from now on.
+    /// Interrupts this process too from now on.
     pub(crate) fn watch(&self, interrupter: Interrupter) {
-        let interrupter = self.interrupter.get_or_init(|| interrupter);
+        lock(&self.interrupters).push(interrupter.clone());
         if self.stopped().is_some() {
             interrupter.interrupt();
         }
@@ -45,7 +50,8 @@ impl StopHandle {
     /// Has the run end. The first reason counts.
     pub fn stop(&self, stop: Stop) {
         lock(&self.stop).get_or_insert(stop);
-        if let Some(interrupter) = self.interrupter.get() {
+        let interrupters = lock(&self.interrupters).clone();
+        for interrupter in interrupters {
             interrupter.interrupt();
         }
     }
@@ -56,8 +62,11 @@ impl StopHandle {
         lock(&self.stop).clone()
     }
 
-    /// Has the run end when the program has run for so long from now on.
+    /// Has the run end when the program has run for so long from now on; of several programs, the first one that has begun.
     pub(crate) fn stop_after(&self, duration: Duration) -> std::io::Result<()> {
+        if self.is_timed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
         let own = self.clone();
         let begun = Instant::now();
         std::thread::Builder::new()
@@ -79,11 +88,17 @@ impl StopHandle {
 
     /// Does something while the program is stopped for it; that time does not count.
     pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
-        lock(&self.held).since = Some(Instant::now());
+        let mut held = lock(&self.held);
+        held.since.get_or_insert_with(Instant::now);
+        held.programs += 1;
+        drop(held);
         let result = work();
         let mut held = lock(&self.held);
-        let now = held.since.take().map(|since| since.elapsed());
-        held.before += now.unwrap_or_default();
+        held.programs -= 1;
+        if held.programs == 0 {
+            let now = held.since.take().map(|since| since.elapsed());
+            held.before += now.unwrap_or_default();
+        }
         result
     }
 

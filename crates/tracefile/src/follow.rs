@@ -223,7 +223,7 @@ impl GrowingFile {
 }
 
 /// Whether somebody holds the lock of a [`Spool`](crate::Spool).
-fn is_written(file: &File) -> io::Result<bool> {
+pub(crate) fn is_written(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => file.unlock().map(|()| false),
         Err(TryLockError::WouldBlock) => Ok(true),

@@ -55,6 +55,8 @@ mod module;
 pub mod private;
 pub mod raw;
 mod register_set;
+#[cfg(target_os = "linux")]
+mod run;
 mod served;
 mod span;
 #[cfg(target_os = "linux")]
@@ -79,6 +81,8 @@ pub use index::{Ending, IndexCache, user_cache};
 pub use memory::CollectedMemory;
 pub use module::Module;
 pub use register_set::{RegisterSet, RegisterSets, SET_HEADER, SET_LETTER};
+#[cfg(target_os = "linux")]
+pub use run::{Part, RunFolder, RunWriter};
 pub use span::{Span, SpanEnd, Spans};
 #[cfg(target_os = "linux")]
 pub use spool::Spool;

@@ -14,7 +14,7 @@ use tracewire_expr::{
     Datum, ExpressionError, ExpressionErrorKind, NamedValue, PrintOptions, StackItem, State,
     Unwinder, Value, type_name,
 };
-use tracewire_model::{Address, FrameNumber, TracepointKind, VariableNumber, hex};
+use tracewire_model::{Address, FrameNumber, ThreadId, TracepointKind, VariableNumber, hex};
 use tracewire_tracefile::{Block, Frame, Span, TraceFile};
 
 use crate::collected::Tracepoints;
@@ -29,6 +29,9 @@ use crate::state::FrameState;
 /// One frame. A field that the frame does not tell is left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FrameView {
+    /// The process, in a run of several ([`Viewer::with_process`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
     /// Its number, from 0.
     pub frame: u64,
     /// The tracepoint that made it.
@@ -204,6 +207,7 @@ type KnownText = (Box<[u8]>, Option<Text>);
 pub struct Viewer<'a> {
     file: &'a TraceFile,
     program: &'a Program,
+    process: Option<ThreadId>,
     /// The number that the first frame of the file has.
     first: FrameNumber,
     /// Whether the file is a part of a larger one, in which spans may begin and end elsewhere.
@@ -235,6 +239,7 @@ impl<'a> Viewer<'a> {
         Self {
             file,
             program,
+            process: None,
             first: FrameNumber(0),
             is_part: false,
             register_texts: RefCell::new(vec![Default::default(); register_names.len()]),
@@ -254,6 +259,18 @@ impl<'a> Viewer<'a> {
         self.first = first;
         self.is_part = true;
         self
+    }
+
+    /// Of the frames of one process of several.
+    #[must_use]
+    pub const fn with_process(mut self, process: Option<ThreadId>) -> Self {
+        self.process = process;
+        self
+    }
+
+    /// The process that frames are shown with.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.process.map(|process| process.0)
     }
 
     /// Whether the file is a part of a larger one.
@@ -287,6 +304,7 @@ impl<'a> Viewer<'a> {
         let stack = self.stack(frame);
         let stack_pointer = stack.as_ref().and_then(|_| self.stack_pointer(frame));
         let mut view = FrameView {
+            process: self.process(),
             frame: self.number(&frame),
             tracepoint: frame.tracepoint().0,
             pc: frame.program_counter().map(|pc| pc.to_string()),

@@ -72,7 +72,7 @@ pub use info::{
     Info, ModuleInfo, ProblemInfo, SourceInfo, StatusInfo, TracepointInfo, VariableInfo,
 };
 pub use markers::{ElfInfo, MarkerInfo};
-pub use program::{Program, ProgramError, ProgramFiles};
+pub use program::{Program, ProgramError, ProgramFiles, ReadFiles};
 pub use row::FrameRow;
 pub use stack::{Stack, StackEntry, folded};
 pub use typed::{TypedRow, TypedValue, ValueShape};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracewire_debuginfo::{
     DebugFileSource, FunctionPlace, LocationError, ModuleFile, SymbolError, Symbols, TypeRules,
@@ -33,11 +33,22 @@ pub struct ProgramFiles {
     pub named: Vec<PathBuf>,
     /// Where debug information can be had that is not on this machine.
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
+    /// What was read of files, once for all trace files of a run.
+    pub read: ReadFiles,
 }
+
+/// Files that were read, by their names.
+#[derive(Clone, Debug, Default)]
+pub struct ReadFiles(Arc<Mutex<HashMap<PathBuf, ModuleFile>>>);
 
 impl ProgramFiles {
     fn read(&self, path: &Path) -> Result<ModuleFile, SymbolError> {
-        let file = ModuleFile::read(path)?;
+        let mut known = self.read.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match known.get(path) {
+            Some(file) => return Ok(file.clone()),
+            None => ModuleFile::read(path)?,
+        };
+        known.insert(path.to_owned(), file.clone());
         if let Some(source) = &self.debug_files {
             file.take_debug_files_from(source);
         }
@@ -96,7 +107,7 @@ impl Program {
     pub fn of(file: &TraceFile, named: &[PathBuf]) -> Result<Self, ProgramError> {
         let files = ProgramFiles {
             named: named.to_owned(),
-            debug_files: None,
+            ..ProgramFiles::default()
         };
         Self::with_files(file, files)
     }

@@ -17,6 +17,8 @@ use crate::words::{bytes, count};
 /// One frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FrameRow {
+    /// In a run of several processes.
+    pub(crate) process: Option<u32>,
     pub(crate) frame: u64,
     pub(crate) tracepoint: i32,
     pub(crate) time_us: Option<u64>,
@@ -27,6 +29,14 @@ pub struct FrameRow {
     pub(crate) place: String,
     /// What the frame saw, a line each: the values, or what is in the frame where no symbols are known.
     pub(crate) lines: String,
+}
+
+impl FrameRow {
+    /// When the frame was made, in microseconds.
+    #[must_use]
+    pub const fn time_us(&self) -> Option<u64> {
+        self.time_us
+    }
 }
 
 /// How deep a span is indented, at most.
@@ -88,6 +98,7 @@ impl<'a> Viewer<'a> {
             self.content_lines(frame, &mut lines);
         }
         FrameRow {
+            process: self.process(),
             frame: self.number(&frame),
             tracepoint: frame.tracepoint().0,
             time_us: frame.timestamp(),

@@ -5,6 +5,8 @@
 pub fn count(number: u64, noun: &str) -> String {
     if number == 1 {
         format!("1 {noun}")
+    } else if noun.ends_with('s') {
+        format!("{number} {noun}es")
     } else {
         format!("{number} {noun}s")
     }

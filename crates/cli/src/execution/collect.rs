@@ -85,7 +85,7 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
     let buffer = BufferSize::of(&script, arguments.buffer_size, circular);
     let shown = opened.shown().to_owned();
     let recorded = Recorded::new(opened.recording).with_context(|| shown.display().to_string())?;
-    placed(&resolved.placed, arguments.verbose);
+    placed(&resolved.placed, arguments.verbose, say);
     let request = Request {
         definitions: (resolved.placed.iter())
             .map(|placed| placed.definition.clone())
@@ -134,7 +134,7 @@ impl Resolved {
         if !problems.is_empty() {
             bail!("{}", first_lines(&problems, verbose));
         }
-        resolve_warnings(&resolution.warnings, verbose);
+        resolve_warnings(&resolution.warnings, verbose, warn);
         Ok(Self {
             placed: resolution.placed,
             variables: resolver.variables().to_vec(),

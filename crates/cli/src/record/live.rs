@@ -1,15 +1,15 @@
 //! `record --live`: frames on standard output as they come.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_recorder::{Stop, StopHandle};
-use tracewire_tracefile::GrowingFile;
+use tracewire_tracefile::{GrowingFile, RunFolder};
 
-use crate::follow::{Follower, Form};
+use crate::follow::{self, Followed, Form, Style};
 use crate::look;
 
 /// What shows the frames of a run as they come.
@@ -46,10 +46,25 @@ impl Live {
 
     /// Begins to show frames from the file that they are written to.
     pub fn begin(&mut self, growing: Option<PathBuf>) {
+        self.start(|| file(growing));
+    }
+
+    /// Begins to show the frames of all processes of a run.
+    pub fn begin_run(&mut self, folder: &Path) {
+        self.start(|| {
+            let run = RunFolder::open(folder)?.context("the run has no index")?;
+            if !run.is_written()? {
+                anyhow::bail!(no_locks(folder));
+            }
+            Ok(Followed::Run(run))
+        });
+    }
+
+    fn start(&mut self, followed: impl FnOnce() -> anyhow::Result<Followed>) {
         let State::Wanted(wanted) = &self.0 else {
             return;
         };
-        self.0 = match wanted.start(growing) {
+        self.0 = match followed().and_then(|followed| wanted.start(followed)) {
             Ok(thread) => State::Running(thread),
             Err(error) => State::Failed(error),
         };
@@ -69,21 +84,29 @@ impl Live {
     }
 }
 
+/// The file that frames are written to.
+fn file(growing: Option<PathBuf>) -> anyhow::Result<Followed> {
+    let path = growing.context("the frames are in memory until the run ends")?;
+    let file = GrowingFile::open(&path)?.with_context(|| no_locks(&path))?;
+    Ok(Followed::File(file))
+}
+
+fn no_locks(path: &Path) -> String {
+    format!(
+        "{}: its file system has no locks, which --live needs",
+        path.display()
+    )
+}
+
 impl Wanted {
-    fn start(&self, growing: Option<PathBuf>) -> anyhow::Result<JoinHandle<anyhow::Result<u64>>> {
-        let path = growing.context("the frames are in memory until the run ends")?;
-        let file = GrowingFile::open(&path)?.with_context(|| {
-            format!(
-                "{}: its file system has no locks, which --live needs",
-                path.display()
-            )
-        })?;
-        let follower = Follower::new(file, self.form, Arc::clone(&self.rules));
-        let (form, stop) = (self.form, self.stop.clone());
+    fn start(&self, followed: Followed) -> anyhow::Result<JoinHandle<anyhow::Result<u64>>> {
+        let style = Style::new(self.form, Arc::clone(&self.rules));
+        let stop = self.stop.clone();
         std::thread::Builder::new()
             .name("live".to_owned())
             .spawn(move || {
-                let shown = follower.run(&mut look::output_of(form == Form::Json));
+                let mut output = look::output_of(style.form == Form::Json);
+                let shown = follow::follow(followed, &style, &mut output);
                 if let Err(error) = &shown {
                     let why = if crate::is_broken_pipe(error) {
                         "nobody reads the frames any more".to_owned()

@@ -3,9 +3,11 @@
 mod confirm;
 mod few;
 mod live;
+mod processes;
 mod report;
 pub mod signals;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -13,7 +15,7 @@ use anyhow::Context;
 use tracewire_arch::Architecture;
 use tracewire_model::ThreadId;
 use tracewire_packets::ConnectionAddress;
-use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, out_of_memory};
+use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, StopHandle, out_of_memory};
 use tracewire_script::{Script, ScriptError};
 use tracewire_tracefile::IndexCache;
 
@@ -27,6 +29,7 @@ use crate::arguments::RecordArguments;
 use crate::execution::elf_architecture;
 use crate::follow::Form;
 use crate::output::Output;
+use crate::process_id;
 use crate::progress::Progress;
 
 const NO_TRACEPOINTS: &str =
@@ -41,12 +44,61 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     if let Some(place) = arguments.function_place {
         script.settings.function_place = place.into();
     }
-    let circular = arguments.circular || script.settings.circular == Some(true);
-    let spawned = arguments.pid.is_none() && arguments.upstream.is_none();
-    let mut recorder = match arguments.upstream {
-        Some(address) => upstream(address, arguments.elf, arguments.architecture),
-        None => recorder(arguments.pid, arguments.program)?,
+    if let Some(processes) = several_of(&arguments)? {
+        return processes::record(&arguments, script, &processes);
+    }
+    let spawned = arguments.pid.is_empty() && arguments.upstream.is_none();
+    let mut recorder = match &arguments.upstream {
+        Some(address) => upstream(
+            address.clone(),
+            arguments.elf.clone(),
+            arguments.architecture,
+        ),
+        None => recorder(&arguments.pid, &arguments.program)?,
     };
+    configure(&mut recorder, &arguments, script)?;
+    let live = live_of(&arguments, recorder.stop_handle())?;
+    let request = Request {
+        recorder,
+        output: arguments.output,
+        live,
+        spawned,
+        verbose: arguments.verbose,
+    };
+    let recorded = run(request)?;
+    recorded.summary().print_ending();
+    Ok(if recorded.report.created() > 0 {
+        Answer::Yes
+    } else {
+        Answer::No
+    })
+}
+
+/// The processes to attach to, where each is to have a trace file of its own.
+fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<u32>>> {
+    if arguments.name.is_empty() && arguments.pid.len() < 2 {
+        return Ok(None);
+    }
+    let mut all = arguments.pid.clone();
+    for name in &arguments.name {
+        let found = process_id::named(name);
+        if found.is_empty() {
+            anyhow::bail!("--name {name}: no process of this name runs now");
+        }
+        all.extend(found);
+    }
+    let mut known = HashSet::new();
+    all.retain(|id| known.insert(*id));
+    Ok(Some(all))
+}
+
+/// Tells a recorder what the command line says.
+fn configure(
+    recorder: &mut Recorder,
+    arguments: &RecordArguments,
+    script: Script,
+) -> anyhow::Result<()> {
+    let circular = arguments.circular || script.settings.circular == Some(true);
     recorder
         .buffer(BufferSize::of(&script, arguments.buffer_size, circular))
         .script(script)
@@ -68,38 +120,26 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
         let stop = recorder.stop_handle();
         recorder.confirm(move |patterns| confirm::ask(patterns, &stop));
     }
-    let live = if arguments.live {
-        let form = if arguments.json {
-            Form::Json
-        } else {
-            Form::Table
-        };
-        Live::wanted(form, arguments.types.rules()?, recorder.stop_handle())
-    } else {
-        Live::default()
-    };
-    let request = Request {
-        recorder,
-        output: arguments.output,
-        live,
-        spawned,
-        verbose: arguments.verbose,
-    };
-    let recorded = run(request)?;
-    recorded.summary().print_ending();
-    Ok(if recorded.report.created() > 0 {
-        Answer::Yes
-    } else {
-        Answer::No
-    })
+    Ok(())
 }
 
-fn recorder(pid: Option<u32>, program: Vec<OsString>) -> anyhow::Result<Recorder> {
-    let mut words = program.into_iter();
-    match (pid, words.next()) {
-        (Some(pid), _) => Ok(Recorder::attach(ThreadId(pid))),
-        (None, Some(program)) => Ok(Recorder::spawn(program, words)),
-        (None, None) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
+fn live_of(arguments: &RecordArguments, stop: StopHandle) -> anyhow::Result<Live> {
+    if !arguments.live {
+        return Ok(Live::default());
+    }
+    let form = if arguments.json {
+        Form::Json
+    } else {
+        Form::Table
+    };
+    Ok(Live::wanted(form, arguments.types.rules()?, stop))
+}
+
+fn recorder(pids: &[u32], program: &[OsString]) -> anyhow::Result<Recorder> {
+    match (pids, program) {
+        ([pid, ..], _) => Ok(Recorder::attach(ThreadId(*pid))),
+        ([], [program, arguments @ ..]) => Ok(Recorder::spawn(program, arguments)),
+        ([], []) => anyhow::bail!("no program: expected -p PID, or -- PROGRAM ARGS…"),
     }
 }
 

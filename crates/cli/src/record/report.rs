@@ -63,7 +63,7 @@ pub fn foreign_variables(script: &Script) {
 }
 
 /// Says where tracepoints were put.
-pub fn placed(placed: &[Placed], verbose: bool) {
+pub fn placed(placed: &[Placed], verbose: bool, mut print: impl FnMut(String)) {
     let mut told: Option<(i32, usize)> = None;
     let mut numbers = BTreeSet::new();
     for one in placed {
@@ -71,7 +71,7 @@ pub fn placed(placed: &[Placed], verbose: bool) {
         if !is_known && numbers.len() >= TOLD && !verbose {
             let all: BTreeSet<_> = placed.iter().map(|one| one.definition.number).collect();
             let more = all.len() - TOLD;
-            say(format_args!(
+            print(format!(
                 "{more} more tracepoints are set; --verbose names them"
             ));
             break;
@@ -84,11 +84,11 @@ pub fn placed(placed: &[Placed], verbose: bool) {
         };
         told = Some((number, count));
         if count <= LOCATIONS_TOLD || verbose {
-            say(format_args!("tracepoint {number} at {}", where_it_is(one)));
+            print(format!("tracepoint {number} at {}", where_it_is(one)));
         } else if count == LOCATIONS_TOLD + 1 {
             let same = |other: &&Placed| other.definition.number.0 == number;
             let all = placed.iter().filter(same).count();
-            say(format_args!(
+            print(format!(
                 "tracepoint {number} at {} more locations",
                 all - LOCATIONS_TOLD
             ));
@@ -106,7 +106,7 @@ fn where_it_is(placed: &Placed) -> String {
 }
 
 /// Says what serves tracepoints that have been put in.
-fn installed(installed: &[Installed], verbose: bool) {
+fn installed(installed: &[Installed], verbose: bool, mut print: impl FnMut(String)) {
     let mut told: BTreeMap<(i32, String), u64> = BTreeMap::new();
     for one in installed {
         let words = match &one.served {
@@ -124,7 +124,7 @@ fn installed(installed: &[Installed], verbose: bool) {
         let lines = by_words
             .iter()
             .map(|(words, count)| format!("{} by {words}", words::count(*count, "location")));
-        tell(lines, verbose, "ways", say);
+        tell(lines, verbose, "ways", print);
         return;
     }
     for ((number, words), count) in told {
@@ -133,26 +133,26 @@ fn installed(installed: &[Installed], verbose: bool) {
         } else {
             String::new()
         };
-        say(format_args!("tracepoint {number} by {words}{many}"));
+        print(format!("tracepoint {number} by {words}{many}"));
     }
 }
 
 /// Says which tracepoints wait.
-fn pending(pending: &[Pending], verbose: bool) {
+fn pending(pending: &[Pending], verbose: bool, print: impl FnMut(String)) {
     let lines = pending.iter().map(|one| {
         let reason = words::printable(&one.reason);
         format!("tracepoint {} waits: {reason}", one.number)
     });
-    tell(lines, verbose, "tracepoints wait", say);
+    tell(lines, verbose, "tracepoints wait", print);
 }
 
 /// Says what is left out at some addresses.
-pub fn resolve_warnings(warnings: &[ResolveWarning], verbose: bool) {
+pub fn resolve_warnings(warnings: &[ResolveWarning], verbose: bool, print: impl FnMut(String)) {
     let warnings = once_each(warnings.iter().map(|warning| {
         let words = format!("{}: {}", warning.place, warning.message);
         (words, warning.address)
     }));
-    tell(warnings, verbose, "warnings", warn);
+    tell(warnings, verbose, "warnings", print);
 }
 
 /// Says on stderr what happens, and shows how far the run is.
@@ -184,39 +184,62 @@ impl Teller {
 
 impl Observer for Teller {
     fn event(&mut self, event: RecordEvent<'_>) {
-        let verbose = self.verbose;
         match event {
             RecordEvent::Begun { counters, growing } => {
                 self.begin_progress(counters);
                 self.live.begin(growing);
-                return;
             }
-            RecordEvent::Over => {
-                self.progress = Progress::default();
-                return;
+            RecordEvent::Over => self.progress = Progress::default(),
+            event => {
+                let _aside = self.progress.aside();
+                tell_event(event, self.verbose, &mut |tone, words| match tone {
+                    Tone::Plain => say(words),
+                    Tone::Warning => warn(words),
+                });
             }
-            _ => {}
         }
-        let _aside = self.progress.aside();
-        match event {
-            RecordEvent::JumpsTakenOver(jumps) => say(format_args!(
+    }
+}
+
+/// How something is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tone {
+    Plain,
+    /// The user should look at it.
+    Warning,
+}
+
+/// Says what has happened, line by line.
+pub fn tell_event(event: RecordEvent<'_>, verbose: bool, voice: &mut dyn FnMut(Tone, String)) {
+    match event {
+        RecordEvent::JumpsTakenOver(jumps) => voice(
+            Tone::Plain,
+            format!(
                 "a Tracewire that was killed had left {}, taken out now; `tracewire rescue` has its frames",
                 words::count(jumps as u64, "jump")
-            )),
-            RecordEvent::Placed(all) => placed(all, verbose),
-            RecordEvent::Pending(all) => pending(all, verbose),
-            RecordEvent::Installed(all) => installed(all, verbose),
-            RecordEvent::Exec => say("the program has become another one"),
-            RecordEvent::EndedBeforeProgram(status) => say(own_end(status)),
-            RecordEvent::Problems(problems) => tell(problems, verbose, "problems", warn),
-            RecordEvent::NotFound(problems) => {
-                warn(first_lines(problems, verbose));
-            }
-            RecordEvent::NotInstalled(errors) => tell(errors, verbose, "problems", warn),
-            RecordEvent::ResolveWarnings(warnings) => resolve_warnings(warnings, verbose),
-            RecordEvent::Warning(warning) => warn(warning),
-            _ => {}
+            ),
+        ),
+        RecordEvent::Placed(all) => placed(all, verbose, |words| voice(Tone::Plain, words)),
+        RecordEvent::Pending(all) => pending(all, verbose, |words| voice(Tone::Plain, words)),
+        RecordEvent::Installed(all) => installed(all, verbose, |words| voice(Tone::Plain, words)),
+        RecordEvent::Exec => voice(Tone::Plain, "the program has become another one".to_owned()),
+        RecordEvent::EndedBeforeProgram(status) => voice(Tone::Plain, own_end(status)),
+        RecordEvent::Problems(problems) => {
+            tell(problems, verbose, "problems", |words| {
+                voice(Tone::Warning, words)
+            });
         }
+        RecordEvent::NotFound(problems) => voice(Tone::Warning, first_lines(problems, verbose)),
+        RecordEvent::NotInstalled(errors) => {
+            tell(errors, verbose, "problems", |words| {
+                voice(Tone::Warning, words)
+            });
+        }
+        RecordEvent::ResolveWarnings(warnings) => {
+            resolve_warnings(warnings, verbose, |words| voice(Tone::Warning, words));
+        }
+        RecordEvent::Warning(warning) => voice(Tone::Warning, warning.to_string()),
+        _ => {}
     }
 }
 
@@ -257,6 +280,98 @@ fn own_end(status: &StatusFields) -> String {
     format!("the run was {words}")
 }
 
+/// Why a run is over.
+pub fn ending_words(report: &Report) -> String {
+    match &report.ending {
+        Ending::Program(event) => program_words(event),
+        Ending::Itself => own_end(&report.status),
+        Ending::OtherMachine => "the program has become one for another machine".to_owned(),
+        Ending::Failed(words) | Ending::Stub(words) | Ending::Stopped(Stop::Asked(words)) => {
+            words.clone()
+        }
+        Ending::Stopped(Stop::Duration) => "the time is over".to_owned(),
+        Ending::Stopped(Stop::OutOfMemory) => "out of memory".to_owned(),
+    }
+}
+
+/// Says what of a run was lost.
+pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)) {
+    let losses = &report.losses;
+    for (count, why) in [
+        (
+            losses.ring_full,
+            "the program was faster than this could read",
+        ),
+        (
+            losses.ring_held,
+            "the ring came around before their threads had finished them",
+        ),
+        (losses.too_long, "they were too long"),
+        (losses.without_stack, "their threads had no stack left"),
+        (losses.torn, "they were never finished"),
+    ] {
+        if count > 0 {
+            print(format!("{} lost: {why}", words::count(count, "frame")));
+        }
+    }
+    let lines = report.missing.iter().map(|(number, missing)| {
+        let first = missing
+            .first
+            .map_or_else(String::new, |address| format!(", the first at {address}"));
+        let values = words::count(missing.count, "value");
+        format!("tracepoint {number}: {values} could not be read{first}")
+    });
+    tell(
+        lines,
+        verbose,
+        "tracepoints had values that could not be read",
+        print,
+    );
+}
+
+/// Adds the hits of a report's tracepoints, locations added up.
+pub fn add_hits(report: &Report, sums: &mut BTreeMap<i32, u64>) {
+    for tracepoint in &report.tracepoints {
+        // A call of a span counts once: at its entry.
+        let point = tracepoint.definition.source.span_point();
+        if point.is_some_and(|point| !point.role.is_entry()) {
+            continue;
+        }
+        let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
+        *sums.entry(tracepoint.definition.number.0).or_default() += hits;
+    }
+}
+
+/// Hits by tracepoint; of many tracepoints a summary, and `all` says where the rest is.
+pub fn hits_words(
+    sums: &BTreeMap<i32, u64>,
+    verbose: bool,
+    all: impl FnOnce() -> String,
+) -> String {
+    let words = |(number, hits): (&i32, &u64)| format!("tracepoint {number} {hits}");
+    if sums.is_empty() {
+        return "none".to_owned();
+    }
+    if sums.len() <= TOLD || verbose {
+        return sums.iter().map(words).collect::<Vec<_>>().join(", ");
+    }
+    let sum: u64 = sums.values().sum();
+    let mut most: Vec<_> = sums.iter().filter(|(_, hits)| **hits > 0).collect();
+    let hit = most.len();
+    most.sort_by_key(|(_, hits)| std::cmp::Reverse(**hits));
+    let most: Vec<String> = most.into_iter().take(EXAMPLES_TOLD).map(words).collect();
+    let most = if most.is_empty() {
+        String::new()
+    } else {
+        format!(", most of {}", most.join(", "))
+    };
+    format!(
+        "{sum} of {hit} of {} tracepoints{most}{}",
+        sums.len(),
+        all()
+    )
+}
+
 /// A report, for people.
 #[derive(Debug)]
 pub struct Summary<'r> {
@@ -272,16 +387,7 @@ impl Summary<'_> {
     /// The summary, as soon as the file is written.
     pub fn print_summary(&self) {
         let report = self.report;
-        let ending = match &report.ending {
-            Ending::Program(event) => program_words(event),
-            Ending::Itself => own_end(&report.status),
-            Ending::OtherMachine => "the program has become one for another machine".to_owned(),
-            Ending::Failed(words) | Ending::Stub(words) | Ending::Stopped(Stop::Asked(words)) => {
-                words.clone()
-            }
-            Ending::Stopped(Stop::Duration) => "the time is over".to_owned(),
-            Ending::Stopped(Stop::OutOfMemory) => "out of memory".to_owned(),
-        };
+        let ending = ending_words(report);
         say(format_args!(
             "{ending}, after {}",
             words::duration(report.lasted)
@@ -301,37 +407,7 @@ impl Summary<'_> {
             None => ", kept in no file".to_owned(),
         };
         say(format_args!("{frames}{place}; hits: {}", self.hits()));
-        let losses = &report.losses;
-        for (count, why) in [
-            (
-                losses.ring_full,
-                "the program was faster than this could read",
-            ),
-            (
-                losses.ring_held,
-                "the ring came around before their threads had finished them",
-            ),
-            (losses.too_long, "they were too long"),
-            (losses.without_stack, "their threads had no stack left"),
-            (losses.torn, "they were never finished"),
-        ] {
-            if count > 0 {
-                warn(format_args!("{} lost: {why}", words::count(count, "frame")));
-            }
-        }
-        let lines = report.missing.iter().map(|(number, missing)| {
-            let first = missing
-                .first
-                .map_or_else(String::new, |address| format!(", the first at {address}"));
-            let values = words::count(missing.count, "value");
-            format!("tracepoint {number}: {values} could not be read{first}")
-        });
-        tell(
-            lines,
-            self.verbose,
-            "tracepoints had values that could not be read",
-            warn,
-        );
+        tell_losses(report, self.verbose, warn);
         let lines = report.pending.iter().map(|pending| {
             let reason = words::printable(&pending.reason);
             format!("tracepoint {} was never set: {reason}", pending.number)
@@ -341,37 +417,13 @@ impl Summary<'_> {
 
     /// Hits by tracepoint, locations added up; of many tracepoints a summary.
     fn hits(&self) -> String {
-        let mut sums: BTreeMap<i32, u64> = BTreeMap::new();
-        for tracepoint in &self.report.tracepoints {
-            // A call of a span counts once: at its entry.
-            let point = tracepoint.definition.source.span_point();
-            if point.is_some_and(|point| !point.role.is_entry()) {
-                continue;
-            }
-            let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
-            *sums.entry(tracepoint.definition.number.0).or_default() += hits;
-        }
-        let words = |(number, hits): (&i32, &u64)| format!("tracepoint {number} {hits}");
-        if sums.is_empty() {
-            return "none".to_owned();
-        }
-        if sums.len() <= TOLD || self.verbose {
-            return sums.iter().map(words).collect::<Vec<_>>().join(", ");
-        }
-        let all: u64 = sums.values().sum();
-        let mut most: Vec<_> = sums.iter().filter(|(_, hits)| **hits > 0).collect();
-        let hit = most.len();
-        most.sort_by_key(|(_, hits)| std::cmp::Reverse(**hits));
-        let most: Vec<String> = most.into_iter().take(EXAMPLES_TOLD).map(words).collect();
-        let most = if most.is_empty() {
-            String::new()
-        } else {
-            format!(", most of {}", most.join(", "))
-        };
-        let info = self.file().map_or_else(String::new, |file| {
-            format!(" (`tracewire info {}` has all)", quoted(file))
-        });
-        format!("{all} of {hit} of {} tracepoints{most}{info}", sums.len())
+        let mut sums = BTreeMap::new();
+        add_hits(self.report, &mut sums);
+        hits_words(&sums, self.verbose, || {
+            self.file().map_or_else(String::new, |file| {
+                format!(" (`tracewire info {}` has all)", quoted(file))
+            })
+        })
     }
 
     /// The file to look at, if there is one.

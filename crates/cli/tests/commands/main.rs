@@ -21,6 +21,7 @@ mod names;
 mod nanoseconds;
 mod opened;
 mod out_of_memory;
+mod processes;
 mod progress;
 mod record;
 mod registers;

@@ -31,6 +31,7 @@ pub struct FrameTable {
 /// Which columns a table has beside those that all have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Columns {
+    process: bool,
     time: bool,
     thread: bool,
     source: bool,
@@ -51,11 +52,13 @@ impl FrameTable {
     /// widest cell so far.
     pub fn rows(&mut self, rows: &[FrameRow]) -> String {
         let mut shown = Columns {
+            process: rows.iter().any(|row| row.process.is_some()),
             time: rows.iter().any(|row| row.time_us.is_some()),
             thread: rows.iter().any(|row| row.thread.is_some()),
             source: rows.iter().any(|row| row.is_placed),
         };
         if let Some(before) = self.columns {
+            shown.process |= before.process;
             shown.time |= before.time;
             shown.thread |= before.thread;
             shown.source |= before.source;
@@ -84,10 +87,12 @@ impl Columns {
             right: true,
             cell,
         };
-        let mut columns: Vec<Column<FrameRow>> = vec![
-            numbered("Frame", |row, _| row.frame.to_string().into()),
-            numbered("TP", |row, _| row.tracepoint.to_string().into()),
-        ];
+        let mut columns: Vec<Column<FrameRow>> = Vec::new();
+        if self.process {
+            columns.push(numbered("Process", |row, _| shown(row.process)));
+        }
+        columns.push(numbered("Frame", |row, _| row.frame.to_string().into()));
+        columns.push(numbered("TP", |row, _| row.tracepoint.to_string().into()));
         if self.time {
             columns.push(numbered("Time", |row, context| match row.time_us {
                 Some(time) => since(time, context.origin).into(),

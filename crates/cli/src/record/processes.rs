@@ -1,0 +1,334 @@
+//! `record` of several processes: a folder with a trace file for each.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use tempfile::TempDir;
+use tracewire_model::ThreadId;
+use tracewire_recorder::{
+    Counters, Observer, Observers, RecordError, RecordEvent, RecordedPart, Recorder, RunReport,
+    out_of_memory,
+};
+use tracewire_script::Script;
+use tracewire_tracefile::{RunWriter, private};
+use tracewire_views::words;
+
+use super::few::tell;
+use super::live::Live;
+use super::report::{
+    Tone, add_hits, ending_words, error_words, hits_words, quoted, say, tell_event, tell_losses,
+    warn,
+};
+use super::signals::{Signals, Watch};
+use super::{configure, live_of};
+use crate::Answer;
+use crate::arguments::RecordArguments;
+use crate::progress::Progress;
+
+/// Where the parts go.
+struct Folder {
+    path: PathBuf,
+    /// One that nobody wants to keep goes with its value.
+    temporary: Option<TempDir>,
+}
+
+impl Folder {
+    fn new(output: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = output else {
+            let folder = tempfile::Builder::new().prefix("tracewire-").tempdir();
+            let folder =
+                folder.context("no temporary directory for trace files that are not kept")?;
+            return Ok(Self {
+                path: folder.path().to_owned(),
+                temporary: Some(folder),
+            });
+        };
+        if path.as_os_str() == "-" {
+            anyhow::bail!(
+                "the trace files of several processes go into a folder, not to standard output: expected a name after -o"
+            );
+        }
+        if private::is_foreign_link(path) {
+            anyhow::bail!(
+                "the output {} is a symbolic link in a folder that others can write to, and is not followed; choose another name",
+                path.display()
+            );
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            temporary: None,
+        })
+    }
+
+    fn create(&self) -> anyhow::Result<RunWriter> {
+        let shown = self.path.display();
+        RunWriter::create(&self.path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::DirectoryNotEmpty => anyhow::anyhow!(
+                "the output {shown} has files in it; the trace files of several processes go into a new folder: \
+                 choose another name, or remove it"
+            ),
+            std::io::ErrorKind::NotADirectory | std::io::ErrorKind::AlreadyExists => anyhow::anyhow!(
+                "the output {shown} is a file; the trace files of several processes go into a new folder: choose another name"
+            ),
+            _ => anyhow::Error::new(error).context(format!("cannot make the folder {shown}")),
+        })
+    }
+}
+
+/// `record` of several processes.
+pub fn record(
+    arguments: &RecordArguments,
+    script: Script,
+    processes: &[u32],
+) -> anyhow::Result<Answer> {
+    let Some((first, others)) = processes.split_first() else {
+        anyhow::bail!("no process: expected -p PID");
+    };
+    let mut recorder = Recorder::attach(ThreadId(*first));
+    configure(&mut recorder, arguments, script)?;
+    let stop = recorder.stop_handle();
+    let folder = Folder::new(arguments.output.as_deref())?;
+    let writer = folder.create()?;
+    let mut live = live_of(arguments, stop.clone())?;
+    let signals = Signals::block();
+    out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
+    let watch = Watch::begin(signals, stop).context("cannot start a thread")?;
+    live.begin_run(&folder.path);
+    let teller = Everyone::new(processes.len(), arguments.verbose, &live);
+    let others = others.iter().map(|process| ThreadId(*process));
+    let recorded = recorder.record_processes(others, writer, &teller);
+    drop(teller);
+    let shown_live = live.end();
+    let report = recorded.map_err(|error| error_words(error, arguments.verbose))?;
+    let summary = Summary {
+        report: &report,
+        folder: folder.temporary.is_none().then_some(folder.path.as_path()),
+        verbose: arguments.verbose,
+    };
+    summary.print();
+    shown_live?;
+    watch.only_wait();
+    for part in &report.parts {
+        if let Some(error) = &part.failure {
+            anyhow::bail!("process {}: {error}", part.process);
+        }
+    }
+    Ok(
+        if report.parts.iter().any(|part| part.report.created() > 0) {
+            Answer::Yes
+        } else {
+            Answer::No
+        },
+    )
+}
+
+/// Says on stderr what happens to all processes: what is the same for several, once.
+struct Everyone {
+    verbose: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many processes are yet to begin, of those that there are from the start.
+    expected: usize,
+    said: HashSet<String>,
+    counters: Arc<Mutex<Vec<Arc<Counters>>>>,
+    progress: Progress,
+}
+
+impl Everyone {
+    fn new(expected: usize, verbose: bool, live: &Live) -> Self {
+        let mut state = State {
+            expected,
+            ..State::default()
+        };
+        let is_shown = live.is_wanted() && std::io::IsTerminal::is_terminal(&std::io::stdout());
+        if !is_shown {
+            let counters = Arc::clone(&state.counters);
+            state.progress = Progress::begin(move |elapsed| {
+                let all = lock(&counters);
+                format!(
+                    "{}, {}, {}, {} s  (^C ends the run)",
+                    words::count(all.len() as u64, "process"),
+                    words::count(all.iter().map(|one| one.frames()).sum(), "frame"),
+                    words::bytes(all.iter().map(|one| one.bytes()).sum()),
+                    elapsed.as_secs(),
+                )
+            });
+        }
+        Self {
+            verbose,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// One of the processes that there are from the start has begun, or will not.
+    fn note_start(&self) {
+        let mut state = lock(&self.state);
+        if state.expected == 0 {
+            return;
+        }
+        state.expected -= 1;
+        let begun = lock(&state.counters).len() as u64;
+        if state.expected == 0 && begun > 0 {
+            let _aside = state.progress.aside();
+            say(format_args!(
+                "{} recorded",
+                match begun {
+                    1 => "1 process is".to_owned(),
+                    begun => format!("{begun} processes are"),
+                }
+            ));
+        }
+    }
+
+    /// Says something unless the same was said of another process.
+    fn once(&self, process: ThreadId, tone: Tone, text: &str) {
+        let mut state = lock(&self.state);
+        if !state.said.insert(without_addresses(text)) {
+            return;
+        }
+        let _aside = state.progress.aside();
+        match tone {
+            Tone::Plain => say(text),
+            Tone::Warning => warn(format_args!("process {process}: {text}")),
+        }
+    }
+}
+
+impl Observers for Everyone {
+    fn of(&self, process: ThreadId) -> Box<dyn Observer + '_> {
+        Box::new(OneOfAll {
+            everyone: self,
+            process,
+        })
+    }
+
+    fn failed(&self, process: ThreadId, error: &RecordError) {
+        let reason = error.to_string();
+        self.once(
+            process,
+            Tone::Warning,
+            &format!("not recorded: {}", words::printable_lines(&reason)),
+        );
+        self.note_start();
+    }
+}
+
+/// Says what happens to one process of several.
+struct OneOfAll<'e> {
+    everyone: &'e Everyone,
+    process: ThreadId,
+}
+
+impl Observer for OneOfAll<'_> {
+    fn event(&mut self, event: RecordEvent<'_>) {
+        match event {
+            RecordEvent::Begun { counters, .. } => {
+                let counted = Arc::clone(&lock(&self.everyone.state).counters);
+                lock(&counted).push(counters);
+                self.everyone.note_start();
+            }
+            RecordEvent::Over => {}
+            event => tell_event(event, self.everyone.verbose, &mut |tone, words| {
+                self.everyone.once(self.process, tone, &words);
+            }),
+        }
+    }
+}
+
+/// A message without its addresses, which differ from process to process.
+fn without_addresses(text: &str) -> String {
+    let mut rest = text;
+    let mut plain = String::with_capacity(text.len());
+    while let Some(at) = rest.find("0x") {
+        let (before, address) = rest.split_at(at + 2);
+        plain.push_str(before);
+        rest = address.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    }
+    plain + rest
+}
+
+/// How the run went, for people.
+struct Summary<'r> {
+    report: &'r RunReport,
+    /// The folder, where it is kept.
+    folder: Option<&'r Path>,
+    verbose: bool,
+}
+
+impl Summary<'_> {
+    fn print(&self) {
+        let parts = &self.report.parts;
+        let hit: Vec<&RecordedPart> = parts
+            .iter()
+            .filter(|part| {
+                self.verbose || !part.report.program_ended() || part.report.created() > 0
+            })
+            .collect();
+        let lines = hit.iter().map(|part| {
+            let mut hits = BTreeMap::new();
+            add_hits(&part.report, &mut hits);
+            let ending = if part.report.program_ended() {
+                ending_words(&part.report)
+            } else {
+                "it runs on".to_owned()
+            };
+            format!(
+                "process {}: {}; hits: {}; {ending}",
+                part.process,
+                words::count(part.report.frames(), "frame"),
+                hits_words(&hits, self.verbose, String::new),
+            )
+        });
+        tell(lines, self.verbose, "processes", say);
+        for part in parts {
+            tell_losses(&part.report, self.verbose, |text| {
+                warn(format_args!("process {}: {text}", part.process));
+            });
+        }
+        let (mut hits, mut frames, mut pending) = (BTreeMap::new(), 0, BTreeMap::new());
+        for part in parts {
+            add_hits(&part.report, &mut hits);
+            frames += part.report.frames();
+            for one in &part.report.pending {
+                pending.entry(one.number).or_insert(one);
+            }
+        }
+        let never = pending
+            .iter()
+            .filter(|(number, _)| !hits.contains_key(&number.0));
+        let never = never.map(|(number, one)| {
+            let reason = words::printable(&one.reason);
+            format!("tracepoint {number} was never set: {reason}")
+        });
+        tell(never, self.verbose, "tracepoints were never set", warn);
+        let place = match self.folder {
+            Some(folder) => format!(" in {}", folder.display()),
+            None => ", kept in no file".to_owned(),
+        };
+        let processes: HashSet<ThreadId> = parts.iter().map(|part| part.process).collect();
+        say(format_args!(
+            "{} of {}{place}; hits: {}",
+            words::count(frames, "frame"),
+            words::count(processes.len() as u64, "process"),
+            hits_words(&hits, self.verbose, String::new)
+        ));
+        if let Some(folder) = self.folder.map(quoted) {
+            say(format_args!("look at it with:    tracewire show {folder}"));
+            if let Some(part) = parts.iter().max_by_key(|part| part.report.frames()) {
+                let file = quoted(&part.path);
+                say(format_args!(
+                    "or one in GDB:      tracewire show {file} --gdb > run.gdb && gdb -x run.gdb"
+                ));
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,172 @@
+//! A run of several processes: a folder with a trace file for each, looked at as a whole.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tracewire_debuginfo::TypeRules;
+use tracewire_model::ThreadId;
+use tracewire_tracefile::{Frame, Part, RunFolder, TraceFile};
+use tracewire_views::{FrameRow, Info, Program, Viewer, table};
+
+use crate::Answer;
+use crate::arguments::{InfoArguments, ShowArguments};
+use crate::look;
+use crate::open;
+
+/// How many rows are laid out together.
+const ROWS: usize = 1000;
+
+/// The parts of a run of several processes; `None` for a path that is none.
+pub fn parts_of(path: &Path) -> anyhow::Result<Option<Vec<Part>>> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let open = || -> std::io::Result<_> {
+        let run = RunFolder::open(path)?;
+        run.map(|run| run.parts()).transpose()
+    };
+    let Some(parts) = open().with_context(|| format!("{} cannot be read", path.display()))? else {
+        return Ok(None);
+    };
+    if parts.is_empty() {
+        anyhow::bail!("{}: the run has no trace file", path.display());
+    }
+    Ok(Some(parts))
+}
+
+/// `info` of a run.
+pub fn info(arguments: &InfoArguments, parts: &[Part]) -> anyhow::Result<Answer> {
+    let mut output = look::output();
+    for (index, part) in parts.iter().enumerate() {
+        let file = arguments.machine.trace_file(&part.path, &[])?;
+        let info = Info::of(&file);
+        if arguments.json {
+            let mut object = serde_json::to_value(&info)?;
+            object["file"] = part.path.display().to_string().into();
+            object["process"] = part.process.0.into();
+            if let Some(parent) = part.parent {
+                object["parent"] = parent.0.into();
+            }
+            object["program"] = part.program.display().to_string().into();
+            writeln!(output, "{object}")?;
+            continue;
+        }
+        if index > 0 {
+            writeln!(output)?;
+        }
+        let child = match part.parent {
+            Some(parent) => format!(", child of {parent}"),
+            None => String::new(),
+        };
+        let name = format!("{} (process {}{child})", part.path.display(), part.process);
+        write!(output, "{}", table::info(&info, &name))?;
+    }
+    output.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// `show` of a run: the frames of all its processes by time.
+pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer> {
+    for (name, given) in [
+        ("--frame", arguments.frame.is_some()),
+        ("--gdb", arguments.gdb),
+        ("--folded", arguments.folded),
+    ] {
+        if given {
+            anyhow::bail!(
+                "{name} is for the trace file of one process, such as {}",
+                parts
+                    .first()
+                    .map_or(Path::new(""), |part| &part.path)
+                    .display()
+            );
+        }
+    }
+    let rules = match arguments.raw {
+        true => Arc::new(TypeRules::none()),
+        false => arguments.types.rules()?,
+    };
+    let files = open::program_files(&arguments.elf, arguments.debuginfod)?;
+    let mut opened: Vec<(ThreadId, TraceFile, Program)> = Vec::new();
+    for part in parts {
+        let file = arguments.machine.trace_file(&part.path, &arguments.elf)?;
+        let mut program = Program::with_files(&file, files.clone())?;
+        open::report_program(&file, &program, &arguments.elf);
+        program.set_type_rules(&rules);
+        opened.push((part.process, file, program));
+    }
+    let viewers: Vec<Viewer<'_>> = opened
+        .iter()
+        .map(|(process, file, program)| Viewer::new(file, program).with_process(Some(*process)))
+        .collect();
+    let origin = opened
+        .iter()
+        .filter_map(|(_, file, _)| look::origin(file))
+        .min();
+    let mut output = look::output_of(arguments.json);
+    let mut table = table::FrameTable::new(origin);
+    let mut rows: Vec<FrameRow> = Vec::new();
+    let mut shown = 0_u64;
+    let wanted = arguments.tracepoint;
+    for (viewer, frame) in by_time(&viewers) {
+        if wanted.is_some_and(|wanted| frame.tracepoint().0 != wanted) || !viewer.is_listed(frame) {
+            continue;
+        }
+        shown += 1;
+        if arguments.json {
+            look::write_json(&mut output, &viewer.view(frame))?;
+            continue;
+        }
+        rows.push(viewer.row(frame));
+        if rows.len() == ROWS {
+            output.write_all(table.rows(&std::mem::take(&mut rows)).as_bytes())?;
+        }
+    }
+    if !rows.is_empty() {
+        output.write_all(table.rows(&rows).as_bytes())?;
+    }
+    output.flush()?;
+    if shown == 0 {
+        message!("tracewire: no frame to show");
+        return Ok(Answer::No);
+    }
+    Ok(Answer::Yes)
+}
+
+/// The frames of several files by their times, those of one file in its order.
+fn by_time<'v, 'a>(viewers: &'v [Viewer<'a>]) -> impl Iterator<Item = (&'v Viewer<'a>, Frame<'a>)> {
+    let mut files: Vec<_> = viewers
+        .iter()
+        .map(|viewer| {
+            // A frame without a time comes with the one before it.
+            let mut last = 0;
+            viewer.file().frames().map(move |frame| {
+                last = frame.timestamp().unwrap_or(last).max(last);
+                (last, frame)
+            })
+        })
+        .collect();
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    let mut heads: Vec<Option<Frame<'a>>> = Vec::new();
+    for (index, file) in files.iter_mut().enumerate() {
+        let head = file.next();
+        if let Some((time, _)) = head {
+            next.push(Reverse((time, index)));
+        }
+        heads.push(head.map(|(_, frame)| frame));
+    }
+    std::iter::from_fn(move || {
+        let Reverse((_, index)) = next.pop()?;
+        let following = files.get_mut(index)?.next();
+        if let Some((time, _)) = following {
+            next.push(Reverse((time, index)));
+        }
+        let head = heads.get_mut(index)?;
+        let frame = std::mem::replace(head, following.map(|(_, frame)| frame));
+        Some((viewers.get(index)?, frame?))
+    })
+}
