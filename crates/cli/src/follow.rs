@@ -59,7 +59,7 @@ impl Style {
 #[derive(Debug)]
 pub enum Followed {
     /// The trace file of one process.
-    File(GrowingFile),
+    File(Box<GrowingFile>),
     /// The parts of a run of several.
     Run(RunFolder),
 }
@@ -73,7 +73,7 @@ pub fn follow(followed: Followed, style: &Style, output: &mut impl Write) -> any
     };
     match followed {
         Followed::File(growing) => {
-            let mut source = Source::new(growing, None, style, style.files());
+            let mut source = Source::new(*growing, None, style, style.files());
             loop {
                 // Asked first: what came before the recorder ended is then in the file.
                 let is_written = source.growing.is_written()?;

@@ -116,7 +116,7 @@ fn show_as_they_come(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>
         Some(run) if run.is_written()? => Followed::Run(run),
         Some(_) => return Ok(None),
         None => match GrowingFile::open(&arguments.file)? {
-            Some(growing) => Followed::File(growing),
+            Some(growing) => Followed::File(Box::new(growing)),
             None => return Ok(None),
         },
     };

@@ -88,7 +88,7 @@ impl Live {
 fn file(growing: Option<PathBuf>) -> anyhow::Result<Followed> {
     let path = growing.context("the frames are in memory until the run ends")?;
     let file = GrowingFile::open(&path)?.with_context(|| no_locks(&path))?;
-    Ok(Followed::File(file))
+    Ok(Followed::File(Box::new(file)))
 }
 
 fn no_locks(path: &Path) -> String {
