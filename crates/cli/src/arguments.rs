@@ -192,6 +192,15 @@ STUBS
 is a breakpoint there, which is gone over without a debugger. The symbols are those of --elf, else of the program that the stub \
 names. Libraries of the program are not looked into.
 
+PROCESSES
+  With several -p, --name or --follow-forks, each process has a trace file of its own, PID.tf in the folder that -o names. show, info, \
+check and convert take the folder as a whole; GDB takes each file.
+
+  --follow-forks records children by fork from their first instruction on, and a program that a process becomes from its first \
+instruction on, as a file of its own (PID-2.tf). A place that such a program does not have is reported, and it is recorded without. The \
+first program must have all places, unless --pending is given: with -- sh -c 'a | b' they are in programs that come later. The run ends \
+when all processes have ended. A child that has no frames has no file.
+
 LIVE
   --live prints frames as they come, as a table, or with --json as a line each, on the standard output, to which PROGRAM may \
 write too. Who reads slowly sees them later: neither PROGRAM nor the recording waits, and all frames are printed. \
@@ -222,6 +231,8 @@ Examples:
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
   tracewire record -t 'work : n' --live --json -p 1234 | jq .values
   tracewire record -t 'work' --circular --buffer-size 1MiB --duration 10 -o run.tf -p 1234
+  tracewire record -t 'ngx_http_process_request : $args' --name nginx --follow-forks -o run
+  tracewire record -t 'main : $args' --follow-forks --pending -o run -- sh -c './a | ./b'
   tracewire record -t 'isr : state' -o run.tf --upstream localhost:1234 --elf firmware.elf";
 
 #[derive(Args, Debug)]
@@ -255,6 +266,9 @@ pub struct RecordArguments {
     /// Attach to every process of this name that runs now; may be given several times
     #[arg(long, value_name = "NAME", group = "target")]
     pub name: Vec<String>,
+    /// Record the processes that the program makes, and the programs that they become, each in a trace file of its own
+    #[arg(long, conflicts_with = "upstream")]
+    pub follow_forks: bool,
     /// Record the program of a GDB stub: HOST:PORT, unix:PATH, or - for standard input and output
     #[arg(
         long,

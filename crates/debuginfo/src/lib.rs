@@ -84,7 +84,7 @@ pub use nearest::ValuePlace;
 pub use resolve::{is_pattern, names_functions};
 pub use return_value::ReturnValueError;
 pub use scope::{Scope, ScopeVariables, Variable, VariableKind};
-pub use symbols::{ArrayBound, Symbols};
+pub use symbols::{ArrayBound, ReadFiles, Symbols};
 pub use type_rules::{TypeRule, TypeRuleError, TypeRuleErrorKind, TypeRules, WalkKind};
 pub use types::base::canonical_c_name;
 pub use types::{

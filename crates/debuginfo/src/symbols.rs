@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracewire_arch::Architecture;
 use tracewire_model::Address;
@@ -37,7 +37,7 @@ pub struct Symbols {
     /// Those that are there, in the order in which they were added.
     present: Vec<ModuleId>,
     /// What was read of files: a library that is closed and opened again, or a program that executes itself, is read once.
-    files: HashMap<(PathBuf, FileIdentity), ModuleFile>,
+    files: ReadFiles,
     /// The modules of each file by their biases. One that comes back to its place is the same module.
     places: HashMap<(usize, u64), ModuleId>,
     machine: Option<Architecture>,
@@ -89,7 +89,42 @@ impl FileIdentity {
     }
 }
 
+/// What was read of files, which may be used for several programs: a file is read again only if it has changed.
+#[derive(Clone, Debug, Default)]
+pub struct ReadFiles(Arc<Mutex<HashMap<(PathBuf, FileIdentity), ModuleFile>>>);
+
+impl ReadFiles {
+    /// Reads a file, unless it was read before.
+    ///
+    /// # Errors
+    /// As [`ModuleFile::read`].
+    pub fn read(&self, path: &Path) -> Result<ModuleFile, SymbolError> {
+        let key = FileIdentity::of(path).map(|identity| (path.to_owned(), identity));
+        let known = key.as_ref().and_then(|key| self.known().get(key).cloned());
+        if let Some(file) = known {
+            return Ok(file);
+        }
+        let file = ModuleFile::read(path)?;
+        // It may have changed while it was read: then it is read again the next time.
+        let key = key.filter(|(path, identity)| FileIdentity::of(path) == Some(*identity));
+        Ok(match key {
+            // Another thread may have read it meanwhile.
+            Some(key) => self.known().entry(key).or_insert(file).clone(),
+            None => file,
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<(PathBuf, FileIdentity), ModuleFile>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Symbols {
+    /// Has the files of modules that are added from now on come from those that were read before, and read for others.
+    pub fn read_files_from(&mut self, files: ReadFiles) {
+        self.files = files;
+    }
+
     /// Whether names close to one more that is not there are to be looked for.
     pub(crate) fn may_suggest(&self) -> bool {
         let count = self.suggestions.get();
@@ -121,17 +156,7 @@ impl Symbols {
     /// When the file cannot be read or is not an ELF executable or library of a known machine. Damaged debug
     /// information is no error here: what can be read of it is used.
     pub fn add_module(&mut self, path: &Path, bias: u64) -> Result<ModuleId, SymbolError> {
-        let key = FileIdentity::of(path).map(|identity| (path.to_owned(), identity));
-        let known = key.as_ref().and_then(|key| self.files.get(key)).cloned();
-        let file = match known {
-            Some(file) => file,
-            None => ModuleFile::read(path)?,
-        };
-        // It may have changed while it was read: then it is read again the next time.
-        if let Some(key) = key.filter(|(path, identity)| FileIdentity::of(path) == Some(*identity))
-        {
-            self.files.entry(key).or_insert_with(|| file.clone());
-        }
+        let file = self.files.read(path)?;
         self.add_file(&file, bias)
     }
 

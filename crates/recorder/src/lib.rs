@@ -36,3 +36,4 @@ pub use recorder::Recorder;
 pub use report::{Ending, Report, program_words};
 pub use stop::{Stop, StopHandle};
 pub use tracewire_experiment::Mechanism;
+pub use tracewire_target_linux::StopTimes;

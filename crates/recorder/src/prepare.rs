@@ -15,7 +15,7 @@ use crate::meanwhile::run_meanwhile;
 use crate::modules::Modules;
 use crate::observer::{Observer, RecordEvent, Warning};
 use crate::out_of_memory::Expendable;
-use crate::recorder::{Confirm, RecordOptions};
+use crate::recorder::{Confirm, Origin, RecordOptions};
 use crate::registers::Room;
 use crate::stop::StopHandle;
 use crate::{describe, indirect, registers};
@@ -36,7 +36,7 @@ impl Prepared {
     /// meanwhile.
     pub fn new(
         process: &mut Process,
-        spawned: bool,
+        origin: Origin,
         request: &RecordOptions,
         stop: &StopHandle,
         observer: &mut dyn Observer,
@@ -44,12 +44,14 @@ impl Prepared {
         if request.script.tracepoints.is_empty() {
             return Err(RecordError::NoTracepoints);
         }
-        let meanwhile = match spawned {
-            true => None,
-            false => run_meanwhile(process, stop, look(process, request)?)?,
+        let meanwhile = match origin {
+            Origin::Attached => run_meanwhile(process, stop, look(process, request)?)?,
+            Origin::Started | Origin::Forked | Origin::Executed => None,
         };
+        let has_run = meanwhile.is_some();
         // A program that was started has run nothing yet, nor has one that has become another one meanwhile.
-        let is_new = meanwhile.is_none();
+        let is_new = !has_run && origin != Origin::Forked;
+        let keeps_going = request.keep_going || origin.is_followed();
         let (mut modules, mut warnings, mut resolver, mut resolution) = match meanwhile {
             Some(looked) => looked,
             None => Expendable::wait(look(process, request)?)?,
@@ -60,8 +62,8 @@ impl Prepared {
         }
         check_places(&resolution, stop)?;
         // One message says what is left out, when all is known.
-        if !request.keep_going {
-            check(&resolution, request, observer)?;
+        if !keeps_going {
+            check(&resolution, keeps_going, observer)?;
         }
         // How many places a pattern has is known when the libraries are there.
         let has_pattern = (request.script.tracepoints.iter())
@@ -72,7 +74,7 @@ impl Prepared {
             load_libraries(process, stop)?;
         }
         // A library may have come while the program ran.
-        if load || !is_new {
+        if load || has_run {
             let loaded = process.modules()?;
             let more;
             let confirm = request.confirm.clone();
@@ -109,7 +111,7 @@ impl Prepared {
         // Each look finds the same ones.
         let mut known = HashSet::new();
         (resolution.problems).retain(|problem| known.insert(problem.to_string()));
-        check(&resolution, request, observer)?;
+        check(&resolution, keeps_going, observer)?;
         let may_wait = request.pending || request.script.settings.pending == Some(true);
         let (unknown, expected): (Vec<_>, Vec<_>) = std::mem::take(&mut resolution.pending)
             .into_iter()
@@ -117,7 +119,7 @@ impl Prepared {
         resolution.pending = expected;
         if !unknown.is_empty() {
             let errors: Vec<ScriptError> = unknown.iter().map(Pending::as_error).collect();
-            if !request.keep_going || resolution.is_empty() {
+            if !keeps_going || resolution.is_empty() && !origin.is_followed() {
                 return Err(RecordError::NotFound(errors));
             }
             observer.event(RecordEvent::NotFound(&errors));
@@ -220,9 +222,11 @@ fn look(
     let limits = request.collect_limits;
     let confirm = request.confirm.clone();
     let names_folder = request.names_folder.clone();
+    let read_files = request.read_files.clone();
     let debug_files = request.debug_files.clone();
     Ok(move || {
         let mut modules = Modules::default();
+        modules.symbols_mut().read_files_from(read_files);
         if let Some(folder) = names_folder {
             modules.symbols_mut().keep_names_in(&folder);
         }
@@ -296,13 +300,13 @@ fn check_places(resolution: &Resolution, stop: &StopHandle) -> Result<(), Record
 /// Refuses problems of a script, all at once, or reports them.
 fn check(
     resolution: &Resolution,
-    request: &RecordOptions,
+    keeps_going: bool,
     observer: &mut dyn Observer,
 ) -> Result<(), RecordError> {
     if resolution.problems.is_empty() {
         return Ok(());
     }
-    if request.keep_going && !resolution.is_empty() {
+    if keeps_going && !resolution.is_empty() {
         observer.event(RecordEvent::Problems(&resolution.problems));
         return Ok(());
     }

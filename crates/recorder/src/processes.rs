@@ -1,30 +1,33 @@
 //! Several processes recorded in one run, into a folder with a trace file for each.
 //!
 //! Each process that is started or attached to has a thread, since `ptrace` lets only the thread that attached to a process control
-//! it. They share the script, the handle that ends the run, and the folder.
+//! it. What it makes stays with that thread, which runs them all together. The threads share the script, the handle that ends the
+//! run, the files that were read, and the folder.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tracewire_model::ThreadId;
-use tracewire_target_linux::Process;
+use tracewire_target_linux::{
+    self as target, Event, Process, StopTimes, run_together, take_stop_times,
+};
 use tracewire_tracefile::RunWriter;
 
 use crate::error::RecordError;
 use crate::observer::Observer;
-use crate::out_of_memory;
-use crate::recorder::{ProcessStart, RecordOptions};
+use crate::out_of_memory::{self, OutOfMemory};
+use crate::recorder::{Origin, ProcessStart, RecordOptions, leave};
 use crate::recording::Recording;
-use crate::report::Report;
-use crate::stop::StopHandle;
+use crate::report::{Ending, Report};
+use crate::stop::{Stop, StopHandle};
 
 /// Learns what happens to each of several processes. The events come from several threads.
 pub trait Observers: Sync {
-    /// The observer of a process.
-    fn of(&self, process: ThreadId) -> Box<dyn Observer + '_>;
+    /// The observer of a process, which a recorded process has made if there is a `parent`.
+    fn of(&self, process: ThreadId, parent: Option<ThreadId>) -> Box<dyn Observer + '_>;
 
     /// A process is not recorded.
-    fn failed(&self, process: ThreadId, error: &RecordError);
+    fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: &RecordError);
 }
 
 /// How a run of several processes went.
@@ -34,6 +37,8 @@ pub struct RunReport {
     pub parts: Vec<RecordedPart>,
     /// The processes that were not recorded.
     pub failed: Vec<(ThreadId, RecordError)>,
+    /// How long their threads were stopped.
+    pub stops: StopTimes,
 }
 
 /// The part of one process.
@@ -41,7 +46,9 @@ pub struct RunReport {
 pub struct RecordedPart {
     /// The process.
     pub process: ThreadId,
-    /// The trace file.
+    /// The recorded process that has made it.
+    pub parent: Option<ThreadId>,
+    /// The trace file; there is none of a child that has made no frames.
     pub path: PathBuf,
     /// How it went.
     pub report: Report,
@@ -75,6 +82,7 @@ pub fn record(
         report: Mutex::new(RunReport {
             parts: Vec::new(),
             failed: Vec::new(),
+            stops: StopTimes::default(),
         }),
     };
     std::thread::scope(|scope| {
@@ -85,7 +93,9 @@ pub fn record(
                 .name("process".to_owned())
                 .spawn_scoped(scope, move || {
                     out_of_memory::extend_stack();
-                    shared.record(&start)
+                    let recorded = shared.record(&start);
+                    lock(&shared.report).stops.add(&take_stop_times());
+                    recorded
                 })
                 .map_err(RecordError::Thread)?;
             threads.push(thread);
@@ -116,48 +126,78 @@ pub fn record(
     }
 }
 
-impl Shared<'_> {
-    /// Records a process. An error is one of starting a program.
-    fn record(&self, start: &ProcessStart) -> Result<(), RecordError> {
+/// A process that is being recorded.
+struct Member<'r> {
+    parent: Option<ThreadId>,
+    path: PathBuf,
+    recording: Recording<'r>,
+}
+
+impl<'r> Shared<'r> {
+    /// Records a process and, if that is wanted, those that it makes. An error is one of starting a program.
+    fn record(&'r self, start: &ProcessStart) -> Result<(), RecordError> {
         let priority = start.priority();
         let begun = start.process();
-        let (process, spawned) = match (begun, start) {
+        let (process, origin) = match (begun, start) {
             (Ok(begun), _) => begun,
             (Err(error), ProcessStart::Attach(process)) => {
-                self.failed(*process, error);
+                self.failed(*process, None, error);
                 return Ok(());
             }
             (Err(error), ProcessStart::Spawn { .. }) => return Err(error),
         };
-        let id = process.id();
-        let begun = self.begin(process, spawned, None);
+        self.stop.watch(process.interrupter());
+        let begun = self.begin(process, origin, None);
         drop(priority);
-        match begun {
-            Ok((recording, path)) => self.recorded(id, path, recording.run()),
-            Err(error) => self.failed(id, error),
+        if let Some(first) = begun {
+            self.run(first);
         }
         Ok(())
     }
 
-    /// Begins the recording of a process, and names its trace file.
+    /// Begins the recording of a process.
     fn begin(
-        &self,
+        &'r self,
         process: Process,
-        spawned: bool,
+        origin: Origin,
         parent: Option<ThreadId>,
-    ) -> Result<(Recording<'_>, PathBuf), RecordError> {
+    ) -> Option<Member<'r>> {
+        let id = process.id();
+        let begun = self.recording(process, origin, parent);
+        let begun = begun.and_then(|mut member| match member.recording.begun() {
+            Ok(()) => Ok(member),
+            Err(error) => member
+                .recording
+                .end(Err(error))
+                .and(Err(RecordError::Stopped)),
+        });
+        match begun {
+            Ok(member) => Some(member),
+            // A child that ends early, or a run, leaves nothing to be recorded.
+            Err(_) if origin.is_followed() && (is_gone(id) || self.stop.stopped().is_some()) => {
+                None
+            }
+            Err(error) => {
+                self.failed(id, parent, error);
+                None
+            }
+        }
+    }
+
+    fn recording(
+        &'r self,
+        process: Process,
+        origin: Origin,
+        parent: Option<ThreadId>,
+    ) -> Result<Member<'r>, RecordError> {
         let id = process.id();
         // One that is gone by now has no name, and an error soon.
         let program = std::fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
-        let added = self
-            .folder
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .add(id, parent, &program);
+        let added = lock(&self.folder).add(id, parent, &program);
         let path = match added {
             Ok(path) => path,
             Err(error) => {
-                crate::recorder::leave(process, spawned);
+                leave(process, origin);
                 return Err(RecordError::Folder(error));
             }
         };
@@ -165,30 +205,145 @@ impl Shared<'_> {
             output: path.clone(),
             ..self.options.clone()
         };
-        let observer = self.observers.of(id);
-        let recording = Recording::begin(process, spawned, options, self.stop.clone(), observer)?;
-        Ok((recording, path))
+        let observer = self.observers.of(id, parent);
+        let mut recording =
+            Recording::begin(process, origin, options, self.stop.clone(), observer)?;
+        if self.options.follow_forks {
+            recording.parts().0.follow_children();
+        }
+        Ok(Member {
+            parent,
+            path,
+            recording,
+        })
     }
 
-    fn recorded(&self, process: ThreadId, path: PathBuf, result: Result<Report, RecordError>) {
+    /// Runs a process, and those that it makes, until all are recorded.
+    fn run(&'r self, first: Member<'r>) {
+        let mut members = vec![first];
+        while !members.is_empty() {
+            if let Some(stop) = self.stop.stopped() {
+                for member in members {
+                    let ending = match &stop {
+                        Stop::OutOfMemory => Err(OutOfMemory.into()),
+                        stop => Ok(Ending::Stopped(stop.clone())),
+                    };
+                    self.end(member, ending);
+                }
+                return;
+            }
+            let (place, event) = run_members(&mut members);
+            // Whatever has happened to it since it made them.
+            let born = match members.get_mut(place) {
+                Some(member) => self.adopt(member),
+                None => Vec::new(),
+            };
+            match event {
+                Ok(Event::Exec) if self.options.follow_forks => {
+                    let member = members.swap_remove(place);
+                    members.extend(self.become_another(member));
+                }
+                // Whose request it was does not matter: they are asked together.
+                Ok(Event::Children | Event::Interrupted) => {}
+                Ok(event) => {
+                    let ending = members
+                        .get_mut(place)
+                        .map(|member| member.recording.happened(event));
+                    match ending {
+                        None | Some(Ok(None)) => {}
+                        Some(Ok(Some(ending))) => self.end(members.swap_remove(place), Ok(ending)),
+                        Some(Err(error)) => self.end(members.swap_remove(place), Err(error)),
+                    }
+                }
+                Err(error) => self.end(members.swap_remove(place), Err(error.into())),
+            }
+            members.extend(born);
+        }
+    }
+
+    /// Begins to record what a process has made. Its children stand meanwhile.
+    fn adopt(&'r self, member: &mut Member<'r>) -> Vec<Member<'r>> {
+        let (process, _) = member.recording.parts();
+        let parent = process.id();
+        let children = process.take_children();
+        let begun = children.into_iter().filter_map(|(child, birth)| {
+            let origin = match birth {
+                target::Birth::Forked => Origin::Forked,
+                target::Birth::Executed => Origin::Executed,
+            };
+            self.begin(child, origin, Some(parent))
+        });
+        begun.collect()
+    }
+
+    /// A process has become another program, which has a trace file of its own.
+    fn become_another(&'r self, member: Member<'r>) -> Option<Member<'r>> {
+        let Member {
+            parent,
+            path,
+            recording,
+        } = member;
+        let (process, result) = recording.end_image();
+        let process = process?;
+        if !path.exists() {
+            lock(&self.folder).withdraw(process.id());
+        }
+        self.recorded(process.id(), parent, path, result);
+        self.begin(process, Origin::Executed, parent)
+    }
+
+    fn end(&self, mut member: Member<'_>, ending: Result<Ending, RecordError>) {
+        let process = member.recording.parts().0.id();
+        let result = member.recording.end(ending);
+        self.recorded(process, member.parent, member.path, result);
+    }
+
+    fn recorded(
+        &self,
+        process: ThreadId,
+        parent: Option<ThreadId>,
+        path: PathBuf,
+        result: Result<Report, RecordError>,
+    ) {
         let (report, failure) = match result {
             Ok(report) => (report, None),
             Err(RecordError::Failed { report, source }) => (*report, Some(*source)),
-            Err(error) => return self.failed(process, error),
+            Err(error) => return self.failed(process, parent, error),
         };
-        let part = RecordedPart {
+        lock(&self.report).parts.push(RecordedPart {
             process,
+            parent,
             path,
             report,
             failure,
-        };
-        let mut run = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        run.parts.push(part);
+        });
     }
 
-    fn failed(&self, process: ThreadId, error: RecordError) {
-        self.observers.failed(process, &error);
-        let mut run = self.report.lock().unwrap_or_else(PoisonError::into_inner);
-        run.failed.push((process, error));
+    fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: RecordError) {
+        self.observers.failed(process, parent, &error);
+        lock(&self.report).failed.push((process, error));
     }
+}
+
+/// Runs processes until something happens to one of them.
+fn run_members(members: &mut [Member<'_>]) -> (usize, Result<Event, target::Error>) {
+    let mut parts: Vec<_> = members
+        .iter_mut()
+        .map(|member| member.recording.parts())
+        .collect();
+    let mut together: Vec<target::Member<'_>> = parts
+        .iter_mut()
+        .map(|(process, handler)| target::Member { process, handler })
+        .collect();
+    run_together(&mut together)
+}
+
+/// Whether a process has ended: it has no program any more.
+fn is_gone(process: ThreadId) -> bool {
+    let program = std::fs::read_link(format!("/proc/{process}/exe"));
+    program.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

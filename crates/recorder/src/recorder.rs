@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tracewire_debuginfo::{DebugFileSource, TypeRules};
+use tracewire_debuginfo::{DebugFileSource, ReadFiles, TypeRules};
 use tracewire_experiment::Mechanism;
 use tracewire_expr::CollectLimits;
 use tracewire_model::ThreadId;
@@ -73,6 +73,9 @@ pub(crate) struct RecordOptions {
     pub confirm: Confirm,
     pub debug_files: Option<Arc<dyn DebugFileSource>>,
     pub names_folder: Option<PathBuf>,
+    pub follow_forks: bool,
+    /// What was read of files, for all processes of a run.
+    pub read_files: ReadFiles,
 }
 
 type Question = dyn Fn(&[Excessive]) -> bool + Send + Sync;
@@ -223,6 +226,14 @@ impl Recorder {
         self
     }
 
+    /// Whether the processes that a program makes are recorded, too ([`record_processes`](Self::record_processes)), each in a trace
+    /// file of its own: children by fork from their first instruction on, others once they have become another program. A process that
+    /// becomes another program has a trace file for each.
+    pub fn follow_forks(&mut self, follow: bool) -> &mut Self {
+        self.options.follow_forks = follow;
+        self
+    }
+
     /// What is asked whether patterns are meant that have more than [`MOST_PLACES`](tracewire_script::MOST_PLACES) places, before
     /// anything is put in. It is called on another thread; a program that was attached to runs meanwhile. Otherwise they are an
     /// error.
@@ -264,14 +275,10 @@ impl Recorder {
             }
         };
         let priority = start.priority();
-        let (process, spawned) = start.process()?;
-        let recording = Recording::begin(
-            process,
-            spawned,
-            self.options,
-            self.stop,
-            Box::new(observer),
-        )?;
+        let (process, origin) = start.process()?;
+        self.stop.watch(process.interrupter());
+        let recording =
+            Recording::begin(process, origin, self.options, self.stop, Box::new(observer))?;
         drop(priority);
         recording.run()
     }
@@ -306,22 +313,55 @@ impl ProcessStart {
         matches!(self, Self::Attach(_)).then(Priority::raise)
     }
 
-    /// Starts the program or attaches to it; whether it was started.
-    pub fn process(&self) -> Result<(Process, bool), RecordError> {
+    /// Starts the program or attaches to it.
+    pub fn process(&self) -> Result<(Process, Origin), RecordError> {
         Ok(match self {
-            Self::Attach(process) => (Process::attach(*process, Settings::default())?, false),
+            Self::Attach(process) => (
+                Process::attach(*process, Settings::default())?,
+                Origin::Attached,
+            ),
             Self::Spawn { program, arguments } => (
                 Process::spawn(program, arguments, Settings::default())?,
-                true,
+                Origin::Started,
             ),
         })
     }
 }
 
-/// Leaves a program that is not going to be recorded: one that was attached to goes on, one that was started for
-/// this has not run yet and is killed.
-pub(crate) fn leave(process: Process, spawned: bool) {
-    if spawned {
+/// Where a process comes from that is to be recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// It was started for the recording and stands before its first instruction.
+    Started,
+    /// It ran before.
+    Attached,
+    /// A recorded process has made it. It stands, with a copy of that one's memory.
+    Forked,
+    /// It, or a child that shared the memory of a recorded process, has become another program, and stands before its first
+    /// instruction.
+    Executed,
+}
+
+impl Origin {
+    /// Whether it is there for the recording alone, until that has begun.
+    pub const fn is_started(self) -> bool {
+        matches!(self, Self::Started)
+    }
+
+    /// Whether it was found during a run: what cannot be done with it is no error of the run.
+    pub const fn is_followed(self) -> bool {
+        matches!(self, Self::Forked | Self::Executed)
+    }
+
+    /// Whether its trace file is kept where it has no frames.
+    pub const fn keeps_empty_file(self) -> bool {
+        !self.is_followed()
+    }
+}
+
+/// Leaves a program that is not going to be recorded: one that was started for this has not run yet and is killed, the others go on.
+pub(crate) fn leave(process: Process, origin: Origin) {
+    if origin.is_started() {
         process.kill();
     } else {
         // A process that is gone needs nothing, and there is nobody to tell of others.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
-    Experiment, InstallError, MarkedHandler, MarkerValue, Missing, PadTarget, StartError,
+    Experiment, FrameStore as _, InstallError, MarkedHandler, MarkerValue, Missing, PadTarget,
+    StartError,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
@@ -22,7 +23,7 @@ use crate::observer::{Installed, Observer, RecordEvent, Warning};
 use crate::out_of_memory::{Expendable, OutOfMemory};
 use crate::prepare::Prepared;
 use crate::priority::Priority;
-use crate::recorder::{RecordOptions, leave};
+use crate::recorder::{Origin, RecordOptions, leave};
 use crate::registers::{self, Room};
 use crate::report::{Ending, Report, program_words};
 use crate::stop::{Stop, StopHandle};
@@ -30,7 +31,7 @@ use crate::stop::{Stop, StopHandle};
 /// A program with tracepoints in it.
 pub struct Recording<'o> {
     process: Process,
-    spawned: bool,
+    origin: Origin,
     modules: Modules,
     resolver: Resolver,
     experiment: Experiment<Buffer>,
@@ -56,16 +57,15 @@ impl<'o> Recording<'o> {
     /// With the program left as it was, or ended if it was started for this.
     pub fn begin(
         mut process: Process,
-        spawned: bool,
+        origin: Origin,
         options: RecordOptions,
         stop: StopHandle,
         mut observer: Box<dyn Observer + 'o>,
     ) -> Result<Self, RecordError> {
-        stop.watch(process.interrupter());
         if process.jumps_taken_over() > 0 {
             observer.event(RecordEvent::JumpsTakenOver(process.jumps_taken_over()));
         }
-        let prepared = Prepared::new(&mut process, spawned, &options, &stop, &mut *observer)
+        let prepared = Prepared::new(&mut process, origin, &options, &stop, &mut *observer)
             .and_then(|prepared| {
                 let made = prepared.experiment(&mut process, &options, &mut *observer)?;
                 fail_point!("record/prepared");
@@ -74,13 +74,13 @@ impl<'o> Recording<'o> {
         let (prepared, made) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
-                leave(process, spawned);
+                leave(process, origin);
                 return Err(error);
             }
         };
         let mut recording = Self {
             process,
-            spawned,
+            origin,
             modules: prepared.modules,
             resolver: prepared.resolver,
             pending: prepared.resolution.pending,
@@ -103,7 +103,7 @@ impl<'o> Recording<'o> {
         match recording.place(Vec::new()) {
             Ok(()) => Ok(recording),
             Err(error) => {
-                leave(recording.process, spawned);
+                leave(recording.process, origin);
                 recording.experiment.into_store().discard();
                 Err(error)
             }
@@ -115,16 +115,56 @@ impl<'o> Recording<'o> {
     /// # Errors
     /// When the file cannot be written.
     pub fn run(mut self) -> Result<Report, RecordError> {
+        let ending = self.begun().and_then(|()| self.run_to_end());
+        fail_point!("record/ended");
+        let _priority = (!self.origin.is_started()).then(Priority::raise);
+        self.end(ending)
+    }
+
+    /// The program is about to run.
+    ///
+    /// # Errors
+    /// When the time of the run cannot be taken.
+    pub fn begun(&mut self) -> Result<(), RecordError> {
         let counters = self.experiment.store().counters();
         let growing = self.experiment.store().growing_path();
         self.observer
             .event(RecordEvent::Begun { counters, growing });
         fail_point!("record/run");
-        let ending = self.run_to_end();
-        fail_point!("record/ended");
-        let _priority = (!self.spawned).then(Priority::raise);
-        self.observer.event(RecordEvent::Over);
+        if let Some(duration) = self.duration {
+            self.stop
+                .stop_after(duration)
+                .map_err(RecordError::Thread)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the program go, and writes the file.
+    ///
+    /// # Errors
+    /// When the file cannot be written, and the error that the run has ended with.
+    pub fn end(mut self, ending: Result<Ending, RecordError>) -> Result<Report, RecordError> {
         let now = now();
+        let (ending, failure) = self.stop_run(ending, now);
+        self.finish(ending, failure, now, Next::LetGo).1
+    }
+
+    /// Writes the file of a program that has become another one, and gives the process.
+    pub fn end_image(mut self) -> (Option<Process>, Result<Report, RecordError>) {
+        let now = now();
+        self.forget(Address(0), Address(u64::MAX));
+        self.experiment.forget_installed(|_| true);
+        let (ending, failure) = self.stop_run(Ok(Ending::Executed), now);
+        self.finish(ending, failure, now, Next::Stays)
+    }
+
+    /// Ends the run, with everything taken out of the program.
+    fn stop_run(
+        &mut self,
+        ending: Result<Ending, RecordError>,
+        now: u64,
+    ) -> (Ending, Option<RecordError>) {
+        self.observer.event(RecordEvent::Over);
         let (ending, failure) = match ending {
             Ok(ending) => (ending, None),
             Err(error) => (Ending::Failed(error.to_string()), Some(error)),
@@ -141,54 +181,61 @@ impl<'o> Recording<'o> {
             }
         }
         fail_point!("record/stopped");
-        self.finish(ending, failure, now)
+        (ending, failure)
     }
 
     fn run_to_end(&mut self) -> Result<Ending, RecordError> {
-        if let Some(duration) = self.duration {
-            self.stop
-                .stop_after(duration)
-                .map_err(RecordError::Thread)?;
-        }
-        let stop = self.stop.clone();
         loop {
-            let mut handler = MarkedHandler::new(&mut self.experiment, &self.markers);
-            match self.process.run(&mut handler)? {
-                event @ (Event::Exited(_) | Event::Killed { .. }) => {
-                    // A jump may have ended the run while nobody looked.
-                    self.experiment.look();
-                    if self.ever_placed && !self.experiment.is_running() {
-                        let status = self.experiment.status();
-                        self.observer
-                            .event(RecordEvent::EndedBeforeProgram(&status));
-                    }
-                    return Ok(Ending::Program(event));
-                }
-                Event::RunEnded => return Ok(Ending::Itself),
-                Event::Interrupted => match self.stop.stopped() {
-                    Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
-                    Some(stop) => return Ok(Ending::Stopped(stop)),
-                    None => {}
-                },
-                Event::LibrariesChanged => stop.hold(|| self.modules_changed(false))?,
-                Event::Resolver(thread) => {
-                    if let Some((resolver, selected)) = self.process.resolver_reached(thread) {
-                        stop.hold(|| self.selected(resolver, selected))?;
-                    }
-                }
-                Event::Exec => {
-                    self.observer.event(RecordEvent::Exec);
-                    if self.process.architecture() != self.registers.machine {
-                        return Ok(Ending::OtherMachine);
-                    }
-                    stop.hold(|| self.modules_changed(true))?;
-                }
-                _ => {}
-            }
-            if self.ever_placed && !self.experiment.is_running() {
-                return Ok(Ending::Itself);
+            let (process, mut handler) = self.parts();
+            let event = process.run(&mut handler)?;
+            if let Some(ending) = self.happened(event)? {
+                return Ok(ending);
             }
         }
+    }
+
+    /// The process, and what is told of its hits.
+    pub fn parts(&mut self) -> (&mut Process, MarkedHandler<'_>) {
+        let handler = MarkedHandler::new(&mut self.experiment, &self.markers);
+        (&mut self.process, handler)
+    }
+
+    /// Acts on what has happened; how the run is over, if it is.
+    pub fn happened(&mut self, event: Event) -> Result<Option<Ending>, RecordError> {
+        let stop = self.stop.clone();
+        match event {
+            event @ (Event::Exited(_) | Event::Killed { .. }) => {
+                // A jump may have ended the run while nobody looked.
+                self.experiment.look();
+                if self.ever_placed && !self.experiment.is_running() {
+                    let status = self.experiment.status();
+                    self.observer
+                        .event(RecordEvent::EndedBeforeProgram(&status));
+                }
+                return Ok(Some(Ending::Program(event)));
+            }
+            Event::RunEnded => return Ok(Some(Ending::Itself)),
+            Event::Interrupted => match self.stop.stopped() {
+                Some(Stop::OutOfMemory) => return Err(OutOfMemory.into()),
+                Some(stop) => return Ok(Some(Ending::Stopped(stop))),
+                None => {}
+            },
+            Event::LibrariesChanged => stop.hold(|| self.modules_changed(false))?,
+            Event::Resolver(thread) => {
+                if let Some((resolver, selected)) = self.process.resolver_reached(thread) {
+                    stop.hold(|| self.selected(resolver, selected))?;
+                }
+            }
+            Event::Exec => {
+                self.observer.event(RecordEvent::Exec);
+                if self.process.architecture() != self.registers.machine {
+                    return Ok(Some(Ending::OtherMachine));
+                }
+                stop.hold(|| self.modules_changed(true))?;
+            }
+            _ => {}
+        }
+        Ok((self.ever_placed && !self.experiment.is_running()).then_some(Ending::Itself))
     }
 
     /// Looks at the modules again: what is gone is taken out, what has come is searched for tracepoints.
@@ -417,6 +464,7 @@ impl<'o> Recording<'o> {
             Ending::Program(event) => Some(program_words(event)),
             // The experiment has one.
             Ending::Itself => None,
+            Ending::Executed => Some("the program has become another one".to_owned()),
             Ending::OtherMachine => {
                 Some("the program has become one for another machine".to_owned())
             }
@@ -465,14 +513,22 @@ impl<'o> Recording<'o> {
         ending: Ending,
         failure: Option<RecordError>,
         now: u64,
-    ) -> Result<Report, RecordError> {
+        next: Next,
+    ) -> (Option<Process>, Result<Report, RecordError>) {
         let program_ended = matches!(ending, Ending::Program(_));
-        let process = self.process.id();
-        if !program_ended && let Err(error) = self.process.detach() {
-            let words = format!("letting the program go: {error}");
-            self.observer
-                .event(RecordEvent::Warning(Warning::Detach(words)));
-        }
+        let id = self.process.id();
+        let released_children = self.process.released_children();
+        let process = match next {
+            Next::Stays => Some(self.process),
+            Next::LetGo => {
+                if !program_ended && let Err(error) = self.process.detach() {
+                    let words = format!("letting the program go: {error}");
+                    self.observer
+                        .event(RecordEvent::Warning(Warning::Detach(words)));
+                }
+                None
+            }
+        };
         fail_point!("record/detached");
         let status = self.experiment.status();
         let description = describe::description(
@@ -485,7 +541,19 @@ impl<'o> Recording<'o> {
         let tracepoints = describe::tracepoints(&self.experiment, &self.past);
         let missing = missing(&self.experiment, &self.past);
         let losses = self.experiment.losses();
-        self.experiment.into_store().finish(&description?)?;
+        let store = self.experiment.into_store();
+        let has_file = self.origin.keeps_empty_file() || store.frames() > 0;
+        let written = match (has_file, description) {
+            (true, Ok(description)) => store.finish(&description),
+            (true, Err(error)) => Err(error.into()),
+            (false, _) => {
+                store.discard();
+                Ok(())
+            }
+        };
+        if let Err(error) = written {
+            return (process, Err(error));
+        }
         self.pending.retain(|pending| {
             let placed = |tracepoint: &Tracepoint| tracepoint.definition.number == pending.number;
             !tracepoints.iter().any(placed)
@@ -497,18 +565,29 @@ impl<'o> Recording<'o> {
             tracepoints,
             missing,
             pending: self.pending,
-            process: Some(process),
-            spawned: self.spawned,
+            process: Some(id),
+            spawned: self.origin.is_started(),
             losses,
+            released_children,
         };
-        match failure {
+        let result = match failure {
             None => Ok(report),
             Some(source) => Err(RecordError::Failed {
                 report: Box::new(report),
                 source: Box::new(source),
             }),
-        }
+        };
+        (process, result)
     }
+}
+
+/// What becomes of a process whose recording has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// It runs on without tracepoints.
+    LetGo,
+    /// It stays traced, for another recording.
+    Stays,
 }
 
 /// Values that could not be read, by tracepoint.

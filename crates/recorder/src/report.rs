@@ -28,6 +28,8 @@ pub struct Report {
     pub spawned: bool,
     /// Frames that pads could not keep.
     pub losses: Losses,
+    /// How many processes it has made that had a copy of its memory with tracepoints in it, and were not recorded.
+    pub released_children: u64,
 }
 
 /// Why a run is over.
@@ -37,6 +39,8 @@ pub enum Ending {
     Program(Event),
     /// A pass count, a full buffer or an error of an action: [`Report::status`] says which.
     Itself,
+    /// The program has executed another one, which is recorded apart.
+    Executed,
     /// The program has executed one for another machine.
     OtherMachine,
     /// An error, which [`RecordError::Failed`](crate::RecordError::Failed) has; in words.
@@ -63,7 +67,10 @@ impl Report {
     /// Whether the program is gone.
     #[must_use]
     pub const fn program_ended(&self) -> bool {
-        matches!(self.ending, Ending::Program(_) | Ending::Stub(_))
+        matches!(
+            self.ending,
+            Ending::Program(_) | Ending::Executed | Ending::Stub(_)
+        )
     }
 
     /// Waits for the end of a program that was started for the recording and goes on without tracepoints.

@@ -252,6 +252,7 @@ impl<'o> Recording<'o> {
             pending: Vec::new(),
             process: None,
             spawned: false,
+            released_children: 0,
             losses: Losses::default(),
         };
         experiment.into_store().finish(&description?)?;

@@ -105,6 +105,11 @@ impl Breakpoints {
             .map(|(site, _)| *site)
     }
 
+    /// Whether there are tracepoints.
+    pub(crate) fn has_tracepoints(&self) -> bool {
+        self.all.values().any(|breakpoint| breakpoint.tracepoint)
+    }
+
     pub(crate) fn add(&mut self, site: u64, breakpoint: Breakpoint) {
         self.removed.remove(&site);
         self.all.insert(site, breakpoint);

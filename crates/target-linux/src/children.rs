@@ -5,8 +5,10 @@
 //! Those that are there at attaching are looked for here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use nix::errno::Errno;
+use tracewire_fail_point::fail_point;
 
 use crate::attach::{is_gone, is_ours, refusal};
 use crate::error::{Error, thread_id};
@@ -15,7 +17,7 @@ use crate::memory::Memory;
 use crate::patience::{Patience, wait_within};
 use crate::ptrace::{Running, Status, Tid};
 use crate::thread::{News, Pending, Phase, State, Thread};
-use crate::tracee::{Born, Tracee};
+use crate::tracee::{Birth, Born, Children, Tracee};
 use crate::wait_queue;
 use crate::width::Width;
 
@@ -38,7 +40,7 @@ impl Tracee {
             // It has left the memory it shared with the traced one.
             self.threads.end_vfork(process);
             self.forget_threads(|thread| thread.process == process);
-            if self.debugger.forget_child(process) {
+            if self.debugger.forget_child(process) || self.children == Children::Followed {
                 self.separate(id);
             } else {
                 Running::born(id).stopped().detach(0);
@@ -171,9 +173,17 @@ impl Tracee {
                 // Its stop has been heard already: no wait will bring it up again.
                 self.threads.make_ready_once(child);
             }
+        } else if self.children == Children::Followed {
+            self.keep_copy(child);
         } else if self.debugger.reports().forks && self.is_debugged(parent) {
-            self.keep_copy(parent, child);
+            self.keep_copy(child);
+            if let Some(parent) = self.threads.get_mut(parent) {
+                parent.news = Some(News::Forked(child));
+            }
         } else {
+            if self.breakpoints.has_tracepoints() || self.fast.has_jumps() {
+                self.children.note_released();
+            }
             self.release_copy(child);
         }
     }
@@ -222,12 +232,14 @@ impl Tracee {
         flags & libc::CLONE_VM as u64 != 0
     }
 
-    /// A child with a copy of the memory becomes a process of its own, which stands. It has the debugger's breakpoints.
-    pub(crate) fn keep_copy(&mut self, parent: Tid, child: Tid) {
+    /// A child with a copy of the memory becomes a process of its own, which stands. It has the debugger's breakpoints and no
+    /// others.
+    fn keep_copy(&mut self, child: Tid) {
         let Some(status) = first_stop(child) else {
             return;
         };
         let stopped = Running::born(child).stopped();
+        fail_point!("fork/born");
         let _ = self.memory.uncover_copy(child);
         self.program.semaphores.lower_in_copy(child);
         if let Ok(registers) = stopped.registers()
@@ -241,7 +253,8 @@ impl Tracee {
         };
         let mut thread = Thread::new(child, child, Running::born(child));
         thread.state = State::Stopped(stopped);
-        thread.held = true;
+        thread.stopped_since = Some(Instant::now());
+        thread.held = self.debugger.is_there();
         if let Status::Signal(signal) = status
             && signal != libc::SIGTRAP
         {
@@ -255,13 +268,12 @@ impl Tracee {
         process.choose_width();
         process.look_at_running();
         process.debug_registers = self.debug_registers.clone();
+        fail_point!("fork/followed");
         self.born.push(Born {
             tracee: process,
+            birth: Birth::Forked,
             breakpoints: self.breakpoints.of_debugger().collect(),
         });
-        if let Some(parent) = self.threads.get_mut(parent) {
-            parent.news = Some(News::Forked(child));
-        }
     }
 
     /// A child that shares the memory is to be debugged. It stands.
@@ -280,7 +292,7 @@ impl Tracee {
         }
     }
 
-    /// A debugged child that shared the memory has become another program, and so a process of its own.
+    /// A child that shared the memory and is followed has become another program, and so a process of its own.
     pub(crate) fn separate(&mut self, id: Tid) {
         let mut thread = Thread::new(id, id, Running::born(id));
         thread.has_stopped();
@@ -295,9 +307,17 @@ impl Tracee {
         };
         let mut process = self.offspring(id, thread, memory);
         process.finish_exec(id);
+        if self.children == Children::Followed {
+            // It is new to who follows it.
+            if let Some(thread) = process.threads.get_mut(id) {
+                thread.news = None;
+            }
+        }
         process.threads.make_ready(id);
+        fail_point!("exec/followed");
         self.born.push(Born {
             tracee: process,
+            birth: Birth::Executed,
             breakpoints: Vec::new(),
         });
     }
@@ -306,6 +326,7 @@ impl Tracee {
         let settings = self.collecting.settings();
         let mut process = Self::new(id, BTreeMap::from([(id, thread)]), memory, settings);
         process.debugger = self.debugger.of_child();
+        process.children = self.children.of_child();
         process
     }
 
@@ -391,6 +412,25 @@ impl Tracee {
                 waiting.in_vfork = Some(child);
                 waiting.asleep = false;
             }
+        }
+    }
+}
+
+impl Children {
+    /// A child with tracepoints in its copy of the memory has gone its own way.
+    const fn note_released(&mut self) {
+        if let Self::Released { with_tracepoints } = self {
+            *with_tracepoints += 1;
+        }
+    }
+
+    /// What becomes of a child's own children.
+    const fn of_child(self) -> Self {
+        match self {
+            Self::Released { .. } => Self::Released {
+                with_tracepoints: 0,
+            },
+            Self::Followed => Self::Followed,
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Event {
     /// A thread is at a resolver that is followed, or where one has returned to
     /// ([`resolver_reached`](crate::Process::resolver_reached)).
     Resolver(ThreadId),
+    /// It has made processes that are followed ([`take_children`](crate::Process::take_children)), which stand. It runs on itself.
+    Children,
     /// The handler has said that the run has ended.
     RunEnded,
     /// An [`Interrupter`](crate::Interrupter) has asked.

@@ -13,6 +13,7 @@ use crate::ptrace::PAGE_SIZE;
 use crate::ptrace::{ALL_BUT_FAULTS, bit};
 use crate::ptrace::{Resume, Status, Tid};
 use crate::semaphore;
+use crate::stop_times;
 use crate::thread::{Pending, Phase, SignalReport, State};
 use crate::tracee::Tracee;
 use crate::wait_queue;
@@ -62,7 +63,12 @@ impl Tracee {
                 _ => 0,
             };
             match thread.state {
-                State::Stopped(stopped) => stopped.detach(signal),
+                State::Stopped(stopped) => {
+                    stopped.detach(signal);
+                    if let Some(since) = thread.stopped_since {
+                        stop_times::note(since);
+                    }
+                }
                 State::Running(_) if thread.asleep => wait_queue::let_go(thread.id),
                 State::Running(_) => {}
             }
@@ -272,9 +278,11 @@ impl Tracee {
     /// Children whose parents were gone before they could tell of them.
     pub(crate) fn release_unborn(&mut self) {
         for child in wait_queue::threads() {
+            let own = Some(self.threads.process());
             let ours = ThreadStatus::read(child).is_ok_and(|status| {
-                [status.number("PPid"), status.number("Tgid")]
-                    .contains(&Some(self.threads.process()))
+                let process = status.number("Tgid");
+                process == own
+                    || status.number("PPid") == own && !process.is_some_and(wait_queue::is_owned)
             });
             if ours {
                 self.release_copy(child);
@@ -376,5 +384,6 @@ fn has_others(process: Tid) -> bool {
 impl Drop for Tracee {
     fn drop(&mut self) {
         let _ = self.let_go();
+        wait_queue::disown(self.threads.process());
     }
 }

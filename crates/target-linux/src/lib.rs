@@ -44,7 +44,8 @@
 //!
 //! # What stays as it was
 //!
-//! - Children by `fork` have the breakpoints removed from their copy of the memory, and are not followed. Processes that
+//! - Children by `fork` have the breakpoints removed from their copy of the memory, and are not followed unless it is asked for
+//!   ([`follow_children`](Process::follow_children)). Processes that
 //!   share the memory (`vfork`, `clone`) are followed until they exit or exec, and their hits count. Those that are there at
 //!   attaching are looked for (`kcmp`); where one may not be traced, attaching is refused. One that asks to be
 //!   traced by its parent is let go, as a debugger's child: the other threads are held until it has left the memory.
@@ -125,6 +126,7 @@ mod slots;
 mod spawn;
 mod standing;
 mod step;
+mod stop_times;
 mod target;
 mod thread;
 mod thread_local;
@@ -150,5 +152,7 @@ pub use modules::{MappedFile, Module, ModuleKind, mapped_files};
 pub use process::{Process, await_end};
 pub use spawn::Surroundings;
 pub use standing::Settings;
+pub use stop_times::{StopTimes, take_stop_times};
 pub use thread_local::ThreadLocalError;
-pub use together::{Happened, Tracees};
+pub use together::{Happened, Member, Tracees, run_together};
+pub use tracee::Birth;

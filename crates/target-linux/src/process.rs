@@ -26,7 +26,7 @@ use crate::spawn;
 use crate::standing::Settings;
 use crate::thread::{State, Thread};
 use crate::thread_local::{ThreadLocal, ThreadLocalError};
-use crate::tracee::Tracee;
+use crate::tracee::{Birth, Children, Tracee};
 use crate::wait_queue::{self, wait_for};
 use crate::width::Width;
 
@@ -41,6 +41,8 @@ use crate::width::Width;
 pub struct Process {
     pub(crate) tracee: Tracee,
     pub(crate) request: Arc<Request>,
+    /// Whether all its threads stand, but for those that a debugger has let go.
+    pub(crate) stands: bool,
 }
 
 impl Process {
@@ -151,6 +153,7 @@ impl Process {
         Self {
             tracee,
             request: Arc::default(),
+            stands: true,
         }
     }
 
@@ -194,6 +197,32 @@ impl Process {
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         Interrupter(Arc::clone(&self.request))
+    }
+
+    /// From now on the processes that it makes are traced too, and those that they make: children with a copy of its memory from their
+    /// first instruction on ([`Event::Children`](crate::Event::Children)), those that share its memory once they have become another
+    /// program. Breakpoints are in none of them, and a request to interrupt the one interrupts all.
+    pub const fn follow_children(&mut self) {
+        self.tracee.children = Children::Followed;
+    }
+
+    /// The processes that it has made and that are followed, and how each came to be. They stand.
+    pub fn take_children(&mut self) -> Vec<(Self, Birth)> {
+        let births: Vec<Birth> = self.tracee.born.iter().map(|born| born.birth).collect();
+        let mut children = self.take_born();
+        for child in &mut children {
+            child.request = Arc::clone(&self.request);
+        }
+        children.into_iter().zip(births).collect()
+    }
+
+    /// How many processes it has made that had a copy of its memory with tracepoints in it and are not followed.
+    #[must_use]
+    pub const fn released_children(&self) -> u64 {
+        match self.tracee.children {
+            Children::Released { with_tracepoints } => with_tracepoints,
+            Children::Followed => 0,
+        }
     }
 
     /// How many system calls the process has made for us.

@@ -1,6 +1,5 @@
 //! Running the program, from stop to stop.
 
-use nix::errno::Errno;
 use tracewire_experiment::{Hit, HitHandler, LookAround, Outcome, StoppedThread};
 use tracewire_model::Address;
 
@@ -10,9 +9,9 @@ use crate::event::Event;
 use crate::event::{StopCause, stopped};
 use crate::process::Process;
 use crate::ptrace::{Status, Tid};
-use crate::pulse::Pulse;
 use crate::standing::Standing;
 use crate::thread::{AtCall, News, Pending, Phase, State};
+use crate::together::{Member, run_together};
 use crate::wait_queue;
 
 impl Process {
@@ -22,83 +21,17 @@ impl Process {
     /// # Errors
     /// When the process has ended before, or the kernel refuses to go on tracing.
     pub fn run(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
-        if self.tracee.threads.ended.is_some() {
-            return Err(Error::Ended(thread_id(self.tracee.threads.process())));
-        }
-        let mark = self.request.enter();
-        let event = self.run_to_event(handler);
-        self.tell_gone(handler);
-        self.tracee.follower.rest();
-        let halted = self.tracee.halt();
-        drop(mark);
-        let event = event?;
-        halted?;
-        // The end may have come while the threads were being stopped.
-        if let Some(ended) = self.tracee.threads.ended {
-            return Ok(ended);
-        }
-        // So may an exec: what the event is about is gone then.
-        let replaced = match event {
-            Event::Interrupted | Event::LibrariesChanged | Event::Resolver(_) => {
-                self.tracee.threads.take_exec()
-            }
-            _ => false,
-        };
-        if !replaced {
-            return Ok(event);
-        }
-        if event == Event::Interrupted {
-            self.request.make();
-        }
-        Ok(Event::Exec)
+        let mut members = [Member {
+            process: self,
+            handler,
+        }];
+        run_together(&mut members).1
     }
 
-    pub(crate) fn run_to_event(&mut self, handler: &mut dyn HitHandler) -> Result<Event, Error> {
-        self.start_idle()?;
-        let mut pulse = self.tracee.fast.has_jumps().then(Pulse::start).flatten();
-        loop {
-            if let Some(pulse) = &mut pulse
-                && pulse.is_due()
-                && self.look_around(handler, pulse)
-            {
-                return Ok(Event::RunEnded);
-            }
-            if let Some((_, event)) = self.next_event(handler)? {
-                return Ok(event);
-            }
-            if self.request.take() {
-                return Ok(Event::Interrupted);
-            }
-            let (id, status) = match wait_queue::wait_any() {
-                Ok(told) => told,
-                Err(Errno::EINTR) => continue,
-                Err(Errno::ECHILD) => {
-                    return Err(Error::Ended(thread_id(self.tracee.threads.process())));
-                }
-                Err(error) => {
-                    return Err(Error::system(
-                        "waitpid",
-                        self.tracee.threads.process(),
-                        error,
-                    ));
-                }
-            };
-            if let Some(event) = self.told(id, status, handler)? {
-                return Ok(event);
-            }
-        }
-    }
-
-    /// What is to be done now and then while pads run; whether the run is over.
-    pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler, pulse: &mut Pulse) -> bool {
+    /// What is to be done now and then while pads run.
+    pub(crate) fn look_around(&mut self, handler: &mut dyn HitHandler) -> LookAround {
         self.tracee.fast.look_for_strangers(&self.tracee.threads);
-        match handler.look_around() {
-            LookAround::Ended => true,
-            LookAround::GoesOn { filled } => {
-                pulse.follow(filled);
-                false
-            }
-        }
+        handler.look_around()
     }
 
     /// Lets every thread go on that stands and is not held. One that has something to tell does so first.

@@ -4,9 +4,11 @@ use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use crate::event::StopCause;
 use crate::ptrace::{Resume, Running, Stopped, Tid};
+use crate::stop_times;
 
 /// A traced thread.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct Thread {
     /// The process it belongs to. One other than the traced one shares its memory (a child of vfork).
     pub(crate) process: Tid,
     pub(crate) state: State,
+    /// Since when it is stopped.
+    pub(crate) stopped_since: Option<Instant>,
     /// In what way it has stopped last.
     pub(crate) phase: Phase,
     /// What it has stopped for and nobody has acted upon yet.
@@ -151,6 +155,7 @@ impl Thread {
             id,
             process,
             state: State::Running(running),
+            stopped_since: None,
             phase: Phase::Plain,
             pending: None,
             signal: SignalReport::New,
@@ -237,7 +242,10 @@ impl Thread {
         self.surfaced = false;
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         self.state = match state {
-            State::Running(running) => State::Stopped(running.stopped()),
+            State::Running(running) => {
+                self.stopped_since = Some(Instant::now());
+                State::Stopped(running.stopped())
+            }
             stopped @ State::Stopped(_) => stopped,
         };
         self.asleep = false;
@@ -257,6 +265,9 @@ impl Thread {
         let state = std::mem::replace(&mut self.state, State::Running(Running::born(self.id)));
         if let State::Stopped(stopped) = state {
             self.state = State::Running(stopped.resume(how, signal));
+            if let Some(since) = self.stopped_since.take() {
+                stop_times::note(since);
+            }
         }
     }
 

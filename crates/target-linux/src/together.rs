@@ -1,9 +1,9 @@
-//! Several processes under one tracer: a debugger's inferiors.
+//! Several processes under one tracer: those of a recording, and a debugger's inferiors.
 
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use tracewire_experiment::HitHandler;
+use tracewire_experiment::{HitHandler, LookAround};
 use tracewire_model::ThreadId;
 
 use crate::error::{Error, thread_id};
@@ -13,6 +13,154 @@ use crate::process::Process;
 use crate::ptrace::Status;
 use crate::pulse::Pulse;
 use crate::wait_queue;
+
+/// A process that runs beside others, and what is told of its hits.
+pub struct Member<'m> {
+    /// The process.
+    pub process: &'m mut Process,
+    /// What is told.
+    pub handler: &'m mut dyn HitHandler,
+}
+
+/// Runs processes until something happens to one of them that is more than a hit, as [`Process::run`] does with one. Gives its place,
+/// and what it is. It stands then, unless the event says otherwise; the others run on.
+///
+/// An error is about the process in that place: it has ended before, or the kernel refuses to go on tracing it. Without any process
+/// it is about the first place.
+pub fn run_together(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
+    if let Some(place) = members
+        .iter()
+        .position(|member| member.process.tracee.threads.ended.is_some())
+    {
+        return (place, Err(Error::Ended(members[place].process.id())));
+    }
+    let marks: Vec<_> = members
+        .iter()
+        .map(|member| member.process.request.enter())
+        .collect();
+    let (place, event) = wait_for_event(members);
+    for member in &mut *members {
+        member.process.tracee.follower.rest();
+    }
+    let Some(Member { process, handler }) = members.get_mut(place) else {
+        return (place, event);
+    };
+    process.tell_gone(*handler);
+    if matches!(event, Ok(Event::Children)) {
+        return (place, event);
+    }
+    let halted = process.tracee.halt();
+    process.stands = true;
+    drop(marks);
+    let result = event.and_then(|event| {
+        halted?;
+        Ok(process.latest(event))
+    });
+    (place, result)
+}
+
+impl Process {
+    /// What is to be reported where a run has ended for an event, and more may have happened while the threads were being stopped.
+    fn latest(&mut self, event: Event) -> Event {
+        if let Some(ended) = self.tracee.threads.ended {
+            return ended;
+        }
+        // What the event is about is gone after an exec.
+        let replaced = match event {
+            Event::Interrupted | Event::LibrariesChanged | Event::Resolver(_) => {
+                self.tracee.threads.take_exec()
+            }
+            _ => false,
+        };
+        if !replaced {
+            return event;
+        }
+        if event == Event::Interrupted {
+            self.request.make();
+        }
+        Event::Exec
+    }
+}
+
+fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
+    for (place, member) in members.iter_mut().enumerate() {
+        if std::mem::take(&mut member.process.stands)
+            && let Err(error) = member.process.start_idle()
+        {
+            return (place, Err(error));
+        }
+    }
+    let mut pulse = None;
+    loop {
+        if let Some(place) = look_around(members, &mut pulse) {
+            return (place, Ok(Event::RunEnded));
+        }
+        for (place, Member { process, handler }) in members.iter_mut().enumerate() {
+            match process.next_event(*handler) {
+                Ok(None) => {}
+                Ok(Some((_, event))) => return (place, Ok(event)),
+                Err(error) => return (place, Err(error)),
+            }
+            if !process.tracee.born.is_empty() {
+                return (place, Ok(Event::Children));
+            }
+            if process.request.take() {
+                return (place, Ok(Event::Interrupted));
+            }
+        }
+        let (id, status) = match wait_queue::wait_any() {
+            Ok(told) => told,
+            Err(Errno::EINTR) => continue,
+            Err(error) => {
+                let process = members
+                    .first()
+                    .map_or(0, |member| member.process.tracee.threads.process());
+                let error = match error {
+                    Errno::ECHILD => Error::Ended(thread_id(process)),
+                    error => Error::system("waitpid", process, error),
+                };
+                return (0, Err(error));
+            }
+        };
+        let owner = members
+            .iter_mut()
+            .position(|member| member.process.tracee.claims(id));
+        match owner.and_then(|place| Some((place, members.get_mut(place)?))) {
+            Some((place, Member { process, handler })) => {
+                match process.told(id, status, *handler) {
+                    Ok(None) => {}
+                    Ok(Some(event)) => return (place, Ok(event)),
+                    Err(error) => return (place, Err(error)),
+                }
+            }
+            // Of a process that the calling thread traces as well, or of a child whose maker has still to tell of it.
+            None => wait_queue::keep(id, status),
+        }
+    }
+}
+
+/// Has all processes with pads looked at when it is time to; the place of one whose run is over.
+fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<usize> {
+    let has_pads = |member: &Member<'_>| member.process.tracee.fast.has_jumps();
+    if pulse.is_none() && members.iter().any(has_pads) {
+        *pulse = Pulse::start();
+    }
+    let pulse = pulse.as_mut()?;
+    if !pulse.is_due() {
+        return None;
+    }
+    let mut fullest = 0.0_f64;
+    for (place, member) in members.iter_mut().enumerate() {
+        if has_pads(member) {
+            match member.process.look_around(member.handler) {
+                LookAround::Ended => return Some(place),
+                LookAround::GoesOn { filled } => fullest = fullest.max(filled),
+            }
+        }
+    }
+    pulse.follow(fullest);
+    None
+}
 
 /// The processes that a debugger has to do with, which are run and waited for together.
 ///
@@ -121,8 +269,14 @@ impl Tracees {
                 && pulse.is_due()
             {
                 for process in &mut self.processes {
-                    if process.tracee.fast.has_jumps() && process.look_around(handler, pulse) {
-                        return Ok(Happened::In(process.id(), Event::RunEnded));
+                    if !process.tracee.fast.has_jumps() {
+                        continue;
+                    }
+                    match process.look_around(handler) {
+                        LookAround::Ended => {
+                            return Ok(Happened::In(process.id(), Event::RunEnded));
+                        }
+                        LookAround::GoesOn { filled } => pulse.follow(filled),
                     }
                 }
             }

@@ -30,6 +30,8 @@ pub(crate) struct Tracee {
     pub(crate) debugger: Debugger,
     /// Processes that this one has made and a debugger is told of, to be taken over.
     pub(crate) born: Vec<Born>,
+    /// What becomes of those of which no debugger is told.
+    pub(crate) children: Children,
     pub(crate) memory: Memory,
     pub(crate) program: Program,
     pub(crate) breakpoints: Breakpoints,
@@ -40,10 +42,32 @@ pub(crate) struct Tracee {
     pub(crate) follower: Follower,
 }
 
+/// What becomes of the processes that a process makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Children {
+    /// They go their own way.
+    Released {
+        /// How many had a copy of memory with tracepoints in it.
+        with_tracepoints: u64,
+    },
+    /// They are traced, too.
+    Followed,
+}
+
+/// How a process came to be that a traced one has made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Birth {
+    /// By fork, with a copy of the memory. It stands before its first instruction.
+    Forked,
+    /// It shared the memory until it became another program, which stands before its first instruction.
+    Executed,
+}
+
 /// A process that was made and that a debugger is told of.
 #[derive(Debug)]
 pub(crate) struct Born {
     pub(crate) tracee: Tracee,
+    pub(crate) birth: Birth,
     /// Where the debugger has breakpoints in it, as in the one that has made it.
     pub(crate) breakpoints: Vec<u64>,
 }
@@ -55,10 +79,14 @@ impl Tracee {
         memory: Memory,
         settings: Settings,
     ) -> Self {
+        wait_queue::own(id);
         Self {
             threads: Threads::new(id, threads),
             debugger: Debugger::default(),
             born: Vec::new(),
+            children: Children::Released {
+                with_tracepoints: 0,
+            },
             memory,
             program: Program::default(),
             breakpoints: Breakpoints::default(),

@@ -17,7 +17,27 @@ thread_local! {
 }
 
 thread_local! {
+    /// The processes that the calling thread traces, without their threads and those that share their memory.
+    static OWNED: RefCell<BTreeSet<Tid>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+thread_local! {
     static LET_GO: RefCell<BTreeSet<Tid>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// A process is traced by the calling thread from now on.
+pub(crate) fn own(process: Tid) {
+    OWNED.with_borrow_mut(|owned| owned.insert(process));
+}
+
+/// It is no longer.
+pub(crate) fn disown(process: Tid) {
+    OWNED.with_borrow_mut(|owned| owned.remove(&process));
+}
+
+/// Whether the calling thread traces a process.
+pub(crate) fn is_owned(process: Tid) -> bool {
+    OWNED.with_borrow(|owned| owned.contains(&process))
 }
 
 /// A thread that slept when its process was let go is let go once it has stopped. (If we end before, the kernel does so.)

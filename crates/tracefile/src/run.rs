@@ -3,7 +3,7 @@
 //! Each part is a whole trace file, which GDB opens as it is. The index names the parts in the order in which they began, and whose
 //! they are. The format is in `docs/formats/run-folder.md`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, File};
@@ -76,6 +76,13 @@ impl RunWriter {
             index,
             parts: HashMap::new(),
         })
+    }
+
+    /// The last part of a process has no trace file: its name is free.
+    pub fn withdraw(&mut self, process: ThreadId) {
+        if let Some(count) = self.parts.get_mut(&process) {
+            *count = count.saturating_sub(1);
+        }
     }
 
     /// Leaves no folder, unless there is a trace file in it: the run has not begun.
@@ -173,7 +180,13 @@ impl RunFolder {
     pub fn parts(&self) -> io::Result<Vec<Part>> {
         let text = self.text()?;
         let lines = text.split(|byte| *byte == b'\n').skip(1);
-        Ok(lines.filter_map(|line| self.part(line)).collect())
+        let mut parts: Vec<Part> = lines.filter_map(|line| self.part(line)).collect();
+        // A name that was used again is of the last one.
+        let mut known = HashSet::new();
+        parts.reverse();
+        parts.retain(|part| known.insert(part.path.clone()));
+        parts.reverse();
+        Ok(parts)
     }
 
     fn part(&self, line: &[u8]) -> Option<Part> {
@@ -224,7 +237,13 @@ mod tests {
         writer
             .add(ThreadId(5), None, Path::new("none"))
             .expect("added");
-        for path in [&first, &third] {
+        writer.withdraw(ThreadId(5));
+        let again = writer
+            .add(ThreadId(5), None, Path::new("again"))
+            .expect("added");
+        writer.withdraw(ThreadId(5));
+        assert_eq!(again, run.join("5.tf"));
+        for path in [&first, &third, &again] {
             File::create(path).expect("made");
         }
         File::create(run.join("34.tf.recording")).expect("made");
@@ -244,6 +263,7 @@ mod tests {
                 part(one, None, "/a b", first),
                 part(two, Some(one), "", run.join("34.tf.recording")),
                 part(two, Some(one), "x?y", third),
+                part(ThreadId(5), None, "again", again),
             ]
         );
         drop(writer);

@@ -12,6 +12,24 @@ pub fn count(number: u64, noun: &str) -> String {
     }
 }
 
+/// A time from nanoseconds to seconds, in the largest unit in which it is not small.
+#[must_use]
+pub fn short(time: std::time::Duration) -> String {
+    let units = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let nanoseconds = time.as_nanos() as f64;
+    let (unit, size) = units
+        .into_iter()
+        .rev()
+        .find(|(_, size)| nanoseconds >= *size)
+        .unwrap_or(("ns", 1.0));
+    let value = nanoseconds / size;
+    if value < 10.0 && unit != "ns" {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}
+
 /// A size in bytes, in the largest unit in which it is not small.
 #[must_use]
 pub fn bytes(size: u64) -> String {

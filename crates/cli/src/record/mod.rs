@@ -74,9 +74,9 @@ pub fn record(arguments: RecordArguments) -> anyhow::Result<Answer> {
     })
 }
 
-/// The processes to attach to, where each is to have a trace file of its own.
+/// The processes to attach to, without any the program to start, where each is to have a trace file of its own.
 fn several_of(arguments: &RecordArguments) -> anyhow::Result<Option<Vec<u32>>> {
-    if arguments.name.is_empty() && arguments.pid.len() < 2 {
+    if arguments.name.is_empty() && arguments.pid.len() < 2 && !arguments.follow_forks {
         return Ok(None);
     }
     let mut all = arguments.pid.clone();
@@ -106,6 +106,7 @@ fn configure(
         .mechanism(arguments.mechanism.map(Into::into).unwrap_or_default())
         .pending(arguments.pending)
         .keep_going(arguments.keep_going)
+        .follow_forks(arguments.follow_forks)
         .type_rules(arguments.types.rules()?)
         .collect_limits(arguments.limits.limits());
     if let Some(source) = arguments.debuginfod.source()? {

@@ -8,8 +8,7 @@ use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{
-    Counters, Observer, Observers, RecordError, RecordEvent, RecordedPart, Recorder, RunReport,
-    out_of_memory,
+    Counters, Observer, Observers, RecordError, RecordEvent, RecordedPart, RunReport, out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
@@ -19,7 +18,7 @@ use super::few::tell;
 use super::live::Live;
 use super::report::{
     Tone, add_hits, ending_words, error_words, hits_words, quoted, say, tell_event, tell_losses,
-    warn,
+    tell_released, warn,
 };
 use super::signals::{Signals, Watch};
 use super::{configure, live_of};
@@ -83,10 +82,8 @@ pub fn record(
     script: Script,
     processes: &[u32],
 ) -> anyhow::Result<Answer> {
-    let Some((first, others)) = processes.split_first() else {
-        anyhow::bail!("no process: expected -p PID");
-    };
-    let mut recorder = Recorder::attach(ThreadId(*first));
+    let mut recorder = super::recorder(processes, &arguments.program)?;
+    let others = processes.get(1..).unwrap_or_default();
     configure(&mut recorder, arguments, script)?;
     let stop = recorder.stop_handle();
     let folder = Folder::new(arguments.output.as_deref())?;
@@ -96,7 +93,7 @@ pub fn record(
     out_of_memory::reserve().context("there is not the memory that a run needs to end in order")?;
     let watch = Watch::begin(signals, stop).context("cannot start a thread")?;
     live.begin_run(&folder.path);
-    let teller = Everyone::new(processes.len(), arguments.verbose, &live);
+    let teller = Everyone::new(others.len() + 1, arguments.verbose, &live);
     let others = others.iter().map(|process| ThreadId(*process));
     let recorded = recorder.record_processes(others, writer, &teller);
     drop(teller);
@@ -132,8 +129,11 @@ struct Everyone {
 
 #[derive(Default)]
 struct State {
-    /// How many processes are yet to begin, of those that there are from the start.
+    /// How many processes there are from the start.
     expected: usize,
+    /// Those of them that have begun, and those that will not.
+    begun: HashSet<ThreadId>,
+    failed: HashSet<ThreadId>,
     said: HashSet<String>,
     counters: Arc<Mutex<Vec<Arc<Counters>>>>,
     progress: Progress,
@@ -166,21 +166,20 @@ impl Everyone {
     }
 
     /// One of the processes that there are from the start has begun, or will not.
-    fn note_start(&self) {
+    fn note_start(&self, process: ThreadId, has_begun: bool) {
         let mut state = lock(&self.state);
-        if state.expected == 0 {
-            return;
-        }
-        state.expected -= 1;
-        let begun = lock(&state.counters).len() as u64;
-        if state.expected == 0 && begun > 0 {
+        let is_new = if has_begun {
+            state.begun.insert(process)
+        } else {
+            state.failed.insert(process)
+        };
+        let begun = state.begun.len();
+        if is_new && begun > 0 && begun + state.failed.len() == state.expected {
             let _aside = state.progress.aside();
             say(format_args!(
-                "{} recorded",
-                match begun {
-                    1 => "1 process is".to_owned(),
-                    begun => format!("{begun} processes are"),
-                }
+                "{} {} recorded",
+                words::count(begun as u64, "process"),
+                if begun == 1 { "is" } else { "are" }
             ));
         }
     }
@@ -200,21 +199,24 @@ impl Everyone {
 }
 
 impl Observers for Everyone {
-    fn of(&self, process: ThreadId) -> Box<dyn Observer + '_> {
+    fn of(&self, process: ThreadId, parent: Option<ThreadId>) -> Box<dyn Observer + '_> {
         Box::new(OneOfAll {
             everyone: self,
             process,
+            parent,
         })
     }
 
-    fn failed(&self, process: ThreadId, error: &RecordError) {
+    fn failed(&self, process: ThreadId, parent: Option<ThreadId>, error: &RecordError) {
         let reason = error.to_string();
         self.once(
             process,
             Tone::Warning,
             &format!("not recorded: {}", words::printable_lines(&reason)),
         );
-        self.note_start();
+        if parent.is_none() {
+            self.note_start(process, false);
+        }
     }
 }
 
@@ -222,6 +224,7 @@ impl Observers for Everyone {
 struct OneOfAll<'e> {
     everyone: &'e Everyone,
     process: ThreadId,
+    parent: Option<ThreadId>,
 }
 
 impl Observer for OneOfAll<'_> {
@@ -230,7 +233,9 @@ impl Observer for OneOfAll<'_> {
             RecordEvent::Begun { counters, .. } => {
                 let counted = Arc::clone(&lock(&self.everyone.state).counters);
                 lock(&counted).push(counters);
-                self.everyone.note_start();
+                if self.parent.is_none() {
+                    self.everyone.note_start(self.process, true);
+                }
             }
             RecordEvent::Over => {}
             event => tell_event(event, self.everyone.verbose, &mut |tone, words| {
@@ -317,6 +322,17 @@ impl Summary<'_> {
             words::count(processes.len() as u64, "process"),
             hits_words(&hits, self.verbose, String::new)
         ));
+        let stops = &self.report.stops;
+        if stops.count() > 0 {
+            say(format_args!(
+                "threads were stopped {}: median {}, longest {}",
+                words::count(stops.count(), "time"),
+                words::short(stops.median()),
+                words::short(stops.longest())
+            ));
+        }
+        let released = parts.iter().map(|part| part.report.released_children).sum();
+        tell_released(released);
         if let Some(folder) = self.folder.map(quoted) {
             say(format_args!("look at it with:    tracewire show {folder}"));
             if let Some(part) = parts.iter().max_by_key(|part| part.report.frames()) {

@@ -285,6 +285,7 @@ pub fn ending_words(report: &Report) -> String {
     match &report.ending {
         Ending::Program(event) => program_words(event),
         Ending::Itself => own_end(&report.status),
+        Ending::Executed => "it has become another program".to_owned(),
         Ending::OtherMachine => "the program has become one for another machine".to_owned(),
         Ending::Failed(words) | Ending::Stub(words) | Ending::Stopped(Stop::Asked(words)) => {
             words.clone()
@@ -327,6 +328,21 @@ pub fn tell_losses(report: &Report, verbose: bool, mut print: impl FnMut(String)
         "tracepoints had values that could not be read",
         print,
     );
+}
+
+/// Says how many children ran without the tracepoints that were in the program when it made them.
+pub fn tell_released(children: u64) {
+    let were = if children == 1 { "was" } else { "were" };
+    if children > 0 {
+        warn(format_args!(
+            "{} {were} not traced; --follow-forks traces them",
+            if children == 1 {
+                "1 child".to_owned()
+            } else {
+                format!("{children} children")
+            }
+        ));
+    }
 }
 
 /// Adds the hits of a report's tracepoints, locations added up.
@@ -408,6 +424,7 @@ impl Summary<'_> {
         };
         say(format_args!("{frames}{place}; hits: {}", self.hits()));
         tell_losses(report, self.verbose, warn);
+        tell_released(report.released_children);
         let lines = report.pending.iter().map(|pending| {
             let reason = words::printable(&pending.reason);
             format!("tracepoint {} was never set: {reason}", pending.number)

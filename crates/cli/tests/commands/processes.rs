@@ -247,3 +247,391 @@ fn a_mistyped_function_is_an_error_of_the_run() {
     // Nothing has happened to them.
     assert_eq!(obey(processes).values().sum::<u64>(), 21);
 }
+
+/// Makes 8 processes, which count their calls, and calls once itself before each. With an argument it first waits for its input to end.
+const FORKS: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+int main (int argc, char **argv)
+{
+  char byte;
+  int bad = 0;
+  if (argc > 1)
+    while (read (0, &byte, 1) == 1);
+  for (int i = 0; i < 8; i++)
+    {
+      work (-1);
+      if (fork () == 0)
+        {
+          char line[40];
+          int n;
+          for (n = 0; n < 100 + i; n++)
+            work (n);
+          write (1, line, sprintf (line, "%d %d\n", (int) getpid (), n));
+          _exit (i);
+        }
+    }
+  for (int i = 0; i < 8; i++)
+    {
+      int status;
+      if (wait (&status) < 0 || !WIFEXITED (status)) bad = 1;
+    }
+  printf ("%d 8\n", (int) getpid ());
+  return bad;
+}
+"#;
+
+/// Calls `work` as often as it is told to, and says so.
+const WORKER: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+int main (int argc, char **argv)
+{
+  int n;
+  for (n = 0; n < atoi (argv[1]); n++)
+    work (n);
+  fprintf (stderr, "worker %d %d\n", (int) getpid (), n);
+  return 0;
+}
+"#;
+
+/// Starts workers by `vfork`, `posix_spawn` and `fork`, and becomes one.
+const STARTS: &str = r#"
+#define _GNU_SOURCE
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main (void)
+{
+  char *three[] = { "./worker", "3", 0 }, *four[] = { "./worker", "4", 0 }, *five[] = { "./worker", "5", 0 };
+  pid_t spawned;
+  pid_t child = vfork ();
+  if (child == 0)
+    {
+      execv (three[0], three);
+      _exit (1);
+    }
+  if (posix_spawn (&spawned, four[0], 0, 0, four, environ) != 0) return 1;
+  if (fork () == 0)
+    {
+      execv (five[0], five);
+      _exit (1);
+    }
+  while (wait (0) > 0);
+  execl ("./worker", "./worker", "6", (char *) 0);
+  return 1;
+}
+"#;
+
+/// Is a daemon's way to be nobody's child, and works then.
+const DAEMON: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+int main (void)
+{
+  if (fork () > 0) return 0;
+  setsid ();
+  if (fork () > 0) return 0;
+  int n;
+  for (n = 0; n < 50; n++)
+    work (n);
+  FILE *file = fopen ("daemon", "w");
+  fprintf (file, "%d %d\n", (int) getpid (), n);
+  return fclose (file);
+}
+"#;
+
+/// Makes children and kills each at once.
+const KILLS: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+int main (void)
+{
+  int n;
+  for (n = 0; n < 30; n++)
+    {
+      pid_t child = fork ();
+      if (child == 0)
+        for (;;) work (0);
+      kill (child, SIGKILL);
+      int status;
+      if (waitpid (child, &status, 0) != child || !WIFSIGNALED (status) || WTERMSIG (status) != SIGKILL) return 1;
+      work (n);
+    }
+  printf ("%d %d\n", (int) getpid (), n);
+  return 0;
+}
+"#;
+
+/// The lines of workers.
+fn workers(text: &str) -> BTreeMap<u64, u64> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("worker "));
+    counts(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn children_by_fork_are_recorded_from_their_first_instruction() {
+    let built = Built::new(FORKS, &["-O1"]);
+    for mechanism in ["jump", "trap"] {
+        let done = built
+            .run(&[
+                "record",
+                "--follow-forks",
+                "--mechanism",
+                mechanism,
+                "-t",
+                "work : n",
+                "-o",
+                mechanism,
+                "--",
+                "./program",
+            ])
+            .code(0)
+            .says(&["of 9 processes", "threads were stopped"]);
+        let counted = counts(&done.stdout);
+        assert_eq!(counted.len(), 9, "{}", done.stdout);
+        let frames = built.run(&["show", mechanism, "--json"]).code(0).json();
+        assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
+        let infos = built.run(&["info", mechanism, "--json"]).code(0).json();
+        assert_eq!(
+            infos.iter().filter(|info| info["parent"].is_u64()).count(),
+            8
+        );
+        for process in counted.keys() {
+            assert_clean(&built.path(&format!("{mechanism}/{process}.tf")));
+        }
+    }
+}
+
+#[test]
+fn children_that_are_not_recorded_are_reported() {
+    let built = Built::new(FORKS, &["-O1"]);
+    let done = built
+        .run(&[
+            "record",
+            "-t",
+            "work : n",
+            "-o",
+            "out.tf",
+            "--",
+            "./program",
+        ])
+        .code(0)
+        .says(&["8 children were not traced; --follow-forks traces them"]);
+    assert_eq!(counts(&done.stdout).len(), 9);
+    assert_eq!(built.frames().len(), 8);
+}
+
+#[test]
+fn children_of_an_attached_program_are_recorded_as_they_come() {
+    let built = Built::new(FORKS, &["-O1"]);
+    let mut command = Command::new(&built.program);
+    let mut program = command
+        .arg("waits")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let id = program.id().to_string();
+    let (child, errors, said) = start(
+        &mut record(
+            &built,
+            &["--follow-forks", "-t", "work : n", "-o", "run", "-p", &id],
+        ),
+        "1 process is recorded",
+    );
+    drop(program.stdin.take());
+    let output = program.wait_with_output().expect("it ends");
+    assert!(output.status.success());
+    let counted = counts(&String::from_utf8_lossy(&output.stdout));
+    let done = finish(child, errors, said).code(0);
+    let frames = built.run(&["show", "run", "--json"]).code(0).json();
+    assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
+}
+
+#[test]
+fn programs_that_processes_become_are_recorded_anew() {
+    let built = Built::new(STARTS, &["-O1"]);
+    built.compile("worker", WORKER, &["-O1"]);
+    let done = built
+        .run(&[
+            "record",
+            "--follow-forks",
+            "--pending",
+            "-t",
+            "work : n",
+            "-o",
+            "run",
+            "--",
+            "./program",
+        ])
+        .code(0);
+    let counted = workers(&done.stderr);
+    let mut numbers: Vec<u64> = counted.values().copied().collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [3, 4, 5, 6], "{}", done.stderr);
+    let frames = built.run(&["show", "run", "--json"]).code(0).json();
+    assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
+    assert!(frames.iter().all(|frame| frame["function"] == "work"));
+    // Without --pending the first program must have all places.
+    built
+        .run(&[
+            "record",
+            "--follow-forks",
+            "-t",
+            "work",
+            "-o",
+            "none",
+            "--",
+            "./program",
+        ])
+        .code(2)
+        .says(&["work", "--pending"]);
+    assert!(!built.path("none").exists());
+}
+
+#[test]
+fn a_pipe_of_a_shell_is_recorded() {
+    let built = Built::named("worker", WORKER, &["-O1"]);
+    let done = built
+        .run(&[
+            "record",
+            "--follow-forks",
+            "--pending",
+            "-t",
+            "work : n",
+            "-o",
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "./worker 7 | ./worker 8; ./worker 9",
+        ])
+        .code(0)
+        .says(&["hits: tracepoint 1 24"]);
+    let counted = workers(&done.stderr);
+    assert_eq!(counted.len(), 3, "{}", done.stderr);
+    let frames = built.run(&["show", "run", "--json"]).code(0).json();
+    assert_eq!(frames_of(&frames), counted);
+    // Stock GDB opens a part, with the symbols of its own program.
+    let part = built.path(&format!("run/{}.tf", counted.keys().next().expect("one")));
+    let infos = built
+        .run(&["info", part.to_str().expect("a name"), "--json"])
+        .code(0)
+        .json();
+    let modules = infos[0]["modules"].as_array().expect("modules");
+    assert_eq!(
+        modules[0]["path"].as_str().map(Path::new),
+        Some(built.program.as_path())
+    );
+    // A place that another program lacks is reported once.
+    let lacks =
+        done.stderr.matches("no symbol").count() + done.stderr.matches("no function").count();
+    assert!(lacks <= 1, "{}", done.stderr);
+}
+
+#[test]
+fn a_daemon_is_recorded_until_it_ends() {
+    let built = Built::new(DAEMON, &["-O1"]);
+    let done = built
+        .run(&[
+            "record",
+            "--follow-forks",
+            "-t",
+            "work : n",
+            "-o",
+            "run",
+            "--",
+            "./program",
+        ])
+        .code(0);
+    let counted = counts(&std::fs::read_to_string(built.path("daemon")).expect("written"));
+    let frames = built.run(&["show", "run", "--json"]).code(0).json();
+    assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
+}
+
+#[test]
+fn a_child_that_is_killed_at_once_harms_nothing() {
+    let built = Built::new(KILLS, &["-O1"]);
+    for mechanism in ["jump", "trap"] {
+        let done = built
+            .run(&[
+                "record",
+                "--follow-forks",
+                "--mechanism",
+                mechanism,
+                "-t",
+                "work : n",
+                "-o",
+                mechanism,
+                "--",
+                "./program",
+            ])
+            .code(0);
+        let counted = counts(&done.stdout);
+        let (process, count) = counted.first_key_value().expect("it has counted");
+        let frames = built.run(&["show", mechanism, "--json"]).code(0).json();
+        assert_eq!(frames_of(&frames)[process], *count, "{}", done.stderr);
+    }
+}
+
+#[test]
+fn children_outlive_a_tracewire_that_is_killed_while_it_takes_them() {
+    let built = Built::new(FORKS, &["-O1"]);
+    for (index, point) in [
+        "fork/born:1",
+        "fork/followed:1",
+        "fork/followed:4",
+        "record/prepared:2",
+        "record/start:2",
+        "record/started:2",
+        "record/run:3",
+        "record/ended:2",
+        "leave/jumps-out:1",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mut program = Command::new(&built.program)
+            .arg("waits")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let id = program.id().to_string();
+        let output = format!("killed-{index}");
+        let arguments = [
+            "--follow-forks",
+            "--mechanism",
+            "jump",
+            "-t",
+            "work : n",
+            "-o",
+            &output,
+            "-p",
+            &id,
+        ];
+        let mut command = record(&built, &arguments);
+        command.env("TRACEWIRE_FAIL_POINT", point);
+        let (mut recorder, _errors, _) = start(&mut command, "1 process is recorded");
+        drop(program.stdin.take());
+        let ended = program.wait_with_output().expect("it ends");
+        // All of them have worked to their ends.
+        assert!(ended.status.success(), "{point}: {ended:?}");
+        let counted = counts(&String::from_utf8_lossy(&ended.stdout));
+        assert_eq!(counted.len(), 9, "{point}");
+        recorder.wait().expect("it ends");
+    }
+}
