@@ -416,11 +416,13 @@ pub(crate) fn without_return_type(name: &str) -> &str {
     name
 }
 
-/// The words before the name of a function that a thunk goes to.
-const THUNKS: [&str; 3] = [
+/// The words before the name of a function that a thunk goes to, or that is a copy for transactions.
+const THUNKS: [&str; 5] = [
     "non-virtual thunk to ",
     "virtual thunk to ",
     "covariant return thunk to ",
+    "transaction clone for ",
+    "non-transaction clone for ",
 ];
 
 /// The name and the parameters in a declarator in brackets.

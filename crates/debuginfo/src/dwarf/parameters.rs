@@ -266,6 +266,8 @@ pub(crate) fn library_names(squeezed_name: &str) -> String {
         "std::string",
     )
     .replace("std::string::basic_string(", "std::string::string(")
+    .replace("std::string::basic_string<", "std::string::string<")
+    .replace("std::nullptr_t", "decltype(nullptr)")
     .replace("std::string::~basic_string(", "std::string::~string(")
 }
 

@@ -60,9 +60,10 @@ pub(crate) fn reads(name: &str, squeezed_text: &str) -> bool {
         || (is_rust(name) && is_it(&readable_with_hash(name)))
 }
 
-/// Whether a linker's name is that of a thunk: code that adjusts `this` and goes on to a virtual function.
+/// Whether a linker's name is that of a thunk, which is code that adjusts `this` and goes on to a virtual function, or of a copy of a
+/// function for transactions. It has the function's name in it.
 pub(crate) fn is_thunk(name: &str) -> bool {
-    ["_ZTh", "_ZTv", "_ZTc"]
+    ["_ZTh", "_ZTv", "_ZTc", "_ZGT"]
         .iter()
         .any(|start| name.starts_with(start))
 }
@@ -170,6 +171,19 @@ mod tests {
         assert!(reads("_Z1fIiEvT_", "f<int>(int)"));
         assert!(!reads("_Z1fIiEvT_", "f<char>(int)"));
         assert!(reads("_ZNSi6ignoreEl", "std::istream::ignore(long)"));
+        assert!(reads(
+            "_ZNSsC1IPcEET_S1_RKSaIcE",
+            "std::basic_string<char,std::char_traits<char>,std::allocator<char>>::basic_string<char*>(char*,char*,\
+             std::allocator<char>const&)"
+        ));
+        assert!(reads(
+            "_ZNSolsEDn",
+            "std::ostream::operator<<(decltype(nullptr))"
+        ));
+        assert!(reads(
+            "_ZGTtNKSt13bad_exceptionD1Ev",
+            "transaction clone for std::bad_exception::~bad_exception()const"
+        ));
         assert!(reads(
             "_ZNSoC1Ev",
             "std::basic_ostream<char,std::char_traits<char>>::basic_ostream()"

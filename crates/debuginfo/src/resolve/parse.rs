@@ -192,8 +192,8 @@ fn split_file(text: &str) -> Option<(&str, &str)> {
             (Some(open), _) if byte == open => quote = None,
             (Some(_), _) => {}
             (None, b'\'' | b'"') => quote = Some(byte),
-            (None, b'(' | b'<' | b'{') => depth += 1,
-            (None, b')' | b'>' | b'}') => depth = depth.saturating_sub(1),
+            (None, b'(' | b'<' | b'{' | b'[') => depth += 1,
+            (None, b')' | b'>' | b'}' | b']') => depth = depth.saturating_sub(1),
             (None, b':') if bytes.get(index + 1) == Some(&b':') => index += 1,
             (None, b':') if depth == 0 => {
                 return Some((text.get(..index)?, text.get(index + 1..)?));
@@ -274,6 +274,7 @@ mod tests {
                 function("ns::Class<a::b>::f(int, ns::T)"),
             ),
             ("'ns::f(int)'", function("ns::f(int)")),
+            ("ns::f[abi:cxx11](int)", function("ns::f[abi:cxx11](int)")),
             ("12", Form::Line(12)),
             ("a/b.c:12", file_line("a/b.c", 12)),
             ("\"a b.c\":12", file_line("a b.c", 12)),
