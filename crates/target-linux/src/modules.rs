@@ -1,17 +1,39 @@
 //! What the process consists of: the program, the dynamic linker, libraries, the kernel's own.
 
 use std::ffi::OsStr;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use object::Object;
+use object::elf::{FileHeader32, FileHeader64};
+use object::read::elf::FileHeader;
+use object::{Endianness, FileKind};
 use tracewire_model::{Address, ThreadId};
 
 use crate::loader::{Loader, program_bias};
 use crate::maps::{self, AuxiliaryVector, Mapping, seen_by};
 use crate::memory::Memory;
 use crate::ptrace::Tid;
+
+/// Where a program begins, by the header of its file. The file may have hundreds of megabytes, so no more is read.
+fn entry_point(file: &Path) -> Option<u64> {
+    let mut header = Vec::new();
+    let length = size_of::<FileHeader64<Endianness>>() as u64;
+    (File::open(file).ok()?.take(length))
+        .read_to_end(&mut header)
+        .ok()?;
+    match FileKind::parse(header.as_slice()).ok()? {
+        FileKind::Elf64 => entry_of::<FileHeader64<Endianness>>(&header),
+        FileKind::Elf32 => entry_of::<FileHeader32<Endianness>>(&header),
+        _ => None,
+    }
+}
+
+fn entry_of<H: FileHeader>(header: &[u8]) -> Option<u64> {
+    let header = H::parse(header).ok()?;
+    Some(header.e_entry(header.endian().ok()?).into())
+}
 
 /// What a module is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,9 +120,7 @@ pub(crate) fn all(
     let mut modules = Vec::new();
 
     let (file, name) = maps::program_file(thread);
-    let entry = std::fs::read(&file)
-        .ok()
-        .and_then(|bytes| Some(object::File::parse(bytes.as_slice()).ok()?.entry()));
+    let entry = entry_point(&file);
     if let Some(load_bias) = program_bias(width, memory, &auxiliary, entry) {
         let anchor = auxiliary.get(libc::AT_PHDR).unwrap_or(load_bias);
         let (start, end) = extent(&mappings, anchor).unwrap_or((load_bias, load_bias));
@@ -202,5 +222,27 @@ fn without_deleted(path: PathBuf) -> PathBuf {
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
         Some(name) => PathBuf::from(OsStr::from_bytes(name)),
         None => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use object::Object as _;
+
+    use super::entry_point;
+
+    #[test]
+    fn a_program_s_entry_is_read_from_its_header() {
+        let own = std::env::current_exe().expect("this program");
+        let bytes = std::fs::read(&own).expect("its file");
+        let whole = object::File::parse(bytes.as_slice()).expect("an ELF file");
+        assert_eq!(entry_point(&own), Some(whole.entry()));
+        for length in [0, 3, 16, 63] {
+            let mut cut = tempfile::NamedTempFile::new().expect("a file");
+            cut.write_all(&bytes[..length]).expect("written");
+            assert_eq!(entry_point(cut.path()), None, "{length}");
+        }
     }
 }
