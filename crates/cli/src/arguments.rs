@@ -183,6 +183,11 @@ process. return FUNCTION [if COND] : $retval, LIST collects LIST at the return; 
 are commands of a script, too. COND may have $retval and $duration (if $duration > 1ms, if n > 3 && $retval < 0). It is looked at by show, \
 not while the program runs: the file has all calls.
 
+  count(), sum(E), min(E), max(E), avg(E), hist(E) by powers of two, hist(E, LOW, HIGH, STEP) and top(K, E) in a LIST count hits in \
+the program, and make no frame where LIST has nothing else. by KEY, KEY after them, at the end of LIST, counts each key for itself: numbers, enumerators, pointers and \
+strings. With span, they may be about $duration and $retval, and COND is looked at while the program runs. show prints \
+the tables.
+
   $stack in a LIST, and backtrace in a script, collect who called: registers and 8 KiB of the stack, from which show finds 16 \
 call frames and more, and GDB's backtrace too. $stack(N), and backtrace N, collect what N call frames take (512 bytes each, N up to \
 112), and show stops after them.
@@ -227,6 +232,7 @@ Examples:
   tracewire record -t 'write : $rdi, /s (char*)$rsi' -o run.tf -- ls
   tracewire record -t '-m python:gc__start if $_probe_arg0 == 2' -o run.tf -- /usr/bin/python3 script.py
   tracewire record -t 'malloc : $stack' -o run.tf -- ./program
+  tracewire record -t 'span serve : hist($duration) by route' -o run.tf -- ./program
   tracewire record -t 'span parse if $duration > 1ms : /s text, $retval' -o run.tf -- ./program
   tracewire record -t 'work : n' -o - -- ./program | tracewire show -
   tracewire record -t 'work : n' --live --json -p 1234 | jq .values
@@ -436,6 +442,9 @@ pub struct ShowArguments {
     /// The stacks that $stack collected, for a flame graph: a line each, with how many frames have it
     #[arg(long, conflicts_with_all = ["json", "gdb"])]
     pub folded: bool,
+    /// Only what count(), sum(E) and the other aggregates have counted
+    #[arg(long, conflicts_with_all = ["frame", "gdb", "follow", "folded"])]
+    pub aggregates: bool,
     /// Show values by their members, as GDB does without pretty-printers
     #[arg(long, conflicts_with = "types")]
     pub raw: bool,

@@ -10,8 +10,8 @@ use tracewire_expr::ExpressionError;
 use tracewire_model::{Address, FrameNumber, ThreadId};
 use tracewire_tracefile::{Frame, GrowingFile, RunFolder, Search, TraceFile};
 use tracewire_views::{
-    Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded, gdb_commands,
-    table, words,
+    AggregateView, Criteria, ElfInfo, FrameView, Info, LineCriterion, Program, Viewer, folded,
+    gdb_commands, table, words,
 };
 
 use crate::Answer;
@@ -177,6 +177,21 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     if range.single && range.start >= frames {
         return Err(no_such_frame(range.start, &file));
     }
+    let aggregates = AggregateView::of(file.description(), arguments.tracepoint);
+    if arguments.aggregates {
+        write_aggregates(&mut output, &aggregates, arguments.json)?;
+        output.flush()?;
+        return Ok(if aggregates.is_empty() {
+            Answer::No
+        } else {
+            Answer::Yes
+        });
+    }
+    // One frame, or some of them, are not the run.
+    let aggregates = match arguments.frame {
+        None if !arguments.folded => aggregates,
+        _ => Vec::new(),
+    };
     let mut program = open::program(&file, &arguments.elf, arguments.debuginfod)?;
     program.set_type_rules(&match arguments.raw {
         true => Arc::new(TypeRules::none()),
@@ -228,9 +243,13 @@ pub fn show(arguments: &ShowArguments) -> anyhow::Result<Answer> {
     } else {
         shown = write_table(&mut output, &file, program, chosen)?;
     }
+    if shown > 0 && !aggregates.is_empty() && !arguments.json {
+        writeln!(output)?;
+    }
+    write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
     drop(progress);
-    if shown == 0 {
+    if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show: the file holds {frames}");
         return Ok(if frames == 0 && range.start == 0 && wanted.is_none() {
             Answer::Yes
@@ -304,6 +323,22 @@ pub fn write_table<'a>(
 pub fn write_json(output: &mut impl Write, view: &FrameView) -> std::io::Result<()> {
     serde_json::to_writer(&mut *output, view).map_err(std::io::Error::from)?;
     output.write_all(b"\n")
+}
+
+/// Writes aggregates, as tables or as a line a row.
+pub fn write_aggregates(
+    output: &mut impl Write,
+    views: &[AggregateView],
+    json: bool,
+) -> std::io::Result<()> {
+    if !json {
+        return write!(output, "{}", table::aggregates(views));
+    }
+    for row in views.iter().flat_map(AggregateView::json) {
+        serde_json::to_writer(&mut *output, &row).map_err(std::io::Error::from)?;
+        output.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 /// What the tables' times count from: the start of the run where the frames' clock is the status line's, else the

@@ -422,6 +422,11 @@ fn spans() {
 }
 
 #[test]
+fn counts() {
+    check("docs/guide/counts.md");
+}
+
+#[test]
 fn values() {
     check("docs/guide/values.md");
 }

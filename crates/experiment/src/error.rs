@@ -19,6 +19,8 @@ pub enum Part {
     Action(usize),
     /// The `while-stepping` action with this place in the list, from 1.
     StepAction(usize),
+    /// A key, a value or the condition of an aggregate.
+    Aggregate,
 }
 
 impl fmt::Display for Part {
@@ -26,6 +28,7 @@ impl fmt::Display for Part {
         match self {
             Self::Condition => f.write_str("the condition"),
             Self::Action(place) => write!(f, "action {place}"),
+            Self::Aggregate => f.write_str("an aggregate"),
             Self::StepAction(place) => write!(f, "while-stepping action {place}"),
         }
     }

@@ -10,6 +10,7 @@ use tracewire_model::{
 };
 use tracewire_tracefile::{FrameFormat, RegisterSets};
 
+use crate::counts::Counts;
 use crate::error::{DefineError, InstallError, StartError, UnknownTracepoint};
 use crate::installed::Installed;
 use crate::known_registers::KnownRegisters;
@@ -75,6 +76,7 @@ pub struct Experiment<S> {
     pub(crate) run: Run,
     pub(crate) installed: Installed,
     pub(crate) pads: RunPads,
+    pub(crate) counts: Counts,
 }
 
 impl<S: FrameStore> Experiment<S> {
@@ -94,6 +96,7 @@ impl<S: FrameStore> Experiment<S> {
             run: Run::new(),
             installed: Installed::default(),
             pads: RunPads::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -188,6 +191,7 @@ impl<S: FrameStore> Experiment<S> {
         // A store that cannot be emptied is emptied at the next start.
         let _ = self.store.clear();
         self.run.created = 0;
+        self.counts.clear();
         self.pads.forget_losses();
         self.known_registers.clear();
         installed
@@ -253,6 +257,7 @@ impl<S: FrameStore> Experiment<S> {
         self.known_registers.clear();
         self.maker.number_all_sets(self.tracepoints.plans());
         self.tracepoints.reset_counts();
+        self.counts.clear();
         self.run.set_on(true);
         if let Err(errors) = self.install(target) {
             self.run.set_on(false);

@@ -92,10 +92,15 @@ impl<S: FrameStore> Experiment<S> {
                 Err(error) => return self.fail(index, HitError::Condition(error), thread),
             }
         }
-        let reached = self.make_frame(index, None, thread);
-        if reached != Reached::Frame {
-            return reached;
+        if tracepoint.definition().makes_frames() {
+            let reached = self.make_frame(index, None, thread);
+            if reached != Reached::Frame {
+                return reached;
+            }
+        } else if !self.count_pass(index) {
+            return Reached::Nothing;
         }
+        self.count(index, thread);
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;
         };

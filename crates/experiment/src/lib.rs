@@ -37,6 +37,7 @@
 
 mod breakpoint;
 mod collect;
+mod counts;
 mod error;
 mod experiment;
 pub mod fake;
@@ -60,6 +61,7 @@ mod target;
 mod tracepoints;
 mod variables;
 
+pub use counts::CallKey;
 pub use error::{DefineError, InstallError, Part, StartError, UnknownTracepoint};
 pub use experiment::{Experiment, Options, Registers, Unreadable};
 pub use in_file::tell_as_gdb_takes;

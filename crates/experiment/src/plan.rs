@@ -1,8 +1,11 @@
 //! What a tracepoint does at a hit, worked out when it is defined.
 
 use tracewire_agent_expr::{CollectOnce, Verified, verify};
-use tracewire_model::{Action, RegisterMask, RegisterNumber, TracepointDefinition};
+use tracewire_model::{
+    Action, DURATION_VARIABLE, RegisterMask, RegisterNumber, TracepointDefinition,
+};
 
+use crate::counts::CountingPlan;
 use crate::error::{DefineError, Part};
 use crate::pieces::FRAME_LIMIT;
 
@@ -12,6 +15,7 @@ pub(crate) struct Plan {
     pub(crate) condition: Option<Verified>,
     pub(crate) actions: Actions,
     pub(crate) step_actions: Actions,
+    pub(crate) counting: Option<CountingPlan>,
 }
 
 /// A list of actions.
@@ -59,13 +63,17 @@ impl Plan {
             .into_iter()
             .flat_map(|actions| &actions.expressions)
             .map(|expression| &expression.program);
-        programs.chain(&self.condition).flat_map(|program| {
+        let counted = self.counting.iter().flat_map(CountingPlan::programs);
+        let programs = programs.chain(&self.condition).chain(counted);
+        programs.flat_map(|program| {
             let lists = [
                 program.variables_read(),
                 program.variables_set(),
                 program.variables_collected(),
             ];
-            lists.into_iter().flatten().copied()
+            let numbers = lists.into_iter().flatten().copied();
+            // It is no variable of the experiment's.
+            numbers.filter(|number| i32::from(*number) != DURATION_VARIABLE.0)
         })
     }
 
@@ -85,6 +93,7 @@ impl Plan {
             condition,
             actions: Actions::new(&definition.actions, Part::Action)?,
             step_actions: Actions::new(&definition.step_actions, Part::StepAction)?,
+            counting: CountingPlan::new(&definition.counting, definition.source.span_point())?,
         })
     }
 }

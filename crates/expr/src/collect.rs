@@ -513,7 +513,7 @@ const fn kept_registers(architecture: Architecture) -> &'static [u16] {
 }
 
 /// Whether a type is one that strings are made of.
-fn is_character(symbols: &tracewire_debuginfo::Symbols, type_id: TypeId) -> bool {
+pub(crate) fn is_character(symbols: &tracewire_debuginfo::Symbols, type_id: TypeId) -> bool {
     match &*strip(symbols, type_id).1 {
         Type::Base {
             size: 1, encoding, ..

@@ -12,6 +12,7 @@ use crate::collect::{Collected, Collection};
 use crate::emit::{Emitter, Traced, Tracing};
 use crate::follow::CollectLimits;
 use crate::inlined::{inlined_variables, is_inlined};
+use crate::int_expr::IntExpr;
 use crate::location::Locator;
 use crate::lower::Lower;
 use crate::register_names::program_counter;
@@ -34,7 +35,7 @@ impl<F: Fn(&str) -> Option<VariableNumber>> Variables for F {
 }
 
 /// [`Variables`] as the resolver asks for them.
-struct Numbered<'a>(&'a dyn Variables);
+pub(crate) struct Numbered<'a>(pub(crate) &'a dyn Variables);
 
 impl StateVariables for Numbered<'_> {
     fn lookup(&self, name: &str) -> Option<Option<VariableNumber>> {
@@ -76,7 +77,12 @@ pub fn compile_condition(
     let node = resolve(symbols, scope, text, &numbered)?;
     let resolver = resolver(symbols, scope, text, &numbered);
     let node = resolver.testable(resolver.value(node))?;
-    let lower = Lower {
+    program(&lower(symbols, scope, text).truth(&node)?, text)
+}
+
+/// What reduces an expression to computations at a hit, where only its own call frame is known.
+pub(crate) fn lower<'a>(symbols: &'a Symbols, scope: Scope, text: &'a str) -> Lower<'a> {
+    Lower {
         locator: Locator {
             symbols,
             pc: scope.pc,
@@ -86,8 +92,11 @@ pub fn compile_condition(
         subjects: None,
         names: Rc::default(),
         known: Vec::new(),
-    };
-    let truth = lower.truth(&node)?;
+    }
+}
+
+/// Bytecode that leaves a number and collects nothing.
+pub(crate) fn program(number: &IntExpr, text: &str) -> Result<Vec<u8>> {
     let mut registers = RegisterMask::default();
     let mut emitter = Emitter {
         builder: Builder::new(),
@@ -97,7 +106,7 @@ pub fn compile_condition(
         traced: Traced::default(),
         bound: HashMap::new(),
     };
-    emitter.expr(&truth);
+    emitter.expr(number);
     finish(emitter.builder, text)
 }
 
@@ -114,7 +123,7 @@ pub fn compile_teval(
     compile_condition(symbols, scope, text, variables)
 }
 
-fn resolver<'a>(
+pub(crate) fn resolver<'a>(
     symbols: &'a Symbols,
     scope: Scope,
     text: &'a str,

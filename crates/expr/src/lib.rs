@@ -46,6 +46,7 @@ mod members;
 mod names;
 mod node;
 mod object;
+mod operand;
 mod operators;
 mod parse;
 mod parts;
@@ -73,6 +74,7 @@ pub use follow::CollectLimits;
 pub use gdb::{gdb_can_collect, gdb_can_read};
 pub use items::split_items;
 pub use marker_argument::{MarkerArgument, marker_arguments};
+pub use operand::{CompiledOperand, compile_operand};
 pub use stack::StackItem;
 pub use value::{
     Backtrace, BacktraceEnd, CallFrame, Datum, NamedValue, Place, PreparedExpression, PreparedItem,

@@ -296,6 +296,15 @@ impl Resolver<'_> {
         }))
     }
 
+    /// The characters of a text that carries its length: a pointer to the first, and how many.
+    pub(crate) fn characters(&self, text: &Node) -> Option<(Node, Node)> {
+        let ruled = self.ruled(text)?;
+        let Walk::String { data, width: 1, .. } = &*ruled.walk else {
+            return None;
+        };
+        Some((ruled.part(data), self.length(&ruled)?))
+    }
+
     /// Whether a text begins with these bytes, and has no more if `whole`.
     pub(crate) fn begins_with(
         &self,

@@ -34,6 +34,7 @@ fn sizes(tracepoints: u32) -> SharedSizes {
         tracepoints,
         variables: 4,
         hold_bytes: 0,
+        count_bytes: 0,
         when_full: WhenFull::Overwrite,
     }
 }
@@ -49,6 +50,7 @@ fn tracepoint(condition: Option<&str>, actions: Vec<Action>) -> TracepointDefini
         condition: condition.map(|text| assemble(text).unwrap()),
         actions,
         step_actions: vec![],
+        counting: tracewire_model::Counting::default(),
         source: Default::default(),
     }
 }

@@ -108,6 +108,14 @@ impl Rate {
         ((time >> 64) as u64, time as u64)
     }
 
+    /// How many nanoseconds so many ticks take.
+    pub(crate) fn nanoseconds(self, ticks: u64) -> u64 {
+        let time = u128::from(ticks) * u128::from(self.rate);
+        let (microseconds, fraction) = ((time >> 64) as u64, time as u64);
+        let rest = (u128::from(fraction) * 1000) >> 64;
+        microseconds.wrapping_mul(1000).wrapping_add(rest as u64)
+    }
+
     /// How many ticks that is.
     pub(crate) fn ticks(self, duration: Duration) -> u64 {
         let ticks = (u128::from(duration.as_micros() as u64) << 64) / u128::from(self.rate.max(1));

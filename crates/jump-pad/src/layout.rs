@@ -1,7 +1,7 @@
 //! Where everything is in the memory that a program's pads and its tracer share.
 
 /// The first word of the shared memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x03\0");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"TWPADS\x04\0");
 
 /// What is on the first page. The control line and the clock are only read by pads, and so stay in every cpu's
 /// cache.
@@ -32,6 +32,7 @@ pub(crate) mod header {
     /// The program's only thread, or 0.
     pub(crate) const SOLE_THREAD: u64 = 168;
     pub(crate) const HOLD_BYTES: u64 = 176;
+    pub(crate) const COUNT_BYTES: u64 = 184;
     // From here on only tracers look: the one that runs, and the one that comes after it was killed.
     /// The number of the frame that is being moved out of this memory, counted from 1; 0 between two.
     pub(crate) const MOVING: u64 = 192;
@@ -77,6 +78,36 @@ pub(crate) mod tracepoint {
     pub(crate) const MISSING_FIRST: u64 = 32;
     /// Hits whose frames were lost, because a ring had no room in time or because they were too long.
     pub(crate) const LOST: u64 = 40;
+    /// Calls that are not measured, because there was no slot for them.
+    pub(crate) const CALLS_LOST: u64 = 48;
+}
+
+/// The slots of calls that are measured, where there are any. What they are for is in `count_table.rs`.
+pub(crate) mod calls {
+    /// The table has as many slots as this many bits can say, and those that are probed after the last.
+    pub(crate) const BITS: u32 = 12;
+    pub(crate) const PROBES: u64 = 16;
+    /// A slot's size as a power of two.
+    pub(crate) const SLOT_BITS: u32 = 8;
+    pub(crate) const SLOT: u64 = 1 << SLOT_BITS;
+    pub(crate) const BYTES: u64 = ((1 << BITS) + PROBES) * SLOT;
+    /// 0 while it is free.
+    pub(crate) const KEY: u64 = 0;
+    /// The counter at the beginning.
+    pub(crate) const BEGUN: u64 = 8;
+    /// What the entry keeps for the end.
+    pub(crate) const KEPT: u64 = 16;
+    pub(crate) const KEPT_WORDS: u64 = (SLOT - KEPT) / 8;
+    const _: () = assert!(KEPT_WORDS as usize == tracewire_model::CAPTURED_WORDS);
+}
+
+/// The start of an aggregate's table.
+pub(crate) mod counts {
+    /// Hits whose keys found no room.
+    pub(crate) const WITHOUT_ROOM: u64 = 0;
+    /// Hits whose keys or value could not be read.
+    pub(crate) const UNREADABLE: u64 = 8;
+    pub(crate) const HEADER: u64 = 64;
 }
 
 /// The start of a ring. The head's line belongs to the ring's cpu, the tail's to the reader, and pads look at no other. After
@@ -192,6 +223,8 @@ pub struct SharedSizes {
     /// How many bytes the hold has, where the tracer puts frames that must wait for others: 0, or 4096 at least. Rounded up
     /// to a power of two, at most 1 GiB.
     pub hold_bytes: u64,
+    /// How many bytes the tables of aggregates have: 0 where nothing is counted, or the calls that are measured have slots besides.
+    pub count_bytes: u64,
     /// What happens when a ring is full.
     pub when_full: WhenFull,
 }
@@ -240,6 +273,8 @@ pub struct SharedLayout {
     /// Where a ring's table of unfinished records begins, from its start.
     unfinished: u64,
     hold: u64,
+    /// Where the slots of calls begin, and the tables of aggregates after them.
+    calls: u64,
     total: u64,
 }
 
@@ -290,7 +325,12 @@ impl SharedLayout {
             0 => 0,
             bytes => (ring::DATA + bytes + longest_held(bytes)).next_multiple_of(4096),
         };
-        let total = hold + held;
+        let calls = hold + held;
+        let counted = match sizes.count_bytes {
+            0 => 0,
+            bytes => (calls::BYTES + bytes.min(1 << 32)).next_multiple_of(4096),
+        };
+        let total = calls + counted;
         if total > i32::MAX as u64 {
             return Err(LayoutError::Total(total));
         }
@@ -304,6 +344,7 @@ impl SharedLayout {
             dropped,
             unfinished,
             hold,
+            calls,
             total,
         })
     }
@@ -323,6 +364,17 @@ impl SharedLayout {
     /// Where the hold begins, if there is one.
     pub(crate) fn hold(&self) -> Option<u64> {
         (self.sizes.hold_bytes > 0).then_some(self.hold)
+    }
+
+    /// Where the slots of calls that are measured begin, if there are any.
+    pub(crate) fn calls(&self) -> Option<u64> {
+        (self.sizes.count_bytes > 0).then_some(self.calls)
+    }
+
+    /// Where the tables of aggregates begin and end, if there are any.
+    #[must_use]
+    pub fn counts(&self) -> Option<(u64, u64)> {
+        Some((self.calls()? + calls::BYTES, self.total))
     }
 
     /// The sizes, as they were rounded.

@@ -69,6 +69,7 @@
 
 mod clock;
 mod compile;
+mod count_table;
 mod features;
 mod layout;
 mod pad;
@@ -85,6 +86,7 @@ mod shared;
 
 pub use clock::counter;
 pub use compile::{REPORT_SIGNAL, compile, report};
+pub use count_table::CountTable;
 pub use layout::{LayoutError, SharedLayout, SharedSizes, WhenFull};
 pub use pad::{CannotCompile, Features, Pad, PadOptions, PadTracepoint, PadVariable};
 pub use pads::{JumpPads, PadMemory, PadNews};

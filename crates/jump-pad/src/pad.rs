@@ -7,6 +7,7 @@ use tracewire_arch::X86Registers;
 use tracewire_experiment::{Fault, KeptSet};
 use tracewire_model::{Address, RegisterNumber, TracepointDefinition, VariableNumber};
 
+use crate::count_table::CountTable;
 use crate::layout::SharedLayout;
 
 /// A tracepoint that a pad serves.
@@ -16,6 +17,8 @@ pub struct PadTracepoint<'t> {
     pub index: u32,
     /// What it does. Whether it is enabled is asked of the shared memory at every hit.
     pub definition: &'t TracepointDefinition,
+    /// The tables of its aggregates, in their order.
+    pub tables: &'t [CountTable],
     /// The registers that its frames keep, where that is not a whole register block.
     pub kept: Option<KeptSet<'t>>,
 }
@@ -31,6 +34,8 @@ pub enum PadVariable {
     Thread,
     /// The cpu that it was on.
     Cpu,
+    /// How long the call took that ends, in nanoseconds.
+    Duration,
 }
 
 /// What the machine can do.
@@ -210,6 +215,12 @@ pub enum CannotCompile {
         /// What it may use.
         limit: u32,
     },
+    /// No table for an aggregate, or no slots for calls.
+    #[error("the memory that is shared with the program has no room for what is counted")]
+    Counts,
+    /// An average on a processor that cannot exchange 16 bytes at once.
+    #[error("avg() needs a trap: this processor has no cmpxchg16b")]
+    Average,
     /// A tracepoint without a block in the shared memory.
     #[error("tracepoint block {0} is not in the shared memory")]
     Block(u32),

@@ -9,14 +9,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tracewire_arch::X86Registers;
 use tracewire_experiment::{
-    Builtin, FrameContents, FrameSink, KeptSet, Losses, Missing, PadCode, PadNeeds, Pads, RunEnd,
-    SharedVariable, TracepointKey, Writers,
+    Builtin, CallKey, FrameContents, FrameSink, KeptSet, Losses, Missing, PadCode, PadNeeds, Pads,
+    RunEnd, SharedVariable, TracepointKey, Writers,
 };
 use tracewire_fail_point::fail_point;
-use tracewire_model::{Address, StopReason, TracepointDefinition, VariableNumber};
+use tracewire_model::{
+    Address, Aggregate, AggregateTable, CallPart, Counted, DURATION_VARIABLE, StopReason,
+    TracepointDefinition, TracepointNumber, VariableNumber,
+};
 
 use crate::clock::counter;
 use crate::compile::compile;
+use crate::count_table::{CountTable, call_key};
 use crate::layout::{SharedLayout, SharedSizes, WhenFull};
 use crate::pad::{Features, Pad, PadOptions, PadTracepoint, PadVariable};
 use crate::ring::{Drained, RingReader, TimedFrame};
@@ -38,6 +42,8 @@ const HOLDS: [u64; 2] = [256 << 20, 4 << 20];
 const LONGEST_FRAME: u64 = 65_535;
 /// How much of the program's stack a hit may use, in bytes.
 const STACK_LIMIT: u32 = 4096;
+/// How many bytes the tables of aggregates have, where something is counted. What is not used takes no memory.
+const COUNT_BYTES: u64 = 64 << 20;
 /// How long rings that drop their oldest frames may be left alone: taking frames that others would soon replace costs
 /// the program the cpu, and only a thread that died inside a pad needs it before the end.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
@@ -87,6 +93,7 @@ pub struct JumpPads {
     without_frame: Vec<u64>,
     slots: HashMap<VariableNumber, u32>,
     code: HashMap<Address, Pad>,
+    tables: Vec<AggregateInMemory>,
     torn: u64,
     /// When frames were last taken.
     taken: Instant,
@@ -125,6 +132,7 @@ impl JumpPads {
             without_frame: Vec::new(),
             slots: HashMap::new(),
             code: HashMap::new(),
+            tables: Vec::new(),
             torn: 0,
             taken: Instant::now(),
             stopped: None,
@@ -147,6 +155,31 @@ impl JumpPads {
             blocks.push(key);
             u32::try_from(blocks.len() - 1).unwrap_or(u32::MAX)
         })
+    }
+
+    /// The table of an aggregate, which all locations of the tracepoint share. None where there is no room for another one.
+    fn table(&mut self, number: TracepointNumber, counted: &Counted) -> Option<CountTable> {
+        let known = self
+            .tables
+            .iter()
+            .find(|known| (known.number, &known.aggregate) == (number, &counted.aggregate));
+        if let Some(known) = known {
+            return Some(known.table);
+        }
+        let (first, end) = self.shared().layout().counts()?;
+        let last = self.tables.last().map(|last| last.table);
+        let start = last.map_or(first, |last| last.start + last.bytes());
+        let table = CountTable::new(counted, self.shared().layout().sizes().cpus, start);
+        if start + table.bytes() > end {
+            return None;
+        }
+        self.tables.push(AggregateInMemory {
+            number,
+            aggregate: counted.aggregate.clone(),
+            table,
+            is_of_calls: false,
+        });
+        Some(table)
     }
 
     fn key(&self, block: u32) -> Option<TracepointKey> {
@@ -205,15 +238,33 @@ impl Pads for JumpPads {
         tracepoints: &[(TracepointDefinition, Option<KeptSet<'_>>)],
         contents: &FrameContents<'_>,
     ) -> Result<PadCode, String> {
+        let mut tables = Vec::new();
+        for (definition, _) in tracepoints {
+            let counting = &definition.counting;
+            let of_one = counting.aggregates.iter();
+            let of_one: Option<Vec<CountTable>> = of_one
+                .map(|counted| self.table(definition.number, counted))
+                .collect();
+            let of_calls = matches!(counting.call, CallPart::End);
+            for known in &mut self.tables {
+                let mut aggregates = counting.aggregates.iter();
+                known.is_of_calls |= of_calls
+                    && known.number == definition.number
+                    && aggregates.any(|counted| counted.aggregate == known.aggregate);
+            }
+            tables.push(of_one.unwrap_or_default());
+        }
         let tracepoints: Vec<PadTracepoint<'_>> = tracepoints
             .iter()
-            .map(|(definition, kept)| {
+            .zip(&tables)
+            .map(|((definition, kept), tables)| {
                 let index = self.block(definition.key());
                 self.shared().reset_counts(index);
                 self.shared().set_enabled(index, definition.enabled);
                 PadTracepoint {
                     index,
                     definition,
+                    tables,
                     kept: *kept,
                 }
             })
@@ -230,6 +281,7 @@ impl Pads for JumpPads {
             };
             (*number, variable)
         }));
+        variables.insert(DURATION_VARIABLE, PadVariable::Duration);
         let options = PadOptions {
             layout: self.shared().layout(),
             shared: self.memory.address,
@@ -293,6 +345,35 @@ impl Pads for JumpPads {
                 report(*key, more, missing(&counts));
             }
         }
+    }
+
+    fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
+        let tables = self.tables.iter().map(|known| {
+            let mut table = self.shared().aggregate(&known.aggregate, &known.table);
+            if known.is_of_calls {
+                let blocks = (0..).zip(&self.blocks);
+                let own = blocks.filter(|(_, (number, _))| *number == known.number);
+                let lost = own.map(|(block, _)| self.shared().counts(block).calls_lost);
+                table.without_room += lost.sum::<u64>();
+            }
+            (known.number, known.aggregate.clone(), table)
+        });
+        tables.collect()
+    }
+
+    fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>) {
+        let key = call_key(call.0, call.1);
+        if !self.shared().begin_call(key, is_loop, kept.as_deref()) {
+            let block = self.blocks.iter().position(|(number, _)| *number == call.0);
+            if let Some(block) = block.and_then(|block| u32::try_from(block).ok()) {
+                self.shared().lose_call(block);
+            }
+        }
+    }
+
+    fn end_call(&mut self, call: CallKey) -> Option<(u64, Vec<u64>)> {
+        let now = self.stopped.unwrap_or_else(counter);
+        self.shared().end_call(call_key(call.0, call.1), now)
     }
 
     fn end(&mut self) {
@@ -403,6 +484,16 @@ impl Pads for JumpPads {
     }
 }
 
+/// An aggregate with a table in the shared memory.
+#[derive(Debug)]
+struct AggregateInMemory {
+    number: TracepointNumber,
+    aggregate: Aggregate,
+    table: CountTable,
+    /// Whether it is about calls that are measured.
+    is_of_calls: bool,
+}
+
 /// A trace state variable in the shared memory.
 #[derive(Debug)]
 struct Slot(u32, Rc<PadMemory>);
@@ -444,6 +535,7 @@ fn layout(needs: &PadNeeds, hold_bytes: u64) -> Result<SharedLayout, String> {
         tracepoints: tracepoints.saturating_add(SPARE_TRACEPOINTS),
         variables: SPARE_VARIABLES,
         hold_bytes,
+        count_bytes: if needs.counts { COUNT_BYTES } else { 0 },
         // Rings that hold more than the buffer may do as it does.
         when_full: match (needs.circular, ring_bytes < size) {
             (true, true) => WhenFull::WaitThenOverwrite,

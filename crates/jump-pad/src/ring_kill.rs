@@ -65,6 +65,7 @@ impl World {
             tracepoints: 1,
             variables: 0,
             hold_bytes: HOLD,
+            count_bytes: 0,
             when_full,
         };
         Self {

@@ -140,6 +140,7 @@ impl World {
             tracepoints: 1,
             variables: 0,
             hold_bytes: 0,
+            count_bytes: 0,
             when_full,
         };
         let layout = SharedLayout::new(sizes, 0x5a17_0000_0000_0000).unwrap();

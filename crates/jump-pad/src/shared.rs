@@ -71,6 +71,8 @@ pub struct PadCounts {
     pub dropped: u64,
     /// Values that could not be read.
     pub missing: u64,
+    /// Calls that are not measured, because there was no slot for them.
+    pub calls_lost: u64,
     /// The address that could not be read for the first of them.
     pub first_missing: Option<Address>,
 }
@@ -132,6 +134,7 @@ impl Shared {
         shared.word32(header::TRACEPOINTS, sizes.tracepoints);
         shared.word32(header::VARIABLES, sizes.variables);
         shared.store(header::HOLD_BYTES, sizes.hold_bytes);
+        shared.store(header::COUNT_BYTES, sizes.count_bytes);
         shared.store(header::SALT, layout.salt);
         let rate = Rate::measured();
         shared.store(header::CLOCK_BASE, rate.base);
@@ -166,6 +169,7 @@ impl Shared {
             tracepoints: 0,
             variables: 0,
             hold_bytes: 0,
+            count_bytes: 0,
             when_full: WhenFull::Wait,
         };
         let smallest = SharedLayout::new(sizes, 0)?;
@@ -183,6 +187,7 @@ impl Shared {
             tracepoints: shared.load32(header::TRACEPOINTS),
             variables: shared.load32(header::VARIABLES),
             hold_bytes: shared.load(header::HOLD_BYTES),
+            count_bytes: shared.load(header::COUNT_BYTES),
             when_full: match shared.load32(header::WHEN_FULL) {
                 0 => WhenFull::Stop,
                 1 => WhenFull::Wait,
@@ -261,8 +266,17 @@ impl Shared {
             lost: self.load(block + tracepoint::LOST),
             dropped: self.dropped(index),
             missing: self.load(block + tracepoint::MISSING),
+            calls_lost: self.load(block + tracepoint::CALLS_LOST),
             first_missing: (self.load(block + tracepoint::MISSING_KNOWN) == 2)
                 .then(|| Address(self.load(block + tracepoint::MISSING_FIRST))),
+        }
+    }
+
+    /// Counts a call that is not measured.
+    pub(crate) fn lose_call(&self, index: u32) {
+        if let Some(block) = self.layout.tracepoint(index) {
+            self.atomic(block + tracepoint::CALLS_LOST)
+                .fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -461,6 +475,18 @@ impl Shared {
         (self.load(header::CLOCK_START).wrapping_add(since), fraction)
     }
 
+    /// A sum and a count that change at once. The count only rises: where it is the same before and after, the sum is of the same moment.
+    pub(crate) fn sum_and_count(&self, at: u64) -> (u64, u64) {
+        let (sum, count) = (self.atomic(at), self.atomic(at + 8));
+        loop {
+            let before = count.load(Ordering::Acquire);
+            let read = sum.load(Ordering::Acquire);
+            if count.load(Ordering::Acquire) == before {
+                return (read, before);
+            }
+        }
+    }
+
     pub(crate) fn rate(&self) -> Rate {
         Rate {
             base: self.load(header::CLOCK_BASE),
@@ -468,7 +494,7 @@ impl Shared {
         }
     }
 
-    fn atomic(&self, at: u64) -> &AtomicU64 {
+    pub(crate) fn atomic(&self, at: u64) -> &AtomicU64 {
         debug_assert!(at.is_multiple_of(8) && at + 8 <= self.layout.size());
         // SAFETY: offsets come from the layout, within the mapping that `create` and `open` were promised; everything
         // that is not bytes of a frame is only used as an atomic.

@@ -20,6 +20,7 @@ fn sizes(when_full: WhenFull) -> SharedSizes {
         tracepoints: 4,
         variables: 4,
         hold_bytes: 0,
+        count_bytes: 0,
         when_full,
     }
 }

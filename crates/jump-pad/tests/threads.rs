@@ -30,6 +30,7 @@ fn sizes(when_full: WhenFull) -> SharedSizes {
         tracepoints: 1,
         variables: 1,
         hold_bytes: 64 << 20,
+        count_bytes: 0,
         when_full,
     }
 }

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use crate::aggregate::Aggregate;
+use crate::counting::Counting;
 use crate::number::{Address, RegisterNumber, TracepointNumber, VariableNumber};
 use crate::span::SpanPoint;
 
@@ -30,6 +32,8 @@ pub struct TracepointDefinition {
     pub actions: Vec<Action>,
     /// What each step of `while-stepping` collects, in order.
     pub step_actions: Vec<Action>,
+    /// What a hit is counted as. No packet and no line of a file has it: `source` has what a reader wants to know of it.
+    pub counting: Counting,
     /// The user's own words.
     pub source: SourceStrings,
 }
@@ -39,6 +43,12 @@ impl TracepointDefinition {
     #[must_use]
     pub const fn key(&self) -> (TracepointNumber, Address) {
         (self.number, self.address)
+    }
+
+    /// Whether a hit makes a frame: one of a tracepoint that counts does only where something is collected besides.
+    #[must_use]
+    pub fn makes_frames(&self) -> bool {
+        !self.actions.is_empty() || self.step_count > 0 || self.source.counts.is_empty()
     }
 }
 
@@ -79,6 +89,8 @@ pub struct SourceStrings {
     pub own_location: Option<String>,
     /// What the location is to the function of a span, as [`SpanPoint`](crate::SpanPoint) writes it.
     pub span: Option<String>,
+    /// The aggregates, as [`Aggregate`] writes each, in order.
+    pub counts: Vec<String>,
 }
 
 impl SourceStrings {
@@ -92,6 +104,11 @@ impl SourceStrings {
     #[must_use]
     pub fn span_point(&self) -> Option<SpanPoint> {
         self.span.as_deref()?.parse().ok()
+    }
+
+    /// The aggregates.
+    pub fn aggregates(&self) -> impl Iterator<Item = Aggregate> {
+        self.counts.iter().filter_map(|text| text.parse().ok())
     }
 
     /// The level of the frame that the location means: 0 for the innermost.

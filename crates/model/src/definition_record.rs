@@ -83,6 +83,8 @@ pub enum SourceKind {
     OwnLocation,
     /// `span`: what the location is to the function of a span. A kind of our own.
     Span,
+    /// `count`: an aggregate. A kind of our own.
+    Count,
     /// A kind that GDB 13 does not have.
     Other(String),
 }
@@ -128,6 +130,7 @@ impl SourceKind {
             Self::OwnCondition => "if",
             Self::OwnLocation => "loc",
             Self::Span => "span",
+            Self::Count => "count",
             Self::Other(name) => name,
         }
     }
@@ -250,6 +253,7 @@ fn source(scanner: &mut Scanner<'_>) -> Result<DefinitionContent, Expected> {
         b"if" => SourceKind::OwnCondition,
         b"loc" => SourceKind::OwnLocation,
         b"span" => SourceKind::Span,
+        b"count" => SourceKind::Count,
         other => SourceKind::Other(String::from_utf8_lossy(other).into_owned()),
     };
     scanner.colon()?;
@@ -316,7 +320,7 @@ impl fmt::Display for DefinitionRecord {
 impl TracepointDefinition {
     /// The records that tell this tracepoint, in GDB's order: `T`, `A`…, `S`…, `Z`…, then `V` when its usage is
     /// given. A list of actions is split, between actions, so that no record is longer than `limit` bytes where
-    /// that can be had; a single action, the condition and a string are never split, because GDB's reader of
+    /// that can be had; a single action, the condition and a string that GDB knows are never split, because its reader of
     /// trace files does not join them.
     #[must_use]
     pub fn records(&self, usage: Option<TracepointUsage>, limit: usize) -> Vec<DefinitionRecord> {
@@ -360,6 +364,19 @@ impl TracepointDefinition {
         records.extend(one(SourceKind::OwnCondition, &strings.own_condition));
         records.extend(one(SourceKind::OwnLocation, &strings.own_location));
         records.extend(one(SourceKind::Span, &strings.span));
+        // The kind, and two numbers of at most 8 digits each.
+        let room = (room.saturating_sub("count:::".len() + 16) / 2).max(1);
+        for text in &strings.counts {
+            let parts = text.as_bytes().chunks(room).zip((0..).step_by(room));
+            records.extend(parts.map(|(bytes, start)| {
+                record(DefinitionContent::Source {
+                    kind: SourceKind::Count,
+                    start,
+                    total: text.len() as u64,
+                    bytes: bytes.to_vec(),
+                })
+            }));
+        }
         records.extend(usage.map(|usage| record(DefinitionContent::Usage(usage))));
         records
     }

@@ -5,7 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod action;
+mod aggregate;
+mod aggregate_table;
 mod byte_order;
+mod counting;
 mod definition;
 mod definition_record;
 pub mod hex;
@@ -16,7 +19,14 @@ mod status;
 mod table;
 pub mod text;
 
+pub use aggregate::{
+    Aggregate, AggregateError, AggregateFunction, Buckets, KEY_TEXT, KeyKind, MAX_BUCKETS, MAX_KEYS,
+};
+pub use aggregate_table::{
+    AggregateCell, AggregateKey, AggregateLine, AggregateTable, CellParts, Key,
+};
 pub use byte_order::ByteOrder;
+pub use counting::{CAPTURED_WORDS, CallPart, Counted, Counting, DURATION_VARIABLE, Operand};
 pub use definition::{
     Action, RegisterMask, SourceStrings, TracepointDefinition, TracepointKind, TracepointUsage,
     VariableDefinition,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::counting::Counting;
 use crate::definition::{SourceStrings, TracepointDefinition, TracepointUsage};
 use crate::definition_record::{DefinitionContent, DefinitionRecord, SourceKind};
 use crate::number::{Address, TracepointNumber};
@@ -92,6 +93,7 @@ impl TracepointTable {
                     condition,
                     actions: Vec::new(),
                     step_actions: Vec::new(),
+                    counting: Counting::default(),
                     source: SourceStrings::default(),
                 },
                 usage: None,
@@ -164,6 +166,7 @@ impl TracepointTable {
             SourceKind::OwnCondition => source.own_condition = Some(text),
             SourceKind::OwnLocation => source.own_location = Some(text),
             SourceKind::Span => source.span = Some(text),
+            SourceKind::Count => source.counts.push(text),
             SourceKind::Command => source.commands.push(text),
             SourceKind::Other(_) => {}
         }

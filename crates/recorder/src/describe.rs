@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 
 use tracewire_experiment::{Experiment, FrameStore, Missing, tell_as_gdb_takes};
 use tracewire_model::{
-    Address, Served, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
-    TracepointNumber,
+    Address, AggregateKey, AggregateTable, Served, Status, StatusFields, StopReason, Tracepoint,
+    TracepointDefinition, TracepointNumber,
 };
 use tracewire_tracefile::{Description, DescriptionParts, LineError};
 
@@ -86,6 +86,7 @@ pub fn description<S: FrameStore>(
         fields,
         modules,
         registers,
+        aggregates(experiment),
     )
 }
 
@@ -109,7 +110,14 @@ pub fn first_description(
         stop_reason: Some(StopReason::NotRun),
         ..settings.clone()
     };
-    build(tracepoints, variables.to_vec(), status, modules, registers)
+    build(
+        tracepoints,
+        variables.to_vec(),
+        status,
+        modules,
+        registers,
+        Vec::new(),
+    )
 }
 
 fn build(
@@ -118,6 +126,7 @@ fn build(
     status: StatusFields,
     modules: &Modules,
     registers: Room,
+    aggregates: Vec<(AggregateKey, AggregateTable)>,
 ) -> Result<Description, LineError> {
     tell_as_gdb_takes(&mut tracepoints, &registers.layout());
     Description::build(&DescriptionParts {
@@ -127,7 +136,17 @@ fn build(
         variables,
         tracepoints,
         modules: modules.all(),
+        aggregates,
     })
+}
+
+/// What has been counted.
+pub fn aggregates<S: FrameStore>(
+    experiment: &Experiment<S>,
+) -> Vec<(AggregateKey, AggregateTable)> {
+    let all = experiment.aggregates().into_iter();
+    all.map(|(number, aggregate, table)| ((number, aggregate.index), table))
+        .collect()
 }
 
 /// What a tracepoint was served by.

@@ -541,8 +541,10 @@ impl<'o> Recording<'o> {
         let tracepoints = describe::tracepoints(&self.experiment, &self.past);
         let missing = missing(&self.experiment, &self.past);
         let losses = self.experiment.losses();
+        let aggregates = self.experiment.aggregates();
         let store = self.experiment.into_store();
-        let has_file = self.origin.keeps_empty_file() || store.frames() > 0;
+        let is_counted = aggregates.iter().any(|(_, _, table)| !table.is_empty());
+        let has_file = self.origin.keeps_empty_file() || store.frames() > 0 || is_counted;
         let written = match (has_file, description) {
             (true, Ok(description)) => store.finish(&description),
             (true, Err(error)) => Err(error.into()),
@@ -569,6 +571,7 @@ impl<'o> Recording<'o> {
             spawned: self.origin.is_started(),
             losses,
             released_children,
+            aggregates,
         };
         let result = match failure {
             None => Ok(report),

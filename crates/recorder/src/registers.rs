@@ -123,6 +123,7 @@ mod tests {
             condition: None,
             actions: vec![Action::Registers(mask)],
             step_actions: Vec::new(),
+            counting: tracewire_model::Counting::default(),
             source: SourceStrings::default(),
         };
         let left_out = |set| {

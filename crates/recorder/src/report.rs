@@ -1,7 +1,9 @@
 //! How a recording went.
 
 use tracewire_experiment::{Losses, Missing};
-use tracewire_model::{StatusFields, ThreadId, Tracepoint, TracepointNumber};
+use tracewire_model::{
+    Aggregate, AggregateTable, StatusFields, ThreadId, Tracepoint, TracepointNumber,
+};
 use tracewire_script::Pending;
 use tracewire_target_linux::Event;
 
@@ -30,6 +32,8 @@ pub struct Report {
     pub losses: Losses,
     /// How many processes it has made that had a copy of its memory with tracepoints in it, and were not recorded.
     pub released_children: u64,
+    /// What was counted.
+    pub aggregates: Vec<(TracepointNumber, Aggregate, AggregateTable)>,
 }
 
 /// Why a run is over.
@@ -52,6 +56,13 @@ pub enum Ending {
 }
 
 impl Report {
+    /// Whether the run has seen a hit: there is a frame of it, or it was counted.
+    #[must_use]
+    pub fn saw_something(&self) -> bool {
+        let mut tables = self.aggregates.iter();
+        self.created() > 0 || tables.any(|(_, _, table)| !table.is_empty())
+    }
+
     /// How many frames the file has.
     #[must_use]
     pub fn frames(&self) -> u64 {

@@ -11,8 +11,8 @@ use tracewire_experiment::{
     Target, Unreadable, tell_as_gdb_takes,
 };
 use tracewire_model::{
-    ByteOrder, RegisterNumber, Status, StatusFields, StopReason, Tracepoint, TracepointDefinition,
-    VariableDefinition,
+    AggregateKey, AggregateTable, ByteOrder, RegisterNumber, Status, StatusFields, StopReason,
+    Tracepoint, TracepointDefinition, VariableDefinition,
 };
 use tracewire_packets::family::transfer::Object;
 use tracewire_script::{Pending, Resolution, Resolver, ScriptError};
@@ -238,6 +238,7 @@ impl<'o> Recording<'o> {
             tracepoints(&experiment),
             experiment.variables().cloned().collect(),
             status.clone(),
+            describe::aggregates(&experiment),
         );
         status.notes.clone_from(&file.settings.notes);
         let report = Report {
@@ -254,6 +255,7 @@ impl<'o> Recording<'o> {
             spawned: false,
             released_children: 0,
             losses: Losses::default(),
+            aggregates: experiment.aggregates(),
         };
         experiment.into_store().finish(&description?)?;
         match failure {
@@ -284,7 +286,8 @@ impl FileParts {
             stop_reason: Some(StopReason::NotRun),
             ..StatusFields::default()
         };
-        let description = self.description(first.collect(), variables.to_vec(), not_run)?;
+        let description =
+            self.description(first.collect(), variables.to_vec(), not_run, Vec::new())?;
         let size = options.buffer.unwrap_or_else(|| {
             let circular = options.script.settings.circular == Some(true);
             BufferSize::of(&options.script, None, circular)
@@ -323,6 +326,7 @@ impl FileParts {
         mut tracepoints: Vec<Tracepoint>,
         variables: Vec<VariableDefinition>,
         mut status: StatusFields,
+        aggregates: Vec<(AggregateKey, AggregateTable)>,
     ) -> Result<Description, LineError> {
         tell_as_gdb_takes(&mut tracepoints, &self.layout);
         status.notes.clone_from(&self.settings.notes);
@@ -335,6 +339,7 @@ impl FileParts {
             variables,
             tracepoints,
             modules: self.modules.clone(),
+            aggregates,
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::aggregate;
 use crate::command::{self, Command, name_length};
 use crate::error::{Problem, ScriptError};
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepointKind};
@@ -61,7 +62,14 @@ fn stepping_block(
         match Line::read(&line)? {
             Line::Nothing => {}
             Line::End => return Ok(body),
-            Line::Action(action) => body.push(action),
+            Line::Action(action) => {
+                if let ScriptActionKind::Collect { aggregates, .. } = &action.kind
+                    && let Some(first) = aggregates.first()
+                {
+                    return Err(ScriptError::new(&first.call, Problem::AggregateOfSteps));
+                }
+                body.push(action);
+            }
             Line::Stepping(_) => return Err(ScriptError::new(&line, Problem::NestedStepping)),
         }
     }
@@ -115,6 +123,7 @@ impl Line {
 pub(crate) fn collect(line: &Located, rest: &Located) -> Result<ScriptAction, ScriptError> {
     let (string_limit, list) = format(rest)?;
     let items = items(&list)?;
+    let (items, aggregates) = aggregate::take(items)?;
     // No expression of C begins so: it can only be a format that came too late.
     if let Some(late) = items.iter().find(|item| item.text().starts_with('/')) {
         return Err(ScriptError::new(&late.word().0, Problem::LateFormat));
@@ -124,6 +133,7 @@ pub(crate) fn collect(line: &Located, rest: &Located) -> Result<ScriptAction, Sc
         kind: ScriptActionKind::Collect {
             string_limit,
             items,
+            aggregates,
         },
     })
 }
@@ -158,6 +168,7 @@ pub(crate) fn collect_items(string_limit: Option<u32>, items: Vec<Located>) -> S
         kind: ScriptActionKind::Collect {
             string_limit,
             items,
+            aggregates: Vec::new(),
         },
     }
 }

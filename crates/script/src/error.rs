@@ -119,6 +119,26 @@ pub enum Problem {
         "`{0}` names no function with code of its own: `span` and `return` measure calls of functions"
     )]
     NoFunctionOfSpan(String),
+    /// An aggregate of another form.
+    #[error("expected {0}")]
+    Aggregate(&'static str),
+    /// Buckets that cannot be.
+    #[error("LOW is less than HIGH, STEP is 1 or more, and there are 1000 buckets at most")]
+    Buckets,
+    /// More keys than an aggregate can have.
+    #[error("an aggregate has {0} keys at most")]
+    ManyKeys(usize),
+    /// A text where a number is wanted.
+    #[error("a number is needed here; a text can be a key")]
+    TextOfAggregate,
+    /// More than a span can keep from its entry for its end.
+    #[error(
+        "the entry keeps {0} words for the end of the call, a text 8 of them: there are more keys and values"
+    )]
+    ManyCaptured(usize),
+    /// An aggregate in `while-stepping`.
+    #[error("an aggregate counts hits: it cannot stand inside while-stepping")]
+    AggregateOfSteps,
     /// `$retval` where a function does not return.
     #[error(
         "$retval is known where a function returns: `return FUNCTION : $retval`, or `span FUNCTION : $retval`"

@@ -26,8 +26,10 @@
 #![deny(missing_docs)]
 
 mod actions;
+mod aggregate;
 mod collected;
 mod command;
+mod counting;
 mod error;
 mod exits;
 mod later;
@@ -43,6 +45,7 @@ mod settings;
 mod source;
 mod span;
 
+pub use aggregate::ScriptAggregate;
 pub use collected::CollectedItems;
 pub use error::{Problem, ScriptError};
 pub use model::{
@@ -53,4 +56,4 @@ pub use parse::{BUILTIN_VARIABLES, Script};
 pub use place::Located;
 pub use resolve::{Excessive, MOST_PLACES, Pending, Placed, Resolution, ResolveWarning, Resolver};
 pub use source::as_written;
-pub use span::conjuncts;
+pub use span::{conjuncts, in_nanoseconds};

@@ -1,8 +1,9 @@
 //! The list of a one-line specification: what is after its colon.
 
 use crate::actions::{collect_items, format, items};
+use crate::aggregate;
 use crate::error::{Problem, ScriptError};
-use crate::model::ScriptAction;
+use crate::model::{ScriptAction, ScriptActionKind};
 use crate::place::Located;
 
 /// Reads the list: an action for each run of expressions with the same format.
@@ -13,7 +14,8 @@ pub(crate) fn actions(list: &Located) -> Result<Vec<ScriptAction>, ScriptError> 
     };
     let (for_all, list) = format(&list)?;
     let mut groups: Vec<(Option<u32>, Vec<Located>)> = Vec::new();
-    for item in items(&list)? {
+    let (others, aggregates) = aggregate::take(items(&list)?)?;
+    for item in others {
         let (own, expression) = format(&item)?;
         if expression.is_empty() {
             return Err(ScriptError::new(
@@ -28,9 +30,22 @@ pub(crate) fn actions(list: &Located) -> Result<Vec<ScriptAction>, ScriptError> 
         }
     }
     let actions = groups.into_iter();
-    Ok(actions
+    let mut actions: Vec<ScriptAction> = actions
         .map(|(limit, group)| collect_items(limit, group))
-        .collect())
+        .collect();
+    for aggregate in aggregates {
+        let line = format!("collect {}", aggregate.text());
+        let call = &aggregate.call;
+        actions.push(ScriptAction {
+            line: Located::line(&call.file().into(), call.line_number(), line),
+            kind: ScriptActionKind::Collect {
+                string_limit: None,
+                items: Vec::new(),
+                aggregates: vec![aggregate],
+            },
+        });
+    }
+    Ok(actions)
 }
 
 /// The length of the word `collect` at the front of a list, where it is the action and no variable of that name: a

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tracewire_debuginfo::FunctionPlace;
 use tracewire_model::{SpanStatement, TracepointNumber};
 
+use crate::aggregate::ScriptAggregate;
 use crate::place::Located;
 
 /// A tracepoint as a script sets it.
@@ -62,8 +63,10 @@ pub enum ScriptActionKind {
     Collect {
         /// For `/s`: how long a string may be.
         string_limit: Option<u32>,
-        /// The list, parted at its commas.
+        /// The list, parted at its commas, without the aggregates.
         items: Vec<Located>,
+        /// The aggregates of the list.
+        aggregates: Vec<ScriptAggregate>,
     },
     /// `teval`.
     Evaluate {
@@ -139,6 +142,24 @@ impl ScriptTracepoint {
                 _ => None,
             })
             .unwrap_or(0)
+    }
+
+    /// The aggregates, in order.
+    pub fn aggregates(&self) -> impl Iterator<Item = &ScriptAggregate> {
+        self.actions.iter().flat_map(|action| match &action.kind {
+            ScriptActionKind::Collect { aggregates, .. } => aggregates.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// Whether it counts, and collects nothing besides.
+    #[must_use]
+    pub fn only_counts(&self) -> bool {
+        !self.actions.is_empty()
+            && self.actions.iter().all(|action| {
+                matches!(&action.kind, ScriptActionKind::Collect { items, aggregates, .. }
+                    if items.is_empty() && !aggregates.is_empty())
+            })
     }
 
     /// The action lines in order, as GDB sends them: `while-stepping` is followed by its body and `end`.

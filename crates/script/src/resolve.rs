@@ -20,6 +20,7 @@ use tracewire_model::{
 };
 
 use crate::actions;
+use crate::counting::CountingCompiler;
 use crate::error::{Problem, ScriptError};
 use crate::exits::is_return;
 use crate::model::{ScriptAction, ScriptActionKind, ScriptTracepoint, ScriptTracepointKind};
@@ -311,6 +312,12 @@ impl Resolver {
                     warnings: Vec::new(),
                 };
                 match compiler.definition(&self.script, tracepoint, index + 1) {
+                    Ok(definition)
+                        if !definition.makes_frames() && definition.counting.is_empty() =>
+                    {
+                        // Of a span that only counts, some locations have nothing to do.
+                        self.left_out.insert(key);
+                    }
                     Ok(definition) => {
                         self.given.insert(key);
                         resolution.warnings.append(&mut compiler.warnings);
@@ -362,7 +369,9 @@ impl Resolver {
     /// Adds the places where functions are left without a return, for the first span that is set.
     fn add_departures(&mut self, symbols: &Symbols, resolution: &mut Resolution) {
         let is_set = |tracepoint: &&ScriptTracepoint| {
-            tracepoint.span.is_some() && self.is_given(tracepoint.number)
+            let makes_frames =
+                !tracepoint.only_counts() || self.script.settings.default_collect.is_some();
+            tracepoint.span.is_some() && makes_frames && self.is_given(tracepoint.number)
         };
         let Some(tracepoint) = self.script.tracepoints.iter().find(is_set) else {
             return;
@@ -390,6 +399,7 @@ impl Resolver {
                         _ => vec![Action::Registers(registers.into_iter().collect())],
                     },
                     step_actions: Vec::new(),
+                    counting: tracewire_model::Counting::default(),
                     source: SourceStrings {
                         at: Some(format!("*{}", location.address)),
                         span: Some(departure.point.to_string()),
@@ -525,6 +535,16 @@ impl Compiler<'_> {
             ),
             None => None,
         };
+        let aggregates: Vec<_> = tracepoint.aggregates().collect();
+        let counting = CountingCompiler {
+            symbols: self.symbols,
+            variables: self.variables,
+            scope: self.scope,
+            span: self.span,
+            error: &|place, error| self.expression_error(place, error),
+        };
+        let (counting, counts) = counting.counting(tracepoint, &aggregates)?;
+        let only_counts = tracepoint.only_counts() && script.settings.default_collect.is_none();
         let mut own = match &collected {
             Some(collected) => collected.actions.clone(),
             None => tracepoint.actions.clone(),
@@ -573,11 +593,14 @@ impl Compiler<'_> {
             pass_count: tracepoint.pass_count,
             condition,
             actions: match collected {
+                _ if only_counts => Vec::new(),
                 Some(collected) => self.span_actions(tracepoint, &every, &collected.condition)?,
                 None => self.actions(&every)?,
             },
             step_actions,
+            counting,
             source: SourceStrings {
+                counts,
                 marker: (tracepoint.kind == ScriptTracepointKind::Marker)
                     .then(|| tracepoint.location.text().to_owned()),
                 at: Some(self.at_for_gdb(tracepoint)),
@@ -735,6 +758,7 @@ impl Compiler<'_> {
                 ScriptActionKind::Collect {
                     string_limit,
                     items,
+                    ..
                 } => {
                     let options = CollectOptions {
                         string: string_limit.map(|limit| Some(u64::from(limit))),

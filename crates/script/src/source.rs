@@ -30,13 +30,14 @@ pub(crate) fn for_gdb<'a>(
             ScriptActionKind::Collect {
                 string_limit,
                 items,
+                aggregates,
             } => {
                 let known: Vec<&str> = items
                     .iter()
                     .map(Located::text)
                     .filter(|item| gdb_can_collect(item))
                     .collect();
-                if string_limit.is_none() && known.len() == items.len() {
+                if string_limit.is_none() && aggregates.is_empty() && known.len() == items.len() {
                     lines.push(source);
                     continue;
                 }

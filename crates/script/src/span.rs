@@ -1,5 +1,7 @@
 //! `span` and `return`: a tracepoint with a location for the entry of a function and one for each of its exits.
 
+use std::borrow::Cow;
+
 use tracewire_debuginfo::{ResolvedLocation, Scope, Symbols};
 use tracewire_model::{Address, RegisterNumber, SpanPoint, SpanRole, SpanStatement};
 
@@ -31,6 +33,8 @@ pub(crate) struct SpanLocation {
     pub(crate) point: SpanPoint,
     /// Where the function returns.
     pub(crate) returns: Vec<Scope>,
+    /// Where it is entered.
+    pub(crate) entry: Scope,
 }
 
 /// The locations of the calls of a function; none where it is an inlined copy, which nothing calls, or no function.
@@ -70,6 +74,7 @@ pub(crate) fn locations(
                 offset: point.offset,
             },
             returns: returns.clone(),
+            entry: location.scope(),
         })
     };
     points.iter().filter_map(of_point).collect()
@@ -90,6 +95,7 @@ pub(crate) fn departures(symbols: &Symbols, stack_pointer: RegisterNumber) -> Ve
                 continue;
             };
             found.push(SpanLocation {
+                entry: location.scope(),
                 location,
                 point: SpanPoint {
                     statement: SpanStatement::Span,
@@ -150,6 +156,49 @@ pub fn conjuncts(condition: &str) -> Vec<&str> {
     parts.into_iter().map(str::trim).collect()
 }
 
+/// A condition with the times in it, as in `$duration > 1.5ms`, as numbers of nanoseconds.
+#[must_use]
+pub fn in_nanoseconds(condition: &str) -> Cow<'_, str> {
+    if !condition.contains(DURATION) {
+        return Cow::Borrowed(condition);
+    }
+    let mut text = String::new();
+    let mut rest = condition;
+    let mut is_word = false;
+    while let Some(first) = rest.chars().next() {
+        if first.is_ascii_digit() && !is_word {
+            let digits = rest
+                .find(|c: char| !c.is_ascii_digit() && c != '.')
+                .unwrap_or(rest.len());
+            let (number, after) = rest.split_at(digits);
+            let unit = after
+                .find(|c: char| !c.is_alphanumeric())
+                .unwrap_or(after.len());
+            let (unit, after) = after.split_at(unit);
+            let factor = match unit {
+                "ns" => Some(1.0),
+                "us" | "µs" | "μs" => Some(1e3),
+                "ms" => Some(1e6),
+                "s" => Some(1e9),
+                _ => None,
+            };
+            match factor.and_then(|factor| Some(number.parse::<f64>().ok()? * factor)) {
+                Some(nanoseconds) => text.push_str(&format!("{nanoseconds:.0}")),
+                None => {
+                    text.push_str(number);
+                    text.push_str(unit);
+                }
+            }
+            rest = after;
+            continue;
+        }
+        is_word = first.is_alphanumeric() || first == '_';
+        text.push(first);
+        rest = &rest[first.len_utf8()..];
+    }
+    Cow::Owned(text)
+}
+
 /// What is collected at a location of a span.
 pub(crate) struct Collected {
     /// The action lines there.
@@ -203,6 +252,7 @@ impl Collected {
                 ScriptActionKind::Collect {
                     string_limit,
                     items,
+                    ..
                 } => {
                     let items: Vec<Located> = items
                         .iter()
@@ -239,7 +289,20 @@ impl Collected {
 
 #[cfg(test)]
 mod tests {
-    use super::{conjuncts, mentions};
+    use super::{conjuncts, in_nanoseconds, mentions};
+
+    #[test]
+    fn times_in_conditions() {
+        assert_eq!(in_nanoseconds("$duration > 1ms"), "$duration > 1000000");
+        assert_eq!(in_nanoseconds("$duration>=1.5us"), "$duration>=1500");
+        assert_eq!(
+            in_nanoseconds("$duration > 2s || 3 ns"),
+            "$duration > 2000000000 || 3 ns"
+        );
+        assert_eq!(in_nanoseconds("x1ms > 1ms"), "x1ms > 1ms");
+        assert_eq!(in_nanoseconds("$duration > x1ms"), "$duration > x1ms");
+        assert_eq!(in_nanoseconds("$duration > 0x10"), "$duration > 0x10");
+    }
 
     #[test]
     fn conditions_are_parted_at_and() {

@@ -123,6 +123,7 @@ fn the_one_line_form() {
     let ScriptActionKind::Collect {
         string_limit,
         items,
+        ..
     } = &tracepoint.actions[0].kind
     else {
         panic!("{script:?}")

@@ -124,6 +124,7 @@ fn collected(tracepoint: &ScriptTracepoint) -> Vec<(Option<u32>, String)> {
         ScriptActionKind::Collect {
             string_limit,
             items,
+            ..
         } => items
             .iter()
             .map(|item| (*string_limit, item.text().to_owned()))

@@ -285,6 +285,7 @@ impl Trace {
             condition: packet.condition.clone(),
             actions: Vec::new(),
             step_actions: Vec::new(),
+            counting: tracewire_model::Counting::default(),
             source: SourceStrings::default(),
         };
         let full = self.definitions.len() >= MOST_TRACEPOINTS;
@@ -476,8 +477,8 @@ impl Trace {
                     None => return Reply::Error(Failure::Number(1)),
                 }
             }
-            // Kinds that are not known are kept by nobody.
-            SourceKind::Other(_) => return Reply::Ok,
+            // Kinds that are not known are kept by nobody, and no packet says what is counted.
+            SourceKind::Count | SourceKind::Other(_) => return Reply::Ok,
         };
         if first {
             place.clear();

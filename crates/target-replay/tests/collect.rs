@@ -46,6 +46,7 @@ fn request(address: u64) -> Request {
                 },
             ],
             step_actions: Vec::new(),
+            counting: tracewire_model::Counting::default(),
             source: SourceStrings::default(),
         }],
         variables: Vec::new(),

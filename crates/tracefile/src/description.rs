@@ -8,8 +8,9 @@ use crate::served;
 use tracewire_model::hex::decode;
 use tracewire_model::text::TextError;
 use tracewire_model::{
-    Address, DefinitionRecord, MergeError, Served, Status, Tracepoint, TracepointNumber,
-    TracepointTable, VariableDefinition, VariableNumber,
+    Address, Aggregate, AggregateKey, AggregateLine, AggregateTable, DefinitionRecord, MergeError,
+    Served, Status, Tracepoint, TracepointNumber, TracepointTable, VariableDefinition,
+    VariableNumber,
 };
 
 /// The longest line GDB 13 reads, in bytes, without the newline; over it GDB refuses the whole file.
@@ -30,6 +31,7 @@ pub struct Description {
     variables: Vec<VariableDefinition>,
     target_xml: Option<String>,
     modules: Vec<Module>,
+    counts: Vec<AggregateLine>,
     /// The numbers of lines of no known kind, in order.
     unknown: Vec<usize>,
     problems: Vec<Problem>,
@@ -68,7 +70,7 @@ pub enum ProblemKind {
     /// An `R` line without a good number.
     #[error("expected the size of the register block after `R`, in hexadecimal")]
     RegisterBlock,
-    /// A `status`, `tp`, `tsv`, `served` or `module` line that does not follow its grammar.
+    /// A `status`, `tp`, `tsv`, `served`, `count` or `module` line that does not follow its grammar.
     #[error(transparent)]
     Text(#[from] TextError),
     /// A `tp` line that belongs to nothing.
@@ -171,6 +173,7 @@ impl Description {
                 let served = &mut parts.served;
                 served.extend(keys.into_iter().map(|key| (key, by.clone())));
             }
+            b"count" => self.counts.push(AggregateLine::parse(rest)?),
             b"module" => self.modules.push(Module::parse(rest)?),
             b"module+" => {
                 let module = self.modules.last_mut().ok_or(ProblemKind::ModulePath)?;
@@ -242,8 +245,32 @@ impl Description {
         &self.modules
     }
 
+    /// The aggregates of the tracepoints with their numbers, by tracepoint and in the order of its list. The numbers of several lines
+    /// are added to each other.
+    #[must_use]
+    pub fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
+        let mut found: BTreeMap<AggregateKey, (Aggregate, AggregateTable)> = BTreeMap::new();
+        for Tracepoint { definition, .. } in &self.tracepoints {
+            for aggregate in definition.source.aggregates() {
+                let key = (definition.number, aggregate.index);
+                found
+                    .entry(key)
+                    .or_insert((aggregate, AggregateTable::default()));
+            }
+        }
+        for line in &self.counts {
+            if let Some((aggregate, table)) = found.get_mut(&line.of) {
+                line.add_to(aggregate, table);
+            }
+        }
+        let found = found.into_iter();
+        found
+            .map(|((number, _), (aggregate, table))| (number, aggregate, table))
+            .collect()
+    }
+
     /// Writes a description from what it is to say, in GDB's order: `R`, `tdesc`, `status`, `tsv`, `tp`, then
-    /// our `served` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
+    /// our `served`, `count` and `module` lines. Every line is one that GDB reads. The status says that a checksum will end the file. Tracepoints are in falling order of number and
     /// address, because GDB numbers them again, from the last to the first.
     ///
     /// # Errors
@@ -309,6 +336,11 @@ impl Description {
                 put(line, &|| "what served a tracepoint".to_owned())?;
             }
         }
+        for (key, table) in &parts.aggregates {
+            for line in AggregateLine::lines(*key, table, MAX_LINE) {
+                put(line, &|| "the keys of an aggregate".to_owned())?;
+            }
+        }
         for module in &parts.modules {
             for line in module.lines(MAX_LINE) {
                 put(line, &|| "a build id".to_owned())?;
@@ -330,6 +362,9 @@ impl Description {
             variables: self.variables.clone(),
             tracepoints: self.tracepoints.clone(),
             modules: self.modules.clone(),
+            aggregates: (self.aggregates().into_iter())
+                .map(|(number, aggregate, table)| ((number, aggregate.index), table))
+                .collect(),
         }
     }
 }
@@ -349,6 +384,8 @@ pub struct DescriptionParts {
     pub tracepoints: Vec<Tracepoint>,
     /// Where the program and its libraries were loaded.
     pub modules: Vec<Module>,
+    /// The numbers of aggregates.
+    pub aggregates: Vec<(AggregateKey, AggregateTable)>,
 }
 
 /// Something that cannot be said in a line that GDB reads.

@@ -113,6 +113,9 @@ pub fn taken_for_another<'t>(
     let mut taken: Vec<TakenForAnother> = Vec::new();
     for tracepoint in tracepoints {
         let definition = &tracepoint.definition;
+        if !definition.makes_frames() {
+            continue;
+        }
         let key = (
             mem::discriminant(&definition.kind),
             definition.address,

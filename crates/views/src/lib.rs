@@ -43,6 +43,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod aggregate;
 mod architecture;
 mod collected;
 mod find;
@@ -63,6 +64,7 @@ mod truth;
 mod typed;
 pub mod words;
 
+pub use aggregate::{AggregateRow, AggregateView};
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
 pub use find::{Criteria, FindError, LineCriterion, Matches};
 pub use frame::{Bytes, FrameView, Map, MemoryView, Text, ValueView, Viewer};

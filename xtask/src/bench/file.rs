@@ -102,6 +102,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
         condition: None,
         actions: Vec::new(),
         step_actions: Vec::new(),
+        counting: tracewire_model::Counting::default(),
         source: Default::default(),
     };
     let status = StatusFields {
@@ -129,6 +130,7 @@ fn generate(path: &Path, frames: u64, places: Places) -> Result<u64> {
             served: None,
         }],
         modules: Vec::new(),
+        aggregates: Vec::new(),
     })?;
     let format = FrameFormat {
         byte_order: ByteOrder::Little,

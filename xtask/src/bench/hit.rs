@@ -103,6 +103,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut uprobe = Turns::new("uprobe");
     let mut uprobe_at_nop = Turns::new("uprobe at a five-byte nop");
     let mut span = Turns::new("tracewire, a span by jumps");
+    let mut count = Turns::new("tracewire, count() by an integer");
+    let mut timed = Turns::new("tracewire, a span, hist($duration)");
     let mut uprobe_span = Turns::new("uprobe and uretprobe");
     let (mut untraced, mut floor, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fast_refused, mut uprobe_refused) = (None, None);
@@ -170,6 +172,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                     .arg(filed.to_string()),
             )?);
         }
+        for (location, turns) in [
+            ("work : count() by index & 15", &mut count),
+            ("span work : hist($duration)", &mut timed),
+        ] {
+            turns.hit.push(with_tracewire(
+                &tracewire,
+                &program,
+                &["--mechanism", "jump"],
+                &[&many.to_string(), "1"],
+                None,
+                location,
+            )?);
+        }
         for (condition, costs) in [
             (None, &mut served.hit),
             (false_condition, &mut served.false_condition),
@@ -233,6 +248,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (&into_file, filed),
         (&served, filed),
         (&span, many),
+        (&count, many),
+        (&timed, many),
         (&trap, arguments.hits),
         (&fast, arguments.hits),
         (&slow, arguments.hits / 10),
@@ -296,6 +313,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             &uprobe_span.hit,
             &span.hit,
         ),
+        ("a hit: uprobe / count()", &uprobe.hit, &count.hit),
+        (
+            "a span: uprobe and uretprobe / hist($duration)",
+            &uprobe_span.hit,
+            &timed.hit,
+        ),
         ("a hit: gdbserver's trap / trap", &slow.hit, &trap.hit),
         (
             "a false condition: gdbserver's trap / trap",
@@ -343,9 +366,11 @@ fn with_tracewire(
     location: &str,
 ) -> Result<f64> {
     let file = program.with_extension("tf");
-    let list = match location {
-        "work" => "index, *text",
-        _ => "index, *text, $retval",
+    let (location, list) = match location {
+        "work" => (location, "index, *text"),
+        _ => location
+            .split_once(" : ")
+            .unwrap_or((location, "index, *text, $retval")),
     };
     let condition = condition.map_or_else(String::new, |condition| format!(" if {condition}"));
     nanoseconds_per_call(

@@ -6,7 +6,9 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
 use tracewire_debuginfo::Symbols;
 use tracewire_experiment::tell_as_gdb_takes;
-use tracewire_model::{Address, Status, StatusFields, StopReason, Tracepoint};
+use tracewire_model::{
+    Address, AggregateKey, AggregateTable, Status, StatusFields, StopReason, Tracepoint,
+};
 use tracewire_recorder::BufferSize;
 use tracewire_script::{Pending, Placed, Resolver, Script, ScriptError};
 use tracewire_target_replay::{
@@ -111,8 +113,10 @@ pub fn collect(arguments: &CollectArguments) -> anyhow::Result<Answer> {
     frames.finish(&collected).with_context(failed)?;
     tell(output.shown(), &request, &collected);
     output.deliver()?;
+    let is_counted = (collected.aggregates.iter()).any(|(_, _, table)| !table.cells.is_empty());
     Ok(match collected.status.frames_created {
         Some(1..) => Answer::Yes,
+        _ if is_counted => Answer::Yes,
         _ => Answer::No,
     })
 }
@@ -158,6 +162,13 @@ fn modules(symbols: &Symbols) -> Vec<Module> {
     modules.collect()
 }
 
+/// What was counted, for a description.
+fn counted(collected: &Collected) -> Vec<(AggregateKey, AggregateTable)> {
+    let all = collected.aggregates.iter();
+    all.map(|(number, aggregate, table)| ((*number, aggregate.index), table.clone()))
+        .collect()
+}
+
 /// The file that is written.
 struct CollectedFile<'a> {
     path: &'a Path,
@@ -196,6 +207,7 @@ impl CollectedFile<'_> {
             variables: self.request.variables.clone(),
             tracepoints,
             modules: self.modules.clone(),
+            aggregates: collected.map_or_else(Vec::new, counted),
         })?;
         Ok(description)
     }

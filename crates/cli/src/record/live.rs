@@ -22,7 +22,7 @@ enum State {
     NotWanted,
     /// Until the run begins.
     Wanted(Wanted),
-    Running(JoinHandle<anyhow::Result<u64>>),
+    Running(Form, JoinHandle<anyhow::Result<u64>>),
     Failed(anyhow::Error),
 }
 
@@ -42,6 +42,15 @@ impl Live {
     /// Whether frames are shown.
     pub const fn is_wanted(&self) -> bool {
         !matches!(self.0, State::NotWanted)
+    }
+
+    /// The form in which frames are shown, if they are.
+    pub const fn form(&self) -> Option<Form> {
+        match &self.0 {
+            State::Wanted(wanted) => Some(wanted.form),
+            State::Running(form, _) => Some(*form),
+            State::NotWanted | State::Failed(_) => None,
+        }
     }
 
     /// Begins to show frames from the file that they are written to.
@@ -65,7 +74,7 @@ impl Live {
             return;
         };
         self.0 = match followed().and_then(|followed| wanted.start(followed)) {
-            Ok(thread) => State::Running(thread),
+            Ok(thread) => State::Running(wanted.form, thread),
             Err(error) => State::Failed(error),
         };
     }
@@ -75,7 +84,7 @@ impl Live {
         match self.0 {
             State::NotWanted | State::Wanted(_) => Ok(()),
             State::Failed(error) => Err(error),
-            State::Running(thread) => match thread.join() {
+            State::Running(_, thread) => match thread.join() {
                 Ok(Err(error)) if !crate::is_broken_pipe(&error) => Err(error),
                 Ok(_) => Ok(()),
                 Err(panic) => std::panic::resume_unwind(panic),

@@ -113,7 +113,7 @@ pub fn record(
         }
     }
     Ok(
-        if report.parts.iter().any(|part| part.report.created() > 0) {
+        if report.parts.iter().any(|part| part.report.saw_something()) {
             Answer::Yes
         } else {
             Answer::No
@@ -271,7 +271,7 @@ impl Summary<'_> {
         let hit: Vec<&RecordedPart> = parts
             .iter()
             .filter(|part| {
-                self.verbose || !part.report.program_ended() || part.report.created() > 0
+                self.verbose || !part.report.program_ended() || part.report.saw_something()
             })
             .collect();
         let lines = hit.iter().map(|part| {

@@ -347,6 +347,7 @@ pub fn tell_released(children: u64) {
 
 /// Adds the hits of a report's tracepoints, locations added up.
 pub fn add_hits(report: &Report, sums: &mut BTreeMap<i32, u64>) {
+    let mut counted = BTreeSet::new();
     for tracepoint in &report.tracepoints {
         // A call of a span counts once: at its entry.
         let point = tracepoint.definition.source.span_point();
@@ -354,7 +355,16 @@ pub fn add_hits(report: &Report, sums: &mut BTreeMap<i32, u64>) {
             continue;
         }
         let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
-        *sums.entry(tracepoint.definition.number.0).or_default() += hits;
+        let number = tracepoint.definition.number;
+        let sum = sums.entry(number.0).or_default();
+        *sum += hits;
+        // What is only counted has no frames.
+        if tracepoint.definition.makes_frames() || !counted.insert(number) {
+            continue;
+        }
+        let own = report.aggregates.iter().filter(|(of, ..)| *of == number);
+        let known = own.filter_map(|(_, aggregate, table)| table.hits(aggregate));
+        *sum += known.max().unwrap_or(0);
     }
 }
 

@@ -47,6 +47,7 @@ fn tracepoint(number: i32, address: u64) -> Tracepoint {
             condition: None,
             actions: Vec::new(),
             step_actions: Vec::new(),
+            counting: tracewire_model::Counting::default(),
             source: Default::default(),
         },
         usage: None,

@@ -123,6 +123,7 @@ fn describe<S: FrameStore>(experiment: &Experiment<S>) -> Description {
         variables: experiment.variables().cloned().collect(),
         tracepoints,
         modules: Vec::new(),
+        aggregates: Vec::new(),
     })
     .unwrap()
 }

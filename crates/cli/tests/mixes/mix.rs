@@ -97,6 +97,7 @@ impl Chosen {
                 .map(|(mask, value)| vec![0x26, 0, 4, 0x22, mask, 0x0f, 0x22, value, 0x13, 0x27]),
             actions,
             step_actions,
+            counting: tracewire_model::Counting::default(),
             source: Default::default(),
         }
     }

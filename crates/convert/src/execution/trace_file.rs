@@ -122,6 +122,7 @@ fn description(
                 condition: None,
                 actions: registers.clone(),
                 step_actions: if steps > 0 { registers } else { Vec::new() },
+                counting: tracewire_model::Counting::default(),
                 source: SourceStrings {
                     commands,
                     ..SourceStrings::default()
@@ -131,6 +132,7 @@ fn description(
             served: None,
         }],
         modules: Vec::new(),
+        aggregates: Vec::new(),
     })?)
 }
 

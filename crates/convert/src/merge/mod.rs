@@ -20,10 +20,10 @@ mod run;
 mod status;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::io::Write;
 
-use tracewire_model::FrameNumber;
+use tracewire_model::{AggregateKey, AggregateTable, FrameNumber};
 use tracewire_tracefile::{
     Block, Description, DescriptionParts, Frame, HEADER, Module, SealingWriter, TraceFile,
 };
@@ -150,6 +150,7 @@ fn describe(
         variables: numbering.variables().to_vec(),
         tracepoints: numbering.tracepoints().to_vec(),
         modules,
+        aggregates: aggregates(files, numbering),
     };
     let mut text = Description::build(&parts)?.as_bytes().to_vec();
     let mut unknown = HashSet::new();
@@ -161,6 +162,21 @@ fn describe(
         }
     }
     Ok(text)
+}
+
+/// The numbers of aggregates: those of the same tracepoint in several files are added.
+fn aggregates(files: &[TraceFile], numbering: &Numbering) -> Vec<(AggregateKey, AggregateTable)> {
+    let mut all: BTreeMap<AggregateKey, AggregateTable> = BTreeMap::new();
+    for (index, file) in files.iter().enumerate() {
+        for (number, aggregate, table) in file.description().aggregates() {
+            let Some(number) = numbering.defined_tracepoint(index, number) else {
+                continue;
+            };
+            let known = all.entry((number, aggregate.index)).or_default();
+            known.merge(&aggregate, table);
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// Puts the merged numbers into a frame's bytes.

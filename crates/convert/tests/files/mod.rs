@@ -62,6 +62,7 @@ pub fn definition(number: i32, address: u64, at: &str) -> TracepointDefinition {
         condition: None,
         actions: Vec::new(),
         step_actions: Vec::new(),
+        counting: tracewire_model::Counting::default(),
         source: SourceStrings {
             at: Some(at.to_owned()),
             ..SourceStrings::default()
@@ -111,6 +112,7 @@ pub fn parts(
             })
             .collect(),
         modules: Vec::new(),
+        aggregates: Vec::new(),
     }
 }
 

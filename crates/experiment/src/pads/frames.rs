@@ -158,6 +158,7 @@ impl<S: FrameStore> Experiment<S> {
             // A pad may have seen the clock after it was set forward, for a frame of before.
             self.run.stopped_not_before(pads.last_time());
         }
+        self.take_aggregates();
         self.variables.unshare();
         self.pads.fold_all_counts(&mut self.tracepoints);
         self.pads.give_up();

@@ -12,9 +12,11 @@ use std::fmt;
 use std::rc::Rc;
 
 use tracewire_model::{
-    Address, RegisterMask, StopReason, TracepointDefinition, TracepointNumber, VariableNumber,
+    Address, Aggregate, AggregateTable, RegisterMask, StopReason, TracepointDefinition,
+    TracepointNumber, VariableNumber,
 };
 
+use crate::counts::CallKey;
 use crate::pieces::Missing;
 use crate::stepping::TracepointKey;
 use crate::target::TargetError;
@@ -59,6 +61,8 @@ pub struct PadNeeds {
     pub circular: bool,
     /// How many tracepoint locations there are.
     pub tracepoints: usize,
+    /// Whether some of them count.
+    pub counts: bool,
 }
 
 /// The machine code of a pad, which runs at any place.
@@ -233,6 +237,17 @@ pub trait Pads: fmt::Debug {
     /// Reports each tracepoint with hits since the last call whose frames were lost or given up, or with values that could not be
     /// read: how many of the former, and all of the latter.
     fn report_counts(&mut self, report: &mut dyn FnMut(TracepointKey, u64, Missing));
+
+    /// What pads have counted of each aggregate so far.
+    fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)>;
+
+    /// A call that is measured begins at the stop that is being handled. What is kept of it are these words; none where the call is not
+    /// measured. In a loop, a call that has begun goes on.
+    fn begin_call(&mut self, call: CallKey, is_loop: bool, kept: Option<Vec<u64>>);
+
+    /// A call that is measured ends at the stop that is being handled: how long it took, in nanoseconds, and what was kept of it. None
+    /// where it has not begun.
+    fn end_call(&mut self, call: CallKey) -> Option<(u64, Vec<u64>)>;
 
     /// Has pads do nothing from now on. Frames made since the stop that is being handled, or else from now on, are none of the
     /// run's.

@@ -243,6 +243,7 @@ impl<S: FrameStore> Experiment<S> {
             buffer: self.store.size(),
             circular: self.store.is_circular(),
             tracepoints: self.tracepoints.len(),
+            counts: (self.tracepoints.iter()).any(|tracepoint| tracepoint.plan.counting.is_some()),
         };
         let target = target.pads().ok_or(NO_CODE)?;
         self.pads.set_up(target, &needs)

@@ -30,6 +30,7 @@ fn description(experiment: Option<&Experiment<SpoolStore>>) -> Description {
             })
             .collect(),
         modules: vec![],
+        aggregates: Vec::new(),
     })
     .unwrap()
 }

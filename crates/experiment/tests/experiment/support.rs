@@ -45,6 +45,7 @@ pub fn tracepoint(number: i32, address: Address, actions: Vec<Action>) -> Tracep
         condition: None,
         actions,
         step_actions: vec![],
+        counting: tracewire_model::Counting::default(),
         source: Default::default(),
     }
 }

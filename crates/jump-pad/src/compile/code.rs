@@ -91,6 +91,16 @@ pub(super) enum Slot {
     Pieces,
     /// For what lives for a few instructions.
     Scratch(u8),
+    /// How long the call took that ends, in nanoseconds.
+    Duration,
+    /// The value that an aggregate is computed from, or its bucket.
+    Counted,
+    /// The address and the length of a text that is a key.
+    Text(u8),
+    /// A word of the keys of an aggregate.
+    Key(u16),
+    /// A word that the entry of a call keeps for its end.
+    Kept(u16),
     /// A cell of an expression at a place where paths meet.
     Join(u16),
     /// A cell for which no register was left.

@@ -23,6 +23,8 @@ pub(super) enum Purpose<'f> {
     },
     /// An action, which goes on after itself.
     Action(&'f mut Frame),
+    /// A number that is put into a slot: where to go when it fails.
+    Value { into: Slot, failed: Label },
 }
 
 /// An expression on its way into code.
@@ -196,6 +198,16 @@ impl<'e> Expression<'e, '_> {
                     code.asm.jmp(code.to(yes))?;
                 }
             }
+            Purpose::Value { into, .. } => {
+                let into = *into;
+                let cell = self.cells.pop();
+                let register = code.in_register(cell, Gpr(0))?;
+                let slot = code.slot(into);
+                code.asm.mov(slot, register)?;
+                if !last {
+                    code.asm.jmp(code.to(self.exit))?;
+                }
+            }
             Purpose::Action(frame) => {
                 code.flush(frame)?;
                 if !last {
@@ -238,11 +250,14 @@ impl<'e> Expression<'e, '_> {
         kind: ErrorKind,
     ) -> impl FnOnce(&mut Code<'o>) -> Made + 'static {
         let site = code.site(self.is_condition(), kind);
-        let (at, exit, failed) = match &self.purpose {
-            Purpose::Condition { failed, .. } => (0, self.exit, Some(*failed)),
-            Purpose::Action(frame) => (frame.at, self.exit, None),
+        let exit = self.exit;
+        let (at, failed, is_value) = match &self.purpose {
+            Purpose::Condition { failed, .. } => (0, Some(*failed), false),
+            Purpose::Value { failed, .. } => (0, Some(*failed), true),
+            Purpose::Action(frame) => (frame.at, None, false),
         };
         move |code: &mut Code<'o>| match failed {
+            Some(failed) if is_value => Ok(code.asm.jmp(code.to(failed))?),
             Some(failed) => code.condition_error(site, failed),
             None => code.action_error(site, at, exit),
         }

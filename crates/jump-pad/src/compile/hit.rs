@@ -5,7 +5,7 @@ use tracewire_tracefile::{FRACTION, SET_HEADER, SET_LETTER};
 
 use super::code::{Code, Gpr, Label, Made, Mode, OUT, RED_ZONE, SHARED, Slot};
 use super::expression::Purpose;
-use super::frame::{FRAME_HEADER, Frame, VARIABLE};
+use super::frame::{FRAME_HEADER, Frame, Needs, VARIABLE};
 use super::memory::Length;
 use super::plan::{Bound, Planned, PlannedAction, Registers};
 use super::registers::{Value, value};
@@ -177,7 +177,7 @@ impl<'o> Code<'o> {
         self.asm.cmp(dword_ptr(enabled), 0)?;
         self.asm.je(self.to(next))?;
         if let Some(condition) = &planned.condition {
-            self.condition_needs(planned)?;
+            self.hit_needs(planned.condition_needs)?;
             let yes = self.label();
             let purpose = Purpose::Condition {
                 yes,
@@ -194,8 +194,14 @@ impl<'o> Code<'o> {
         if planned.pass_count > 0 {
             self.count_pass(planned.block, planned.pass_count, next)?;
         }
+        if let Some(counting) = &planned.counting {
+            self.counting(counting, planned.block)?;
+        }
         let made = self.label();
-        let bound = self.frame(planned, made, finish)?;
+        let bound = match planned.makes_frames {
+            true => self.frame(planned, made, finish)?,
+            false => Bound::default(),
+        };
         self.place(made)?;
         if planned.pass_count > 0 {
             let met = self.label();
@@ -214,8 +220,8 @@ impl<'o> Code<'o> {
         Ok(bound)
     }
 
-    fn condition_needs(&mut self, planned: &Planned) -> Made {
-        let needs = planned.condition_needs;
+    /// Finds out what expressions need to know of the hit.
+    pub(super) fn hit_needs(&mut self, needs: Needs) -> Made {
         if needs.cpu {
             self.cpu()?;
             let cpu = self.slot(Slot::Cpu);

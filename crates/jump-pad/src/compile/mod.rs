@@ -6,6 +6,7 @@
 mod cells;
 mod circular;
 mod code;
+mod count;
 mod expression;
 mod frame;
 mod hit;

@@ -347,7 +347,7 @@ impl Expression<'_, '_> {
         }
         self.cells.push(Cell::Pool(place));
         let exit = match &self.purpose {
-            Purpose::Condition { .. } => {
+            Purpose::Condition { .. } | Purpose::Value { .. } => {
                 let kind = EvaluationErrorKind::BadMemory { address: 0, size };
                 let fail = self.evaluation_error(code, offset, kind);
                 code.later(move |code| {
@@ -413,6 +413,7 @@ impl Expression<'_, '_> {
             PadVariable::Timestamp => Cell::Slot(Slot::Microseconds),
             PadVariable::Thread => Cell::Slot(Slot::Thread),
             PadVariable::Cpu => Cell::Slot(Slot::Cpu),
+            PadVariable::Duration => Cell::Slot(Slot::Duration),
         };
         self.cells.push(cell);
         Ok(())
@@ -454,6 +455,7 @@ impl Expression<'_, '_> {
             }
             PadVariable::Thread => code.load(Cell::Slot(Slot::Thread), Gpr(0))?,
             PadVariable::Cpu => code.load(Cell::Slot(Slot::Cpu), Gpr(0))?,
+            PadVariable::Duration => code.load(Cell::Slot(Slot::Duration), Gpr(0))?,
         }
         code.variable_block(frame.at, VariableNumber(number as i32), rax)?;
         frame.at += VARIABLE;

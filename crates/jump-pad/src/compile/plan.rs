@@ -6,6 +6,7 @@ use tracewire_model::{Action, RegisterMask, RegisterNumber};
 use tracewire_tracefile::SET_HEADER;
 
 use super::code::Made;
+use super::count::PlannedCounting;
 use super::frame::{FRAME_HEADER, Needs, VARIABLE};
 use super::memory::PIECES;
 use super::registers::layout;
@@ -31,6 +32,9 @@ pub(super) struct Planned {
     pub(super) actions: Vec<PlannedAction>,
     pub(super) condition_needs: Needs,
     pub(super) frame_needs: Needs,
+    /// What is counted, before a frame is made.
+    pub(super) counting: Option<PlannedCounting>,
+    pub(super) makes_frames: bool,
     /// How long its record gets at most.
     pub(super) reserved: u32,
     pub(super) shrinks: bool,
@@ -73,7 +77,7 @@ pub(super) struct Bound {
     pub(super) varies: bool,
 }
 
-fn needs(program: &Verified, options: &PadOptions<'_>, needs: &mut Needs) -> Made {
+pub(super) fn needs(program: &Verified, options: &PadOptions<'_>, needs: &mut Needs) -> Made {
     for number in program
         .variables_read()
         .iter()
@@ -85,6 +89,7 @@ fn needs(program: &Verified, options: &PadOptions<'_>, needs: &mut Needs) -> Mad
             Some(PadVariable::Timestamp) => needs.time = true,
             Some(PadVariable::Thread) => needs.thread = true,
             Some(PadVariable::Cpu) => needs.cpu = true,
+            Some(PadVariable::Duration) => {}
             Some(PadVariable::Slot(_)) => {}
             None => return Err(CannotCompile::Variable(number)),
         }
@@ -92,7 +97,7 @@ fn needs(program: &Verified, options: &PadOptions<'_>, needs: &mut Needs) -> Mad
     Ok(())
 }
 
-fn check(code: &[u8]) -> Made<Verified> {
+pub(super) fn check(code: &[u8]) -> Made<Verified> {
     let program = verify(code)?;
     if program.prints() {
         return Err(CannotCompile::Prints);
@@ -123,6 +128,7 @@ impl Planned {
             }
             needs(condition, options, &mut condition_needs)?;
         }
+        let counting = PlannedCounting::new(tracepoint, options)?;
         let stamp = options.stamp.is_some();
         let mut frame_needs = Needs {
             time: stamp,
@@ -176,6 +182,8 @@ impl Planned {
             actions,
             condition_needs,
             frame_needs,
+            counting,
+            makes_frames: definition.makes_frames(),
             reserved: longest(options),
             shrinks: false,
             unbounded: false,

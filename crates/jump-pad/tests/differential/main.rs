@@ -147,6 +147,7 @@ impl Bench {
             tracepoints: TRACEPOINTS,
             variables: VARIABLES,
             hold_bytes: 0,
+            count_bytes: 0,
             when_full: [WhenFull::Stop, WhenFull::Overwrite][random.below(2) as usize],
         };
         let mut setting = self.setting(sizes);

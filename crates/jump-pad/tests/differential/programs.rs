@@ -327,6 +327,7 @@ pub fn tracepoint(random: &mut Random, world: &World, number: i32) -> Tracepoint
         condition,
         actions,
         step_actions: vec![],
+        counting: tracewire_model::Counting::default(),
         source: Default::default(),
     }
 }

@@ -11,8 +11,8 @@ use iced_x86::code_asm::*;
 use tracewire_arch::X86Registers;
 use tracewire_experiment::KeptSet;
 use tracewire_jump_pad::{
-    Features, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared, SharedLayout,
-    SharedSizes, compile,
+    CountTable, Features, Orphaned, Pad, PadOptions, PadTracepoint, PadVariable, Shared,
+    SharedLayout, SharedSizes, compile,
 };
 use tracewire_model::{Address, RegisterMask, TracepointDefinition, VariableNumber};
 
@@ -375,6 +375,8 @@ pub struct Setting {
     pub goes_on: bool,
     /// The registers that the frames of each tracepoint keep; none where they have whole blocks.
     pub kept: Vec<Option<(u32, RegisterMask)>>,
+    /// The tables of what the tracepoints count.
+    pub tables: Vec<CountTable>,
 }
 
 impl Setting {
@@ -401,6 +403,7 @@ impl Setting {
             stamp: false,
             goes_on: true,
             kept: Vec::new(),
+            tables: Vec::new(),
         }
     }
 
@@ -419,6 +422,7 @@ impl Setting {
             .iter()
             .zip(0..)
             .map(|(definition, index)| PadTracepoint {
+                tables: &self.tables,
                 index,
                 definition,
                 kept: self.kept.get(index as usize).and_then(|kept| {

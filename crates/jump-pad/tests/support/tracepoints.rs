@@ -17,6 +17,7 @@ pub fn tracepoint(number: i32, actions: Vec<Action>) -> TracepointDefinition {
         condition: None,
         actions,
         step_actions: vec![],
+        counting: tracewire_model::Counting::default(),
         source: Default::default(),
     }
 }

@@ -61,6 +61,7 @@ impl Trace {
             variables: self.told_variables(),
             tracepoints,
             modules: Vec::new(),
+            aggregates: Vec::new(),
         }
     }
 

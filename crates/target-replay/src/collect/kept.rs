@@ -1,8 +1,11 @@
 //! Rows of frames put one after the other, and what is reported of them all.
 
+use std::collections::BTreeMap;
+
 use tracewire_experiment::Missing;
 use tracewire_model::{
-    RegisterNumber, StatusFields, StopReason, TracepointDefinition, TracepointUsage,
+    Aggregate, AggregateKey, AggregateTable, RegisterNumber, StatusFields, StopReason,
+    TracepointDefinition, TracepointUsage,
 };
 
 use super::{CollectError, Collected, FrameRegisters, FrameSink, Row, Run, asked, lock};
@@ -18,6 +21,7 @@ pub(super) struct Kept<'r> {
     created: u64,
     size: u64,
     start: Option<u64>,
+    aggregates: BTreeMap<AggregateKey, (Aggregate, AggregateTable)>,
     pub(super) is_over: bool,
 }
 
@@ -33,6 +37,7 @@ impl<'r> Kept<'r> {
             created: 0,
             size: 0,
             start: None,
+            aggregates: BTreeMap::new(),
             is_over: false,
             run,
         }
@@ -52,6 +57,11 @@ impl<'r> Kept<'r> {
             all.0.hits += more.hits;
             all.0.bytes += more.bytes;
             all.1.add(missing);
+        }
+        for (number, aggregate, table) in row.aggregates {
+            let entry = self.aggregates.entry((number, aggregate.index));
+            let (_, all) = entry.or_insert_with(|| (aggregate.clone(), AggregateTable::default()));
+            all.merge(&aggregate, table);
         }
         let here = row.frames;
         let made = row.status.frames_created.unwrap_or(here);
@@ -83,6 +93,9 @@ impl<'r> Kept<'r> {
             },
             usage: self.usage,
             unknown: self.unknown.names(),
+            aggregates: (self.aggregates.into_iter())
+                .map(|((number, _), (aggregate, table))| (number, aggregate, table))
+                .collect(),
         }
     }
 }

@@ -18,8 +18,9 @@ use tracewire_experiment::{
     Options, Registers, StartError, StoreError, Target, TargetError, Unreadable,
 };
 use tracewire_model::{
-    Action, Address, RegisterMask, RegisterNumber, StatusFields, StopReason, TracepointDefinition,
-    TracepointUsage, VariableDefinition,
+    Action, Address, Aggregate, AggregateTable, CallPart, RegisterMask, RegisterNumber,
+    StatusFields, StopReason, TracepointDefinition, TracepointNumber, TracepointUsage,
+    VariableDefinition,
 };
 use tracewire_tracefile::{FrameFormat, WriteError};
 
@@ -68,6 +69,8 @@ pub struct Collected {
     /// Where the register block has room for one it is 0 there, and the frame says that it is not known
     /// ([`tracewire_tracefile::FrameEncoder::unknown_registers`]).
     pub unknown: Vec<(String, u64)>,
+    /// What was counted.
+    pub aggregates: Vec<(TracepointNumber, Aggregate, AggregateTable)>,
 }
 
 /// The smallest set of registers that has all that is collected.
@@ -162,6 +165,7 @@ struct Row {
     usage: Vec<(TracepointUsage, Missing)>,
     /// From which frame on which bytes of the registers are known.
     known: Vec<(u64, Option<Vec<bool>>)>,
+    aggregates: Vec<(TracepointNumber, Aggregate, AggregateTable)>,
 }
 
 fn asked(definitions: &[TracepointDefinition]) -> impl Iterator<Item = RegisterNumber> + '_ {
@@ -212,7 +216,9 @@ impl Run<'_> {
                 Action::Expression(code) => Some(code.as_slice()),
                 _ => None,
             });
-            definition.pass_count == 0
+            // A call that is measured may begin in one row and end in another.
+            definition.counting.call == CallPart::None
+                && definition.pass_count == 0
                 && definition.step_count == 0
                 && !condition.into_iter().chain(programs).any(sets)
         })
@@ -310,6 +316,7 @@ impl Run<'_> {
                 .map(|tracepoint| (tracepoint.usage(), tracepoint.missing()))
                 .collect(),
             known: experiment.known_registers_of_frames().to_vec(),
+            aggregates: experiment.aggregates(),
             frames: experiment.store().frames(),
             bytes: into_bytes(experiment.into_store()),
         })

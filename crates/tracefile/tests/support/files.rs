@@ -130,6 +130,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                 condition,
                 actions,
                 step_actions,
+                counting: tracewire_model::Counting::default(),
                 source: SourceStrings {
                     at,
                     condition: cond,
@@ -139,6 +140,7 @@ pub fn tracepoint(number: i32) -> impl Strategy<Value = Tracepoint> {
                     own_condition,
                     own_location,
                     span,
+                    counts: Vec::new(),
                 },
             },
             usage: usage.map(|(hits, bytes)| TracepointUsage { hits, bytes }),
@@ -249,6 +251,7 @@ pub fn wanted_file() -> impl Strategy<Value = WantedFile> {
                         variables,
                         tracepoints,
                         modules,
+                        aggregates: Vec::new(),
                     },
                     frames,
                 }

@@ -20,6 +20,7 @@ pub fn tracepoint(number: i32, address: u64) -> Tracepoint {
             condition: None,
             actions: Vec::new(),
             step_actions: Vec::new(),
+            counting: tracewire_model::Counting::default(),
             source: SourceStrings {
                 at: Some(format!("*{address:#x}")),
                 ..SourceStrings::default()

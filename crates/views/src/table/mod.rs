@@ -8,11 +8,13 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use crate::words::printable;
 
+mod aggregates;
 mod columns;
 mod elf;
 mod frames;
 mod info;
 
+pub use aggregates::aggregates;
 pub use elf::elf;
 pub use frames::{FrameTable, frames, write_frame};
 pub(crate) use frames::{SourceWords, end_words, entry_words, is_builtin, text_or_digits};

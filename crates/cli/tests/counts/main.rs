@@ -1,0 +1,428 @@
+//! Aggregates: they equal what the frames of the same run give, by jumps, by traps and by both, with eight threads.
+//!
+//! `TRACEWIRE_COUNT_HITS` sets how many requests each thread makes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tracewire_test_support::{Cc, Gdb, assert_clean};
+
+const THREADS: u64 = 8;
+
+fn hits() -> u64 {
+    let hits = std::env::var("TRACEWIRE_COUNT_HITS").ok();
+    hits.and_then(|hits| hits.parse().ok()).unwrap_or(150)
+}
+
+struct Requests {
+    directory: tempfile::TempDir,
+    program: PathBuf,
+}
+
+impl Requests {
+    fn build() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/counts/programs/requests.c");
+        let program = Cc::of("gcc")
+            .option("-g")
+            .option("-O2")
+            .option("-no-pie")
+            .option("-pthread")
+            .source(source)
+            .build(directory.path(), "requests");
+        Self { directory, program }
+    }
+
+    fn tracewire(&self, arguments: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_tracewire"))
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("tracewire runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn record(&self, options: &[&str], specifications: &[&str], output: &str, hits: u64) -> String {
+        let mut arguments = vec!["record"];
+        arguments.extend(options);
+        for specification in specifications {
+            arguments.extend(["-t", specification]);
+        }
+        let program = self.program.to_str().expect("a name");
+        let (threads, hits) = (THREADS.to_string(), hits.to_string());
+        arguments.extend(["-o", output, "--", program, &threads, &hits]);
+        let said = self.tracewire(&arguments);
+        assert_clean(&self.directory.path().join(output));
+        said
+    }
+
+    fn shown(&self, file: &str, option: &str) -> Vec<Value> {
+        let shown = self.tracewire(&["show", file, "--json", option]);
+        shown
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    }
+
+    /// The rows of each aggregate by their keys.
+    fn aggregates(&self, file: &str) -> BTreeMap<(i64, String), BTreeMap<String, Value>> {
+        let mut all: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+        for row in self.shown(file, "--aggregates") {
+            let name = row["aggregate"].as_str().expect("a name").to_owned();
+            let number = row["tracepoint"].as_i64().expect("a number");
+            let key = row["key"].to_string();
+            let known = all.entry((number, name)).or_default().insert(key, row);
+            assert_eq!(known, None, "a key is there twice");
+        }
+        all
+    }
+}
+
+/// A request as its frames have it.
+#[derive(Clone, Debug)]
+struct Request {
+    kind: String,
+    fd: i64,
+    bytes: i64,
+    route: String,
+    n: i64,
+    value: i64,
+}
+
+impl Request {
+    fn of(frame: &Value) -> Self {
+        let text = |name: &str| {
+            let values = frame["values"].as_array().expect("values");
+            let value = values.iter().find(|value| value["expression"] == name);
+            let value = value.unwrap_or_else(|| panic!("{name} of {frame}"));
+            value["value"].as_str().expect("a text").to_owned()
+        };
+        let number = |name: &str| text(name).parse().expect("a number");
+        Self {
+            kind: text("r->kind"),
+            fd: number("r->fd"),
+            bytes: number("r->bytes"),
+            route: text("r->route")
+                .split('"')
+                .nth(1)
+                .expect("a text")
+                .to_owned(),
+            n: number("n"),
+            value: number("$retval"),
+        }
+    }
+}
+
+/// What the frames give for an aggregate: a list of values for each key.
+fn expected(
+    requests: &[Request],
+    keys: impl Fn(&Request) -> Value,
+    value: impl Fn(&Request) -> Option<i64>,
+) -> BTreeMap<String, Vec<i64>> {
+    let mut all: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    for request in requests {
+        if let Some(value) = value(request) {
+            all.entry(keys(request).to_string())
+                .or_default()
+                .push(value);
+        }
+    }
+    all
+}
+
+fn compare(
+    found: &BTreeMap<(i64, String), BTreeMap<String, Value>>,
+    number: i64,
+    name: &str,
+    expected: &BTreeMap<String, Vec<i64>>,
+    of: impl Fn(&[i64]) -> Value,
+) {
+    let empty = BTreeMap::new();
+    let rows = found.get(&(number, name.to_owned())).unwrap_or(&empty);
+    let field = match name.starts_with("hist") {
+        true => "buckets",
+        false => "value",
+    };
+    let rows: BTreeMap<&String, &Value> =
+        rows.iter().map(|(key, row)| (key, &row[field])).collect();
+    let wanted: BTreeMap<&String, Value> = expected
+        .iter()
+        .map(|(key, values)| (key, of(values)))
+        .collect();
+    let wanted: BTreeMap<&String, &Value> =
+        wanted.iter().map(|(key, value)| (*key, value)).collect();
+    assert_eq!(rows, wanted, "{name} of tracepoint {number}");
+}
+
+fn powers(values: &[i64]) -> Value {
+    buckets(values, |value| match value {
+        ..0 => (Value::Null, 0.into()),
+        0 => (0.into(), 1.into()),
+        _ => {
+            let low = 1_i64 << value.ilog2();
+            (low.into(), (low * 2).into())
+        }
+    })
+}
+
+fn linear(values: &[i64], low: i64, high: i64, step: i64) -> Value {
+    buckets(values, |value| match value {
+        _ if value < low => (Value::Null, low.into()),
+        _ if value >= high => (high.into(), Value::Null),
+        _ => {
+            let start = low + (value - low) / step * step;
+            (start.into(), (start + step).min(high).into())
+        }
+    })
+}
+
+fn buckets(values: &[i64], range: impl Fn(i64) -> (Value, Value)) -> Value {
+    let mut counts: BTreeMap<i64, (Value, Value, u64)> = BTreeMap::new();
+    for value in values {
+        let (low, high) = range(*value);
+        let place = low.as_i64().unwrap_or(i64::MIN);
+        counts.entry(place).or_insert((low, high, 0)).2 += 1;
+    }
+    let counts = counts.into_values();
+    counts
+        .map(|(low, high, count)| serde_json::json!([low, high, count]))
+        .collect()
+}
+
+const SPECIFICATIONS: [&str; 8] = [
+    "span serve : r->kind, r->fd, r->bytes, /s r->route, n, $retval",
+    "serve : count() by r->kind",
+    "serve : sum(r->bytes), avg(r->bytes), min(r->bytes), max(r->bytes) by r->fd",
+    "serve if n > 3 : hist(n), hist(r->bytes, 0, 1000, 100) by r->route",
+    "serve : top(2, r->route), count()",
+    "span serve : count(), sum(n) by r->route, r->kind",
+    "return serve if $retval > 10 && n < 8 : count(), max($retval), hist($retval) by r->fd",
+    "span serve if $duration >= 0ns : hist($duration), count() by r->route",
+];
+
+fn check(requests: &Requests, mechanism: &str) {
+    let hits = hits();
+    let options = ["--mechanism", mechanism];
+    let options = if mechanism == "best" {
+        &[][..]
+    } else {
+        &options
+    };
+    requests.record(options, &SPECIFICATIONS, "out.tf", hits);
+    let frames = requests.shown("out.tf", "--tracepoint=1");
+    let frames: Vec<Request> = (frames.iter())
+        .filter(|row| row["kind"] == "span")
+        .map(Request::of)
+        .collect();
+    assert_eq!(frames.len() as u64, THREADS * hits, "{mechanism}");
+    let found = requests.aggregates("out.tf");
+    let compare = |number, name: &str, wanted: &BTreeMap<_, _>, of: &dyn Fn(&[i64]) -> Value| {
+        compare(&found, number, name, wanted, of);
+    };
+    let count = |values: &[i64]| values.len().into();
+    let sum = |values: &[i64]| values.iter().sum::<i64>().into();
+    let none = |_: &Request| serde_json::json!([]);
+
+    let by_kind = expected(&frames, |r| serde_json::json!([r.kind]), |_| Some(1));
+    compare(2, "count() by r->kind", &by_kind, &count);
+
+    let bytes = expected(&frames, |r| serde_json::json!([r.fd]), |r| Some(r.bytes));
+    compare(3, "sum(r->bytes) by r->fd", &bytes, &sum);
+    compare(3, "min(r->bytes) by r->fd", &bytes, &|v| {
+        v.iter().min().copied().into()
+    });
+    compare(3, "max(r->bytes) by r->fd", &bytes, &|v| {
+        v.iter().max().copied().into()
+    });
+    compare(3, "avg(r->bytes) by r->fd", &bytes, &|v| {
+        (v.iter().sum::<i64>() as f64 / v.len() as f64).into()
+    });
+
+    let route = |r: &Request| serde_json::json!([r.route]);
+    let of_n = expected(&frames, route, |r| (r.n > 3).then_some(r.n));
+    compare(4, "hist(n) by r->route", &of_n, &powers);
+    let of_bytes = expected(&frames, route, |r| (r.n > 3).then_some(r.bytes));
+    let hundreds = |values: &[i64]| linear(values, 0, 1000, 100);
+    compare(
+        4,
+        "hist(r->bytes, 0, 1000, 100) by r->route",
+        &of_bytes,
+        &hundreds,
+    );
+
+    let by_route = expected(&frames, route, |_| Some(1));
+    let mut most: Vec<(usize, &String)> = by_route
+        .iter()
+        .map(|(key, values)| (values.len(), key))
+        .collect();
+    most.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let top = &found[&(5, "top(2, r->route)".to_owned())];
+    let mut shown: Vec<u64> = top
+        .values()
+        .map(|row| row["value"].as_u64().expect("a count"))
+        .collect();
+    shown.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+    let wanted: Vec<u64> = most
+        .iter()
+        .take(2)
+        .map(|(count, _)| *count as u64)
+        .collect();
+    assert_eq!(shown, wanted);
+    compare(5, "count()", &expected(&frames, none, |_| Some(1)), &count);
+
+    let both = |r: &Request| serde_json::json!([r.route, r.kind]);
+    let of_n = expected(&frames, both, |r| Some(r.n));
+    compare(6, "count() by r->route, r->kind", &of_n, &count);
+    compare(6, "sum(n) by r->route, r->kind", &of_n, &sum);
+
+    let fd = |r: &Request| serde_json::json!([r.fd]);
+    let returned = |r: &Request| (r.value > 10 && r.n < 8).then_some(r.value);
+    let values = expected(&frames, fd, returned);
+    compare(7, "count() by r->fd", &values, &count);
+    compare(7, "max($retval) by r->fd", &values, &|v| {
+        v.iter().max().copied().into()
+    });
+    compare(7, "hist($retval) by r->fd", &values, &powers);
+
+    // The durations are the program's own; all calls are among them.
+    compare(8, "count() by r->route", &by_route, &count);
+    for (key, row) in &found[&(8, "hist($duration) by r->route".to_owned())] {
+        let buckets = row["buckets"].as_array().expect("buckets").iter();
+        let all: u64 = buckets
+            .map(|bucket| bucket[2].as_u64().expect("a count"))
+            .sum();
+        assert_eq!(all, by_route[key].len() as u64, "{key}");
+    }
+}
+
+#[test]
+fn aggregates_equal_those_of_the_frames() {
+    let requests = Requests::build();
+    for mechanism in ["best", "jump", "trap"] {
+        check(&requests, mechanism);
+    }
+}
+
+#[test]
+fn a_run_that_counts_makes_no_frames_and_gdb_opens_its_file() {
+    let requests = Requests::build();
+    let said = requests.record(
+        &["--live", "--json"],
+        &[
+            "serve : count(), sum(n) by r->kind",
+            "span serve : hist($duration)",
+        ],
+        "out.tf",
+        100,
+    );
+    let live: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(live, requests.shown("out.tf", "--aggregates"));
+    assert_eq!(
+        live,
+        requests
+            .shown("out.tf", "--tracepoint=1")
+            .into_iter()
+            .chain(requests.shown("out.tf", "--tracepoint=2"))
+            .collect::<Vec<_>>()
+    );
+    assert!(
+        live.iter().all(|row| row["kind"] == "aggregate"),
+        "{live:?}"
+    );
+    let script = requests.directory.path().join("out.gdb");
+    let program = requests.program.display();
+    std::fs::write(
+        &script,
+        format!("file {program}\ntarget tfile out.tf\ninfo tracepoints\ntstatus\n"),
+    )
+    .expect("a script");
+    let said = Gdb::new()
+        .directory(requests.directory.path())
+        .script(&script)
+        .run()
+        .all();
+    assert!(said.contains("Created tracepoint 2"), "{said}");
+    assert!(said.contains("Collected 0 trace frames"), "{said}");
+}
+
+#[test]
+fn what_is_not_counted_is_said() {
+    let requests = Requests::build();
+    for mechanism in ["jump", "trap"] {
+        requests.record(
+            &["--mechanism", mechanism],
+            &["serve : count() by r->note", "serve : count() by r->kind"],
+            "out.tf",
+            50,
+        );
+        let found = requests.aggregates("out.tf");
+        let notes = &found[&(1, "count() by r->note".to_owned())];
+        let kinds = &found[&(2, "count() by r->kind".to_owned())];
+        let unreadable = &notes["null"]["unreadable"];
+        assert_eq!(unreadable, &kinds["[\"GET\"]"]["value"], "{mechanism}");
+        let fine = notes["[\"fine\"]"]["value"].as_u64().expect("a count");
+        assert_eq!(fine + unreadable.as_u64().expect("a count"), THREADS * 50);
+    }
+    // More keys than a table has room for.
+    let hits = 10_000;
+    requests.record(
+        &["--mechanism", "jump"],
+        &["serve : count() by r->id"],
+        "out.tf",
+        hits,
+    );
+    let mut rows = requests.shown("out.tf", "--aggregates");
+    let last = rows.pop().expect("a row");
+    let without_room = last["without_room"].as_u64().expect("hits without room");
+    assert!(without_room > 0);
+    assert_eq!(rows.len() as u64 + without_room, THREADS * hits);
+    assert!(rows.iter().all(|row| row["value"] == 1));
+    assert!(rows.len() > 4000, "{} keys", rows.len());
+}
+
+#[test]
+fn merged_files_add_up() {
+    let requests = Requests::build();
+    let specifications = ["serve : count(), avg(n), min(r->bytes), hist(n) by r->route"];
+    for file in ["a.tf", "b.tf"] {
+        requests.record(&[], &specifications, file, 40);
+    }
+    requests.tracewire(&["convert", "a.tf", "b.tf", "both.tf"]);
+    assert_clean(&requests.directory.path().join("both.tf"));
+    let (one, both) = (requests.aggregates("a.tf"), requests.aggregates("both.tf"));
+    let number = |row: &Value| row["value"].as_u64().expect("a number");
+    for ((tracepoint, name), rows) in &one {
+        let merged: &BTreeMap<String, Value> = both
+            .iter()
+            .find(|((_, other), _)| other == name)
+            .map(|(_, rows)| rows)
+            .expect("the same aggregate");
+        assert_eq!(rows.len(), merged.len(), "{tracepoint} {name}");
+        for (key, row) in rows {
+            // The program does the same in both runs.
+            let merged = &merged[key];
+            match name.split('(').next() {
+                Some("count") => assert_eq!(2 * number(row), number(merged)),
+                Some("hist") => {
+                    let count = |row: &Value| -> u64 {
+                        let buckets = row["buckets"].as_array().expect("buckets");
+                        buckets
+                            .iter()
+                            .map(|bucket| bucket[2].as_u64().expect("a count"))
+                            .sum()
+                    };
+                    assert_eq!(2 * count(row), count(merged));
+                }
+                _ => assert_eq!(row["value"], merged["value"]),
+            }
+        }
+    }
+}

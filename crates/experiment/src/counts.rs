@@ -1,0 +1,364 @@
+//! Aggregates: what stopped threads add to them, and what pads have added.
+//!
+//! Pads add to tables in the memory that they share with the tracer. A thread that stops is counted here, by the same rules
+//! ([`AggregateTable::add`]), and the two are added when somebody looks. A call that is measured may begin in a pad and end at a stop:
+//! the calls that have begun are in the shared memory, where there is one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tracewire_agent_expr::{Context, Evaluation, Verified, verify};
+use tracewire_model::{
+    Address, Aggregate, AggregateKey, AggregateTable, CallPart, Counting, DURATION_VARIABLE,
+    KEY_TEXT, Key, Operand, SpanPoint, TracepointNumber,
+};
+
+use crate::collect::Moment;
+use crate::error::{DefineError, Part};
+use crate::experiment::Experiment;
+use crate::maker::ConditionContext;
+use crate::store::FrameStore;
+use crate::target::{MemoryRead, StoppedThread};
+
+/// The most keys of an aggregate that stops count.
+const MOST_KEYS: usize = 1 << 16;
+
+/// What a location counts, checked.
+#[derive(Debug)]
+pub(crate) struct CountingPlan {
+    call: CallPart,
+    /// How the place of a call on the stack is found.
+    point: Option<SpanPoint>,
+    condition: Option<Verified>,
+    captures: Vec<CheckedOperand>,
+    aggregates: Vec<(Aggregate, Vec<CheckedOperand>, Option<CheckedOperand>)>,
+}
+
+#[derive(Debug)]
+enum CheckedOperand {
+    Number(Verified),
+    Text(Verified, Option<Verified>),
+    Captured { at: usize, is_text: bool },
+}
+
+impl CountingPlan {
+    /// None of a tracepoint that counts nothing.
+    pub(crate) fn new(
+        counting: &Counting,
+        point: Option<SpanPoint>,
+    ) -> Result<Option<Self>, DefineError> {
+        if counting.is_empty() {
+            return Ok(None);
+        }
+        let check = |code: &Vec<u8>| {
+            let part = Part::Aggregate;
+            let program = verify(code).map_err(|error| DefineError::Program { part, error })?;
+            if program.prints() {
+                return Err(DefineError::Prints { part });
+            }
+            program
+                .has_result()
+                .then_some(program)
+                .ok_or(DefineError::NoResult)
+        };
+        let operand = |operand: &Operand| {
+            Ok(match operand {
+                Operand::Number(program) => CheckedOperand::Number(check(program)?),
+                Operand::Text { address, length } => {
+                    CheckedOperand::Text(check(address)?, length.as_ref().map(check).transpose()?)
+                }
+                Operand::Captured { at, is_text } => CheckedOperand::Captured {
+                    at: usize::from(*at),
+                    is_text: *is_text,
+                },
+            })
+        };
+        let aggregates = counting.aggregates.iter().map(|counted| {
+            let keys: Result<_, DefineError> = counted.keys.iter().map(operand).collect();
+            let value = counted.value.as_ref().map(operand).transpose()?;
+            Ok((counted.aggregate.clone(), keys?, value))
+        });
+        Ok(Some(Self {
+            call: counting.call,
+            point,
+            condition: counting.condition.as_ref().map(check).transpose()?,
+            captures: counting
+                .captures
+                .iter()
+                .map(operand)
+                .collect::<Result<_, DefineError>>()?,
+            aggregates: aggregates.collect::<Result<_, DefineError>>()?,
+        }))
+    }
+
+    /// The programs, for the variables that they mention.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &Verified> {
+        let operands = self.aggregates.iter();
+        let operands = operands.flat_map(|(_, keys, value)| keys.iter().chain(value));
+        let programs = self.captures.iter().chain(operands).flat_map(|operand| {
+            let (first, second) = match operand {
+                CheckedOperand::Number(program) => (Some(program), None),
+                CheckedOperand::Text(address, length) => (Some(address), length.as_ref()),
+                CheckedOperand::Captured { .. } => (None, None),
+            };
+            first.into_iter().chain(second)
+        });
+        self.condition.iter().chain(programs)
+    }
+}
+
+/// What names a call that has begun: the tracepoint, and the stack pointer at the function's first instruction. No two threads have
+/// the same one.
+pub type CallKey = (TracepointNumber, u64);
+
+/// The aggregates of a run, as far as they are not in pads.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    tables: BTreeMap<AggregateKey, (Aggregate, AggregateTable)>,
+    /// The calls that have begun at a stop, where there are no pads: when, and what is kept.
+    calls: HashMap<CallKey, (u64, Vec<u64>)>,
+}
+
+impl Counts {
+    pub(crate) fn clear(&mut self) {
+        self.tables.clear();
+        self.calls.clear();
+    }
+
+    pub(crate) fn merge(
+        &mut self,
+        number: TracepointNumber,
+        aggregate: &Aggregate,
+        table: AggregateTable,
+    ) {
+        self.table(number, aggregate).merge(aggregate, table);
+    }
+
+    fn table(&mut self, number: TracepointNumber, aggregate: &Aggregate) -> &mut AggregateTable {
+        let entry = self.tables.entry((number, aggregate.index));
+        let (_, table) = entry.or_insert_with(|| (aggregate.clone(), AggregateTable::default()));
+        table
+    }
+}
+
+/// A key or a value cannot be read.
+struct Unreadable;
+
+/// What is computed with at a stop.
+struct Computer<'c, 'm> {
+    evaluation: &'c mut Evaluation,
+    context: CountContext<'m>,
+    captured: Vec<u64>,
+}
+
+struct CountContext<'m> {
+    context: ConditionContext<'m>,
+    /// Of a call that ends, in nanoseconds.
+    duration: u64,
+}
+
+impl Context for CountContext<'_> {
+    fn register(&mut self, register: u16) -> Option<u64> {
+        self.context.register(register)
+    }
+
+    fn memory(&mut self, address: u64, size: u8) -> Option<u64> {
+        self.context.memory(address, size)
+    }
+
+    fn variable(&mut self, number: u16) -> i64 {
+        if i32::from(number) == DURATION_VARIABLE.0 {
+            return self.duration.cast_signed();
+        }
+        self.context.variable(number)
+    }
+
+    fn set_variable(&mut self, number: u16, value: i64) {
+        self.context.set_variable(number, value);
+    }
+
+    fn collect_variable(&mut self, number: u16) {
+        self.context.collect_variable(number);
+    }
+}
+
+impl Computer<'_, '_> {
+    fn number(&mut self, program: &Verified) -> Result<u64, Unreadable> {
+        let result = self.evaluation.evaluate(program.code(), &mut self.context);
+        let number = result.ok().flatten().ok_or(Unreadable)?;
+        Ok(number)
+    }
+
+    fn key(&mut self, operand: &CheckedOperand) -> Result<Key, Unreadable> {
+        match operand {
+            CheckedOperand::Number(program) => self.number(program).map(Key::Number),
+            CheckedOperand::Text(address, length) => {
+                let address = self.number(address)?;
+                let length = match length {
+                    Some(length) => usize::try_from(self.number(length)?).unwrap_or(KEY_TEXT),
+                    None => KEY_TEXT,
+                };
+                let piece = MemoryRead {
+                    address: Address(address),
+                    bytes: vec![0; length.min(KEY_TEXT)],
+                    filled: 0,
+                };
+                let mut pieces = [piece];
+                if length > 0 {
+                    let thread = &mut *self.context.context.moment.thread;
+                    thread.read_memory(&mut pieces);
+                }
+                let [piece] = pieces;
+                let read = piece.bytes.get(..piece.filled).unwrap_or_default();
+                match read.iter().position(|byte| *byte == 0) {
+                    Some(end) => Ok(Key::Text(read[..end].to_vec())),
+                    None if read.len() == piece.bytes.len() => Ok(Key::Text(read.to_vec())),
+                    None => Err(Unreadable),
+                }
+            }
+            CheckedOperand::Captured { at, is_text } => {
+                let words = if *is_text { KEY_TEXT / 8 } else { 1 };
+                let words = self.captured.get(*at..*at + words).ok_or(Unreadable)?;
+                Ok(match is_text {
+                    true => Key::from_words(words),
+                    false => Key::Number(words.first().copied().unwrap_or(0)),
+                })
+            }
+        }
+    }
+}
+
+impl<S: FrameStore> Experiment<S> {
+    /// The aggregates of the run: those that are counted here, and those that pads have counted so far.
+    #[must_use]
+    pub fn aggregates(&self) -> Vec<(TracepointNumber, Aggregate, AggregateTable)> {
+        let mut all = self.counts.tables.clone();
+        for (number, aggregate, table) in self
+            .pads
+            .get()
+            .map(|pads| pads.aggregates())
+            .unwrap_or_default()
+        {
+            let entry = all.entry((number, aggregate.index));
+            let (_, known) =
+                entry.or_insert_with(|| (aggregate.clone(), AggregateTable::default()));
+            known.merge(&aggregate, table);
+        }
+        let all = all.into_iter();
+        all.map(|((number, _), (aggregate, table))| (number, aggregate, table))
+            .collect()
+    }
+
+    /// Takes over what pads have counted, which are no more.
+    pub(crate) fn take_aggregates(&mut self) {
+        let all = self
+            .pads
+            .get()
+            .map(|pads| pads.aggregates())
+            .unwrap_or_default();
+        for (number, aggregate, table) in all {
+            self.counts.merge(number, &aggregate, table);
+        }
+    }
+
+    /// Counts the hit of a stopped thread.
+    pub(crate) fn count(&mut self, index: usize, thread: &mut dyn StoppedThread) {
+        let Some(tracepoint) = self.tracepoints.get(index) else {
+            return;
+        };
+        let Some(plan) = &tracepoint.plan.counting else {
+            return;
+        };
+        let number = tracepoint.definition().number;
+        let place = plan.point.and_then(|point| {
+            let register = thread.register(point.register)?;
+            Some((number, register.wrapping_add_signed(point.offset)))
+        });
+        let now = thread
+            .timestamp_ns()
+            .unwrap_or_else(|| thread.timestamp().saturating_mul(1000));
+        let (mut captured, mut duration) = (Vec::new(), 0);
+        if plan.call == CallPart::End {
+            let in_pads = self.pads.get_mut().zip(place);
+            let in_pads = in_pads.and_then(|(pads, place)| pads.end_call(place));
+            let here = || {
+                let (begun, captured) = self.counts.calls.remove(&place?)?;
+                Some((now.saturating_sub(begun), captured))
+            };
+            match in_pads.or_else(here) {
+                Some((lasted, kept)) => (duration, captured) = (lasted, kept),
+                // It began before the run.
+                None => return,
+            }
+        }
+        let (evaluation, fetched) = self.maker.evaluation();
+        let mut computer = Computer {
+            evaluation,
+            context: CountContext {
+                context: ConditionContext {
+                    moment: Moment {
+                        thread,
+                        variables: &mut self.variables,
+                    },
+                    fetched,
+                },
+                duration,
+            },
+            captured,
+        };
+        let condition = plan
+            .condition
+            .as_ref()
+            .map(|condition| computer.number(condition));
+        let is_wanted = match condition {
+            None => Ok(true),
+            Some(truth) => truth.map(|truth| truth != 0),
+        };
+        if let Ok(true) = is_wanted {
+            for (aggregate, keys, value) in &plan.aggregates {
+                let keys: Result<Vec<Key>, Unreadable> =
+                    keys.iter().map(|key| computer.key(key)).collect();
+                let value = value.as_ref().map(|value| computer.key(value)).transpose();
+                let table = self.counts.table(number, aggregate);
+                match (keys, value) {
+                    (Ok(keys), Ok(value)) => {
+                        if table.cells.len() >= MOST_KEYS && !table.cells.contains_key(&keys) {
+                            table.without_room += 1;
+                            continue;
+                        }
+                        let value = match value {
+                            Some(Key::Number(value)) => value,
+                            _ => 0,
+                        };
+                        table.add(aggregate, keys, value);
+                    }
+                    _ => table.unreadable += 1,
+                }
+            }
+        } else if is_wanted.is_err() {
+            for (aggregate, ..) in &plan.aggregates {
+                self.counts.table(number, aggregate).unreadable += 1;
+            }
+        }
+        let (CallPart::Begin { is_loop }, Some(place)) = (plan.call, place) else {
+            return;
+        };
+        let mut kept = Some(Vec::new());
+        for operand in &plan.captures {
+            let key = computer.key(operand);
+            match (key, &mut kept) {
+                (Ok(key), Some(kept)) => kept.extend(key.words()),
+                _ => kept = None,
+            }
+        }
+        let kept = kept.filter(|_| matches!(is_wanted, Ok(true)));
+        if let Some(pads) = self.pads.get_mut() {
+            pads.begin_call(place, is_loop, kept);
+            return;
+        }
+        match kept {
+            None => _ = self.counts.calls.remove(&place),
+            Some(_) if is_loop && self.counts.calls.contains_key(&place) => {}
+            Some(kept) => _ = self.counts.calls.insert(place, (now, kept)),
+        }
+    }
+}
