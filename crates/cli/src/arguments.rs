@@ -65,6 +65,9 @@ pub enum Command {
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),
+    /// Write runs as Parquet files with typed columns, for SQL
+    #[command(after_help = crate::dataset::HELP)]
+    Dataset(crate::dataset::DatasetArguments),
     /// Apply tracepoints to an execution trace after the fact, and save what they would have seen
     #[command(after_help = crate::execution::collect::HELP)]
     Collect(crate::execution::collect::CollectArguments),

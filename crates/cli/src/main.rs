@@ -7,6 +7,7 @@ mod check;
 mod clients;
 mod complete;
 mod convert;
+mod dataset;
 mod debuginfod;
 mod demo;
 mod execution;
@@ -90,6 +91,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Repair(arguments) => repair::repair(&arguments),
         Command::Seal(arguments) => seal::seal(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
+        Command::Dataset(arguments) => dataset::run(&arguments),
         Command::Collect(arguments) => execution::collect::collect(&arguments),
         Command::Calls(arguments) => execution::analyze::calls(&arguments),
         Command::Profile(arguments) => execution::analyze::profile(&arguments),

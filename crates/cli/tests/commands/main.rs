@@ -5,6 +5,7 @@ mod bad_input;
 mod cache;
 mod cut;
 mod damaged_programs;
+mod dataset;
 mod debuggers;
 mod demo;
 mod ending;

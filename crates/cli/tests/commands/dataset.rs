@@ -1,0 +1,48 @@
+//! `dataset`, which another program does.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Runs `tracewire dataset add x y` from a directory of its own; exit status and stderr.
+fn run(directory: &TempDir) -> (Option<i32>, String) {
+    let program = directory.path().join("tracewire");
+    if !program.exists() {
+        // A link would lead to the directory of the build, which may have the other program.
+        fs::copy(env!("CARGO_BIN_EXE_tracewire"), &program).expect("copied");
+    }
+    let output = Command::new(&program)
+        .args(["dataset", "add", "--host", "x y"])
+        .env("PATH", "/nowhere")
+        .output()
+        .expect("tracewire runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("text"))
+}
+
+#[test]
+fn the_program_that_does_it_is_found_or_named() {
+    let directory = TempDir::new().expect("a directory");
+    let (status, said) = run(&directory);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(
+        said.contains("the program tracewire-query is neither beside tracewire nor in PATH"),
+        "{said}"
+    );
+    assert!(
+        said.contains("cargo build --release --manifest-path query/Cargo.toml"),
+        "{said}"
+    );
+
+    let other = directory.path().join("tracewire-query");
+    fs::write(&other, "#!/bin/sh\necho \"$0: $1, $2, $3, $4\"; exit 7\n").expect("written");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("made a program");
+    let (status, said) = run(&directory);
+    assert_eq!(status, Some(7), "{said}");
+    assert_eq!(
+        said,
+        format!("{}: dataset, add, --host, x y\n", other.display())
+    );
+}

@@ -1,0 +1,74 @@
+//! What can go wrong.
+
+use std::path::{Path, PathBuf};
+
+/// Why a run cannot be read as data, or not written.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// A file or directory cannot be read or written.
+    #[error("{}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A Parquet file cannot be written.
+    #[error("{}", path.display())]
+    Parquet {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: parquet::errors::ParquetError,
+    },
+    /// Rows do not fit their table.
+    #[error("table {table}")]
+    Arrow {
+        /// Which table.
+        table: String,
+        /// Why.
+        source: arrow::error::ArrowError,
+    },
+    /// A file of the program could be read before, and cannot be read again.
+    #[error("a file of the program went away while its values were read")]
+    ProgramGone,
+    /// A name that is part of a path cannot be one.
+    #[error("{what} {name:?} cannot be a part of a path: use letters, digits, `.`, `-` and `_`")]
+    Name {
+        /// What it names.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The directory has another run of this name.
+    #[error(
+        "{}: a run of this name is there already, made of another file: give this one a name with --run", path.display()
+    )]
+    OtherRun {
+        /// The directory of the run.
+        path: PathBuf,
+    },
+}
+
+impl DatasetError {
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::File {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn parquet(path: &Path) -> impl FnOnce(parquet::errors::ParquetError) -> Self {
+        move |source| Self::Parquet {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn arrow(table: &str) -> impl FnOnce(arrow::error::ArrowError) -> Self {
+        move |source| Self::Arrow {
+            table: table.to_owned(),
+            source,
+        }
+    }
+}

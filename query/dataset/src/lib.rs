@@ -1,0 +1,52 @@
+//! The values of a trace run as typed rows.
+//!
+//! A [`Run`] is a trace file with its program. Its [tables](Run::tables) are `runs`, `modules`, `probes`, `hits`, `values` and
+//! `spans`, and for each tracepoint a wide one, `tpN`, with a column for each collected expression, named as the user wrote it.
+//! [`Run::read`] makes Arrow batches of all of them, sorted by time. [`add`] writes them as Parquet files into a directory,
+//! [`check`] says what is wrong with one.
+//!
+//! The values are those that `tracewire show --json` shows: one walk over a value makes its text and its data
+//! ([`tracewire_expr::Datum`]).
+//!
+//! # Types
+//!
+//! | of the program | column |
+//! |---|---|
+//! | integers to 64 bits with a sign, to 32 bits without | `BIGINT` |
+//! | unsigned 64 bits | `DECIMAL(20, 0)` |
+//! | 128 bits | `DECIMAL(38, 0)`; a number that is larger is null, with a reason |
+//! | `float`; `double` and half precision | `FLOAT`; `DOUBLE` |
+//! | longer floating-point numbers, complex numbers | text, as they are shown |
+//! | truth values | `BOOLEAN` |
+//! | enumerations, pointers to members | text |
+//! | strings, arrays of characters, `char *` | text; bytes that are not UTF-8 are U+FFFD, and beside in `NAME_bytes` |
+//! | other pointers | `BIGINT`, the address |
+//! | structures, classes, unions, tuples | `STRUCT` |
+//! | Rust's enums with data | `STRUCT`, with the variant's name in `variant` |
+//! | arrays, vectors, lists, sets | `LIST` |
+//! | maps | `LIST` of `STRUCT(key, value)`: a `std::multimap` has a key several times |
+//! | pointers with an owner, optional values | as what they hold |
+//!
+//! What is not there is null, and `NAME_unavailable` has the reason.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+#[cfg(test)]
+mod agreement;
+mod array;
+mod check;
+mod column;
+mod directory;
+mod error;
+mod narrow;
+mod parquet_file;
+mod run;
+mod table;
+
+pub use check::{Finding, Severity, check};
+pub use directory::{AddOptions, Added, add};
+pub use error::DatasetError;
+pub use parquet_file::SCHEMA_VERSION;
+pub use run::Run;
+pub use table::Table;
