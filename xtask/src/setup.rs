@@ -83,6 +83,15 @@ pub const FOR_BENCH_START: &[Need] = &[
     need("/usr/share/doc/libc6-dbg", "libc6-dbg"),
 ];
 
+/// What `bench qemu` needs.
+pub const FOR_BENCH_QEMU: &[Need] = &[
+    need("clang", "clang"),
+    need("ld.lld", "lld"),
+    need("qemu-system-aarch64", "qemu-system-arm"),
+    need("qemu-system-riscv64", "qemu-system-misc"),
+    need("qemu-system-ppc", "qemu-system-ppc"),
+];
+
 /// What `bench file` needs.
 pub const FOR_BENCH_FILE: &[Need] = &[need("gdb", "gdb")];
 

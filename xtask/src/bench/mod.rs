@@ -3,6 +3,7 @@
 mod arm;
 mod file;
 mod hit;
+mod qemu;
 mod save;
 mod show;
 mod start;
@@ -18,6 +19,8 @@ pub enum Benchmark {
     Hit(hit::Arguments),
     /// A trace file of a gibibyte: the first look, a search with the index there, a walk against GDB's
     File(file::Arguments),
+    /// Instructions a second that the plugin of QEMU records, beside QEMU's own log
+    Qemu(qemu::Arguments),
     /// A trace buffer into a file: by the server, and by GDB from Tracewire and from gdbserver
     Save(save::Arguments),
     /// The first tracepoint in bash and node: the time until it is in place and the memory; beside GDB and gdbserver
@@ -31,6 +34,7 @@ pub fn run(what: &Benchmark) -> Result<()> {
         Benchmark::Arm(arguments) => arm::run(arguments),
         Benchmark::Hit(arguments) => hit::run(arguments),
         Benchmark::File(arguments) => file::run(arguments),
+        Benchmark::Qemu(arguments) => qemu::run(arguments),
         Benchmark::Save(arguments) => save::run(arguments),
         Benchmark::Start(arguments) => start::run(arguments),
         Benchmark::Trace(arguments) => trace::run(arguments),

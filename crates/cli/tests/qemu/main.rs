@@ -303,3 +303,117 @@ fn no_instruction_is_missing() {
         assert_eq!(recorded, executed, "{}", machine.name);
     }
 }
+
+/// A run that compares all registers after each instruction says the same as one that compares those that the codes name: also
+/// in the machines' own programs, with other modes and sizes of operands.
+#[test]
+fn the_registers_that_codes_name_are_all_that_change() {
+    for machine in BARE_MACHINES {
+        let guest = Guest::new(machine);
+        let traces = ["written", "all"].map(|compare| {
+            let out = guest.file(compare);
+            let mut command = Command::new(&guest.qemu()[0]);
+            command.args(&guest.qemu()[1..]).arg("-plugin").arg(format!(
+                "{},out={},limit=40000,compare={compare}",
+                qemu_plugin().display(),
+                out.display()
+            ));
+            good(&mut command);
+            let text = std::fs::read_to_string(&out).expect("a trace");
+            // Devices ask for interrupts at any time.
+            let lines = text.lines().filter(|line| !line.contains(" R cause "));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        });
+        let [written, all] = &traces;
+        let differs = written.iter().zip(all).find(|(one, other)| one != other);
+        assert_eq!(differs, None, "{}", machine.name);
+        assert_eq!(written.len(), all.len(), "{}", machine.name);
+    }
+}
+
+/// What was written before QEMU is killed is a good trace.
+#[test]
+fn a_killed_guest_leaves_a_good_trace() {
+    let guest = Guest::new(BareMachine::named("riscv64"));
+    for (round, name) in ["killed", "killed.zst"].into_iter().enumerate() {
+        let out = guest.file(name);
+        let mut command = Command::new(&guest.qemu()[0]);
+        let mut qemu = command
+            .args(&guest.qemu()[1..])
+            .arg("-plugin")
+            .arg(format!("{},out={}", qemu_plugin().display(), out.display()))
+            .spawn()
+            .expect("QEMU starts");
+        // At some moment after the first blocks.
+        let least = 1 + chosen(7, round) % 100_000;
+        while out.metadata().map_or(0, |metadata| metadata.len()) < least {
+            assert!(qemu.try_wait().expect("QEMU").is_none(), "QEMU runs");
+            std::thread::yield_now();
+        }
+        qemu.kill().expect("QEMU is there");
+        qemu.wait().expect("QEMU ends");
+        let output = tracewire(&["check", "--json"])
+            .arg(&out)
+            .output()
+            .expect("the program runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        // The end may be cut; all before it is whole.
+        let faults: Vec<_> = text.lines().collect();
+        assert!(faults.len() <= 1, "{text}");
+        let shown = guest.shown(&out, &["--instruction=0..3"]);
+        assert_eq!(shown.len(), 3);
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let guest = Guest::new(BareMachine::named("riscv64"));
+    let fails = |options: &[&str], message: &str| {
+        let output = guest.command(&guest.file("none"), options).output();
+        let output = output.expect("the program runs");
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(message), "{errors}");
+    };
+    fails(
+        &["--plugin=/nowhere/plugin.so"],
+        "the plugin /nowhere/plugin.so",
+    );
+    fails(&["--function=nothing"], "no function \"nothing\"");
+    fails(&["--start=nothing"], "no function \"nothing\"");
+    fails(&["--range=7..3"], "the first address is above the last");
+    let output = tracewire(&["qemu", "--", "/nowhere/qemu"])
+        .env("TRACEWIRE_QEMU_PLUGIN", qemu_plugin())
+        .output()
+        .expect("the program runs");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Only the instructions of a function, with the registers as they are when it begins again.
+#[test]
+fn a_function_is_recorded_with_its_registers() {
+    for name in ["riscv64", "aarch64", "ppc"] {
+        let guest = Guest::new(BareMachine::named(name));
+        let whole = guest.record("whole", &["--start=_start", "--limit=3000"]);
+        let part = guest.record(
+            "part",
+            &["--start=_start", "--function=work", "--limit=500"],
+        );
+        let whole = guest.shown(&whole, &["--instruction=0.."]);
+        let part = guest.shown(&part, &["--instruction=0.."]);
+        let addresses: Vec<_> = part.iter().map(|one| number(&one["pc"])).collect();
+        let (Some(first), Some(last)) = (addresses.iter().min(), addresses.iter().max()) else {
+            panic!("{name}: nothing was recorded");
+        };
+        let inside = whole
+            .iter()
+            .filter(|one| (first..=last).contains(&&number(&one["pc"])));
+        let both: Vec<_> = part.iter().zip(inside).collect();
+        assert_eq!(both.len(), part.len());
+        for (one, other) in both {
+            assert_eq!(one["pc"], other["pc"], "{name}");
+            assert_eq!(one["registers"], other["registers"], "{name}: {one}");
+            assert_eq!(one["accesses"], other["accesses"], "{name}: {one}");
+        }
+    }
+}
