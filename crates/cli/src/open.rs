@@ -1,5 +1,6 @@
 //! Opening a trace file and the program after it.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -180,7 +181,7 @@ pub fn program(
 ) -> anyhow::Result<Program> {
     let files = program_files(named, debuginfod)?;
     let program = Program::with_files(file, files)?;
-    report_program(file, &program, named);
+    report_program(file, &program, named, &mut HashSet::new());
     Ok(program)
 }
 
@@ -196,10 +197,17 @@ pub fn program_files(
     })
 }
 
-/// Says on stderr what is missing of a program.
-pub fn report_program(file: &TraceFile, program: &Program, named: &[PathBuf]) {
+/// Says on stderr what is missing of a program, but for what has been said.
+pub fn report_program(
+    file: &TraceFile,
+    program: &Program,
+    named: &[PathBuf],
+    said: &mut HashSet<String>,
+) {
     for note in &program.notes {
-        message!("tracewire: warning: {}", words::printable(note));
+        if said.insert(note.clone()) {
+            message!("tracewire: warning: {}", words::printable(note));
+        }
     }
     if file.description().modules().is_empty() && named.is_empty() && file.frame_count() > 0 {
         message!(

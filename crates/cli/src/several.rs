@@ -1,7 +1,7 @@
 //! A run of several processes: a folder with a trace file for each, looked at as a whole.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -92,10 +92,11 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     };
     let files = open::program_files(&arguments.elf, arguments.debuginfod)?;
     let mut opened: Vec<(ThreadId, TraceFile, Program)> = Vec::new();
+    let mut said = HashSet::new();
     for part in parts {
         let file = arguments.machine.trace_file(&part.path, &arguments.elf)?;
         let mut program = Program::with_files(&file, files.clone())?;
-        open::report_program(&file, &program, &arguments.elf);
+        open::report_program(&file, &program, &arguments.elf, &mut said);
         program.set_type_rules(&rules);
         opened.push((part.process, file, program));
     }

@@ -412,6 +412,11 @@ fn watch_a_running_program() {
 }
 
 #[test]
+fn several_processes() {
+    check("docs/guide/processes.md");
+}
+
+#[test]
 fn stacks() {
     check("docs/guide/stacks.md");
 }
