@@ -356,15 +356,16 @@ pub fn add_hits(report: &Report, sums: &mut BTreeMap<i32, u64>) {
         }
         let hits = tracepoint.usage.map_or(0, |usage| usage.hits);
         let number = tracepoint.definition.number;
-        let sum = sums.entry(number.0).or_default();
-        *sum += hits;
-        // What is only counted has no frames.
-        if tracepoint.definition.makes_frames() || !counted.insert(number) {
-            continue;
+        if tracepoint.definition.makes_frames() {
+            *sums.entry(number.0).or_default() += hits;
+        } else if counted.insert(number) {
+            // What is only counted has no frames. A sum does not say of how many hits it is.
+            let own = report.aggregates.iter().filter(|(of, ..)| *of == number);
+            let known = own.filter_map(|(_, aggregate, table)| table.hits(aggregate));
+            if let Some(hits) = known.max() {
+                *sums.entry(number.0).or_default() += hits;
+            }
         }
-        let own = report.aggregates.iter().filter(|(of, ..)| *of == number);
-        let known = own.filter_map(|(_, aggregate, table)| table.hits(aggregate));
-        *sum += known.max().unwrap_or(0);
     }
 }
 
