@@ -109,7 +109,12 @@ extern "C" fn on_cpu(_: Id, _: c_uint) {
     if let Some(mut recorder) = recorder() {
         // SAFETY: this is the callback of the cpu.
         let described = unsafe { recorder.api().registers() };
-        recorder.cpu(described);
+        if recorder.cpu(described) {
+            eprintln!(
+                "tracewire: QEMU runs all cpus on one thread (thread=single or -icount), and does not tell the plugin which of them \
+                 executes: instructions of others are recorded as those of cpu 0; use -accel tcg,thread=multi"
+            );
+        }
     }
 }
 

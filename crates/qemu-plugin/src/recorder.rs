@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::ThreadId;
 
 use tracewire_arch::Architecture;
 use tracewire_model::ByteOrder;
@@ -81,6 +82,8 @@ pub struct Recorder {
     reset: Option<u64>,
     known: HashMap<Key, Translated>,
     cpus: Vec<Cpu>,
+    /// The threads that the cpus run on.
+    threads: Vec<ThreadId>,
     phase: Phase,
     /// Whether the instruction that starts it was there.
     has_started: bool,
@@ -125,6 +128,7 @@ impl Recorder {
             reset: None,
             known: HashMap::new(),
             cpus: Vec::new(),
+            threads: Vec::new(),
             phase,
             has_started: false,
             skipped: 0,
@@ -154,9 +158,15 @@ impl Recorder {
     }
 
     /// A cpu is made, which has these registers.
-    pub fn cpu(&mut self, described: Vec<(RegisterHandle, String)>) {
+    ///
+    /// Returns whether it is the second one on its thread. QEMU then takes the number of the first cpu into code that was translated before
+    /// the second one was there, and callbacks have the wrong number.
+    pub fn cpu(&mut self, described: Vec<(RegisterHandle, String)>) -> bool {
+        let thread = std::thread::current().id();
+        let shares = self.threads.contains(&thread);
+        self.threads.push(thread);
         if self.set.is_some() {
-            return;
+            return shares && self.threads.len() == 2;
         }
         let mode = self.peculiarities.mode.map(|(register, _)| register);
         let set = RegisterSet::new(
@@ -169,6 +179,7 @@ impl Recorder {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         self.at_exceptions = set.compared(&Written::Only(names(self.peculiarities.at_exceptions)));
         self.set = Some(set);
+        false
     }
 
     /// A block is translated: what is to be called for its instructions.

@@ -417,3 +417,15 @@ fn a_function_is_recorded_with_its_registers() {
         }
     }
 }
+
+/// QEMU has the wrong number for cpus of one thread, which `-icount` makes of them.
+#[test]
+fn cpus_on_one_thread_are_reported() {
+    let guest = Guest::new(BareMachine::named("aarch64"));
+    let out = guest.file("trace");
+    // Long enough that the second cpu has its turn.
+    let output =
+        good((guest.command(&out, &["--limit=1000000", "--registers=off"])).args(["-smp", "2"]));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("on one thread"), "{errors}");
+}
