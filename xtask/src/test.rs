@@ -109,6 +109,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             failed.push(format!("examples in the documentation: {status}"));
         }
     }
+    if !arguments.fast && arguments.cargo_arguments.is_empty() {
+        let started = Instant::now();
+        // A workspace of its own; what it shares with this one is built in the same directory.
+        let status = workspace::cargo("test")
+            .args(["--manifest-path", "query/Cargo.toml", "--workspace"])
+            .args(["--target-dir", "target", "--no-fail-fast"])
+            .status()
+            .context("cannot start cargo")?;
+        times.push((started.elapsed(), "query".into()));
+        if !status.success() {
+            failed.push(format!("query: {status}"));
+        }
+    }
 
     times.sort_by(|left, right| right.cmp(left));
     let total: Duration = times.iter().map(|(time, _)| *time).sum();
