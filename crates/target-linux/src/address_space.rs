@@ -196,6 +196,7 @@ mod tests {
             readable: true,
             executable: true,
             offset: 0,
+            inode: 0,
             path: PathBuf::from(path),
         }
     }

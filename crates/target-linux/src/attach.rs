@@ -63,8 +63,8 @@ pub(crate) fn abandon(threads: Vec<(Tid, Running)>) {
     for (thread, running) in threads {
         match wait_within(thread) {
             Ok(Some(Status::Exited(_) | Status::Killed(..))) | Err(_) => {}
-            Ok(Some(Status::Signal(signal))) => running.stopped().detach(signal),
-            Ok(Some(_)) => running.stopped().detach(0),
+            Ok(Some(Status::Signal(signal))) => wait_queue::release(running.stopped(), signal),
+            Ok(Some(_)) => wait_queue::release(running.stopped(), 0),
             Ok(None) => wait_queue::let_go(thread),
         }
     }

@@ -33,7 +33,7 @@ impl Tracee {
         if process == self.threads.process() && group.is_some_and(|group| group != process) {
             // It was a thread to the debugger alone.
             self.forget_threads(|thread| thread.id == id);
-            Running::born(id).stopped().detach(0);
+            wait_queue::release(Running::born(id).stopped(), 0);
             return;
         }
         if process != self.threads.process() {
@@ -43,7 +43,7 @@ impl Tracee {
             if self.debugger.forget_child(process) || self.children == Children::Followed {
                 self.separate(id);
             } else {
-                Running::born(id).stopped().detach(0);
+                wait_queue::release(Running::born(id).stopped(), 0);
             }
             return;
         }
@@ -201,10 +201,11 @@ impl Tracee {
         {
             let _ = stopped.set_instruction_pointer(address);
         }
-        stopped.detach(match status {
+        let signal = match status {
             Status::Signal(signal) if signal != libc::SIGTRAP => signal,
             _ => 0,
-        });
+        };
+        wait_queue::release(stopped, signal);
     }
 
     /// Whether a child shares the memory of its parent.
@@ -248,7 +249,7 @@ impl Tracee {
             let _ = stopped.set_instruction_pointer(address);
         }
         let Ok(memory) = Memory::open(child) else {
-            stopped.detach(0);
+            wait_queue::release(stopped, 0);
             return;
         };
         let mut thread = Thread::new(child, child, Running::born(child));
@@ -268,6 +269,7 @@ impl Tracee {
         process.choose_width();
         process.look_at_running();
         process.debug_registers = self.debug_registers.clone();
+        process.fast.take_landings_of(&self.fast);
         fail_point!("fork/followed");
         self.born.push(Born {
             tracee: process,
@@ -300,7 +302,7 @@ impl Tracee {
             Ok(memory) => memory,
             Err(_) => {
                 if let State::Stopped(stopped) = thread.state {
-                    stopped.detach(0);
+                    wait_queue::release(stopped, 0);
                 }
                 return;
             }

@@ -64,7 +64,7 @@ impl Tracee {
             };
             match thread.state {
                 State::Stopped(stopped) => {
-                    stopped.detach(signal);
+                    wait_queue::release(stopped, signal);
                     if let Some(since) = thread.stopped_since {
                         stop_times::note(since);
                     }
@@ -305,7 +305,7 @@ impl Tracee {
             }
             _ => 0,
         };
-        stopped.detach(signal);
+        wait_queue::release(stopped, signal);
     }
 
     /// Lets the processes go that share memory with the traced one, which has left that memory.

@@ -16,6 +16,8 @@ pub(crate) struct Mapping {
     pub(crate) readable: bool,
     pub(crate) executable: bool,
     pub(crate) offset: u64,
+    /// Of its file; 0 without one.
+    pub(crate) inode: u64,
     pub(crate) path: PathBuf,
 }
 
@@ -29,7 +31,8 @@ impl Mapping {
         let end = u64::from_str_radix(range.next()?, 16).ok()?;
         let permissions = fields.next()?;
         let offset = u64::from_str_radix(std::str::from_utf8(fields.next()?).ok()?, 16).ok()?;
-        let path = fields.nth(2).unwrap_or_default().trim_ascii_start();
+        let inode = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+        let path = fields.next().unwrap_or_default().trim_ascii_start();
         let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
         Some(Self {
             start,
@@ -37,6 +40,7 @@ impl Mapping {
             readable: permissions.first() == Some(&b'r'),
             executable: permissions.get(2) == Some(&b'x'),
             offset,
+            inode,
             path: PathBuf::from(OsStr::from_bytes(path)),
         })
     }

@@ -131,9 +131,13 @@ impl Stopped {
         Running(self.0)
     }
 
-    /// Ends the tracing of the thread, with a signal or 0.
-    pub(crate) fn detach(self, signal: i32) {
-        let _ = call(libc::PTRACE_DETACH, self.0, 0, signal as usize);
+    /// Ends the tracing of the thread, with a signal or 0. An error is a thread that does not stand any more: SIGKILL has come, and it
+    /// stops once more at its end.
+    pub(crate) fn detach(self, signal: i32) -> Result<(), Tid> {
+        match call(libc::PTRACE_DETACH, self.0, 0, signal as usize) {
+            Err(Errno::ESRCH) => Err(self.0),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn registers(&self) -> Result<libc::user_regs_struct, Errno> {

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::foreground;
 use crate::launch::Launch;
 use crate::ptrace::{Resume, Running, Status, Stopped, Tid};
-use crate::wait_queue::wait_for;
+use crate::wait_queue::{self, wait_for};
 
 /// What a started program shares with us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,7 +130,7 @@ fn follow_to_exec(
                     .and_then(|child| Tid::try_from(child).ok())
                     && wait_for(child).is_ok()
                 {
-                    Running::born(child).stopped().detach(0);
+                    wait_queue::release(Running::born(child).stopped(), 0);
                 }
                 running = stopped.resume(Resume::Continue, 0);
             }

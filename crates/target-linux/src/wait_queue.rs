@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use libc::c_int;
 use nix::errno::Errno;
 
-use crate::ptrace::{Running, Status, Tid};
+use crate::ptrace::{Running, Status, Stopped, Tid};
 
 thread_local! {
     static TOLD: RefCell<VecDeque<(Tid, Status)>> = const { RefCell::new(VecDeque::new()) };
@@ -40,6 +40,21 @@ pub(crate) fn is_owned(process: Tid) -> bool {
     OWNED.with_borrow(|owned| owned.contains(&process))
 }
 
+/// Lets a thread go that stands, with a signal or 0. One that was killed meanwhile is let go when it stops at its end, which was
+/// told already or is still to come: as long as it stands there, whoever waits for it waits on.
+pub(crate) fn release(thread: Stopped, signal: i32) {
+    if let Err(id) = thread.detach(signal) {
+        match take(|told| told == id) {
+            Some((_, status)) => {
+                if !matches!(status, Status::Exited(_) | Status::Killed(..)) {
+                    release(Running::born(id).stopped(), 0);
+                }
+            }
+            None => let_go(id),
+        }
+    }
+}
+
 /// A thread that slept when its process was let go is let go once it has stopped. (If we end before, the kernel does so.)
 pub(crate) fn let_go(id: Tid) {
     LET_GO.with_borrow_mut(|threads| threads.insert(id));
@@ -53,8 +68,8 @@ fn is_let_go(id: Tid, status: Status) -> bool {
     match status {
         // Whoever waits for the process is to hear of its end.
         Status::Exited(_) | Status::Killed(..) => return false,
-        Status::Signal(signal) => Running::born(id).stopped().detach(signal),
-        _ => Running::born(id).stopped().detach(0),
+        Status::Signal(signal) => release(Running::born(id).stopped(), signal),
+        _ => release(Running::born(id).stopped(), 0),
     }
     true
 }

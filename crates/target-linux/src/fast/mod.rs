@@ -57,7 +57,7 @@ pub(crate) struct Fast {
     /// Copies of displaced instructions that a debugger makes, by the sites.
     borrowed: BTreeMap<u64, Borrowed>,
     /// Where branches lead, by the mapping whose code they are in.
-    landings: BTreeMap<(u64, u64), BTreeSet<u64>>,
+    landings: BTreeMap<Code, Rc<BTreeSet<u64>>>,
     /// Sites whose jump has become a trap, and why.
     demoted: Vec<(u64, String)>,
     /// The address and the size of what is shared.
@@ -68,6 +68,15 @@ pub(crate) struct Fast {
     hook: Option<HookMemory>,
     /// Signal handlers have been let run on top of a pad: some stack may lead back into it.
     interrupted: bool,
+}
+
+/// Which code a mapping has: a library that is loaded later may have the addresses of one that went.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Code {
+    start: u64,
+    end: u64,
+    offset: u64,
+    inode: u64,
 }
 
 /// A jump that has been taken out for a moment.
@@ -159,6 +168,11 @@ pub(crate) enum Inside {
 }
 
 impl Fast {
+    /// Takes over where branches lead from a process whose memory this one has a copy of.
+    pub(crate) fn take_landings_of(&mut self, parent: &Self) {
+        self.landings.clone_from(&parent.landings);
+    }
+
     /// What a thread at this address does in code of ours.
     pub(crate) fn inside(&self, address: u64) -> Option<Inside> {
         if let Some(pad) = self.springboards.get(&address) {

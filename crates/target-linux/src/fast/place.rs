@@ -1,12 +1,13 @@
 //! Finding the places for a pad and for the jump that leads to it.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use tracewire_jump_pad::relocate::{
     JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landings,
 };
 
-use super::NoJump;
+use super::{Code, NoJump};
 use crate::address_space::{AddressSpace, LOWEST, NoMemory};
 use crate::patcher::Patcher;
 use crate::ptrace::PAGE_SIZE;
@@ -124,27 +125,32 @@ impl Patcher<'_> {
             .while_stopped()
             .map_err(|_| NoMemory::Unreadable)?;
         let mapping = known.space.mapping_at(jump.address());
-        let Some(key) = mapping.map(|mapping| (mapping.start, mapping.end)) else {
+        let Some(mapping) = mapping else {
             return Err(NoMemory::NoRoom.into());
         };
-        if !self.tracee.fast.landings.contains_key(&key) {
-            let size = key.1 - key.0;
-            if size > LARGEST_CODE {
-                return Err(NoMemory::NoRoom.into());
+        let key = Code {
+            start: mapping.start,
+            end: mapping.end,
+            offset: mapping.offset,
+            inode: mapping.inode,
+        };
+        let found = match self.tracee.fast.landings.get(&key) {
+            Some(found) => Rc::clone(found),
+            None => {
+                let size = key.end - key.start;
+                if size > LARGEST_CODE {
+                    return Err(NoMemory::NoRoom.into());
+                }
+                let mut code = vec![0; size as usize];
+                let filled = self.tracee.memory.read(key.start, &mut code);
+                let code = code.get(..filled).unwrap_or_default();
+                let found = Rc::new(landings(key.start, code, &(key.start..key.end)));
+                let landings = &mut self.tracee.fast.landings;
+                landings.insert(key, Rc::clone(&found));
+                found
             }
-            let mut code = vec![0; size as usize];
-            let filled = self.tracee.memory.read(key.0, &mut code);
-            let code = code.get(..filled).unwrap_or_default();
-            let found = landings(key.0, code, &(key.0..key.1));
-            self.tracee.fast.landings.insert(key, found);
-        }
-        let landing = self
-            .tracee
-            .fast
-            .landings
-            .get(&key)
-            .and_then(|landings| landings.range(middle).next());
-        match landing {
+        };
+        match found.range(middle).next() {
             Some(landing) => Err(Unmovable::Landing(*landing).into()),
             None => Ok(()),
         }
