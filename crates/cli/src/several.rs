@@ -10,7 +10,7 @@ use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::ThreadId;
 use tracewire_tracefile::{Frame, Part, RunFolder, TraceFile};
-use tracewire_views::{FrameRow, Info, Program, Viewer, table};
+use tracewire_views::{AggregateView, FrameRow, Info, Program, Viewer, table};
 
 use crate::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
@@ -69,7 +69,7 @@ pub fn info(arguments: &InfoArguments, parts: &[Part]) -> anyhow::Result<Answer>
     Ok(Answer::Yes)
 }
 
-/// `show` of a run: the frames of all its processes by time.
+/// `show` of a run: the frames of all its processes by time, and what they have counted together.
 pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer> {
     for (name, given) in [
         ("--frame", arguments.frame.is_some()),
@@ -109,6 +109,17 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         .filter_map(|(_, file, _)| look::origin(file))
         .min();
     let mut output = look::output_of(arguments.json);
+    let descriptions = opened.iter().map(|(_, file, _)| file.description());
+    let aggregates = AggregateView::of_all(descriptions, arguments.tracepoint);
+    if arguments.aggregates {
+        look::write_aggregates(&mut output, &aggregates, arguments.json)?;
+        output.flush()?;
+        return Ok(if aggregates.is_empty() {
+            Answer::No
+        } else {
+            Answer::Yes
+        });
+    }
     let mut table = table::FrameTable::new(origin);
     let mut rows: Vec<FrameRow> = Vec::new();
     let mut shown = 0_u64;
@@ -130,8 +141,12 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
     if !rows.is_empty() {
         output.write_all(table.rows(&rows).as_bytes())?;
     }
+    if shown > 0 && !aggregates.is_empty() && !arguments.json {
+        writeln!(output)?;
+    }
+    look::write_aggregates(&mut output, &aggregates, arguments.json)?;
     output.flush()?;
-    if shown == 0 {
+    if shown == 0 && aggregates.is_empty() {
         message!("tracewire: no frame to show");
         return Ok(Answer::No);
     }

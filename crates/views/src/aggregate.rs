@@ -56,9 +56,31 @@ impl AggregateView {
     /// Those of a file, or of one of its tracepoints.
     #[must_use]
     pub fn of(description: &Description, tracepoint: Option<i32>) -> Vec<Self> {
-        let all = description.aggregates().into_iter();
-        let wanted = all.filter(|(number, ..)| tracepoint.is_none_or(|wanted| wanted == number.0));
-        wanted
+        Self::of_all([description], tracepoint)
+    }
+
+    /// Those of several files, or of one tracepoint: the numbers of the same aggregate of the same tracepoint are added.
+    #[must_use]
+    pub fn of_all<'a>(
+        descriptions: impl IntoIterator<Item = &'a Description>,
+        tracepoint: Option<i32>,
+    ) -> Vec<Self> {
+        let mut all: Vec<(TracepointNumber, Aggregate, AggregateTable)> = Vec::new();
+        for (number, aggregate, table) in descriptions.into_iter().flat_map(Description::aggregates)
+        {
+            if tracepoint.is_some_and(|wanted| wanted != number.0) {
+                continue;
+            }
+            match all
+                .iter_mut()
+                .find(|known| (known.0, &known.1) == (number, &aggregate))
+            {
+                Some((_, _, sum)) => sum.merge(&aggregate, table),
+                None => all.push((number, aggregate, table)),
+            }
+        }
+        let views = all.into_iter();
+        views
             .map(|(number, aggregate, table)| Self::new(number, aggregate, table))
             .collect()
     }

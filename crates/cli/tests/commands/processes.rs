@@ -393,6 +393,8 @@ fn children_by_fork_are_recorded_from_their_first_instruction() {
                 mechanism,
                 "-t",
                 "work : n",
+                "-t",
+                "work : count()",
                 "-o",
                 mechanism,
                 "--",
@@ -402,7 +404,15 @@ fn children_by_fork_are_recorded_from_their_first_instruction() {
             .says(&["of 9 processes", "threads were stopped"]);
         let counted = counts(&done.stdout);
         assert_eq!(counted.len(), 9, "{}", done.stdout);
-        let frames = built.run(&["show", mechanism, "--json"]).code(0).json();
+        // What the processes count is added.
+        let table = built
+            .run(&["show", mechanism, "--aggregates", "--json"])
+            .code(0)
+            .json();
+        assert_eq!(table.len(), 1);
+        assert_eq!(table[0]["value"], counted.values().sum::<u64>());
+        let mut frames = built.run(&["show", mechanism, "--json"]).code(0).json();
+        frames.retain(|row| row["kind"] != "aggregate");
         assert_eq!(frames_of(&frames), counted, "{}", done.stderr);
         let infos = built.run(&["info", mechanism, "--json"]).code(0).json();
         assert_eq!(
