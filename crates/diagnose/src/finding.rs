@@ -212,8 +212,10 @@ pub enum Fault {
     /// Two register blocks in one frame.
     #[error("more than one register block: only the first is read")]
     RegistersTwice,
-    /// Memory collected twice, with different contents.
-    #[error("memory at {0} was collected twice and differs")]
+    /// Memory collected twice, with different contents: the running program writes memory while it is collected.
+    #[error(
+        "memory at {0} was collected twice and differs: it was written in between, or the file is damaged"
+    )]
     Disagreement(Address),
     /// Something its actions ask for is not there.
     #[error("{0} should have been collected, and is not there")]

@@ -293,7 +293,7 @@ fn faults_are_told_with_their_places() {
                 start + 6 + 15 + 13
             ),
             format!(
-                "frame 0, offset {}: memory at 0x1003 was collected twice and differs",
+                "frame 0, offset {}: memory at 0x1003 was collected twice and differs: it was written in between, or the file is damaged",
                 start + 6
             ),
             format!(

@@ -220,7 +220,7 @@ impl Api {
     /// The instructions of a block.
     pub fn instructions(&self, block: Block) -> Vec<BlockInstruction> {
         let Block(block) = block;
-        // SAFETY: whoever has a block is in its callback; the numbers are below the count.
+        // SAFETY: a block exists only during its callback, which has not returned yet; the numbers are below the count.
         unsafe {
             let count = (self.functions.block_count)(block);
             (0..count)

@@ -194,7 +194,7 @@ impl<'o> Recording<'o> {
         }
     }
 
-    /// The process, and what is told of its hits.
+    /// The process, and the handler of its hits.
     pub fn parts(&mut self) -> (&mut Process, MarkedHandler<'_>) {
         let handler = MarkedHandler::new(&mut self.experiment, &self.markers);
         (&mut self.process, handler)

@@ -14,11 +14,11 @@ use crate::ptrace::Status;
 use crate::pulse::Pulse;
 use crate::wait_queue;
 
-/// A process that runs beside others, and what is told of its hits.
+/// A process that runs beside others, and the handler of its hits.
 pub struct Member<'m> {
     /// The process.
     pub process: &'m mut Process,
-    /// What is told.
+    /// The handler of its hits.
     pub handler: &'m mut dyn HitHandler,
 }
 

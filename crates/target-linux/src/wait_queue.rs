@@ -40,8 +40,8 @@ pub(crate) fn is_owned(process: Tid) -> bool {
     OWNED.with_borrow(|owned| owned.contains(&process))
 }
 
-/// Lets a thread go that stands, with a signal or 0. One that was killed meanwhile is let go when it stops at its end, which was
-/// told already or is still to come: as long as it stands there, whoever waits for it waits on.
+/// Lets a stopped thread go, with a signal or 0. A thread that was killed meanwhile stops once more at its end, and its parent
+/// cannot reap it until it goes on. This lets it go from that stop, which was reported already or is still to come.
 pub(crate) fn release(thread: Stopped, signal: i32) {
     if let Err(id) = thread.detach(signal) {
         match take(|told| told == id) {

@@ -38,6 +38,11 @@ pub fn is_unreadable(fault: &Fault) -> bool {
     )
 }
 
+/// Memory that another thread wrote between two readings of it for one frame.
+pub fn is_written_in_between(fault: &Fault) -> bool {
+    matches!(fault, Fault::Disagreement(_))
+}
+
 /// What a marker says, which GDB does not read from files.
 pub fn is_static_data(fault: &Fault) -> bool {
     matches!(fault, Fault::StaticData)

@@ -27,7 +27,9 @@ mod tools;
 
 pub use bare::{BARE_MACHINES, BareMachine, Qemu, qemu_plugin};
 pub use cc::Cc;
-pub use checked::{assert_clean, assert_clean_but, is_static_data, is_unreadable};
+pub use checked::{
+    assert_clean, assert_clean_but, is_static_data, is_unreadable, is_written_in_between,
+};
 pub use gdb::{Gdb, Said, assert_in_order};
 pub use samples::{SAMPLES, sample, samples};
 pub use tools::{have, tool};

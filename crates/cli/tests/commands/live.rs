@@ -5,23 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Built, ran, tracewire, value};
-
-/// Calls `work` once for each byte of its standard input, and says how often at the end.
-const OBEYS: &str = r#"
-#include <stdio.h>
-#include <unistd.h>
-__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
-int main (void)
-{
-  char byte;
-  int n = 0;
-  while (read (0, &byte, 1) == 1)
-    work (n++);
-  fprintf (stderr, "%d calls\n", n);
-  return 0;
-}
-"#;
+use crate::support::{Built, OBEYS, ran, tracewire, value};
 
 /// Opens a library when it is told to, and calls a function of it for each byte of its standard input.
 const OPENS: &str = r#"

@@ -8,29 +8,13 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use tracewire_test_support::assert_clean;
 
-use crate::support::{Built, Ran, ran, tracewire, value};
-
-/// Calls `work` once for each byte of its standard input, and says how often at the end.
-const OBEYS: &str = r#"
-#include <stdio.h>
-#include <unistd.h>
-__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
-int main (void)
-{
-  char byte;
-  int n = 0;
-  while (read (0, &byte, 1) == 1)
-    work (n++);
-  printf ("%d %d\n", (int) getpid (), n);
-  return 0;
-}
-"#;
+use crate::support::{Built, OBEYS, Ran, ran, tracewire, value};
 
 /// Processes that wait for their input.
 fn obedient(built: &Built, count: usize) -> Vec<Child> {
     let started = (0..count).map(|_| {
         let mut command = Command::new(&built.program);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("it starts")
     });
     started.collect()
@@ -47,7 +31,7 @@ fn obey(processes: Vec<Child>) -> BTreeMap<u64, u64> {
             drop(input);
             let output = process.wait_with_output().expect("it ends");
             assert!(output.status.success(), "{output:?}");
-            counts(&String::from_utf8_lossy(&output.stdout))
+            counts(&String::from_utf8_lossy(&output.stderr).replace(" calls", ""))
         });
     ended.flatten().collect()
 }
@@ -375,6 +359,25 @@ int main (void)
 }
 "#;
 
+/// Records the program and its children by this mechanism, into a folder of the same name.
+fn followed(built: &Built, mechanism: &str, tracepoints: &[&str]) -> Ran {
+    let mut words = vec![
+        "record",
+        "--follow-forks",
+        "--mechanism",
+        mechanism,
+        "-o",
+        mechanism,
+    ];
+    words.extend(
+        tracepoints
+            .iter()
+            .flat_map(|tracepoint| ["-t", *tracepoint]),
+    );
+    words.extend(["--", "./program"]);
+    built.run(&words).code(0)
+}
+
 /// The lines of workers.
 fn workers(text: &str) -> BTreeMap<u64, u64> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("worker "));
@@ -385,22 +388,7 @@ fn workers(text: &str) -> BTreeMap<u64, u64> {
 fn children_by_fork_are_recorded_from_their_first_instruction() {
     let built = Built::new(FORKS, &["-O1"]);
     for mechanism in ["jump", "trap"] {
-        let done = built
-            .run(&[
-                "record",
-                "--follow-forks",
-                "--mechanism",
-                mechanism,
-                "-t",
-                "work : n",
-                "-t",
-                "work : count()",
-                "-o",
-                mechanism,
-                "--",
-                "./program",
-            ])
-            .code(0)
+        let done = followed(&built, mechanism, &["work : n", "work : count()"])
             .says(&["of 9 processes", "threads were stopped"]);
         let counted = counts(&done.stdout);
         assert_eq!(counted.len(), 9, "{}", done.stdout);
@@ -576,20 +564,7 @@ fn a_daemon_is_recorded_until_it_ends() {
 fn a_child_that_is_killed_at_once_harms_nothing() {
     let built = Built::new(KILLS, &["-O1"]);
     for mechanism in ["jump", "trap"] {
-        let done = built
-            .run(&[
-                "record",
-                "--follow-forks",
-                "--mechanism",
-                mechanism,
-                "-t",
-                "work : n",
-                "-o",
-                mechanism,
-                "--",
-                "./program",
-            ])
-            .code(0);
+        let done = followed(&built, mechanism, &["work : n"]);
         let counted = counts(&done.stdout);
         let (process, count) = counted.first_key_value().expect("it has counted");
         let frames = built.run(&["show", mechanism, "--json"]).code(0).json();

@@ -203,3 +203,19 @@ pub fn value<'a>(frame: &'a Value, expression: &str) -> Option<&'a str> {
         .find(|value| value["expression"] == expression)?;
     named["value"].as_str()
 }
+
+/// Calls `work` once for each byte of its standard input, and prints its number and how often at the end.
+pub const OBEYS: &str = r#"
+#include <stdio.h>
+#include <unistd.h>
+__attribute__ ((noinline)) int work (int n) { __asm__ volatile ("" : : "r" (n) : "memory"); return n; }
+int main (void)
+{
+  char byte;
+  int n = 0;
+  while (read (0, &byte, 1) == 1)
+    work (n++);
+  fprintf (stderr, "%d %d calls\n", (int) getpid (), n);
+  return 0;
+}
+"#;

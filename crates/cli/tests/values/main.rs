@@ -11,7 +11,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tracewire_test_support::{assert_clean, assert_clean_but, is_unreadable};
+use tracewire_test_support::{
+    assert_clean, assert_clean_but, is_unreadable, is_written_in_between,
+};
 
 const CPP: &str = include_str!("values.cpp");
 const RUST: &str = include_str!("values.rs");
@@ -648,8 +650,11 @@ fn a_value_that_another_thread_changes_is_right_or_says_so() {
         &["-t", "look : numbers, doubles, letters"],
     );
     assert_eq!(printed, ["unharmed"]);
-    // The other thread may have given memory back by the time that it is read.
-    assert_clean_but(&directory.join("out.tf"), is_unreadable);
+    // The other thread may have given memory back by the time that it is read. It may also write a place between two readings: a
+    // node of the map in what the vector has freed.
+    assert_clean_but(&directory.join("out.tf"), |fault| {
+        is_unreadable(fault) || is_written_in_between(fault)
+    });
     let frames = frames(directory, &[]);
     assert_eq!(frames.len(), 1000);
     let mut whole = 0;

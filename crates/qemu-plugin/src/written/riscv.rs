@@ -50,7 +50,7 @@ pub(super) fn written(word: u32) -> Written {
             float(&mut names, destination);
             flags(&mut names);
         }
-        // A csr, or a call or return of the system, which changes none but csrs.
+        // Instructions for csrs, and `ecall`, `ebreak`, `mret` and the like, which change only csrs.
         0x73 => {
             general(&mut names, destination);
             flags(&mut names);
