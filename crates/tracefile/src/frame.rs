@@ -1,8 +1,10 @@
 //! One trace frame: what one hit, or one step of `while-stepping`, saw.
 
+use std::ops::Range;
+
 use crate::encode::FRAME_HEADER;
 use crate::file::TraceFile;
-use crate::memory::CollectedMemory;
+use crate::memory::{self, CollectedMemory};
 use crate::register_set::{SET_HEADER, VARIABLE_BLOCK};
 use crate::unknown::{UnknownRegisters, tells_unknown_registers};
 use tracewire_arch::{Register, RegisterLayout};
@@ -421,6 +423,13 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn collected_memory(&self) -> CollectedMemory<'a> {
         CollectedMemory::new(self.file.address_mask(), self.memory_blocks())
+    }
+
+    /// The addresses of which two blocks hold different bytes, rising. A program that runs may write memory between two
+    /// readings of it.
+    #[must_use]
+    pub fn differing_memory(&self) -> Vec<Range<u64>> {
+        memory::differing(self.memory_blocks())
     }
 
     /// Collected memory, when every byte of it is there.

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use tracewire_model::Address;
 
@@ -121,6 +122,34 @@ impl<'a> CollectedMemory<'a> {
         }
         None
     }
+}
+
+/// The addresses of which two blocks hold different bytes. Blocks are compared in the order of their addresses, each with the
+/// one before it that reaches farthest.
+pub(crate) fn differing<'a>(blocks: impl Iterator<Item = (Address, &'a [u8])>) -> Vec<Range<u64>> {
+    let mut blocks: Vec<(Address, &[u8])> = blocks.collect();
+    blocks.sort_by_key(|(address, _)| *address);
+    let mut found: Vec<Range<u64>> = Vec::new();
+    let mut farthest: Option<(Address, &[u8])> = None;
+    for (address, bytes) in blocks {
+        if let Some((start, before)) = farthest {
+            let skipped = usize::try_from(address.0 - start.0).unwrap_or(usize::MAX);
+            let shared = before.get(skipped..).unwrap_or_default();
+            let differ = (0..).zip(shared.iter().zip(bytes));
+            for (offset, _) in differ.filter(|(_, (one, other))| one != other) {
+                let at = address.0.saturating_add(offset);
+                match found.last_mut() {
+                    Some(last) if last.end >= at => last.end = last.end.max(at.saturating_add(1)),
+                    _ => found.push(at..at.saturating_add(1)),
+                }
+            }
+            if bytes.len() <= shared.len() {
+                continue;
+            }
+        }
+        farthest = Some((address, bytes));
+    }
+    found
 }
 
 /// The stretches of blocks, which come in the order of their addresses, each with its number in the frame.

@@ -85,7 +85,9 @@ impl<'a> Viewer<'a> {
         let mut lines = String::new();
         for frame in self.frames_of(frame) {
             let state = FrameState::new(self.file(), frame);
-            let here = state.map(|state| self.cached_place(frame, state.pc()));
+            let here = state
+                .as_ref()
+                .map(|state| self.cached_place(frame, state.pc()));
             let mut own = String::new();
             self.value_lines(frame, state.as_ref(), here.as_deref(), &mut own);
             self.stack_lines(frame, &mut own);

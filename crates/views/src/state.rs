@@ -1,17 +1,22 @@
 //! A trace frame as something that expressions are evaluated on.
 
+use std::cell::OnceCell;
+use std::ops::Range;
+
 use tracewire_expr::State;
 use tracewire_model::{Address, RegisterNumber};
-use tracewire_tracefile::{Block, Frame, TraceFile};
+use tracewire_tracefile::{Frame, TraceFile};
 
 /// What a frame saved, as [`tracewire_expr::evaluate`] asks for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FrameState<'a> {
     file: &'a TraceFile,
     frame: Frame<'a>,
     pc: Address,
     /// How long the span took that the frame is of.
     duration: Option<u64>,
+    /// The memory of two contents, once it has been asked for.
+    differing: OnceCell<Vec<Range<u64>>>,
 }
 
 impl<'a> FrameState<'a> {
@@ -25,11 +30,12 @@ impl<'a> FrameState<'a> {
             frame,
             pc,
             duration: None,
+            differing: OnceCell::new(),
         })
     }
 
     /// With a value for `$duration`.
-    pub(crate) const fn with_duration(mut self, duration: Option<u64>) -> Self {
+    pub(crate) fn with_duration(mut self, duration: Option<u64>) -> Self {
         self.duration = duration;
         self
     }
@@ -74,21 +80,11 @@ impl State for FrameState<'_> {
     }
 
     fn memory_differs(&self, address: Address, length: usize) -> bool {
-        // What the first block with a byte says, against what each block says.
-        let mut first = vec![None; length];
-        self.frame.read_memory(address, &mut first);
-        let mut blocks = self.frame.blocks().filter_map(|block| match block {
-            Block::Memory { address, bytes } => Some((address, bytes)),
-            _ => None,
-        });
-        blocks.any(|(start, bytes)| {
-            let known = first.iter().enumerate();
-            known.into_iter().any(|(offset, known)| {
-                let at = address.0.wrapping_add(offset as u64);
-                let index = usize::try_from(at.wrapping_sub(start.0)).unwrap_or(usize::MAX);
-                matches!((bytes.get(index), known), (Some(byte), Some(known)) if byte != known)
-            })
-        })
+        let differing = self.differing.get_or_init(|| self.frame.differing_memory());
+        let end = address.0.saturating_add(length as u64);
+        differing
+            .iter()
+            .any(|range| range.start < end && address.0 < range.end)
     }
 
     /// A trace state variable; a register where no variable has its name, of machines whose registers expressions

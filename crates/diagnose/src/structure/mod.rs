@@ -141,8 +141,8 @@ fn check_frame(
             None => break,
         }
     }
-    if let Some(address) = disagreement(frame) {
-        report(0, Fault::Disagreement(address));
+    if let Some(differing) = frame.differing_memory().first() {
+        report(0, Fault::Disagreement(Address(differing.start)));
     }
     let Some(locations) = file.locations(number) else {
         report(0, Fault::Undefined(number));
@@ -178,28 +178,6 @@ fn check_frame(
             report(0, Fault::NotCollected(wanted));
         }
     }
-}
-
-/// An address at which two memory blocks of the frame differ. Blocks are compared in the order of their
-/// addresses, each with the one before it that reaches farthest.
-fn disagreement(frame: &Frame<'_>) -> Option<Address> {
-    let mut pieces: Vec<(Address, &[u8])> = frame.memory_blocks().collect();
-    pieces.sort_by_key(|(address, _)| *address);
-    let mut farthest: Option<(Address, &[u8])> = None;
-    for (address, bytes) in pieces {
-        if let Some((start, before)) = farthest {
-            let skipped = usize::try_from(address.0 - start.0).unwrap_or(usize::MAX);
-            let shared = before.get(skipped..).unwrap_or_default();
-            if let Some(at) = shared.iter().zip(bytes).position(|(a, b)| a != b) {
-                return Some(address.offset(at as i64));
-            }
-            if bytes.len() <= shared.len() {
-                continue;
-            }
-        }
-        farthest = Some((address, bytes));
-    }
-    None
 }
 
 /// How many blocks are gone over for an action at most. Those of memory are in order.

@@ -635,7 +635,7 @@ impl Collection<'_> {
             }
         }
         self.trace(limit);
-        self.mark_if_changed(&subjects.object, size, &start, &cell);
+        self.collect_again(subjects, size, data, &cell);
         self.builder.place(collected);
         self.op(Opcode::Pop);
         Some(())
@@ -662,14 +662,34 @@ impl Collection<'_> {
         }
     }
 
-    /// Collects the object once more if a pointer in it is no longer what was followed. A reader finds two contents of one
-    /// object then, and says that it was changed.
-    fn mark_if_changed(&mut self, object: &Object, size: u64, now: &IntExpr, cell: &IntExpr) {
-        let Object::Memory(start) = object else {
+    /// Collects the pointer once more that was followed. The object is collected before the pointer is read, and another thread
+    /// may write it before, between and after: where a reader finds one content of it, that content led to what was collected.
+    fn collect_again(&mut self, subjects: &Subjects, size: u64, pointer: &Node, cell: &IntExpr) {
+        let Object::Memory(start) = &subjects.object else {
+            return;
+        };
+        let place = match self.object_of(subjects, pointer) {
+            Some(Object::Memory(place)) => Some(place),
+            _ => None,
+        };
+        let place = place.filter(|place| {
+            place
+                .distance_from(start)
+                .is_some_and(|distance| distance < size)
+        });
+        if let Some(place) = place {
+            let word = u64::from(self.lower.locator.architecture().pointer_size());
+            self.push(&place);
+            self.constant(word);
+            self.trace(word);
+            return;
+        }
+        // What is computed, or read of another object: the whole object, where the pointer is no longer the same.
+        let Some(now) = self.value_of(subjects, pointer) else {
             return;
         };
         self.push(start);
-        let same = IntExpr::binary(Binary::Equal, now.clone(), cell.clone());
+        let same = IntExpr::binary(Binary::Equal, now, cell.clone());
         self.push(&same.into_is_zero());
         // No bytes where it is the same: that costs no block.
         self.multiply(size);
@@ -721,7 +741,7 @@ impl Collection<'_> {
             self.push(&number);
             self.multiply(of_element);
             self.trace(most.saturating_mul(of_element));
-            self.mark_if_changed(&subjects.object, size, &start, &cell);
+            self.collect_again(subjects, size, first, &cell);
             self.builder.place(collected);
         }
         self.each(element, of_element, most, depth - 1);

@@ -234,7 +234,8 @@ impl Collection<'_> {
         size: u64,
         [first, start, length]: [&Node; 3],
     ) -> Option<()> {
-        let first = self.value_of(subjects, first)?;
+        let pointer = first;
+        let first = self.value_of(subjects, pointer)?;
         let start = self.value_of(subjects, start)?;
         let length = self.value_of(subjects, length)?;
         let most = self.elements(1);
@@ -247,7 +248,7 @@ impl Collection<'_> {
         self.push(&bytes);
         self.clamp(limit);
         self.trace(limit);
-        self.mark_if_changed(&subjects.object, size, &first, &cell);
+        self.collect_again(subjects, size, pointer, &cell);
         self.op(Opcode::Pop);
         Some(())
     }

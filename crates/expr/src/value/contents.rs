@@ -49,6 +49,14 @@ pub struct Value {
 }
 
 impl Value {
+    /// Whether an address is one of the bytes that this is.
+    pub(crate) fn is_over(&self, address: Address) -> bool {
+        match self.place {
+            Place::Memory(start) => address.0.wrapping_sub(start.0) < self.contents.len() as u64,
+            _ => false,
+        }
+    }
+
     pub(crate) fn new(
         type_id: TypeId,
         contents: Vec<u8>,

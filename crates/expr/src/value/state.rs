@@ -1,5 +1,7 @@
 //! What was saved of a stopped thread.
 
+use std::cell::Cell;
+
 use tracewire_model::{Address, RegisterNumber};
 
 use tracewire_debuginfo::Symbols;
@@ -30,6 +32,60 @@ pub trait State {
     /// frame). GDB shows the one as an error, the other as `<unavailable>`.
     fn unknown_memory_is_an_error(&self) -> bool {
         false
+    }
+}
+
+/// A state that notes whether memory which was read of it is of two contents.
+pub(crate) struct Watched<'a> {
+    state: &'a dyn State,
+    differs: Cell<bool>,
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) const fn new(state: &'a dyn State) -> Self {
+        Self {
+            state,
+            differs: Cell::new(false),
+        }
+    }
+
+    /// Whether something read since the last call was of two contents. It notes from here on what the caller gives.
+    pub(crate) fn replace_differs(&self, differs: bool) -> bool {
+        self.differs.replace(differs)
+    }
+
+    /// Notes that the memory cannot be of one moment.
+    pub(crate) fn note_difference(&self) {
+        self.differs.set(true);
+    }
+}
+
+impl State for Watched<'_> {
+    fn pc(&self) -> Address {
+        self.state.pc()
+    }
+
+    fn register(&self, register: RegisterNumber) -> Option<Vec<u8>> {
+        self.state.register(register)
+    }
+
+    fn memory(&self, address: Address, bytes: &mut [u8], known: &mut [bool]) {
+        self.state.memory(address, bytes, known);
+        if self.state.memory_differs(address, bytes.len()) {
+            self.note_difference();
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<i64> {
+        self.state.variable(name)
+    }
+
+    fn memory_differs(&self, address: Address, length: usize) -> bool {
+        self.state.memory_differs(address, length)
+    }
+
+    fn unknown_memory_is_an_error(&self) -> bool {
+        self.state.unknown_memory_is_an_error()
     }
 }
 

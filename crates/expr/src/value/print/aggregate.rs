@@ -5,6 +5,7 @@ use crate::scalar::{Scalar, scalar, storage_size};
 use crate::value::contents::{Known, Place, Value};
 use crate::value::datum::{Datum, Parts, Recorder};
 use crate::value::evaluate::Evaluator;
+use crate::value::state::State;
 use tracewire_debuginfo::{Member, Type, TypeId};
 
 impl Printer<'_> {
@@ -230,7 +231,7 @@ impl Printer<'_> {
             self.put("<optimized out>");
             return;
         };
-        let evaluator = Evaluator::new(self.symbols, self.state, full);
+        let evaluator = Evaluator::new(self.symbols, &self.state, full);
         let node = crate::node::Node::new(
             crate::node::NodeKind::Place(variable.clone().into()),
             variable.type_id,

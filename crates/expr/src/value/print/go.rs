@@ -162,7 +162,7 @@ impl Printer<'_> {
             return None;
         };
         let (address, length) = self.string_place(key, data, extent)?;
-        let (bytes, known) = read_memory(self.symbols, self.state, address, length);
+        let (bytes, known) = read_memory(self.symbols, &self.state, address, length);
         known
             .iter()
             .all(|known| *known)

@@ -11,7 +11,7 @@ mod walked;
 
 use super::contents::{Known, Place, Value};
 use super::datum::{Datum, Parts, Recorder};
-use super::state::State;
+use super::state::{State, Watched};
 use super::type_name::type_name_in;
 use crate::scalar::strip;
 use crate::walk::TypeWalks;
@@ -54,7 +54,7 @@ const DEEPEST: u32 = 100;
 /// Writes one value.
 pub(super) struct Printer<'a> {
     symbols: &'a Symbols,
-    state: &'a dyn State,
+    state: Watched<'a>,
     options: PrintOptions,
     language: Language,
     /// The rules for types, where values are written as their language writes them.
@@ -113,7 +113,7 @@ impl<'a> Printer<'a> {
     ) -> Self {
         Self {
             symbols,
-            state,
+            state: Watched::new(state),
             options,
             language,
             walks: None,

@@ -154,7 +154,7 @@ impl Printer<'_> {
             return true;
         };
         let array = self.symbols.array_of(target, count);
-        match Evaluator::new(self.symbols, self.state, "").fetch(address, array, size) {
+        match Evaluator::new(self.symbols, &self.state, "").fetch(address, array, size) {
             Ok(array) => self.array(&array, target, context, ("[", "]")),
             Err(error) => self.put(&format!("<error reading variable: {error}>")),
         }

@@ -204,7 +204,7 @@ impl Printer<'_> {
         if self.walks.is_none() {
             self.put(": ");
         }
-        let evaluator = Evaluator::new(self.symbols, self.state, "");
+        let evaluator = Evaluator::new(self.symbols, &self.state, "");
         let size = self
             .symbols
             .size_of(target)

@@ -141,7 +141,7 @@ impl Printer<'_> {
             .min(self.options.elements)
             .min(65_536);
         let most = usize::try_from(most).unwrap_or(0);
-        let (mut bytes, known) = read_memory(self.symbols, self.state, address, most * width);
+        let (mut bytes, known) = read_memory(self.symbols, &self.state, address, most * width);
         let good = known.iter().position(|known| !known).unwrap_or(known.len()) / width * width;
         let failed = good < most * width;
         bytes.truncate(good);
@@ -157,7 +157,7 @@ impl Printer<'_> {
         let more = match length {
             None if nul.is_none() && !failed => {
                 let after = address.wrapping_add(bytes.len() as u64);
-                let (next, known) = read_memory(self.symbols, self.state, after, width);
+                let (next, known) = read_memory(self.symbols, &self.state, after, width);
                 known.iter().all(|known| *known) && !zero(&next)
             }
             None => false,

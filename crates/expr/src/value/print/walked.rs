@@ -1,6 +1,7 @@
 //! Values of types that have a rule: strings, containers, pointers with an owner.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use tracewire_model::Address;
 
@@ -13,7 +14,7 @@ use crate::scalar::{Scalar, scalar, strip};
 use crate::value::contents::{Place, Value};
 use crate::value::datum::{Datum, Parts, Recorder};
 use crate::value::evaluate::{Evaluator, LARGEST_VALUE, RuleSubjects};
-use crate::value::state::read_memory;
+use crate::value::state::{State, read_memory};
 use crate::walk::{BTree, Buckets, Extent, Interface, Items, Tree, Walk};
 use tracewire_debuginfo::{Language, Type, TypeId};
 
@@ -48,8 +49,17 @@ impl Printer<'_> {
         self.walks_left = left;
         let before = self.out.len();
         let subjects = RuleSubjects::of(value.clone());
-        match self.walk(&walk, subjects, context) {
-            Ok(()) => true,
+        let around = self.state.replace_differs(false);
+        let is_changed = self.was_changed(&subjects);
+        let walked = self.walk(&walk, subjects, context);
+        let is_changed = self.state.replace_differs(around) || is_changed;
+        match walked {
+            Ok(()) => {
+                if is_changed {
+                    self.put(CHANGED);
+                }
+                true
+            }
             Err(Stop::Missing(why)) => {
                 self.out.truncate(before);
                 self.record(Recorder::take_back);
@@ -67,7 +77,7 @@ impl Printer<'_> {
     fn evaluator(&self, subjects: &RuleSubjects) -> Evaluator<'_> {
         Evaluator {
             symbols: self.symbols,
-            state: self.state,
+            state: &self.state,
             text: "",
             language: self.language,
             locator: Locator {
@@ -122,7 +132,7 @@ impl Printer<'_> {
                 let first = self.pointer(&subjects, first)?;
                 let count = self.count(&subjects, extent, first, *size)?;
                 let place = |index: u64| Ok(first.wrapping_add(index.wrapping_mul(*size)));
-                self.sequence(&subjects, count, *element, &place, context)
+                self.sequence(count, *element, &place, context)
             }
             Walk::Ring {
                 first,
@@ -141,7 +151,7 @@ impl Printer<'_> {
                     let index = index.checked_sub(capacity).unwrap_or(index);
                     Ok(first.wrapping_add(index.wrapping_mul(*size)))
                 };
-                self.sequence(&subjects, count, *element, &place, context)
+                self.sequence(count, *element, &place, context)
             }
             Walk::Blocks {
                 blocks,
@@ -175,7 +185,7 @@ impl Printer<'_> {
                     }
                 }
                 let place = |index: u64| places.get(index as usize).copied().ok_or(UNAVAILABLE);
-                self.sequence(&subjects, count, *element, &place, context)
+                self.sequence(count, *element, &place, context)
             }
             Walk::List {
                 first,
@@ -270,7 +280,7 @@ impl Printer<'_> {
                     while taken < length && bucket < buckets {
                         let place = control.wrapping_add(bucket);
                         bucket += 1;
-                        let (byte, known) = read_memory(printer.symbols, printer.state, place, 1);
+                        let (byte, known) = read_memory(printer.symbols, &printer.state, place, 1);
                         match (&byte[..], &known[..]) {
                             ([byte], [true]) if byte & 0x80 == 0 => {
                                 taken += 1;
@@ -393,7 +403,7 @@ impl Printer<'_> {
         let most = length.min(self.options.elements);
         let width = width as usize;
         let (mut bytes, known) =
-            read_memory(self.symbols, self.state, address, most as usize * width);
+            read_memory(self.symbols, &self.state, address, most as usize * width);
         let good = known.iter().position(|known| !known).unwrap_or(known.len());
         bytes.truncate(good / width * width);
         if bytes.is_empty() && length > 0 {
@@ -405,16 +415,12 @@ impl Printer<'_> {
         } else {
             self.plain_string(&bytes, width, is_cut);
         }
-        if self.was_changed(subjects) {
-            self.put(CHANGED);
-        }
         Ok(())
     }
 
     /// Elements, each at a place of its own.
     fn sequence(
         &mut self,
-        subjects: &RuleSubjects,
         count: u64,
         element: TypeId,
         place: &dyn Fn(u64) -> Walked<u64>,
@@ -437,9 +443,6 @@ impl Printer<'_> {
             self.value(&value, context.element());
         }
         self.put("]");
-        if self.was_changed(subjects) {
-            self.put(CHANGED);
-        }
         Ok(())
     }
 
@@ -459,15 +462,22 @@ impl Printer<'_> {
             Items::Pair(..) => Parts::Map,
         });
         let mut index = 0;
+        let mut seen = HashSet::new();
         loop {
             let (node, number) = match step(self) {
-                Ok(Some(item)) => item,
                 // Fewer nodes than the container says it has.
                 Ok(None) if length.is_some_and(|length| index < length) => {
-                    self.put(CHANGED);
+                    self.state.note_difference();
                     self.record(Recorder::cut);
                     break;
                 }
+                // A node that a thread moved while the others were collected.
+                Ok(Some(item)) if !seen.insert(item) => {
+                    self.state.note_difference();
+                    self.record(Recorder::cut);
+                    break;
+                }
+                Ok(Some(item)) => item,
                 Ok(None) => break,
                 Err(Stop::Unfit) => return Err(Stop::Unfit),
                 Err(Stop::Missing(why)) if index == 0 => return Err(Stop::Missing(why)),
@@ -502,9 +512,6 @@ impl Printer<'_> {
             index += 1;
         }
         self.put(close);
-        if self.was_changed(subjects) {
-            self.put(CHANGED);
-        }
         Ok(())
     }
 
@@ -552,7 +559,8 @@ impl Printer<'_> {
                     }
                 }
             }
-            Ok(Some((node, 0)))
+            // The parent of the root is in the container itself: fewer nodes than it says it has.
+            Ok(Some((node, 0)).filter(|_| !subjects.object.is_over(Address(node))))
         };
         let brackets = brackets(&tree.items, self.language == Language::Rust);
         self.items(subjects, &tree.items, next, Some(length), brackets, context)
@@ -730,9 +738,6 @@ impl Printer<'_> {
         }
         self.put(if is_cut { "..." } else { "" });
         self.put(close);
-        if self.was_changed(subjects) {
-            self.put(CHANGED);
-        }
         Ok(())
     }
 
@@ -747,7 +752,7 @@ impl Printer<'_> {
         if bytes > LARGEST_VALUE {
             return Err(UNAVAILABLE);
         }
-        let (bytes, known) = read_memory(self.symbols, self.state, first, bytes);
+        let (bytes, known) = read_memory(self.symbols, &self.state, first, bytes);
         let bit = |index: u64| {
             let index = start + index;
             let byte = usize::try_from(index / 8).ok()?;
@@ -769,9 +774,6 @@ impl Printer<'_> {
             recorder.set(Datum::List { items, is_cut });
         });
         self.put(if is_cut { "...]" } else { "]" });
-        if self.was_changed(subjects) {
-            self.put(CHANGED);
-        }
         Ok(())
     }
 
@@ -880,7 +882,7 @@ impl Printer<'_> {
         let Some((address, length)) = self.string_place(value, data, extent) else {
             return true;
         };
-        let (_, known) = read_memory(self.symbols, self.state, address, length.min(1));
+        let (_, known) = read_memory(self.symbols, &self.state, address, length.min(1));
         known.contains(&false)
     }
 
