@@ -209,3 +209,21 @@ fn a_crate_with_unsafe_code_cannot_forbid_it() {
     });
     assert_eq!(errors, [""; 0]);
 }
+
+#[test]
+fn what_is_fuzzed_checks_overflow() {
+    let fuzz = "[package]\nname = \"fuzz\"\n[dependencies]\nlibfuzzer-sys = \"0.4\"\ntracewire-lower = { path = \"../crates/lower\" }\n";
+    let lacking = errors(|root| write(root, "fuzz/Cargo.toml", fuzz));
+    assert_eq!(
+        lacking,
+        ["Cargo.toml: `tracewire-lower` is fuzzed, and its release build lacks overflow-checks"]
+    );
+    let checked = errors(|root| {
+        write(root, "fuzz/Cargo.toml", fuzz);
+        let path = root.join("Cargo.toml");
+        let mut text = fs::read_to_string(&path).unwrap();
+        text.push_str("[profile.release.package.tracewire-lower]\noverflow-checks = true\n");
+        fs::write(&path, text).unwrap();
+    });
+    assert_eq!(checked, [""; 0]);
+}

@@ -1,11 +1,13 @@
 //! `cargo xtask architecture`: what ARCHITECTURE.md promises about the crates, checked against the crates.
 //!
-//! Four rules fail it: the table of crates equals `cargo metadata`; no crate depends on one above it in the table; no
-//! dependency is declared and unused; a crate without `unsafe` forbids it. It also prints two things that a reviewer wants to
+//! Five rules fail it: the table of crates equals `cargo metadata`; no crate depends on one above it in the table; no
+//! dependency is declared and unused; a crate without `unsafe` forbids it; the
+//! release build of a crate that is fuzzed checks integer overflow. It also prints two things that a reviewer wants to
 //! see: the circles of imports among the files of each crate, and the types with the most fields, methods and files.
 
 mod circles;
 mod dependencies;
+mod overflow;
 mod source;
 mod table;
 mod types;
@@ -51,6 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut findings = table::findings(&workspace)?;
     findings.extend(dependencies::findings(&workspace));
     findings.extend(unsafe_code::findings(&workspace));
+    findings.extend(overflow::findings(&workspace)?);
     circles::print(&workspace, arguments.top);
     types::print(&workspace, arguments.top);
     for finding in &findings {
