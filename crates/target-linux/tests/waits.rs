@@ -15,21 +15,27 @@ use tracewire_target_linux::{Event, Process, Settings, SharedMemory, await_end};
 
 /// The first thread calls `site` with memory that is not there yet, again and again; another thread provides it, not at
 /// once. What the program does until SIGTERM comes is in its results. Arguments after the file of results: `filter` for a
-/// seccomp filter that allows everything, `events` for waiting for that thread in `madvise`, too.
+/// seccomp filter that allows everything, `events` for waiting for that thread in `madvise`, too, and `files` for memory of a file
+/// that another process serves by FUSE, sometimes late, as over a stalled network: no signal ends the wait for it.
 const PROGRAM: &str = r#"
     #define _GNU_SOURCE
     #include <fcntl.h>
+    #include <errno.h>
     #include <linux/filter.h>
+    #include <linux/fuse.h>
     #include <linux/seccomp.h>
     #include <linux/userfaultfd.h>
     #include <pthread.h>
+    #include <sched.h>
     #include <signal.h>
     #include <stdio.h>
     #include <stdlib.h>
     #include <string.h>
     #include <sys/ioctl.h>
     #include <sys/mman.h>
+    #include <sys/mount.h>
     #include <sys/prctl.h>
+    #include <sys/stat.h>
     #include <sys/syscall.h>
     #include <time.h>
     #include <unistd.h>
@@ -51,11 +57,85 @@ const PROGRAM: &str = r#"
             served++;
         }
     }
+    static void answer(unsigned long unique, int error, const void *data, unsigned length) {
+        static char out[SIZE + 64];
+        struct fuse_out_header header = { .len = sizeof header + length, .error = error, .unique = unique };
+        memcpy(out, &header, sizeof header);
+        if (length) memcpy(out + sizeof header, data, length);
+        write(faults, out, header.len);
+    }
+    static struct fuse_attr attributes(unsigned long node) {
+        return (struct fuse_attr){ .ino = node, .size = SIZE, .nlink = 1,
+            .mode = node == 1 ? S_IFDIR | 0755 : S_IFREG | 0644 };
+    }
+    static void serve_files(void) {
+        static char in[1 << 20], data[SIZE];
+        for (int i = 0; i < SIZE; i += 4096) strcpy(data + i, "page");
+        while (read(faults, in, sizeof in) > 0) {
+            struct fuse_in_header *header = (void *)in;
+            struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION, .minor = 31, .max_write = 4096 };
+            struct fuse_entry_out entry = { .nodeid = 2, .attr = attributes(2) };
+            struct fuse_attr_out attr = { .attr = attributes(header->nodeid) };
+            struct fuse_open_out open = { .fh = 1 };
+            struct fuse_read_in *piece = (void *)(header + 1);
+            switch (header->opcode) {
+            case FUSE_INIT: answer(header->unique, 0, &init, sizeof init); break;
+            case FUSE_LOOKUP: answer(header->unique, 0, &entry, sizeof entry); break;
+            case FUSE_GETATTR: answer(header->unique, 0, &attr, sizeof attr); break;
+            case FUSE_OPEN: answer(header->unique, 0, &open, sizeof open); break;
+            case FUSE_READ:
+                nanosleep(&(struct timespec){ .tv_nsec = served++ % 8 ? 1000000 : 400000000 }, 0);
+                if (piece->offset >= SIZE) answer(header->unique, 0, 0, 0);
+                else answer(header->unique, 0, data + piece->offset,
+                            piece->size < SIZE - piece->offset ? piece->size : SIZE - piece->offset);
+                break;
+            case FUSE_FORGET: case FUSE_BATCH_FORGET: case FUSE_INTERRUPT: break;
+            default: answer(header->unique, -ENOSYS, 0, 0);
+            }
+        }
+    }
+    static void become_root(void) {
+        if (!geteuid()) return;
+        char map[64];
+        snprintf(map, sizeof map, "0 %d 1", geteuid());
+        if (unshare(CLONE_NEWUSER)) return;
+        int file = open("/proc/self/uid_map", O_WRONLY);
+        write(file, map, strlen(map));
+        close(file);
+    }
+    /// A file of a file system of its own, which a child serves until this program ends.
+    static int served_file(const char *results) {
+        char place[4096], options[128];
+        snprintf(place, sizeof place, "%s.files", results);
+        mkdir(place, 0700);
+        become_root();
+        if (unshare(CLONE_NEWNS) || mount("none", "/", 0, MS_REC | MS_PRIVATE, 0)) return -1;
+        faults = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0", faults);
+        if (mount("served", place, "fuse", MS_NOSUID | MS_NODEV, options)) return -1;
+        if (!fork()) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+            serve_files();
+            _exit(0);
+        }
+        close(faults);
+        strcat(place, "/pages");
+        return open(place, O_RDONLY | O_CLOEXEC);
+    }
     __asm__(".text\n.globl site\n.type site, @function\nsite: movq (%rdi), %rax\n movq %rax, %rcx\n ret\n.size site, .-site\n");
     long site(char *);
     int main(int count, char **arguments) {
         struct uffdio_api api = { .api = UFFD_API };
+        char *memory;
+        int file = -1;
+        signal(SIGTERM, end);
         for (int i = 2; i < count; i++) {
+            if (!strcmp(arguments[i], "files")) {
+                file = served_file(arguments[1]);
+                if (file < 0) return 7;
+                memory = mmap(0, SIZE, PROT_READ, MAP_PRIVATE, file, 0);
+                if (memory == MAP_FAILED) return 8;
+            }
             if (!strcmp(arguments[i], "events")) api.features = UFFD_FEATURE_EVENT_REMOVE;
             if (!strcmp(arguments[i], "filter")) {
                 struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -64,15 +144,16 @@ const PROGRAM: &str = r#"
                 if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 3;
             }
         }
-        faults = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
-        if (faults < 0 || ioctl(faults, UFFDIO_API, &api)) return 4;
-        char *memory = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        struct uffdio_register all = {
-            .range = { (unsigned long)memory, SIZE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
-        if (ioctl(faults, UFFDIO_REGISTER, &all)) return 5;
-        signal(SIGTERM, end);
-        pthread_t thread;
-        pthread_create(&thread, 0, serve, 0);
+        if (file < 0) {
+            faults = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+            if (faults < 0 || ioctl(faults, UFFDIO_API, &api)) return 4;
+            memory = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            struct uffdio_register all = {
+                .range = { (unsigned long)memory, SIZE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
+            if (ioctl(faults, UFFDIO_REGISTER, &all)) return 5;
+            pthread_t thread;
+            pthread_create(&thread, 0, serve, 0);
+        }
         if (count > 2 && !strcmp(arguments[2], "filter")) write(1, "r", 1);
         long calls = 0;
         while (!over) {
@@ -82,6 +163,7 @@ const PROGRAM: &str = r#"
                 calls++;
             }
             madvise(memory, SIZE, MADV_DONTNEED);
+            if (file >= 0) posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
         }
         FILE *results = fopen(arguments[1], "w");
         fprintf(results, "calls %ld\nserved %ld\n", calls, served);
@@ -162,6 +244,17 @@ fn reading(memory: &SharedMemory) -> PadCode {
     }
 }
 
+/// Ends the run after so many hits.
+struct Ended<'a>(&'a mut Counter, u64);
+impl HitHandler for Ended<'_> {
+    fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+        let mut outcome = self.0.hit(hit, thread);
+        self.1 -= 1;
+        outcome.run_ended = self.1 == 0;
+        outcome
+    }
+}
+
 #[test]
 fn a_thread_that_waits_in_a_pad_for_another_one_is_left_in_time() {
     let _watchdog = Watchdog::start("leaving a pad that waits for another thread");
@@ -173,6 +266,27 @@ fn a_thread_that_waits_in_a_pad_for_another_one_is_left_in_time() {
         process.insert_code(site, reading(&memory)).unwrap();
         run_for_hits(&mut process, &memory);
         run_for_hits(&mut process, &memory);
+        assert!(calls_of(&program, process) > 0);
+    }
+}
+
+#[test]
+fn a_thread_that_waits_for_a_file_that_comes_late_is_left_in_time() {
+    let _watchdog = Watchdog::start("leaving a pad that waits for a file");
+    let program = Program::build(PROGRAM, &["-O1"]);
+    for _ in 0..2 {
+        let mut process = spawn(&program, &["files"]);
+        let memory = process.share_memory_of(4096).unwrap();
+        let site = address(&process, &program, "site");
+        process.insert_code(site, reading(&memory)).unwrap();
+        for _ in 0..4 {
+            run_for_hits(&mut process, &memory);
+        }
+        process.remove(site).unwrap();
+        process.insert(site).unwrap();
+        let mut hits = Counter::default();
+        let event = support::run_to_end(&mut process, &mut Ended(&mut hits, 8));
+        assert_eq!((event, hits.at(site)), (Event::RunEnded, 8));
         assert!(calls_of(&program, process) > 0);
     }
 }
@@ -191,16 +305,6 @@ fn a_thread_that_waits_at_an_instruction_in_its_place_for_another_one_goes_on() 
     let mut ready = [0];
     child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
     let mut process = Process::attach(ThreadId(child.id()), Settings::default()).unwrap();
-    /// Ends the run after so many hits.
-    struct Ended<'a>(&'a mut Counter, u64);
-    impl HitHandler for Ended<'_> {
-        fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
-            let mut outcome = self.0.hit(hit, thread);
-            self.1 -= 1;
-            outcome.run_ended = self.1 == 0;
-            outcome
-        }
-    }
     let site = address(&process, &program, "site");
     process.insert(site).unwrap();
     let mut hits = Counter::default();
