@@ -260,6 +260,62 @@ impl Collection<'_> {
         }
     }
 
+    fn labels<const COUNT: usize>(&mut self) -> [Label; COUNT] {
+        std::array::from_fn(|_| self.builder.label())
+    }
+
+    /// a b → b
+    fn drop_below(&mut self) {
+        self.op(Opcode::Swap);
+        self.op(Opcode::Pop);
+    }
+
+    /// a b → a+number b
+    fn add_below(&mut self, number: u64) {
+        self.op(Opcode::Swap);
+        self.constant(number);
+        self.op(Opcode::Add);
+        self.op(Opcode::Swap);
+    }
+
+    /// a b → a-1 b
+    fn one_less_below(&mut self) {
+        self.op(Opcode::Swap);
+        self.constant(1);
+        self.op(Opcode::Sub);
+        self.op(Opcode::Swap);
+    }
+
+    /// a b c → a-1 b c. Goes to `done` where none is left.
+    fn one_less_of_three(&mut self, done: Label) {
+        self.op(Opcode::Rot);
+        self.op(Opcode::Rot);
+        self.constant(1);
+        self.op(Opcode::Sub);
+        self.op(Opcode::Rot);
+        let left = IntExpr::cell((self.depth - 3) as u16);
+        self.push(&left.into_is_zero());
+        self.if_goto(done);
+    }
+
+    /// Repeats `body`, with how many are left and what it goes on with on the stack, until none is left or it goes to the label
+    /// that it is given. Takes both from the stack.
+    fn countdown(&mut self, most: u64, body: impl FnOnce(&mut Self, Label)) {
+        let [again, done] = self.labels();
+        self.builder.place(again);
+        self.repeated(most, |this| {
+            let left = IntExpr::cell((this.depth - 2) as u16);
+            this.push(&left.into_is_zero());
+            this.if_goto(done);
+            body(this, done);
+            this.one_less_below();
+            this.goto(again);
+        });
+        self.builder.place(done);
+        self.op(Opcode::Pop);
+        self.op(Opcode::Pop);
+    }
+
     /// Runs `body` as something that happens so many times at most.
     fn repeated(&mut self, times: u64, body: impl FnOnce(&mut Self)) {
         let before = self.times;
@@ -349,7 +405,7 @@ impl Collection<'_> {
     /// Follows elements: the address of the first and how many are on the stack.
     fn each(&mut self, element: TypeId, size: u64, most: u64, depth: u32) {
         let address = IntExpr::cell((self.depth - 2) as u16);
-        let (next, done) = (self.builder.label(), self.builder.label());
+        let [next, done] = self.labels();
         self.builder.place(next);
         self.repeated(most, |this| {
             this.op(Opcode::Dup);
@@ -358,10 +414,7 @@ impl Collection<'_> {
             this.part(&Object::Memory(address), element, depth, DEEPEST_PART);
             this.constant(1);
             this.op(Opcode::Sub);
-            this.op(Opcode::Swap);
-            this.constant(size);
-            this.op(Opcode::Add);
-            this.op(Opcode::Swap);
+            this.add_below(size);
             this.goto(next);
         });
         self.builder.place(done);
@@ -770,12 +823,7 @@ impl Collection<'_> {
         self.push(&length);
         self.clamp(most);
         let index = self.push(&start);
-        let (next, done) = (self.builder.label(), self.builder.label());
-        self.builder.place(next);
-        self.repeated(most, |this| {
-            let left = IntExpr::cell((this.depth - 2) as u16);
-            this.push(&left.into_is_zero());
-            this.if_goto(done);
+        self.countdown(most, |this, _| {
             let offset = IntExpr::binary(Binary::Multiply, index.clone(), IntExpr::constant(size));
             this.element_at(
                 &IntExpr::binary(Binary::Add, first.clone(), offset),
@@ -787,17 +835,8 @@ impl Collection<'_> {
             let after = index.clone().add(1);
             let wraps = IntExpr::binary(Binary::LessUnsigned, after.clone(), capacity.clone());
             this.push(&IntExpr::choose(wraps, after, IntExpr::constant(0)));
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
-            this.op(Opcode::Swap);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Swap);
-            this.goto(next);
+            this.drop_below();
         });
-        self.builder.place(done);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
         Some(())
     }
 
@@ -822,12 +861,7 @@ impl Collection<'_> {
         self.push(&length);
         self.clamp(most);
         let index = self.push(&start);
-        let (next, done) = (self.builder.label(), self.builder.label());
-        self.builder.place(next);
-        self.repeated(most, |this| {
-            let left = IntExpr::cell((this.depth - 2) as u16);
-            this.push(&left.into_is_zero());
-            this.if_goto(done);
+        self.countdown(most, |this, _| {
             let number =
                 IntExpr::binary(Binary::DivideUnsigned, index.clone(), block_length.clone());
             let place = IntExpr::binary(
@@ -844,15 +878,7 @@ impl Collection<'_> {
             this.op(Opcode::Pop);
             this.constant(1);
             this.op(Opcode::Add);
-            this.op(Opcode::Swap);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Swap);
-            this.goto(next);
         });
-        self.builder.place(done);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
         Some(())
     }
 
@@ -924,18 +950,13 @@ impl Collection<'_> {
             None => self.constant(most),
         }
         self.push(&start);
-        let (again, done) = (self.builder.label(), self.builder.label());
-        self.builder.place(again);
-        self.repeated(most, |this| {
+        self.countdown(most, |this, done| {
             this.push(&cell.clone().into_is_zero());
             this.if_goto(done);
             if let Some(end) = end {
                 this.push(&IntExpr::binary(Binary::Equal, cell.clone(), end));
                 this.if_goto(done);
             }
-            let left = IntExpr::cell((this.depth - 2) as u16);
-            this.push(&left.into_is_zero());
-            this.if_goto(done);
             this.op(Opcode::Dup);
             this.constant(size);
             this.trace(size);
@@ -943,17 +964,8 @@ impl Collection<'_> {
                 this.inner(&at_node, item, depth - 1, DEEPEST_PART);
             }
             this.push(&next);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
-            this.op(Opcode::Swap);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Swap);
-            this.goto(again);
+            this.drop_below();
         });
-        self.builder.place(done);
-        self.op(Opcode::Pop);
-        self.op(Opcode::Pop);
         Some(())
     }
 

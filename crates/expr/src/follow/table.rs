@@ -33,11 +33,7 @@ impl Collection<'_> {
         let outside = self.times;
         let base = self.depth;
         let cell = |offset: usize| IntExpr::cell((base + offset) as u16);
-        let (again, empty, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
+        let [again, empty, done] = self.labels();
         self.push(&length);
         self.clamp(most);
         // An empty table has control bytes that are shared.
@@ -72,14 +68,7 @@ impl Collection<'_> {
                 this.inner(&at_bucket, item, depth - 1, DEEPEST_PART);
             }
             this.op(Opcode::Pop);
-            // One element less: elements buckets number → buckets number elements → …
-            this.op(Opcode::Rot);
-            this.op(Opcode::Rot);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Rot);
-            this.push(&cell(0).into_is_zero());
-            this.if_goto(done);
+            this.one_less_of_three(done);
             this.times = all;
             this.builder.place(empty);
             this.constant(1);
@@ -142,13 +131,7 @@ impl Collection<'_> {
         );
         let is_enough = IntExpr::binary(Binary::LessUnsigned, constant(most_buckets), visited);
         let outside = self.times;
-        let (again, places, next, chained, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
+        let [again, places, next, chained, done] = self.labels();
         self.push(&length);
         self.clamp(most);
         self.constant(0);
@@ -158,8 +141,7 @@ impl Collection<'_> {
         self.push(&is_behind);
         self.if_goto(done);
         self.push(&in_array);
-        self.op(Opcode::Swap);
-        self.op(Opcode::Pop);
+        self.drop_below();
         self.builder.place(again);
         self.repeated(most_buckets, |this| {
             this.op(Opcode::Dup);
@@ -173,14 +155,7 @@ impl Collection<'_> {
             for item in table.items.nodes() {
                 this.inner(&at_place, item, depth - 1, DEEPEST_PART);
             }
-            // One element less.
-            this.op(Opcode::Rot);
-            this.op(Opcode::Rot);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Rot);
-            this.push(&cell(0).into_is_zero());
-            this.if_goto(done);
+            this.one_less_of_three(done);
             this.times = looked_at;
             this.builder.place(next);
             let last = this.builder.label();
@@ -195,26 +170,18 @@ impl Collection<'_> {
             this.op(Opcode::Dup);
             this.if_goto(chained);
             this.op(Opcode::Pop);
-            this.op(Opcode::Swap);
-            this.constant(1 + (1 << VISITED));
-            this.op(Opcode::Add);
-            this.op(Opcode::Swap);
+            this.add_below(1 + (1 << VISITED));
             this.push(&is_behind);
             this.if_goto(done);
             this.push(&is_enough);
             this.if_goto(done);
             this.push(&in_array);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
+            this.drop_below();
             this.goto(again);
             this.depth += 1;
             this.builder.place(chained);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
-            this.op(Opcode::Swap);
-            this.constant(1 << VISITED);
-            this.op(Opcode::Add);
-            this.op(Opcode::Swap);
+            this.drop_below();
+            this.add_below(1 << VISITED);
             this.push(&is_enough);
             this.if_goto(done);
             this.goto(again);

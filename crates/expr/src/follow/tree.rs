@@ -1,6 +1,6 @@
 //! Trees.
 
-use tracewire_agent_expr::{Label, Opcode};
+use tracewire_agent_expr::Opcode;
 
 use super::{DEEPEST_PART, STEPS_OF_TREE};
 use crate::collect::Collection;
@@ -35,16 +35,8 @@ impl Collection<'_> {
         self.push(&length);
         self.clamp(most);
         self.push(&root);
-        let (descend, visit, ascend) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
-        let (no_left, no_right, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
+        let [descend, visit, ascend] = self.labels();
+        let [no_left, no_right, done] = self.labels();
         // An empty tree has no root, or a length of zero.
         self.push(&cell.clone().into_is_zero());
         self.if_goto(done);
@@ -54,7 +46,7 @@ impl Collection<'_> {
         // Down to the left. Each node is collected on the way down.
         self.builder.place(descend);
         self.repeated(steps, |this| {
-            this.count_step(done);
+            this.one_less_of_three(done);
             this.op(Opcode::Dup);
             this.constant(size);
             this.trace(size / STEPS_OF_TREE);
@@ -62,8 +54,7 @@ impl Collection<'_> {
             this.op(Opcode::Dup);
             this.op(Opcode::LogNot);
             this.if_goto(no_left);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
+            this.drop_below();
             this.goto(descend);
         });
         self.depth = left_over + 4;
@@ -74,18 +65,14 @@ impl Collection<'_> {
             for item in tree.items.nodes() {
                 this.inner(&at_node, item, depth - 1, DEEPEST_PART);
             }
-            this.op(Opcode::Swap);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Swap);
+            this.one_less_below();
             this.push(&elements.into_is_zero());
             this.if_goto(done);
             this.push(&right);
             this.op(Opcode::Dup);
             this.op(Opcode::LogNot);
             this.if_goto(no_right);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
+            this.drop_below();
             this.goto(descend);
         });
         self.depth = left_over + 4;
@@ -94,15 +81,14 @@ impl Collection<'_> {
         // Up to the first node that this is left of.
         self.builder.place(ascend);
         self.repeated(steps, |this| {
-            this.count_step(done);
+            this.one_less_of_three(done);
             this.push(&parent);
             let is_right = IntExpr::binary(Binary::Equal, right_of_parent, cell);
             this.push(&is_right);
             // The parent takes the node's place.
             this.op(Opcode::Swap);
             this.op(Opcode::Rot);
-            this.op(Opcode::Swap);
-            this.op(Opcode::Pop);
+            this.drop_below();
             this.if_goto(ascend);
             this.goto(visit);
         });
@@ -112,20 +98,6 @@ impl Collection<'_> {
         }
         debug_assert_eq!(self.depth, left_over);
         Some(())
-    }
-
-    /// Counts one step of a tree: ends where none is left.
-    fn count_step(&mut self, done: Label) {
-        // steps elements node → elements node steps
-        self.op(Opcode::Rot);
-        self.op(Opcode::Rot);
-        self.constant(1);
-        self.op(Opcode::Sub);
-        // elements node steps → steps elements node
-        self.op(Opcode::Rot);
-        let steps = IntExpr::cell((self.depth - 3) as u16);
-        self.push(&steps.into_is_zero());
-        self.if_goto(done);
     }
 
     /// A tree whose nodes have several elements, in its order. The stack has how many elements are left, the node, and where in
@@ -152,13 +124,7 @@ impl Collection<'_> {
         // The edges follow what all nodes have.
         let whole = edges.distance_from(&node)?;
         let all_edges = 16 * u64::from(word);
-        let (descend, leaf, visit, ascend, done) = (
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-            self.builder.label(),
-        );
+        let [descend, leaf, visit, ascend, done] = self.labels();
         self.push(&length);
         self.clamp(most);
         self.push(&root);
@@ -233,14 +199,7 @@ impl Collection<'_> {
             }
             this.constant(1);
             this.op(Opcode::Add);
-            // elements node place → node place elements → elements node place
-            this.op(Opcode::Rot);
-            this.op(Opcode::Rot);
-            this.constant(1);
-            this.op(Opcode::Sub);
-            this.op(Opcode::Rot);
-            this.push(&cell(0).into_is_zero());
-            this.if_goto(done);
+            this.one_less_of_three(done);
             // What follows an element of an inner node is below it.
             this.push(&is_inner);
             this.if_goto(descend);
@@ -284,8 +243,7 @@ impl Collection<'_> {
         // a b c d → a d b c → a d c b → a d c → c a d → c d a → c d
         for _ in 0..2 {
             self.op(Opcode::Rot);
-            self.op(Opcode::Swap);
-            self.op(Opcode::Pop);
+            self.drop_below();
         }
     }
 }
