@@ -441,6 +441,29 @@ fn the_byte_order_that_was_repaired_is_read_again() {
     assert_eq!(errors(&repaired.file), []);
 }
 
+/// A reader asks the first hundred frames for the byte order, and only in the other one the rest are frames, too.
+#[test]
+fn frames_are_kept_in_the_byte_order_in_which_they_are_read() {
+    let path = tempfile::tempdir().unwrap();
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let empty = |number: u16| match order {
+            ByteOrder::Little => [number.to_le_bytes(), [0; 2], [0; 2]].concat(),
+            ByteOrder::Big => [number.to_be_bytes(), [0; 2], [0; 2]].concat(),
+        };
+        let damaged = [
+            &b"\x7fTRACE0\nR 4\nstatus 0\n\n"[..],
+            &empty(2).repeat(60),
+            &empty(0x200).repeat(60),
+            &empty(0x2fc).repeat(3),
+            &[0; 2],
+        ]
+        .concat();
+        let repaired = repaired(&damaged, &path.path().join("repaired.tf"));
+        assert_eq!(errors(&repaired.file), []);
+        assert!(repaired.repair.frames >= 120, "{:?}", repaired.repair);
+    }
+}
+
 /// By chance there may be more frames in what are the bytes of one, read in the other byte order.
 #[test]
 fn what_was_repaired_stays_as_it_is() {

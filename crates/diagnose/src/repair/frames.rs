@@ -19,15 +19,17 @@ const FRAMES_TO_SETTLE: usize = 200;
 /// registers than a quarter of this.
 const LARGEST_TELLING_FRAME: usize = 1 << 16;
 
-/// Finds the whole frames, in the byte order and with the register block size that give most of them.
+/// Finds the whole frames, in the byte order and with the register block size that give most of them; in this byte order, where
+/// one is given.
 pub(super) fn salvage(
     bytes: &[u8],
     start: usize,
     description: &Description,
     layout: Option<&RegisterLayout>,
+    order: Option<ByteOrder>,
 ) -> WholeFrames {
     let known = Known::of(description);
-    let orders = match layout.and_then(RegisterLayout::byte_order) {
+    let orders = match order.or_else(|| layout.and_then(RegisterLayout::byte_order)) {
         Some(order) => vec![order],
         None => vec![ByteOrder::Little, ByteOrder::Big],
     };

@@ -19,10 +19,10 @@ use std::path::Path;
 use crate::structure::MOST_ZEROS;
 use search::WholeFrames;
 use tracewire_arch::{RegisterLayout, StandardRegisters, TargetDescription, likely_byte_order};
-use tracewire_model::{Status, StatusFields, StopReason, TracepointNumber};
-use tracewire_tracefile::raw::{FileBytes, read_file, write_as_it_is};
+use tracewire_model::{ByteOrder, Status, StatusFields, StopReason, TracepointNumber};
+use tracewire_tracefile::raw::{FRAME_HEADER, FileBytes, read_file, write_as_it_is};
 use tracewire_tracefile::{
-    Checksum, Description, HEADER, MAX_LINE, OpenError, TraceFileWriter, WriteError,
+    Checksum, Description, HEADER, MAX_LINE, OpenError, TraceFile, TraceFileWriter, WriteError,
 };
 
 /// What was done to a file.
@@ -155,6 +155,8 @@ pub struct Salvage<'a> {
     /// How many zeros are after the last frame.
     end_zeros: u64,
     frames: Vec<Range<usize>>,
+    /// The byte order that they are whole in.
+    order: ByteOrder,
     changes: Vec<Change>,
 }
 
@@ -163,16 +165,60 @@ impl<'a> Salvage<'a> {
     #[must_use]
     pub fn of(bytes: &'a [u8]) -> Self {
         // What a frame has collected may look like lines.
-        let plain = Self::look_through(bytes, lines::End::FirstEmpty);
+        let plain = Self::in_order_of_readers(bytes, lines::End::FirstEmpty);
         if plain.lost() == 0 {
             return plain;
         }
-        let searched = Self::look_through(bytes, lines::End::LastKnown);
+        let searched = Self::in_order_of_readers(bytes, lines::End::LastKnown);
         if searched.lost() < plain.lost() {
             searched
         } else {
             plain
         }
+    }
+
+    /// What is whole, in the byte order in which a reader of the new file takes it: few frames may be whole in both.
+    fn in_order_of_readers(bytes: &'a [u8], end: lines::End) -> Self {
+        let found = Self::look_through(bytes, end, None);
+        match found.order_of_readers() {
+            Some(order) if order != found.order => Self::look_through(bytes, end, Some(order)),
+            _ => found,
+        }
+    }
+
+    /// The byte order that a reader of the new file finds, where it may be another one.
+    fn order_of_readers(&self) -> Option<ByteOrder> {
+        if !self.may_be_whole_in(self.order.other()) {
+            return None;
+        }
+        let mut file = HEADER.to_vec();
+        file.extend_from_slice(self.description.as_bytes());
+        file.push(b'\n');
+        file.extend(self.frames().flatten());
+        file.extend([0, 0]);
+        let file = TraceFile::from_bytes(file).ok()?;
+        Some(file.byte_order())
+    }
+
+    /// Whether the frames, one after the other, may be a whole number of frames in this byte order.
+    fn may_be_whole_in(&self, order: ByteOrder) -> bool {
+        // What is left of the frame that has begun.
+        let mut left = 0;
+        for mut rest in self.frames() {
+            while !rest.is_empty() {
+                if left == 0 {
+                    // A header that is in two frames: a reader tells.
+                    let Some(size) = order.u32_at(rest, 2) else {
+                        return true;
+                    };
+                    left = (size as usize).saturating_add(FRAME_HEADER);
+                }
+                let passed = left.min(rest.len());
+                rest = &rest[passed..];
+                left -= passed;
+            }
+        }
+        left == 0
     }
 
     /// How many bytes of the file are not kept.
@@ -184,7 +230,7 @@ impl<'a> Salvage<'a> {
         lost.sum()
     }
 
-    fn look_through(bytes: &'a [u8], end: lines::End) -> Self {
+    fn look_through(bytes: &'a [u8], end: lines::End, order: Option<ByteOrder>) -> Self {
         let told = Checksum::split(bytes);
         let whole = bytes;
         let bytes = Checksum::strip(whole);
@@ -196,7 +242,13 @@ impl<'a> Salvage<'a> {
         let mut lines = salvaged.lines;
         let layout = usable_layout(&mut lines, &mut changes);
         let description = parse(&lines);
-        let frames = frames::salvage(bytes, salvaged.frames_start, &description, layout.as_ref());
+        let frames = frames::salvage(
+            bytes,
+            salvaged.frames_start,
+            &description,
+            layout.as_ref(),
+            order,
+        );
         let size = frames.shape.register_block;
         set_register_block(&mut lines, &description, size, &mut changes);
         define_tracepoints(&mut lines, bytes, &frames, layout.as_ref(), &mut changes);
@@ -233,6 +285,7 @@ impl<'a> Salvage<'a> {
             end_zeros: bytes.len().saturating_sub(frames_end) as u64,
             told_frames: description.status().and_then(|status| status.fields.frames),
             description: parse(&lines),
+            order: frames.shape.order,
             frames: frames.kept,
             changes,
         }
