@@ -243,11 +243,17 @@ fn push_cell(line: &mut String, index: usize, cell: &str) {
     if index > 0 {
         line.push(',');
     }
-    if cell.contains([',', '"', '\n', '\r']) || cell.starts_with(' ') || cell.ends_with(' ') {
-        line.push('"');
-        line.push_str(&cell.replace('"', "\"\""));
-        line.push('"');
-    } else {
-        line.push_str(cell);
+    let is_quoted = cell.contains([',', '"', '\n']) || cell.starts_with(' ') || cell.ends_with(' ');
+    let quote = if is_quoted { "\"" } else { "" };
+    line.push_str(quote);
+    for character in cell.chars() {
+        match character {
+            '"' => line.push_str("\"\""),
+            '\n' => line.push('\n'),
+            // A name of the file's: a terminal would obey it.
+            control if control.is_control() => line.extend(control.escape_default()),
+            plain => line.push(plain),
+        }
     }
+    line.push_str(quote);
 }

@@ -86,3 +86,34 @@ fn columns_are_read() {
         assert!(text.parse::<Column>().is_err(), "{text}");
     }
 }
+
+#[test]
+fn control_characters_of_names_and_values_are_escaped() {
+    let hostile: String = (0..0x20u8)
+        .filter(|byte| *byte != b'\n')
+        .map(char::from)
+        .chain(['\x7f', '\u{80}', '\u{9f}'])
+        .collect();
+    // The variable's name, in hexadecimal digits.
+    let name: String = hostile.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let lines = format!("R 4\nstatus 0\ntsv 1:0:0:{name}\ntp T1:10:E:0:0\n\n");
+    let frame = b"\x01\0\0\0\0\0";
+    let bytes = [b"\x7fTRACE0\n", lines.as_bytes(), frame, &[0; 2]].concat();
+    let file = TraceFile::from_bytes(bytes).expect("a trace file");
+    let mut columns = Column::standard(&file);
+    assert!(
+        columns
+            .iter()
+            .any(|column| column.title() == format!("${hostile}"))
+    );
+    columns.push(Column::Expression("value".to_owned()));
+    let mut out = Vec::new();
+    csv::write(&file, &columns, |_, _| Some(hostile.clone()), &mut out).expect("written");
+    let text = String::from_utf8(out).expect("text");
+    assert!(
+        !text.contains(|c: char| c.is_control() && c != '\n'),
+        "{text:?}"
+    );
+    assert_eq!(text.lines().count(), 2, "{text:?}");
+    assert_eq!(text.matches("\\u{9f}").count(), 2, "{text:?}");
+}
