@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use tracewire_arch::{Architecture, StandardRegisters};
 use tracewire_exec_trace::record::DataOrder;
+use tracewire_exec_trace::text::Format;
 use tracewire_tracefile::{IndexCache, OpenError, TraceFile};
 use tracewire_views::{Program, ProgramFiles, architecture_of, settle_architecture, words};
 
@@ -167,7 +168,8 @@ fn opened(path: &Path, cache: Option<&IndexCache>) -> anyhow::Result<TraceFile> 
         }
         Err(OpenError::Header) => anyhow::bail!(
             "{shown} cannot be used: it is no trace file, as `tracewire record` and GDB's `tsave` write it, and no execution \
-             trace (QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form)"
+             trace (the text of {}, or its compact form)",
+            Format::titles()
         ),
         opened => opened.with_context(|| format!("{shown} cannot be used")),
     }

@@ -16,7 +16,7 @@ use tracewire_exec_analysis::view::missing_writes;
 use tracewire_exec_trace::debugger::DebuggerRegisters;
 use tracewire_exec_trace::record::DataOrder;
 use tracewire_exec_trace::recording::{self, Image, ImagePiece, OpenOptions, Recording};
-use tracewire_exec_trace::text::{Compression, Format, beginning};
+use tracewire_exec_trace::text::{Compression, Format, beginning, refusal};
 use tracewire_model::Address;
 
 use crate::progress::Progress;
@@ -94,6 +94,12 @@ pub fn kind(path: &Path) -> anyhow::Result<Kind> {
         bail!("{} cannot be used: {problem}", shown.display());
     }
     if !is_execution(&path) {
+        if let Some(refusal) = beginning(&path, LOOKED_AT)
+            .ok()
+            .and_then(|text| refusal(&text))
+        {
+            bail!("{} is no execution trace: {refusal}", shown.display());
+        }
         return Ok(Kind::TraceFile(Kept {
             path,
             _folder: folder,
@@ -329,7 +335,8 @@ pub fn execution(path: &Path) -> anyhow::Result<Source> {
             match nothing_in(&file) {
                 Some(reason) => bail!("{shown} cannot be used: {reason}"),
                 None => bail!(
-                    "{shown} is no execution trace: expected QEMU4V, MicroTESK, Tarmac or Nios II text, or its compact form"
+                    "{shown} is no execution trace: expected the text of {}, or its compact form",
+                    Format::titles()
                 ),
             }
         }

@@ -236,6 +236,7 @@ pub fn check(
         data: (format == Format::Tarmac).then(DataOrderObserver::default),
         sequence: Sequence::new(machine),
         missing: Missing::new(machine),
+        format,
         instructions: 0,
     };
     let lines = read(format, text, &Piece::whole(text), &mut checker);
@@ -261,6 +262,7 @@ struct Checker {
     data: Option<DataOrderObserver>,
     sequence: Sequence,
     missing: Missing,
+    format: Format,
     instructions: u64,
 }
 
@@ -287,7 +289,7 @@ impl Checker {
             possible,
         } = self.stores;
         let warnings = missing_writes(
-            ReportedWrites::of_counts(writes, stores, possible),
+            ReportedWrites::of_counts(self.format, writes, stores, possible),
             accesses,
         );
         self.sequence.finish(&mut self.findings);

@@ -3,7 +3,7 @@
 use super::bytes::put_slice;
 use super::effect::{Effect, EffectKind, Offset, OtherTime};
 use super::group::{Group, Groups};
-use super::numbers::nios2_numbers;
+use super::numbers::rest_numbers;
 use super::template::{Class, MOST_IN_GROUP, TemplateInstruction, mark};
 use super::token::{self, DigitRow, Id, Letters};
 use crate::record::{Access, DataOrder, Event, Instruction, Line, Owner, RegisterWrite, Time};
@@ -204,9 +204,8 @@ impl<'t, G: Groups> Grouping<'t, G> {
             group.unparsed += u32::from(why == mark::UNPARSED);
             put_slice(&mut group.apart_text, &self.text[line.start..line.end]);
         } else {
-            if matches!(self.format, Format::Nios2V2 | Format::Nios2V3) {
-                nios2_numbers(&self.text[line.start..line.end], &mut line.tokens, group);
-            }
+            let content = &self.text[line.start..line.end];
+            rest_numbers(self.format, content, &mut line.tokens, group);
             if !line.tokens.is_sorted_by_key(|token| token.start) {
                 line.tokens.sort_by_key(|token| token.start);
             }

@@ -1,5 +1,7 @@
 //! The numbers of a line that change: values, and what only the text has.
 
+use std::ops::Range;
+
 use tracewire_model::hex;
 
 use super::effect::{Digits, ValueTemplate};
@@ -7,6 +9,7 @@ use super::group::{Group, Groups};
 use super::grouping::{Grouping, Token};
 use super::template::{Class, MOST_IN_GROUP, mark};
 use super::token::{self, Letters};
+use crate::text::Format;
 use crate::value::{MAX_DIGITS, Value};
 
 impl<G: Groups> Grouping<'_, G> {
@@ -105,36 +108,79 @@ impl<G: Groups> Grouping<'_, G> {
     }
 }
 
-/// The fields of a Nios II line that change and that no record told are numbers of the text: all but short ones, the
-/// address and the code.
-pub(super) fn nios2_numbers(line: &[u8], tokens: &mut Vec<Token>, group: &mut Group) {
-    const FIRST: usize = 6;
-    let Some(fields) = memchr::memchr(b':', line) else {
-        return;
-    };
-    let mut commas = memchr::memchr_iter(b',', line);
-    let Some(from) = commas.nth(FIRST - 1).filter(|from| *from > fields) else {
-        return;
-    };
-    for run in token::hex_runs(line, from) {
+/// The numbers of a line that change and that no record gave are numbers of the text, in formats whose lines have many: all but
+/// short ones, in the part of the line where they are.
+pub(super) fn rest_numbers(
+    format: Format,
+    line: &[u8],
+    tokens: &mut Vec<Token>,
+    group: &mut Group,
+) {
+    match format {
+        // The address and the code are among the first fields.
+        Format::Nios2V2 | Format::Nios2V3 => {
+            const FIRST: usize = 6;
+            let Some(fields) = memchr::memchr(b':', line) else {
+                return;
+            };
+            let mut commas = memchr::memchr_iter(b',', line);
+            if let Some(from) = commas.nth(FIRST - 1).filter(|from| *from > fields) {
+                numbers_in(line, from..line.len(), false, tokens, group);
+            }
+        }
+        // The cycle, and what is after the code.
+        Format::Rvfi => {
+            let mut words = token::hex_runs(line, 0);
+            let (Some(_), Some(cycle), Some(_), Some(code)) =
+                (words.next(), words.next(), words.next(), words.next())
+            else {
+                return;
+            };
+            numbers_in(line, cycle, true, tokens, group);
+            numbers_in(line, code.end..line.len(), true, tokens, group);
+        }
+        // The results, after the class.
+        Format::Gem5 => {
+            if let Some(from) = memchr::memmem::rfind(line, b" : ") {
+                numbers_in(line, from..line.len(), true, tokens, group);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Makes the numbers in a part of a line numbers of the text; those with zeros in front only where `padded` says so.
+fn numbers_in(
+    line: &[u8],
+    part: Range<usize>,
+    padded: bool,
+    tokens: &mut Vec<Token>,
+    group: &mut Group,
+) {
+    for run in token::hex_runs(&line[..part.end], part.start) {
         let text = &line[run.clone()];
         let overlaps = tokens
             .iter()
             .any(|token| token.start < run.end && run.start < token.end);
+        let has_zeros = text[0] == b'0';
         if overlaps
             || !(3..=16).contains(&text.len())
-            || text[0] == b'0'
+            || (has_zeros && !padded)
             || !token::is_short(text)
             || group.variables.len() >= MOST_IN_GROUP
         {
             continue;
         }
         let number = hex::number(text).unwrap_or(0);
-        let (place, _) = group.variable(Class::Text, 16, number);
+        let (mark, digits) = match has_zeros {
+            true => (mark::LOWER, text.len() as u8),
+            false => (mark::SHORT, 16),
+        };
+        let (place, _) = group.variable(Class::Text, digits, number);
         tokens.push(Token {
             start: run.start,
             end: run.end,
-            mark: mark::SHORT,
+            mark,
             variable: place,
         });
     }

@@ -20,7 +20,7 @@ use crate::compact::map::Map;
 use crate::compact::value::RegisterValue;
 use crate::guess::settle;
 use crate::record::{DataOrder, Instruction, Line};
-use crate::text::{Format, Piece, Sink, read};
+use crate::text::{Format, Piece, Refusal, Sink, read, refusal};
 
 /// How much text at the start is looked at.
 const LOOK: usize = 1 << 20;
@@ -47,7 +47,7 @@ pub(crate) enum BuildError {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("no line is of a known format")]
-    Unknown,
+    Unknown(Option<Refusal>),
 }
 
 /// Makes a file of a trace's text.
@@ -59,7 +59,7 @@ pub(crate) fn build(
 ) -> Result<Target, BuildError> {
     let mut cutter = Cutter::new(input, plan.chunk);
     let head = cutter.head()?;
-    let format = Format::detect(head).ok_or(BuildError::Unknown)?;
+    let format = Format::detect(head).ok_or_else(|| BuildError::Unknown(refusal(head)))?;
     let first_cpu = first_cpu(format, head);
     let settled = settle(format, head.get(..LOOK).unwrap_or(head), plan.architecture);
     let guessed = settled.guessed;

@@ -1,9 +1,9 @@
-//! Text that may be compressed.
+//! Text that may be compressed, or transcribed while it is read.
 
 use std::io::{self, BufReader, Read};
 use std::sync::OnceLock;
 
-use crate::text::Compression;
+use crate::text::{Compression, transcribed};
 
 /// Why compressed text ends before its end.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl<R: Read> Read for UpToDamage<'_, R> {
     }
 }
 
-/// The text of a trace that may be compressed, known from its first bytes; whether it is not.
+/// The text of a trace that may be compressed or a log that is transcribed, known from its first bytes; whether it is neither.
 pub(super) fn decompressed<'a>(
     mut input: impl Read + Send + 'a,
     cut: &'a Cut,
@@ -58,7 +58,7 @@ pub(super) fn decompressed<'a>(
     (&mut input).take(4).read_to_end(&mut first)?;
     let compression = Compression::detect(&first);
     let input = io::Cursor::new(first).chain(input);
-    Ok(match compression {
+    let (input, is_plain): (Box<dyn Read + Send + 'a>, bool) = match compression {
         Compression::None => (Box::new(input), true),
         Compression::Gzip => {
             let input = BufReader::with_capacity(1 << 18, input);
@@ -68,5 +68,7 @@ pub(super) fn decompressed<'a>(
             )
         }
         Compression::Zstandard => (up_to_damage(Box::new(zstd::Decoder::new(input)?)), false),
-    })
+    };
+    let (input, is_transcript) = transcribed(input)?;
+    Ok((input, is_plain && !is_transcript))
 }

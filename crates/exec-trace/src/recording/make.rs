@@ -130,8 +130,12 @@ impl Planned<'_> {
         };
         let target = build(input, target, scratch, &plan).map_err(|error| match error {
             BuildError::Io(source) => failed(source),
-            BuildError::Unknown => OpenError::NotATrace {
+            BuildError::Unknown(None) => OpenError::NotATrace {
                 path: path.to_owned(),
+            },
+            BuildError::Unknown(Some(refusal)) => OpenError::Refused {
+                path: path.to_owned(),
+                refusal,
             },
         })?;
         let bytes = match target {

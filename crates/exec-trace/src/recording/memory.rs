@@ -9,6 +9,7 @@ use crate::compact::bytes::{Damaged, Reader};
 use crate::compact::part::GRANULE;
 use crate::index::{Follower, Item, PageState, Store, Table, read_contradictions};
 use crate::record::InstructionNumber;
+use crate::text::Format;
 
 /// What memory held before the trace: pieces at addresses, such as the segments of a program's file.
 #[derive(Clone, Default, Debug)]
@@ -120,19 +121,22 @@ pub enum ReportedWrites {
 }
 
 impl ReportedWrites {
-    pub(super) const fn of(summary: &Summary) -> Self {
+    pub(super) const fn of(format: Format, summary: &Summary) -> Self {
         Self::of_counts(
+            format,
             summary.memory_writes,
             summary.stores,
             summary.possible_stores,
         )
     }
 
-    /// Of so many writes that are reported, of so many executed instructions that write memory, and of so many that may.
+    /// Of so many writes that are reported, of so many executed instructions that write memory, and of so many that may. A format
+    /// without the data of accesses reports none.
     #[must_use]
-    pub const fn of_counts(writes: u64, stores: u64, possible: u64) -> Self {
+    pub const fn of_counts(format: Format, writes: u64, stores: u64, possible: u64) -> Self {
         // A store writes once at least, unless it faults.
-        if writes == 0 && (stores > 0 || possible > 0) {
+        let none = writes == 0 && (stores > 0 || possible > 0);
+        if none || !format.reports_data() {
             Self::None
         } else if writes < stores / 2 {
             Self::Some

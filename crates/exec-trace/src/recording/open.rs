@@ -13,7 +13,7 @@ use super::make::{Again, Planned};
 use super::{Image, Recording, ReportedWrites, Summary};
 use crate::index::{Bytes, CHUNK, Key, MAGIC, Store, Unusable, VERSION};
 use crate::record::{CpuNumber, DataOrder};
-use crate::text::Format;
+use crate::text::{Format, Refusal};
 
 /// How a trace is opened.
 #[derive(Default)]
@@ -53,12 +53,21 @@ pub enum OpenError {
     },
     /// The file is no execution trace.
     #[error(
-        "`{}` is no execution trace: no line is one of QEMU4V, MicroTESK, Tarmac or Nios II simulation",
-        path.display()
+        "`{}` is no execution trace: no line is one of {}",
+        path.display(),
+        Format::titles()
     )]
     NotATrace {
         /// The file.
         path: PathBuf,
+    },
+    /// The file is of a known producer, and no trace can be made of it.
+    #[error("`{}` is no execution trace: {refusal}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why, and what to run instead.
+        refusal: Refusal,
     },
     /// The compact form has the data in another order than is asked for.
     #[error(
@@ -300,7 +309,7 @@ fn recording(
         data_order: facts.data_order,
         data_evidence: facts.data_evidence,
         format,
-        reported: ReportedWrites::of(&summary),
+        reported: ReportedWrites::of(format, &summary),
         summary,
         names,
         image: options.image.clone(),

@@ -1,9 +1,13 @@
 //! Which format a text is of, known from its lines.
 
+use super::execlog::Execlog;
+use super::gem5::Gem5;
 use super::nios2::Nios2;
 use super::qemu4v::Qemu4v;
+use super::rvfi::Rvfi;
+use super::spike::Spike;
 use super::tarmac::Tarmac;
-use super::{Dialect, Format, LineState, Lines, is_blank_line, microtesk, nios2};
+use super::{Dialect, Format, LineState, Lines, is_blank_line, microtesk, nios2, qemu_log};
 use crate::record::{EventKind, Record};
 
 /// How many lines are looked at.
@@ -49,12 +53,15 @@ pub(super) fn detect(text: &[u8]) -> Option<Format> {
         .map(|(_, line)| line)
         .filter(|line| !is_blank_line(line));
     for line in lines.take(LINES) {
+        if line == qemu_log::HEADER {
+            return Some(Format::QemuLog);
+        }
         match nios2::version(line) {
             Some(2) => return Some(Format::Nios2V2),
             Some(_) => return Some(Format::Nios2V3),
             None => {}
         }
-        let (qemu4v, is_microtesk) = evidence(&Qemu4v, line);
+        let (qemu4v, is_microtesk) = evidence(&Qemu4v::STRICT, line);
         if qemu4v == Evidence::Sure {
             return Some(match is_microtesk {
                 true => Format::Microtesk,
@@ -70,6 +77,15 @@ pub(super) fn detect(text: &[u8]) -> Option<Format> {
         let (tarmac, _) = evidence(&Tarmac, line);
         if tarmac == Evidence::Sure {
             return Some(Format::Tarmac);
+        }
+        let others = [
+            (Format::Spike, evidence(&Spike, line).0),
+            (Format::Execlog, evidence(&Execlog, line).0),
+            (Format::Gem5, evidence(&Gem5, line).0),
+            (Format::Rvfi, evidence(&Rvfi, line).0),
+        ];
+        if let Some((format, _)) = others.iter().find(|(_, found)| *found == Evidence::Sure) {
+            return Some(*format);
         }
         if weak.is_none() {
             weak = match (qemu4v, tarmac) {

@@ -44,12 +44,19 @@
 mod cursor;
 mod detect;
 mod error;
+pub mod execlog;
+pub mod gem5;
 pub mod microtesk;
 pub mod nios2;
 mod owner;
 mod pieces;
 pub mod qemu4v;
+pub mod qemu_log;
+mod refusal;
+mod riscv;
+pub mod rvfi;
 mod source;
+pub mod spike;
 pub mod tarmac;
 
 use std::fmt;
@@ -59,7 +66,8 @@ use memchr::memchr;
 pub use error::{LineError, UnparsedLine};
 pub use owner::{AHEAD, WINDOW};
 pub use pieces::Piece;
-pub use source::{Compression, OpenError, TraceText, beginning};
+pub use refusal::{Refusal, refusal};
+pub use source::{Compression, OpenError, TraceText, beginning, transcribed};
 
 use crate::record::{
     Access, AccessKind, Event, Instruction, Line, Owner, Record, RegisterWrite, Time,
@@ -79,19 +87,78 @@ pub enum Format {
     Nios2V2,
     /// Nios II simulation, version 3.
     Nios2V3,
+    /// QEMU's own log, transcribed.
+    QemuLog,
+    /// QEMU's plugin `execlog`.
+    Execlog,
+    /// Spike's `-l` and `--log-commits`.
+    Spike,
+    /// gem5's `Exec`.
+    Gem5,
+    /// The tracers of Ibex and the CV32E40 family.
+    Rvfi,
+}
+
+/// Does something with the reader of a format.
+macro_rules! with_dialect {
+    ($format:expr, $dialect:ident => $do:expr) => {
+        match $format {
+            Format::Qemu4v | Format::Microtesk => {
+                let $dialect = &qemu4v::Qemu4v::STRICT;
+                $do
+            }
+            Format::Tarmac => {
+                let $dialect = &tarmac::Tarmac;
+                $do
+            }
+            Format::Nios2V2 => {
+                let $dialect = &nios2::Nios2::V2;
+                $do
+            }
+            Format::Nios2V3 => {
+                let $dialect = &nios2::Nios2::V3;
+                $do
+            }
+            Format::QemuLog => {
+                let $dialect = &qemu_log::QemuLog;
+                $do
+            }
+            Format::Execlog => {
+                let $dialect = &execlog::Execlog;
+                $do
+            }
+            Format::Spike => {
+                let $dialect = &spike::Spike;
+                $do
+            }
+            Format::Gem5 => {
+                let $dialect = &gem5::Gem5;
+                $do
+            }
+            Format::Rvfi => {
+                let $dialect = &rvfi::Rvfi;
+                $do
+            }
+        }
+    };
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 10] = [
         Self::Qemu4v,
         Self::Microtesk,
         Self::Tarmac,
         Self::Nios2V2,
         Self::Nios2V3,
+        Self::QemuLog,
+        Self::Execlog,
+        Self::Spike,
+        Self::Gem5,
+        Self::Rvfi,
     ];
 
-    /// The name that `info` shows: `qemu4v`, `microtesk`, `tarmac`, `nios2-2` or `nios2-3`.
+    /// The name that `info` shows, such as `qemu4v`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -100,7 +167,43 @@ impl Format {
             Self::Tarmac => "tarmac",
             Self::Nios2V2 => "nios2-2",
             Self::Nios2V3 => "nios2-3",
+            Self::QemuLog => "qemu-log",
+            Self::Execlog => "execlog",
+            Self::Spike => "spike",
+            Self::Gem5 => "gem5",
+            Self::Rvfi => "rvfi",
         }
+    }
+
+    /// What the format is called, as people know it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Qemu4v => "QEMU4V",
+            Self::Microtesk => "MicroTESK",
+            Self::Tarmac => "Tarmac",
+            Self::Nios2V2 | Self::Nios2V3 => "Nios II simulation",
+            Self::QemuLog => "QEMU's log",
+            Self::Execlog => "QEMU's execlog plugin",
+            Self::Spike => "Spike's log",
+            Self::Gem5 => "gem5's Exec",
+            Self::Rvfi => "the tracer of Ibex or CV32E40",
+        }
+    }
+
+    /// The titles of all, in a sentence.
+    #[must_use]
+    pub fn titles() -> String {
+        let mut titles: Vec<_> = Self::ALL.iter().map(|format| format.title()).collect();
+        titles.dedup();
+        let last = titles.pop().unwrap_or_default();
+        format!("{} or {last}", titles.join(", "))
+    }
+
+    /// Whether a trace of this format can have the data and the sizes of its memory accesses.
+    #[must_use]
+    pub const fn reports_data(self) -> bool {
+        !matches!(self, Self::QemuLog | Self::Execlog | Self::Gem5)
     }
 
     /// The format of a text, known from its first lines; none where no line is of any format.
@@ -113,24 +216,14 @@ impl Format {
     /// with an instruction.
     #[must_use]
     pub fn pieces(self, text: &[u8], size: usize) -> Vec<Piece> {
-        match self {
-            Self::Qemu4v | Self::Microtesk => pieces::cut(&qemu4v::Qemu4v, text, size),
-            Self::Tarmac => pieces::cut(&tarmac::Tarmac, text, size),
-            Self::Nios2V2 => pieces::cut(&nios2::Nios2::V2, text, size),
-            Self::Nios2V3 => pieces::cut(&nios2::Nios2::V3, text, size),
-        }
+        with_dialect!(self, dialect => pieces::cut(dialect, text, size))
     }
 
     /// The piece of a text from `start` to `end`, both at the starts of lines or the end of the text. What the
     /// lines before it say of times and instructions is found by going back, 1 MiB at most.
     #[must_use]
     pub fn piece_at(self, text: &[u8], start: usize, end: usize) -> Piece {
-        match self {
-            Self::Qemu4v | Self::Microtesk => pieces::at(&qemu4v::Qemu4v, text, start, end),
-            Self::Tarmac => pieces::at(&tarmac::Tarmac, text, start, end),
-            Self::Nios2V2 => pieces::at(&nios2::Nios2::V2, text, start, end),
-            Self::Nios2V3 => pieces::at(&nios2::Nios2::V3, text, start, end),
-        }
+        with_dialect!(self, dialect => pieces::at(dialect, text, start, end))
     }
 }
 
@@ -174,12 +267,7 @@ pub trait Sink {
 ///
 /// Blank lines are passed over.
 pub fn read(format: Format, text: &[u8], piece: &Piece, sink: &mut impl Sink) -> u64 {
-    match format {
-        Format::Qemu4v | Format::Microtesk => read_piece(&qemu4v::Qemu4v, text, piece, sink),
-        Format::Tarmac => read_piece(&tarmac::Tarmac, text, piece, sink),
-        Format::Nios2V2 => read_piece(&nios2::Nios2::V2, text, piece, sink),
-        Format::Nios2V3 => read_piece(&nios2::Nios2::V3, text, piece, sink),
-    }
+    with_dialect!(format, dialect => read_piece(dialect, text, piece, sink))
 }
 
 /// What is wrong with a line by itself, if anything.
@@ -207,6 +295,8 @@ pub(crate) struct LineState {
     diagram: Option<(AccessKind, u32)>,
     /// The control registers that the latest Nios II line told.
     control: [Option<u64>; 5],
+    /// The cpu, address and code of the instruction that the latest line named, where more lines may say what it did.
+    listed: Option<(u32, u64, u64)>,
 }
 
 impl LineState {
@@ -215,11 +305,15 @@ impl LineState {
         explicit: false,
         diagram: None,
         control: [None; 5],
+        listed: None,
     };
 }
 
 /// A format's way to read one line.
 pub(crate) trait Dialect {
+    /// Whether instructions have a time. Without one, what belongs to which instruction is known from the order of lines.
+    const HAS_TIME: bool = true;
+
     /// Reads a line, without its end and not blank, and emits its records. Emits nothing when it gives an error;
     /// then the state is as before, apart from what is of one line only.
     fn line<'a>(

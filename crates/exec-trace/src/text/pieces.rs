@@ -110,12 +110,12 @@ fn boundary<D: Dialect>(dialect: &D, text: &[u8], from: usize) -> usize {
         .map_or(text.len(), |(start, _)| start)
 }
 
-/// Whether a line, read by itself, is an instruction with a time of its own.
+/// Whether a line, read by itself, is an instruction with a time of its own, in a format that has times.
 fn is_instruction<D: Dialect>(dialect: &D, content: &[u8]) -> bool {
     let mut state = LineState::START;
     let mut is_one = false;
     let _ = dialect.line(&mut state, content, &mut |state, record| {
-        is_one |= state.explicit && matches!(record, Record::Instruction(_));
+        is_one |= (state.explicit || !D::HAS_TIME) && matches!(record, Record::Instruction(_));
     });
     is_one
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use tracewire_mapped_file::MappedFile;
 use tracewire_tracefile::private;
 
+use super::{qemu_log, refusal};
+
 /// How a file is compressed, known from its first bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Compression {
@@ -87,7 +89,7 @@ impl TraceText {
             source,
         };
         if path.as_os_str() == "-" {
-            return Self::keep(io::stdin().lock(), path);
+            return Self::keep(BufReader::with_capacity(1 << 16, io::stdin()), path);
         }
         let file = File::open(path).map_err(error)?;
         let metadata = file.metadata().map_err(error)?;
@@ -99,7 +101,7 @@ impl TraceText {
         }
         let map = MappedFile::map(file, path).map_err(error)?;
         match Compression::detect(&map) {
-            Compression::None => Ok(Self {
+            Compression::None if !is_transcribed(&map) => Ok(Self {
                 bytes: Bytes::Mapped(map),
                 compression: Compression::None,
                 is_file: true,
@@ -112,7 +114,7 @@ impl TraceText {
         }
     }
 
-    /// A text that is in memory.
+    /// A text that is in memory, as it is.
     #[must_use]
     pub const fn from_bytes(bytes: Vec<u8>) -> Self {
         Self {
@@ -124,7 +126,7 @@ impl TraceText {
     }
 
     /// Keeps what a reader gives, decompressed.
-    fn keep(mut reader: impl BufRead, path: &Path) -> Result<Self, OpenError> {
+    fn keep(mut reader: impl BufRead + Send, path: &Path) -> Result<Self, OpenError> {
         let read_error = |source| OpenError::Read {
             path: path.to_owned(),
             source,
@@ -138,10 +140,10 @@ impl TraceText {
         let compression = Compression::detect(reader.fill_buf().map_err(read_error)?);
         let mut kept = unnamed_file(&folder).map_err(keep_error)?;
         let copied = match compression {
-            Compression::None => copy(reader, &mut kept),
-            Compression::Gzip => copy(flate2::bufread::MultiGzDecoder::new(reader), &mut kept),
+            Compression::None => keep(reader, &mut kept),
+            Compression::Gzip => keep(flate2::bufread::MultiGzDecoder::new(reader), &mut kept),
             Compression::Zstandard => match zstd::Decoder::with_buffer(reader) {
-                Ok(decoder) => copy(decoder, &mut kept),
+                Ok(decoder) => keep(decoder, &mut kept),
                 Err(error) => Err(CopyError::Read(error)),
             },
         };
@@ -196,8 +198,49 @@ impl Deref for TraceText {
     }
 }
 
-/// The first bytes of a file's text, decompressed: up to `length`. Compressed data that are damaged give what is before
-/// the damage.
+/// How much of a text is looked at to know whether it is a log that is transcribed.
+const LOOK: u64 = 64 << 10;
+
+/// Whether a text that begins so is not read as it is.
+fn is_transcribed(text: &[u8]) -> bool {
+    let text = &text[..text.len().min(LOOK as usize)];
+    qemu_log::is_log(text) && refusal(text).is_none()
+}
+
+/// A text that is to be read: the transcript of what cannot be read in pieces, else the text itself; and whether it is a
+/// transcript. An error that comes after the first bytes comes again when the text is read down to there.
+///
+/// # Errors
+/// When not even the first bytes can be read.
+pub fn transcribed<'a>(
+    mut input: impl Read + Send + 'a,
+) -> io::Result<(Box<dyn Read + Send + 'a>, bool)> {
+    let mut first = Vec::new();
+    let failed = (&mut input).take(LOOK).read_to_end(&mut first).err();
+    if let Some(error) = failed.as_ref()
+        && first.is_empty()
+    {
+        return Err(io::Error::new(error.kind(), error.to_string()));
+    }
+    let is_log = is_transcribed(&first);
+    let input = io::Cursor::new(first).chain(Failing(failed)).chain(input);
+    Ok(match is_log {
+        true => (Box::new(qemu_log::Transcriber::new(input)), true),
+        false => (Box::new(input), false),
+    })
+}
+
+/// An error that was met early, in its place.
+struct Failing(Option<io::Error>);
+
+impl Read for Failing {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+/// The first bytes of a file's text, decompressed and transcribed: up to `length`. Compressed data that are damaged give what is
+/// before the damage.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -206,17 +249,27 @@ pub fn beginning(path: &Path, length: usize) -> io::Result<Vec<u8>> {
     let compression = Compression::detect(reader.fill_buf()?);
     let mut text = Vec::new();
     let limit = length as u64;
+    let mut read = |input: &mut dyn Read| input.take(limit).read_to_end(&mut text);
     // What is wrong further on is reported when all of it is read.
     let _ = match compression {
-        Compression::None => return reader.take(limit).read_to_end(&mut text).map(|_| text),
-        Compression::Gzip => flate2::bufread::MultiGzDecoder::new(reader)
-            .take(limit)
-            .read_to_end(&mut text),
-        Compression::Zstandard => zstd::Decoder::with_buffer(reader)?
-            .take(limit)
-            .read_to_end(&mut text),
+        Compression::None => {
+            read(&mut transcribed(reader)?.0)?;
+            return Ok(text);
+        }
+        Compression::Gzip => {
+            let input = flate2::bufread::MultiGzDecoder::new(reader);
+            transcribed(input).and_then(|(mut input, _)| read(&mut input))
+        }
+        Compression::Zstandard => transcribed(zstd::Decoder::with_buffer(reader)?)
+            .and_then(|(mut input, _)| read(&mut input)),
     };
     Ok(text)
+}
+
+/// Keeps what a reader gives, transcribed.
+fn keep(from: impl Read + Send, to: &mut File) -> Result<(), CopyError> {
+    let (from, _) = transcribed(from).map_err(CopyError::Read)?;
+    copy(from, to)
 }
 
 /// A file in a folder that is gone when it is closed.

@@ -10,4 +10,5 @@ mod read;
 mod write;
 
 pub(super) use read::{Qemu4v, mode, opcode};
+pub(super) use write::{decimal, hex};
 pub use write::{write_access, write_instruction, write_record, write_register};

@@ -11,7 +11,17 @@ use tracewire_arch::{InstructionSet, Opcode};
 
 /// The reader.
 #[derive(Clone, Copy)]
-pub(in crate::text) struct Qemu4v;
+pub(in crate::text) struct Qemu4v {
+    /// Whether a hyphen may be in the place of an opcode, a set or a mode that the producer does not give.
+    may_lack: bool,
+}
+
+impl Qemu4v {
+    /// QEMU4V as its documentation has it.
+    pub(in crate::text) const STRICT: Self = Self { may_lack: false };
+    /// With hyphens for what is not known.
+    pub(in crate::text) const LACKING: Self = Self { may_lack: true };
+}
 
 impl Dialect for Qemu4v {
     #[inline]
@@ -34,7 +44,9 @@ impl Dialect for Qemu4v {
         let time = Time::whole(ticks, scale);
         cursor.blank("a cpu number, MR, MW or R")?;
         let record = match cursor.peek() {
-            Some(b'0'..=b'9') => Record::Instruction(instruction(&mut cursor, time)?),
+            Some(b'0'..=b'9') => {
+                Record::Instruction(instruction(&mut cursor, time, self.may_lack)?)
+            }
             Some(b'M') => Record::Access(access(&mut cursor, time)?),
             Some(b'R') => Record::Register(register(&mut cursor, time)?),
             _ => return Err(cursor.expected("a cpu number, MR, MW or R")),
@@ -47,7 +59,11 @@ impl Dialect for Qemu4v {
 }
 
 #[inline]
-fn instruction<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Instruction<'a>, LineError> {
+fn instruction<'a>(
+    cursor: &mut Cursor<'a>,
+    time: Time,
+    may_lack: bool,
+) -> Result<Instruction<'a>, LineError> {
     let start = cursor.position();
     let cpu = cursor
         .decimal()
@@ -75,12 +91,16 @@ fn instruction<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Instruction<'a
         return Err(cursor.expected("the address in hex, of at most 16 digits"));
     };
     cursor.blank("the opcode in hex")?;
-    let opcode = opcode(cursor)?;
+    let opcode = match may_lack && cursor.take(b'-') {
+        true => None,
+        false => Some(opcode(cursor)?),
+    };
     cursor.blank("the instruction set: A, T or X")?;
     // Set, mode and security, then the colon. The set is the only one of them that can be before another.
     let start = cursor.position();
-    let set = InstructionSet::of_name(cursor.word());
-    if set.is_none() {
+    let word = cursor.word();
+    let set = InstructionSet::of_name(word);
+    if set.is_none() && !(may_lack && word == b"-") {
         return Err(cursor.expected_at(start, "the instruction set: A, T or X"));
     }
     cursor.blank("the mode, such as svc or usr_ns")?;
@@ -89,6 +109,10 @@ fn instruction<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Instruction<'a
     if mode.is_empty() {
         return Err(cursor.expected_at(start, "the mode, such as svc or usr_ns"));
     }
+    let mode = match mode {
+        b"-" if may_lack => b"",
+        mode => mode,
+    };
     cursor.blanks();
     if !cursor.take(b':') {
         return Err(cursor.expected("`:` before the disassembly"));
@@ -100,7 +124,7 @@ fn instruction<'a>(cursor: &mut Cursor<'a>, time: Time) -> Result<Instruction<'a
         id: Some(id),
         address: Address(address.value),
         address_digits: address.count,
-        opcode: Some(opcode),
+        opcode,
         set,
         mode,
         security,

@@ -1,0 +1,132 @@
+//! The logs of simulators, made of their own words and of any bytes: no panic, pieces give what the whole gives, and the
+//! transcript of a log of QEMU's does not depend on how the log comes, and can be read.
+#![no_main]
+
+use std::io::{self, Read};
+
+use libfuzzer_sys::fuzz_target;
+use tracewire_exec_trace::record::{Access, Event, Instruction, Line, Owner, RegisterWrite};
+use tracewire_exec_trace::text::{Format, LineError, Piece, Sink, read, refusal, transcribed};
+
+/// Words of the formats, which a byte of the input stands for.
+const WORDS: &[&str] = &[
+    "\n", " ", ":", ", ", "0x", "\"", "----------------\n", "IN: \n", "0x1000:  90  nop\n", "0x1000:  e59fd000  ldr sp, [pc]\n",
+    "0x1008:  90 90\n", "Trace 0: 0x7f10 [00000000/0000000000001000/00000000/ff000000] \n",
+    "Trace 1: 0x7f20 [00000000/00001004/0/0] main\n", "Stopped execution of TB chain before 0x7f10 [1000] main\n",
+    "R00=00000001 R01=00000000 R15=00001000\n", "PSR=400001d3 -Z-- A svc32\n", " PC=0000000000001000 X00=0000000000000001  SP=0000000000000000\n",
+    "PSTATE=400003c5 -Z-- EL1h\n", " x0/zero  0000000000000000 x1/ra    0000000000000001\n", " mstatus  0000000a00000000\n",
+    "RAX=0000000000000001 R8 =0000000000000000\n", "FS =0010 0000000000000001 ffffffff 00cf9300\n", "RIP=0000000000001000 RFL=00000002 [-------]\n",
+    "pc=0x00001000 HI=0x00000000 LO=0x00000001\n", "GPR00: r0 00000000 at 00000001\n", "NIP 00001000   LR 00000000 CTR 00000001 XER 00000000 CPU#0\n",
+    "GPR04 0000000000000000 0000000000000001\n", "CR 00000000  [ - ]\n", "Taking exception 5 [IRQ] on CPU 0\n", "     0: v=20 e=0000\n",
+    "core   0: ", "core   1: 3 ", "0x0000000080000000 (0x00893683) ", "(0x638c) ", "x11 0x0000000000000001 ", "mem 0x0000000080002000 ",
+    "0x00000005 ", "exception trap_x, epc 0x0\n", ">>>>  main\n", "e32 m1 v0  0x01 ", "c768_mstatus 0x1 ",
+    "0, 0x1000, 0x90, \"nop\"", ", load, 0x2000", ", store, 0x2000, RAM", ", r4 -> 0x00000000", "\"00000013  nop\"",
+    "1000: system.cpu: A0 T0 : 0x1000 @main+4    : nop", ". 1 : ", " : MemWrite : ", " D=0x1 A=0x2000 ", "flags=(IsLoad)", "system.cpu1: ",
+    "Time\tCycle\tPC\tInsn\n", "  130\t 61\t00000150\t00309023\t", "sh\tx3,0(x1)\t", " x1:0x00001000", " x2=0000009a", " PA:0x00001000", " store:0xdeadbeef",
+    "142 ns 67 ", "04812083 M ", "1a41\t",
+];
+
+fn text_of(input: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for byte in input {
+        match WORDS.get(usize::from(*byte)) {
+            Some(word) => text.extend_from_slice(word.as_bytes()),
+            None => text.push(byte & 0x7f),
+        }
+    }
+    text
+}
+
+#[derive(Default)]
+struct Told {
+    records: Vec<(u64, u8, u64)>,
+    instructions: u64,
+    base: u64,
+}
+
+impl Told {
+    fn owner(&self, owner: Owner) -> u64 {
+        let latest = self.base + self.instructions;
+        match owner {
+            Owner::Latest => latest,
+            Owner::Earlier(back) => latest - u64::from(back),
+            Owner::Next => latest + 1,
+            Owner::Start => u64::MAX,
+        }
+    }
+}
+
+impl Sink for Told {
+    fn instruction(&mut self, line: Line, instruction: &Instruction<'_>) {
+        self.instructions += 1;
+        self.records.push((line.start, 0, instruction.address.0));
+    }
+    fn access(&mut self, line: Line, owner: Owner, access: &Access<'_>) {
+        assert!(access.data.digits() <= access.size * 2);
+        self.records.push((line.start, 1, self.owner(owner)));
+    }
+    fn register(&mut self, line: Line, owner: Owner, write: &RegisterWrite<'_>) {
+        assert_eq!(write.value.nibbles().count() as u32, write.value.digits());
+        assert!(!write.register.is_empty());
+        self.records.push((line.start, 2, self.owner(owner)));
+    }
+    fn event(&mut self, line: Line, event: &Event<'_>) {
+        self.records.push((line.start, 3, event.text.len() as u64));
+    }
+    fn unparsed(&mut self, line: Line, text: &[u8], error: LineError) {
+        assert!(error.start <= error.end && error.end as usize <= text.len());
+        self.records.push((line.start, 4, 0));
+    }
+}
+
+/// Gives a few bytes at a time.
+struct Slowly<'a>(&'a [u8], usize);
+
+impl Read for Slowly<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.1.min(buffer.len()).min(self.0.len());
+        buffer[..count].copy_from_slice(&self.0[..count]);
+        self.0 = &self.0[count..];
+        Ok(count)
+    }
+}
+
+fn all(input: impl Read + Send) -> (Vec<u8>, bool) {
+    let (mut input, is_transcript) = transcribed(input).expect("bytes do not fail");
+    let mut text = Vec::new();
+    input.read_to_end(&mut text).expect("bytes do not fail");
+    (text, is_transcript)
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [size, input @ ..] = input else { return };
+    if input.len() > 200 {
+        return;
+    }
+    let text = text_of(input);
+    let _ = refusal(&text);
+    let (transcript, is_transcript) = all(&text[..]);
+    assert_eq!(all(Slowly(&text, usize::from(*size) + 1)).0, transcript);
+    if is_transcript {
+        assert_eq!(Format::detect(&transcript), Some(Format::QemuLog));
+        let mut told = Told::default();
+        read(Format::QemuLog, &transcript, &Piece::whole(&transcript), &mut told);
+        let unparsed = told.records.iter().filter(|(_, kind, _)| *kind == 4).count();
+        let blocks = transcript.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"a block of")).count();
+        assert_eq!(unparsed, blocks);
+    }
+    for format in [Format::QemuLog, Format::Execlog, Format::Spike, Format::Gem5, Format::Rvfi] {
+        let text = if format == Format::QemuLog { &transcript } else { &text };
+        let mut whole = Told::default();
+        let lines = read(format, text, &Piece::whole(text), &mut whole);
+        let (mut records, mut base, mut counted) = (Vec::new(), 0, 0);
+        for piece in format.pieces(text, usize::from(*size) * 8) {
+            let mut told = Told { base, ..Told::default() };
+            counted += read(format, text, &piece, &mut told);
+            base += told.instructions;
+            records.append(&mut told.records);
+        }
+        assert_eq!(records, whole.records, "{format}");
+        assert_eq!(counted, lines);
+    }
+});
