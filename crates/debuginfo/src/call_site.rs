@@ -54,7 +54,7 @@ impl Symbols {
             let value = entry.attr_value(name)?;
             finder.expression(debug, site.unit, &value).ok().flatten()
         };
-        debug.children(site).into_iter().find_map(|parameter| {
+        let value = debug.children(site).into_iter().find_map(|parameter| {
             let place = expression(&parameter, constants::DW_AT_location)?;
             let is_register = matches!(
                 place.operations().ok()?.as_slice(),
@@ -65,7 +65,8 @@ impl Symbols {
                     .or_else(|| expression(&parameter, constants::DW_AT_GNU_call_site_value))
             };
             is_register.then(value)?
-        })
+        })?;
+        (!self.is_passed_too_wide(&place, origin, &value)).then_some(value)
     }
 }
 

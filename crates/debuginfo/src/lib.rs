@@ -60,6 +60,7 @@ mod location_expression;
 mod lookup;
 mod misplaced;
 mod module;
+mod narrow;
 mod nearest;
 mod resolve;
 mod return_value;

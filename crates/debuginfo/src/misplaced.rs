@@ -1,9 +1,10 @@
 //! Locations that a compiler's debug information gives for a variable, and that do not have its value. GDB shows what is there.
 //!
-//! Two faults of released compilers are known here:
+//! Three faults of released compilers are known here:
 //! - GCC gives an argument of an inlined copy its slot on the stack from where the copy begins. The code stores to the slot later, at
 //!   the latest before the next call. Until then the slot has the value of another variable.
 //! - LLVM computes with the address of the slot that a value was spilled to, in place of the value.
+//! - GCC computes in all of a register what the code computes in its lower half (see [`crate::narrow`]).
 
 use gimli::{Operation, constants};
 use iced_x86::{
@@ -12,11 +13,12 @@ use iced_x86::{
 };
 use tracewire_arch::{Architecture, Machine};
 
-use crate::dwarf::Entry;
 use crate::dwarf::block::BlockKind;
 use crate::dwarf::location::Finder;
+use crate::dwarf::{Die, Entry};
 use crate::frame::CfaRule;
 use crate::location_expression::{ExpressionOperation, LocationExpression};
+use crate::narrow;
 use crate::symbols::Symbols;
 use crate::types::{Type, TypeId};
 use crate::variables::CodePlace;
@@ -41,8 +43,52 @@ impl Symbols {
             return false;
         };
         self.is_number_of_slot_address(place, type_id, &operations)
+            || self.is_computed_too_wide(place, type_id, location, &operations)
             || is_argument_of_copy(place, entry)
                 && self.is_stored_later(place, (unit, entry), &operations)
+    }
+
+    /// Whether GCC may have computed a number in more bits than the code does, to another result.
+    fn is_computed_too_wide(
+        &self,
+        place: &CodePlace<'_>,
+        type_id: TypeId,
+        location: &LocationExpression,
+        operations: &[(usize, ExpressionOperation)],
+    ) -> bool {
+        if !is_gcc(place) {
+            return false;
+        }
+        let word = u32::from(location.encoding().address_size).saturating_mul(8);
+        let size = self.stored_size(type_id).unwrap_or(0);
+        let bits = u32::try_from(size).unwrap_or(word).saturating_mul(8);
+        !narrow::is_sure(operations, word, bits)
+    }
+
+    /// Whether GCC may have computed what a caller passed in more bits than its code does, to another result.
+    pub(crate) fn is_passed_too_wide(
+        &self,
+        caller: &CodePlace<'_>,
+        function: Die,
+        value: &LocationExpression,
+    ) -> bool {
+        let Ok(operations) = value.operations() else {
+            return false;
+        };
+        if !is_gcc(caller) {
+            return false;
+        }
+        let word = u32::from(value.encoding().address_size).saturating_mul(8);
+        // Which parameter is passed in a register is not said.
+        let debug = caller.debug();
+        let mut sizes = (debug.children(function).into_iter())
+            .filter(|child| child.tag() == constants::DW_TAG_formal_parameter)
+            .filter_map(|parameter| {
+                self.stored_size(self.type_id_of(caller.module, function.unit, &parameter))
+            })
+            .filter_map(|size| u32::try_from(size).ok())
+            .filter(|&size| size > 0);
+        sizes.any(|size| !narrow::is_sure(&operations, word, size.saturating_mul(8)))
     }
 
     /// Whether a number is computed from the stack pointer, and nothing is loaded.
@@ -154,6 +200,10 @@ impl Symbols {
         base.and_then(|base| base.operations().ok())
             .is_some_and(|operations| matches!(&operations[..], [(_, Operation::CallFrameCFA)]))
     }
+}
+
+fn is_gcc(place: &CodePlace<'_>) -> bool {
+    place.debug().facts(place.unit).producer.starts_with("GNU ")
 }
 
 /// Whether an entry is a parameter of an inlined copy.

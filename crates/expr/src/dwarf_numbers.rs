@@ -323,7 +323,16 @@ impl Run<'_> {
                 let equal = IntExpr::binary(Binary::Equal, left.expr.clone(), right.expr.clone());
                 truth(equal.into_is_zero())
             }
-            Op::Div | Op::Shra if kind == Kind::Generic => {
+            Op::Shl | Op::Shr | Op::Shra if kind == Kind::Generic => {
+                let left = match operation {
+                    Op::Shra => self.signed(left),
+                    _ => left.expr.clone(),
+                };
+                // GCC names all of a register whose lower half has the count. No count needs more bits.
+                let count = right.expr.clone().zero_extend(32);
+                self.canonical(IntExpr::binary(operator, left, count), kind)
+            }
+            Op::Div if kind == Kind::Generic => {
                 let result = IntExpr::binary(operator, self.signed(left), self.signed(right));
                 self.canonical(result, kind)
             }

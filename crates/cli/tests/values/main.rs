@@ -266,7 +266,8 @@ fn c_values_of_optimized_code_are_what_the_program_prints() {
 }
 
 /// Inlined copies of the functions, where compilers have wrong locations for some arguments: GCC's of slots on the stack that are
-/// stored to later, clang's of numbers that are computed with a slot's address.
+/// stored to later and of numbers that are computed in the lower half of a register, clang's of numbers that are computed with a
+/// slot's address.
 #[test]
 fn c_values_of_inlined_copies_are_what_the_program_prints_or_unavailable() {
     // The call in a line of the source, by its function.
@@ -278,12 +279,11 @@ fn c_values_of_inlined_copies_are_what_the_program_prints_or_unavailable() {
             .and_then(|rest| rest.split(',').next());
         format!("see_{}", name.expect("a call"))
     };
-    for (compiler, options, wrong_in_gdb_too) in [
-        ("gcc", &["-g", "-O1"][..], &[][..]),
-        // It shifts by all of a register of which the count is the lower half.
-        ("gcc", &["-g", "-O2", "-fno-ipa-icf"], &["see_int"]),
-        ("clang", &["-g", "-O1"], &[]),
-        ("clang", &["-g", "-O2"], &[]),
+    for (compiler, options) in [
+        ("gcc", &["-g", "-O1"][..]),
+        ("gcc", &["-g", "-O2", "-fno-ipa-icf"]),
+        ("clang", &["-g", "-O1"]),
+        ("clang", &["-g", "-O2"]),
     ] {
         let directory = TempDir::new().expect("a directory");
         let directory = directory.path();
@@ -296,12 +296,12 @@ fn c_values_of_inlined_copies_are_what_the_program_prints_or_unavailable() {
             values.insert((function(line), printed.to_owned()));
         }
         let frames = frames(directory, &[]);
-        assert!(frames.len() >= 90, "{}", frames.len());
+        assert!(frames.len() >= 140, "{}", frames.len());
         let mut known = 0;
         for frame in &frames {
             let shown = value(frame);
             let function = frame["function"].as_str().expect("a function").to_owned();
-            if shown.contains("<optimized out>") || wrong_in_gdb_too.contains(&&*function) {
+            if shown.contains("<optimized out>") {
                 continue;
             }
             known += 1;
@@ -311,7 +311,7 @@ fn c_values_of_inlined_copies_are_what_the_program_prints_or_unavailable() {
             );
         }
         println!("{compiler} {options:?}: {known} of {} values", frames.len());
-        assert!(known >= 20, "{known} values");
+        assert!(known >= 60, "{known} values");
     }
 }
 

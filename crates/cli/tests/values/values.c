@@ -74,7 +74,36 @@ SEE(outer, struct outer, "{points = {{x = %d, y = %d}, {x = %d, y = %d}}, flags 
 SEE(null, void *, "(void *) 0x0")
 #define see(NAME, ...) (line = __LINE__, see_##NAME(__VA_ARGS__))
 
+// Numbers whose upper halves are of no meaning for what is computed with the lower ones.
+static volatile long wide = 0x4567fedc00000000;
+static volatile unsigned long full = 0xfeedbeef80000010;
+
+static void compute(void) {
+    for (long i = wide; i < wide + 3; i++) {
+        unsigned long k = full + i;
+        see(int, 1 << ((int)i + 20));
+        see(long, 1L << ((int)i + 40));
+        see(unsigned, (unsigned)k >> 3);
+        see(unsigned, (unsigned)(k >> 3));
+        see(int, (int)k >> 3);
+        see(unsigned, (unsigned)k >> ((int)i + 1));
+        see(unsigned, (unsigned)k / 7);
+        see(int, (int)k % 9);
+        see(int, (int)k / 5);
+        see(bool, (int)k < (int)i);
+        see(unsigned_short, (unsigned short)k >> 2);
+        see(unsigned_char, ((unsigned char)k >> 1) | 'A');
+        see(unsigned, ((unsigned)k << 5) | ((unsigned)k >> 27));
+        see(unsigned, ((unsigned)k >> 2) & 15);
+        see(long, (long)((int)k >> 4));
+        see(unsigned_long, (unsigned long)((unsigned)k >> 4));
+        see(unsigned_long, k >> 4);
+        if ((unsigned long)i == k) printf("%lx\n", k);
+    }
+}
+
 int main(void) {
+    compute();
     for (int i = 0; i < 3; i++) {
         see(int, i - 1);
         see(int, 1 << (i + 20));
