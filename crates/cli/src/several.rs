@@ -1,7 +1,6 @@
 //! A run of several processes: a folder with a trace file for each, looked at as a whole.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +8,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::ThreadId;
-use tracewire_tracefile::{Frame, Part, RunFolder, TraceFile};
-use tracewire_views::{AggregateView, FrameRow, Info, Program, Viewer, table};
+use tracewire_tracefile::{Part, RunFolder, TraceFile};
+use tracewire_views::{AggregateView, FrameRow, Info, Program, Viewer, by_time, table};
 
 use crate::Answer;
 use crate::arguments::{InfoArguments, ShowArguments};
@@ -151,38 +150,4 @@ pub fn show(arguments: &ShowArguments, parts: &[Part]) -> anyhow::Result<Answer>
         return Ok(Answer::No);
     }
     Ok(Answer::Yes)
-}
-
-/// The frames of several files by their times, those of one file in its order.
-fn by_time<'v, 'a>(viewers: &'v [Viewer<'a>]) -> impl Iterator<Item = (&'v Viewer<'a>, Frame<'a>)> {
-    let mut files: Vec<_> = viewers
-        .iter()
-        .map(|viewer| {
-            // A frame without a time comes with the one before it.
-            let mut last = 0;
-            viewer.file().frames().map(move |frame| {
-                last = frame.timestamp().unwrap_or(last).max(last);
-                (last, frame)
-            })
-        })
-        .collect();
-    let mut next: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
-    let mut heads: Vec<Option<Frame<'a>>> = Vec::new();
-    for (index, file) in files.iter_mut().enumerate() {
-        let head = file.next();
-        if let Some((time, _)) = head {
-            next.push(Reverse((time, index)));
-        }
-        heads.push(head.map(|(_, frame)| frame));
-    }
-    std::iter::from_fn(move || {
-        let Reverse((_, index)) = next.pop()?;
-        let following = files.get_mut(index)?.next();
-        if let Some((time, _)) = following {
-            next.push(Reverse((time, index)));
-        }
-        let head = heads.get_mut(index)?;
-        let frame = std::mem::replace(head, following.map(|(_, frame)| frame));
-        Some((viewers.get(index)?, frame?))
-    })
 }

@@ -1,6 +1,9 @@
-//! What there is to trace in a function: its lines.
+//! Source lines: which a function has, and in which file of the disk they are.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use tracewire_model::Address;
 
 use crate::dwarf::block::BlockKind;
 use crate::location::Function;
@@ -45,5 +48,15 @@ impl Symbols {
             }
         }
         found.into_iter().collect()
+    }
+
+    /// Where the source file is that the debug information of the code at an address names so, with its directories as far as they are
+    /// known.
+    #[must_use]
+    pub fn source_path(&self, pc: Address, name: &str) -> Option<PathBuf> {
+        let code = self.code_at(pc)?;
+        let table = code.debug().lines(code.unit);
+        let file = table.files.iter().find(|file| file.name == name)?;
+        Some(PathBuf::from(&file.path))
     }
 }

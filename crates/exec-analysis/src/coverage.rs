@@ -29,6 +29,32 @@ pub struct Coverage {
     pub instructions: BTreeMap<u64, Executed>,
 }
 
+/// How often the lines and functions of a source file were executed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FileCoverage {
+    /// By line.
+    pub lines: BTreeMap<u64, u64>,
+    /// By line and name.
+    pub functions: BTreeMap<(u64, String), u64>,
+    /// An address of its code.
+    pub address: Option<Address>,
+}
+
+/// How much of a function was executed, of one range of its code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionCoverage {
+    /// The first address.
+    pub start: Address,
+    /// The first address after it.
+    pub end: Address,
+    /// The function.
+    pub name: String,
+    /// Bytes of instructions that were executed.
+    pub executed: u64,
+    /// How often the first instruction was executed.
+    pub entries: u64,
+}
+
 /// How far apart two addresses are that may begin an instruction.
 const SMALLEST: u64 = 2;
 
@@ -89,18 +115,10 @@ impl Coverage {
         self.instructions.get(&address.0).map_or(0, |one| one.count)
     }
 
-    /// Writes a tracefile of lcov: lines and functions of every source file that the program has line numbers for.
-    /// Gives how many source files there are.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write_lcov(&self, symbols: &Symbols, out: &mut impl io::Write) -> io::Result<usize> {
-        #[derive(Default)]
-        struct File {
-            lines: BTreeMap<u64, u64>,
-            functions: BTreeMap<(u64, String), u64>,
-        }
-        let mut files: BTreeMap<String, File> = BTreeMap::new();
+    /// The lines and functions of every source file that the program has line numbers for.
+    #[must_use]
+    pub fn files(&self, symbols: &Symbols) -> BTreeMap<String, FileCoverage> {
+        let mut files: BTreeMap<String, FileCoverage> = BTreeMap::new();
         for function in symbols.functions() {
             for (start, end) in &function.ranges {
                 let mut address = start.0;
@@ -112,8 +130,9 @@ impl Coverage {
                         && place.line > 0
                     {
                         let count = executed.map_or(0, |one| one.count);
-                        let line = files.entry(file).or_default().lines.entry(place.line);
-                        let line = line.or_default();
+                        let file = files.entry(file).or_default();
+                        file.address.get_or_insert(Address(address));
+                        let line = file.lines.entry(place.line).or_default();
                         *line = (*line).max(count);
                     }
                     let size = executed.map_or(0, |one| u64::from(one.size));
@@ -127,6 +146,48 @@ impl Coverage {
                 *functions.entry(key).or_default() += calls;
             }
         }
+        files
+    }
+
+    /// The functions of the program with how much of each was executed, in the order of their addresses.
+    #[must_use]
+    pub fn functions(&self, symbols: Option<&Symbols>) -> Vec<FunctionCoverage> {
+        let functions = symbols.map(Symbols::functions).unwrap_or_default();
+        let mut all: Vec<FunctionCoverage> = functions
+            .into_iter()
+            .flat_map(|function| {
+                let name = function.name;
+                function
+                    .ranges
+                    .into_iter()
+                    .map(move |(start, end)| (start, end, name.clone()))
+            })
+            .map(|(start, end, name)| FunctionCoverage {
+                start,
+                end,
+                name,
+                executed: self
+                    .instructions
+                    .range(start.0..end.0.max(start.0))
+                    .map(|(_, one)| u64::from(one.size))
+                    .sum(),
+                entries: self.count(start),
+            })
+            .collect();
+        all.sort_by(|one, other| {
+            (one.start, one.end, &one.name).cmp(&(other.start, other.end, &other.name))
+        });
+        all.dedup_by_key(|one| one.start);
+        all
+    }
+
+    /// Writes a tracefile of lcov: lines and functions of every source file that the program has line numbers for.
+    /// Gives how many source files there are.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_lcov(&self, symbols: &Symbols, out: &mut impl io::Write) -> io::Result<usize> {
+        let files = self.files(symbols);
         for (name, file) in &files {
             writeln!(out, "TN:")?;
             writeln!(out, "SF:{name}")?;
@@ -157,20 +218,6 @@ impl Coverage {
         symbols: Option<&Symbols>,
         out: &mut impl io::Write,
     ) -> io::Result<()> {
-        let mut spans: Vec<(u64, u64, String)> = symbols
-            .map(Symbols::functions)
-            .unwrap_or_default()
-            .into_iter()
-            .flat_map(|function| {
-                let name = function.name;
-                function
-                    .ranges
-                    .into_iter()
-                    .map(move |(start, end)| (start.0, end.0, name.clone()))
-            })
-            .collect();
-        spans.sort();
-        spans.dedup_by_key(|span| span.0);
         let mut rest = self.instructions.iter().peekable();
         let row = |out: &mut dyn io::Write, address: &u64, one: &Executed| {
             let skipped = match one.skipped {
@@ -183,22 +230,20 @@ impl Coverage {
                 one.count, one.opcode, one.disassembly
             )
         };
-        for (start, end, name) in &spans {
-            while let Some((address, one)) = rest.next_if(|(address, _)| **address < *start) {
+        for function in self.functions(symbols) {
+            let (start, end, name) = (function.start.0, function.end.0, &function.name);
+            while let Some((address, one)) = rest.next_if(|(address, _)| **address < start) {
                 row(out, address, one)?;
             }
-            let mut bytes = 0;
-            let inside = self.instructions.range(*start..(*end).max(*start));
-            for (_, one) in inside.clone() {
-                bytes += u64::from(one.size);
-            }
-            let size = end.saturating_sub(*start);
+            let bytes = function.executed;
+            let inside = self.instructions.range(start..end.max(start));
+            let size = end.saturating_sub(start);
             let share = (bytes * 100).checked_div(size).unwrap_or(0);
             writeln!(
                 out,
                 "\n{name}: {bytes} of {size} bytes executed ({share} %)"
             )?;
-            let mut next = *start;
+            let mut next = start;
             for (address, one) in inside {
                 if *address > next {
                     writeln!(out, "{:>12}  {next:#010x}  … {} bytes", 0, address - next)?;
@@ -206,10 +251,10 @@ impl Coverage {
                 row(out, address, one)?;
                 next = address.saturating_add(u64::from(one.size));
             }
-            if next < *end && bytes > 0 {
+            if next < end && bytes > 0 {
                 writeln!(out, "{:>12}  {next:#010x}  … {} bytes", 0, end - next)?;
             }
-            while rest.next_if(|(address, _)| **address < *end).is_some() {}
+            while rest.next_if(|(address, _)| **address < end).is_some() {}
         }
         for (address, one) in rest {
             row(out, address, one)?;

@@ -124,33 +124,31 @@ pub fn info_json(recording: &Recording) -> Value {
     Value::Object(object)
 }
 
-/// The summary of a recording for people.
+/// The summary of a recording for people: names and values.
 #[must_use]
-pub fn info_text(recording: &Recording, name: &str) -> String {
+pub fn info_facts(recording: &Recording) -> Vec<(&'static str, String)> {
     let summary = recording.summary();
     let cpus: Vec<String> = summary.cpus.iter().map(CpuNumber::to_string).collect();
     let time = |time: Option<Time>| time.map_or("none".to_owned(), |time| time.to_string());
-    let mut text = format!("{name}: an execution trace\n");
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "  {name:<16} {value}");
-    };
-    row("format", recording.format().name().to_owned());
-    row(
-        "machine",
-        recording.architecture().map_or(
-            "not known: --architecture NAME says it".to_owned(),
-            |machine| machine.name().to_owned(),
-        ),
-    );
-    row("instructions", summary.instructions.to_string());
     let unreported = match missing_writes(recording.reported_writes(), summary.memory_accesses) {
         None => String::new(),
         Some(note) => format!(" ({note})"),
     };
-    row(
-        "memory accesses",
-        format!("{}{unreported}", summary.memory_accesses),
-    );
+    let mut rows = vec![
+        ("format", recording.format().name().to_owned()),
+        (
+            "machine",
+            recording.architecture().map_or(
+                "not known: --architecture NAME says it".to_owned(),
+                |machine| machine.name().to_owned(),
+            ),
+        ),
+        ("instructions", summary.instructions.to_string()),
+        (
+            "memory accesses",
+            format!("{}{unreported}", summary.memory_accesses),
+        ),
+    ];
     if let Some(order) = data_order(recording) {
         let evidence = recording.data_order_evidence();
         let (told, says) = match order {
@@ -162,27 +160,39 @@ pub fn info_text(recording: &Recording, name: &str) -> String {
             0 => String::new(),
             _ => format!(", by the registers of {says} of {all} accesses"),
         };
-        row("data written", format!("{told}{by}"));
+        rows.push(("data written", format!("{told}{by}")));
     }
-    row("register writes", summary.register_writes.to_string());
-    row("cpus", cpus.join(" "));
-    row(
-        "time",
-        format!(
-            "{} to {}",
-            time(summary.first_time),
-            time(summary.last_time)
+    rows.extend([
+        ("register writes", summary.register_writes.to_string()),
+        ("cpus", cpus.join(" ")),
+        (
+            "time",
+            format!(
+                "{} to {}",
+                time(summary.first_time),
+                time(summary.last_time)
+            ),
         ),
-    );
-    row("lines", summary.lines.to_string());
-    row("unparsed lines", summary.unparsed_lines.to_string());
-    row(
-        "size",
-        format!(
-            "{} bytes of text, {} of index",
-            summary.text_size, summary.index_size
+        ("lines", summary.lines.to_string()),
+        ("unparsed lines", summary.unparsed_lines.to_string()),
+        (
+            "size",
+            format!(
+                "{} bytes of text, {} of index",
+                summary.text_size, summary.index_size
+            ),
         ),
-    );
+    ]);
+    rows
+}
+
+/// The summary of a recording for people.
+#[must_use]
+pub fn info_text(recording: &Recording, name: &str) -> String {
+    let mut text = format!("{name}: an execution trace\n");
+    for (name, value) in info_facts(recording) {
+        let _ = writeln!(text, "  {name:<16} {value}");
+    }
     text
 }
 

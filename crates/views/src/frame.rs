@@ -269,7 +269,8 @@ impl<'a> Viewer<'a> {
     }
 
     /// The process that frames are shown with.
-    pub(crate) fn process(&self) -> Option<u32> {
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
         self.process.map(|process| process.0)
     }
 

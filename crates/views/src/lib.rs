@@ -44,7 +44,9 @@
 #![deny(missing_docs)]
 
 mod aggregate;
+mod aggregate_words;
 mod architecture;
+mod by_time;
 mod collected;
 mod find;
 mod frame;
@@ -65,7 +67,9 @@ mod typed;
 pub mod words;
 
 pub use aggregate::{AggregateRow, AggregateView};
+pub use aggregate_words::AggregateHistogram;
 pub use architecture::{OtherMachine, architecture_of, check_architecture, settle_architecture};
+pub use by_time::by_time;
 pub use find::{Criteria, FindError, LineCriterion, Matches};
 pub use frame::{Bytes, FrameView, Map, MemoryView, Text, ValueView, Viewer};
 pub use gdb::{TakenForAnother, commands as gdb_commands, taken_for_another};

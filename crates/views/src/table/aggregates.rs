@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use tracewire_model::{AggregateCell, AggregateFunction};
+use tracewire_model::AggregateFunction;
 
 use super::{FAINT, STRONG, styled};
-use crate::aggregate::{AggregateView, key_words};
+use crate::aggregate::AggregateView;
 use crate::words::{count, printable};
 
 /// How wide the longest bar of a histogram is.
@@ -44,19 +44,13 @@ pub fn aggregates(views: &[AggregateView]) -> String {
     text
 }
 
-fn keys(view: &AggregateView, keys: &[tracewire_model::Key]) -> Vec<String> {
-    let keys = keys.iter().zip(&view.aggregate.keys);
-    keys.map(|(key, kind)| key_words(key, kind)).collect()
-}
-
 fn numbers(text: &mut String, view: &AggregateView) {
     let mut rows = Table::new();
     rows.load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled);
-    for (row_keys, cell) in &view.rows {
-        let mut row = keys(view, row_keys);
+    for (mut row, number) in view.numbers() {
         row.insert(0, " ".to_owned());
-        row.push(view.number(cell));
+        row.push(number);
         rows.add_row(row);
     }
     for column in rows.column_iter_mut() {
@@ -75,28 +69,17 @@ fn numbers(text: &mut String, view: &AggregateView) {
 }
 
 fn histograms(text: &mut String, view: &AggregateView) {
-    let AggregateFunction::Histogram(buckets) = view.aggregate.function else {
-        return;
-    };
-    for (row_keys, cell) in &view.rows {
-        let AggregateCell::Histogram(counts) = cell else {
-            continue;
-        };
-        if !row_keys.is_empty() {
-            let _ = writeln!(text, "{}", keys(view, row_keys).join(", "));
+    for histogram in view.histograms() {
+        if !histogram.key.is_empty() {
+            let _ = writeln!(text, "{}", histogram.key.join(", "));
         }
-        let (Some((first, _)), Some((last, _))) =
-            (counts.first_key_value(), counts.last_key_value())
-        else {
-            continue;
-        };
-        let most = counts.values().copied().max().unwrap_or(0).max(1);
-        let lines: Vec<(String, u64)> = (*first..=*last)
-            .map(|bucket| {
-                let count = counts.get(&bucket).copied().unwrap_or(0);
-                (view.range(buckets, bucket), count)
-            })
-            .collect();
+        let lines = histogram.ranges;
+        let most = lines
+            .iter()
+            .map(|(_, count)| *count)
+            .max()
+            .unwrap_or(0)
+            .max(1);
         let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
         let range_width = wide(&mut lines.iter().map(|(range, _)| range.chars().count()));
         let count_width = wide(&mut lines.iter().map(|(_, count)| count.to_string().len()));

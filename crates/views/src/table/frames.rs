@@ -199,8 +199,9 @@ fn value_line(value: &ValueView) -> String {
     }
 }
 
-/// The variables that have a column of their own.
-pub(crate) fn is_builtin(name: &str) -> bool {
+/// Whether a variable has a column of its own.
+#[must_use]
+pub fn is_builtin(name: &str) -> bool {
     matches!(name, "trace_timestamp" | "trace_thread" | "trace_cpu")
 }
 

@@ -16,8 +16,8 @@ mod info;
 
 pub use aggregates::aggregates;
 pub use elf::elf;
-pub use frames::{FrameTable, frames, write_frame};
-pub(crate) use frames::{SourceWords, end_words, entry_words, is_builtin, text_or_digits};
+pub use frames::{FrameTable, frames, is_builtin, write_frame};
+pub(crate) use frames::{SourceWords, end_words, entry_words, text_or_digits};
 pub use info::{info, stop_words};
 
 /// Headings and labels.
