@@ -30,7 +30,7 @@ pub enum Torture {
     Kills(Kills),
     /// Damage the symbols, sections and debug information of a program, and record it
     Elf(Elf),
-    /// Have a page in a headless browser post packets to a server's port, which must not obey them
+    /// Have a page in a headless browser post packets to a server's port, which must not obey them, and open reports in it
     Browser,
 }
 
@@ -266,7 +266,8 @@ fn elf(arguments: &Elf) -> Result<()> {
 fn browser() -> Result<()> {
     setup::provide(setup::BROWSER)?;
     let mut test = workspace::cargo("test");
-    test.args(["--quiet", "-p", "tracewire-cli", "--test", "access"])
+    test.args(["--quiet", "-p", "tracewire-cli"])
+        .args(["--test", "access", "--test", "report"])
         .args(["--features", "browser", "browser::", "--", "--nocapture"]);
     workspace::run(&mut test)
 }

@@ -65,6 +65,9 @@ pub enum Command {
     /// Convert a trace file to another format and back; merge, cut and split
     #[command(after_help = crate::convert::HELP)]
     Convert(crate::convert::ConvertArguments),
+    /// Write a run or an execution trace as one HTML page, with charts and a table that filters
+    #[command(after_help = crate::report::HELP)]
+    Report(crate::report::ReportArguments),
     /// Write runs as Parquet files with typed columns, for SQL
     #[command(after_help = crate::dataset::HELP)]
     Dataset(crate::dataset::DatasetArguments),

@@ -26,6 +26,7 @@ mod proxy;
 mod qemu;
 mod record;
 mod repair;
+mod report;
 mod rescue;
 mod seal;
 mod serve;
@@ -91,6 +92,7 @@ fn run(arguments: Arguments) -> anyhow::Result<Answer> {
         Command::Repair(arguments) => repair::repair(&arguments),
         Command::Seal(arguments) => seal::seal(&arguments),
         Command::Convert(arguments) => convert::convert(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Dataset(arguments) => dataset::run(&arguments),
         Command::Collect(arguments) => execution::collect::collect(&arguments),
         Command::Calls(arguments) => execution::analyze::calls(&arguments),

@@ -8,7 +8,7 @@
 //!   `(gdb) COMMAND` are commands to the GDB that the line before started.
 //! - `<!-- run: COMMAND -->` runs without being shown, for what a reader has already. `$REPOSITORY` is the checkout.
 //!
-//! A line `...` stands for any lines. Addresses, times, offsets, threads, cpus, process numbers and ports differ from run to run,
+//! A line `...` stands for any lines. Addresses, times, sizes in KiB, offsets, threads, cpus, process numbers and ports differ from run to run,
 //! so they are left out of the comparison. `TRACEWIRE_DOCUMENTS=write` writes the output of this run into the pages.
 
 use std::fmt::Write;
@@ -274,7 +274,7 @@ fn normal(line: &str) -> String {
 }
 
 /// The units of times.
-const UNITS: [&str; 4] = ["s", "ms", "µs", "ns"];
+const UNITS: [&str; 5] = ["s", "ms", "µs", "ns", "KiB"];
 
 fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| "(),.;:[]{}<>=\"".contains(c))
@@ -474,6 +474,11 @@ fn any_stub() {
 #[test]
 fn qemu() {
     check("docs/guide/qemu.md");
+}
+
+#[test]
+fn report() {
+    check("docs/guide/report.md");
 }
 
 #[test]

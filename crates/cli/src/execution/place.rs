@@ -65,6 +65,14 @@ impl MemoryPlace {
         }
     }
 
+    /// The place, as the user wrote it.
+    pub fn name(&self) -> String {
+        match &self.place {
+            Named::Address(address) => format!("{address:#x}"),
+            Named::Expression(text) => text.clone(),
+        }
+    }
+
     /// The first byte and the last.
     pub fn bounds(&self, opened: &Opened) -> anyhow::Result<(u64, u64)> {
         let (first, length) = self.resolve(opened)?;
