@@ -1,15 +1,18 @@
 //! `show --follow` and `record --live`: frames as they come.
 
 use std::collections::HashSet;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracewire_debuginfo::TypeRules;
 use tracewire_model::{FrameNumber, ThreadId};
+use tracewire_recorder::Aggregates;
 use tracewire_tracefile::{GrowingFile, Module, Part, RunFolder, TraceFile};
-use tracewire_views::{FrameRow, FrameView, Program, ProgramError, ProgramFiles, Viewer, table};
+use tracewire_views::{
+    AggregateView, FrameRow, FrameView, Program, ProgramError, ProgramFiles, Viewer, table,
+};
 
 use crate::look;
 
@@ -64,13 +67,20 @@ pub enum Followed {
     Run(RunFolder),
 }
 
-/// Shows frames until the recorder has ended, and gives how many there were. Files alone are read, so that neither the recorder nor
-/// the program waits for who reads what is shown.
-pub fn follow(followed: Followed, style: &Style, output: &mut impl Write) -> anyhow::Result<u64> {
+/// Shows frames, and what each process has counted as `counted` gives it, until the recorder has ended. Gives how many frames there
+/// were. Files alone are read, so that neither the recorder nor the program waits for who reads what is shown.
+pub fn follow(
+    followed: Followed,
+    style: &Style,
+    mut counted: impl FnMut() -> Vec<Arc<Aggregates>>,
+    output: &mut impl Write,
+) -> anyhow::Result<u64> {
     let mut shower = Shower {
         table: None,
         shown: 0,
+        counted: Counted::new(style.form),
     };
+    let counted = &mut counted;
     match followed {
         Followed::File(growing) => {
             let mut source = Source::new(*growing, None, style, style.files());
@@ -81,12 +91,13 @@ pub fn follow(followed: Followed, style: &Style, output: &mut impl Write) -> any
                     shower.show(frames, output)?;
                 }
                 if !is_written {
-                    return Ok(shower.shown);
+                    return shower.end(counted(), output);
                 }
+                shower.show_counted(counted(), output)?;
                 std::thread::sleep(EVERY);
             }
         }
-        Followed::Run(run) => follow_run(&run, style, shower, output),
+        Followed::Run(run) => follow_run(&run, style, shower, counted, output),
     }
 }
 
@@ -95,6 +106,7 @@ fn follow_run(
     run: &RunFolder,
     style: &Style,
     mut shower: Shower,
+    counted: &mut impl FnMut() -> Vec<Arc<Aggregates>>,
     output: &mut impl Write,
 ) -> anyhow::Result<u64> {
     let files = style.files();
@@ -135,8 +147,9 @@ fn follow_run(
         frames.sort();
         shower.show(frames, output)?;
         if !is_written {
-            return Ok(shower.shown);
+            return shower.end(counted(), output);
         }
+        shower.show_counted(counted(), output)?;
         std::thread::sleep(EVERY);
     }
 }
@@ -240,6 +253,13 @@ impl Shown {
         }
     }
 
+    const fn is_empty(&self) -> bool {
+        match self {
+            Self::Rows(_, rows) => rows.is_empty(),
+            Self::Json(views) => views.is_empty(),
+        }
+    }
+
     fn add(&mut self, more: Self) {
         match (self, more) {
             (Self::Rows(origin, rows), Self::Rows(other, more)) => {
@@ -265,15 +285,19 @@ impl Shown {
     }
 }
 
-/// Writes frames.
+/// Writes frames and tables of counts.
 #[derive(Debug)]
 struct Shower {
     table: Option<table::FrameTable>,
     shown: u64,
+    counted: Counted,
 }
 
 impl Shower {
     fn show(&mut self, frames: Shown, output: &mut impl Write) -> anyhow::Result<()> {
+        if !frames.is_empty() {
+            self.counted.clear(output)?;
+        }
         match frames {
             Shown::Json(views) => {
                 self.shown += views.len() as u64;
@@ -291,6 +315,96 @@ impl Shower {
             }
         }
         output.flush()?;
+        Ok(())
+    }
+
+    fn show_counted(
+        &mut self,
+        counted: Vec<Arc<Aggregates>>,
+        output: &mut impl Write,
+    ) -> anyhow::Result<()> {
+        let mut tables = counted.iter().flat_map(|process| process.iter());
+        if self.counted.is_shown(&counted) || tables.all(|(_, _, table)| table.is_empty()) {
+            return Ok(());
+        }
+        self.counted.show(counted, output)
+    }
+
+    /// The recorder has ended: shows the numbers of the whole run, and gives how many frames there were.
+    fn end(
+        mut self,
+        counted: Vec<Arc<Aggregates>>,
+        output: &mut impl Write,
+    ) -> anyhow::Result<u64> {
+        if !self.counted.is_shown(&counted) {
+            self.counted.show(counted, output)?;
+        }
+        Ok(self.shown)
+    }
+}
+
+/// The tables of counts, which take the place of those before them on a terminal, and else come after them.
+#[derive(Debug)]
+struct Counted {
+    form: Form,
+    is_terminal: bool,
+    /// What was shown last, by process.
+    shown: Vec<Arc<Aggregates>>,
+    /// How many lines of it are the last ones on the terminal.
+    lines: usize,
+    is_first: bool,
+}
+
+impl Counted {
+    fn new(form: Form) -> Self {
+        Self {
+            form,
+            is_terminal: form == Form::Table && std::io::stdout().is_terminal(),
+            shown: Vec::new(),
+            lines: 0,
+            is_first: true,
+        }
+    }
+
+    fn is_shown(&self, counted: &[Arc<Aggregates>]) -> bool {
+        self.shown.len() == counted.len()
+            && (self.shown.iter().zip(counted)).all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// Takes the last tables off the terminal: something else comes.
+    fn clear(&mut self, output: &mut impl Write) -> anyhow::Result<()> {
+        if self.lines > 0 {
+            // To the first line of them, and clear to the end of the screen.
+            write!(output, "\x1b[{}F\x1b[J", self.lines)?;
+            self.lines = 0;
+            self.shown.clear();
+        }
+        Ok(())
+    }
+
+    fn show(
+        &mut self,
+        counted: Vec<Arc<Aggregates>>,
+        output: &mut impl Write,
+    ) -> anyhow::Result<()> {
+        self.clear(output)?;
+        let all = counted.iter().flat_map(|process| process.iter().cloned());
+        let views = AggregateView::of_tables(all);
+        let mut text = Vec::new();
+        look::write_aggregates(&mut text, &views, self.form == Form::Json)?;
+        self.shown = counted;
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.form == Form::Table && !self.is_terminal && !self.is_first {
+            output.write_all(b"\n")?;
+        }
+        self.is_first = false;
+        output.write_all(&text)?;
+        output.flush()?;
+        if self.is_terminal {
+            self.lines = text.split(|byte| *byte == b'\n').count() - 1;
+        }
         Ok(())
     }
 }

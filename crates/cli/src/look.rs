@@ -135,7 +135,7 @@ fn show_as_they_come(arguments: &ShowArguments) -> anyhow::Result<Option<Answer>
         elf: arguments.elf.clone(),
         tracepoint: arguments.tracepoint,
     };
-    let shown = follow::follow(followed, &style, &mut output_of(arguments.json))?;
+    let shown = follow::follow(followed, &style, Vec::new, &mut output_of(arguments.json))?;
     Ok(Some(if shown > 0 { Answer::Yes } else { Answer::No }))
 }
 

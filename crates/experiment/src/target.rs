@@ -124,6 +124,11 @@ pub trait HitHandler {
         true
     }
 
+    /// Whether [`Self::look_around`] is to be called although no pad runs.
+    fn looks_around(&self) -> bool {
+        false
+    }
+
     /// Called now and then while the program runs and has pads.
     fn look_around(&mut self) -> LookAround {
         LookAround::GoesOn { filled: 0.0 }

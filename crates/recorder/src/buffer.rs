@@ -1,11 +1,11 @@
 //! Where frames go: into the file as they come, or into memory that keeps the newest.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracewire_experiment::{CircularStore, FrameStore, SpoolStore, StoreError};
-use tracewire_model::ByteOrder;
+use tracewire_model::{Aggregate, AggregateTable, ByteOrder, TracepointNumber};
 use tracewire_script::Script;
 use tracewire_tracefile::{Description, Spool, TraceFileWriter, WriteError};
 
@@ -50,7 +50,11 @@ impl BufferSize {
 pub struct Counters {
     frames: AtomicU64,
     bytes: AtomicU64,
+    aggregates: Mutex<Arc<Aggregates>>,
 }
+
+/// What tracepoints have counted: a table for each aggregate.
+pub type Aggregates = Vec<(TracepointNumber, Aggregate, AggregateTable)>;
 
 impl Counters {
     /// How many frames were made so far.
@@ -63,6 +67,26 @@ impl Counters {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What has been counted: as it was at most a second ago while the program runs, and all of it when the recorder has ended.
+    /// Two calls give the same `Arc` where nothing was added between them.
+    #[must_use]
+    pub fn aggregates(&self) -> Arc<Aggregates> {
+        Arc::clone(&self.locked())
+    }
+
+    pub(crate) fn set_aggregates(&self, aggregates: Aggregates) {
+        let mut known = self.locked();
+        if **known != aggregates {
+            *known = Arc::new(aggregates);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Arc<Aggregates>> {
+        self.aggregates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,6 +13,7 @@
 mod buffer;
 mod describe;
 mod error;
+mod handler;
 mod indirect;
 mod meanwhile;
 mod modules;
@@ -28,7 +29,7 @@ mod report;
 mod stop;
 mod upstream;
 
-pub use buffer::{BufferSize, Counters};
+pub use buffer::{Aggregates, BufferSize, Counters};
 pub use error::RecordError;
 pub use observer::{Installed, Observer, RecordEvent, Warning};
 pub use processes::{Observers, RecordedPart, RunReport};

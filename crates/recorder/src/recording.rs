@@ -1,12 +1,11 @@
 //! A recording from the first look at the program to the finished file.
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracewire_agent_expr::verify;
 use tracewire_experiment::{
-    Experiment, FrameStore as _, InstallError, MarkedHandler, MarkerValue, Missing, PadTarget,
-    StartError,
+    Experiment, FrameStore as _, InstallError, MarkerValue, Missing, PadTarget, StartError,
 };
 use tracewire_expr::{MarkerArgument, marker_arguments};
 use tracewire_fail_point::fail_point;
@@ -17,6 +16,7 @@ use tracewire_target_linux::{Event, Process};
 use crate::buffer::Buffer;
 use crate::describe::{self, Past, PastTracepoints};
 use crate::error::RecordError;
+use crate::handler::RecordingHandler;
 use crate::indirect;
 use crate::modules::Modules;
 use crate::observer::{Installed, Observer, RecordEvent, Warning};
@@ -38,6 +38,9 @@ pub struct Recording<'o> {
     registers: Room,
     /// What the markers say that tracepoints are on.
     markers: BTreeMap<Address, Vec<MarkerValue>>,
+    /// Whether a tracepoint counts something.
+    is_counting: bool,
+    next_aggregates: Instant,
     settings: StatusFields,
     past: PastTracepoints,
     pending: Vec<Pending>,
@@ -89,6 +92,8 @@ impl<'o> Recording<'o> {
             settings: made.settings,
             past: PastTracepoints::default(),
             markers: BTreeMap::new(),
+            is_counting: false,
+            next_aggregates: Instant::now(),
             stop_notes: options.script.settings.stop_notes,
             ever_placed: false,
             duration: options.duration,
@@ -195,8 +200,13 @@ impl<'o> Recording<'o> {
     }
 
     /// The process, and the handler of its hits.
-    pub fn parts(&mut self) -> (&mut Process, MarkedHandler<'_>) {
-        let handler = MarkedHandler::new(&mut self.experiment, &self.markers);
+    pub fn parts(&mut self) -> (&mut Process, RecordingHandler<'_>) {
+        let handler = RecordingHandler {
+            experiment: &mut self.experiment,
+            markers: &self.markers,
+            is_counting: self.is_counting,
+            next_aggregates: &mut self.next_aggregates,
+        };
         (&mut self.process, handler)
     }
 
@@ -377,6 +387,8 @@ impl<'o> Recording<'o> {
                 self.warn(Warning::NotDefined { number, error });
             }
         }
+        self.is_counting = (self.experiment.tracepoints())
+            .any(|tracepoint| !tracepoint.definition().counting.aggregates.is_empty());
         if self.experiment.is_running() {
             if let Err(errors) = self.experiment.install(&mut self.process) {
                 self.not_installed(errors);
@@ -543,6 +555,7 @@ impl<'o> Recording<'o> {
         let losses = self.experiment.losses();
         let aggregates = self.experiment.aggregates();
         let store = self.experiment.into_store();
+        store.counters().set_aggregates(aggregates.clone());
         let is_counted = aggregates.iter().any(|(_, _, table)| !table.is_empty());
         let has_file = self.origin.keeps_empty_file() || store.frames() > 0 || is_counted;
         let written = match (has_file, description) {

@@ -139,10 +139,13 @@ fn wait_for_event(members: &mut [Member<'_>]) -> (usize, Result<Event, Error>) {
     }
 }
 
-/// Has all processes with pads looked at when it is time to; the place of one whose run is over.
+/// Has all processes with pads, and others whose handlers ask for it, looked at when it is time to; the place of one whose run is
+/// over.
 fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<usize> {
-    let has_pads = |member: &Member<'_>| member.process.tracee.fast.has_jumps();
-    if pulse.is_none() && members.iter().any(has_pads) {
+    let is_looked_at = |member: &Member<'_>| {
+        member.process.tracee.fast.has_jumps() || member.handler.looks_around()
+    };
+    if pulse.is_none() && members.iter().any(is_looked_at) {
         *pulse = Pulse::start();
     }
     let pulse = pulse.as_mut()?;
@@ -151,7 +154,7 @@ fn look_around(members: &mut [Member<'_>], pulse: &mut Option<Pulse>) -> Option<
     }
     let mut fullest = 0.0_f64;
     for (place, member) in members.iter_mut().enumerate() {
-        if has_pads(member) {
+        if is_looked_at(member) {
             match member.process.look_around(member.handler) {
                 LookAround::Ended => return Some(place),
                 LookAround::GoesOn { filled } => fullest = fullest.max(filled),

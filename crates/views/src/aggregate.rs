@@ -65,12 +65,19 @@ impl AggregateView {
         descriptions: impl IntoIterator<Item = &'a Description>,
         tracepoint: Option<i32>,
     ) -> Vec<Self> {
+        let tables = descriptions.into_iter().flat_map(Description::aggregates);
+        Self::of_tables(
+            tables.filter(|(number, ..)| tracepoint.is_none_or(|wanted| wanted == number.0)),
+        )
+    }
+
+    /// Those of tables, of which some may be of the same aggregate of the same tracepoint.
+    #[must_use]
+    pub fn of_tables(
+        tables: impl IntoIterator<Item = (TracepointNumber, Aggregate, AggregateTable)>,
+    ) -> Vec<Self> {
         let mut all: Vec<(TracepointNumber, Aggregate, AggregateTable)> = Vec::new();
-        for (number, aggregate, table) in descriptions.into_iter().flat_map(Description::aggregates)
-        {
-            if tracepoint.is_some_and(|wanted| wanted != number.0) {
-                continue;
-            }
+        for (number, aggregate, table) in tables {
             match all
                 .iter_mut()
                 .find(|known| (known.0, &known.1) == (number, &aggregate))

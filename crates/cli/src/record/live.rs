@@ -1,20 +1,37 @@
-//! `record --live`: frames on standard output as they come.
+//! `record --live`: frames and what is counted, on standard output as they come.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::Context;
 use tracewire_debuginfo::TypeRules;
-use tracewire_recorder::{Stop, StopHandle};
+use tracewire_recorder::{Counters, Stop, StopHandle};
 use tracewire_tracefile::{GrowingFile, RunFolder};
 
 use crate::follow::{self, Followed, Form, Style};
 use crate::look;
 
+/// The counters of the processes of a run that have begun.
+#[derive(Clone, Debug, Default)]
+pub struct AllCounters(Arc<Mutex<Vec<Arc<Counters>>>>);
+
+impl AllCounters {
+    pub fn add(&self, counters: Arc<Counters>) {
+        self.with(|all| all.push(counters));
+    }
+
+    pub fn with<R>(&self, read: impl FnOnce(&mut Vec<Arc<Counters>>) -> R) -> R {
+        read(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// What shows the frames of a run as they come.
 #[derive(Debug, Default)]
-pub struct Live(State);
+pub struct Live {
+    state: State,
+    counters: AllCounters,
+}
 
 #[derive(Debug, Default)]
 enum State {
@@ -22,7 +39,7 @@ enum State {
     NotWanted,
     /// Until the run begins.
     Wanted(Wanted),
-    Running(Form, JoinHandle<anyhow::Result<u64>>),
+    Running(JoinHandle<anyhow::Result<u64>>),
     Failed(anyhow::Error),
 }
 
@@ -35,22 +52,21 @@ struct Wanted {
 
 impl Live {
     /// Frames are shown in this form. When nobody reads them any more, the run is stopped.
-    pub const fn wanted(form: Form, rules: Arc<TypeRules>, stop: StopHandle) -> Self {
-        Self(State::Wanted(Wanted { form, rules, stop }))
+    pub fn wanted(form: Form, rules: Arc<TypeRules>, stop: StopHandle) -> Self {
+        Self {
+            state: State::Wanted(Wanted { form, rules, stop }),
+            counters: AllCounters::default(),
+        }
     }
 
     /// Whether frames are shown.
     pub const fn is_wanted(&self) -> bool {
-        !matches!(self.0, State::NotWanted)
+        !matches!(self.state, State::NotWanted)
     }
 
-    /// The form in which frames are shown, if they are.
-    pub const fn form(&self) -> Option<Form> {
-        match &self.0 {
-            State::Wanted(wanted) => Some(wanted.form),
-            State::Running(form, _) => Some(*form),
-            State::NotWanted | State::Failed(_) => None,
-        }
+    /// The counters of the run, to which those of each process are added when it begins.
+    pub fn counters(&self) -> AllCounters {
+        self.counters.clone()
     }
 
     /// Begins to show frames from the file that they are written to.
@@ -70,21 +86,22 @@ impl Live {
     }
 
     fn start(&mut self, followed: impl FnOnce() -> anyhow::Result<Followed>) {
-        let State::Wanted(wanted) = &self.0 else {
+        let State::Wanted(wanted) = &self.state else {
             return;
         };
-        self.0 = match followed().and_then(|followed| wanted.start(followed)) {
-            Ok(thread) => State::Running(wanted.form, thread),
+        let counters = self.counters.clone();
+        self.state = match followed().and_then(|followed| wanted.start(followed, counters)) {
+            Ok(thread) => State::Running(thread),
             Err(error) => State::Failed(error),
         };
     }
 
     /// Waits until all frames are shown, once the recorder has ended.
     pub fn end(self) -> anyhow::Result<()> {
-        match self.0 {
+        match self.state {
             State::NotWanted | State::Wanted(_) => Ok(()),
             State::Failed(error) => Err(error),
-            State::Running(_, thread) => match thread.join() {
+            State::Running(thread) => match thread.join() {
                 Ok(Err(error)) if !crate::is_broken_pipe(&error) => Err(error),
                 Ok(_) => Ok(()),
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -108,14 +125,20 @@ fn no_locks(path: &Path) -> String {
 }
 
 impl Wanted {
-    fn start(&self, followed: Followed) -> anyhow::Result<JoinHandle<anyhow::Result<u64>>> {
+    fn start(
+        &self,
+        followed: Followed,
+        counters: AllCounters,
+    ) -> anyhow::Result<JoinHandle<anyhow::Result<u64>>> {
         let style = Style::new(self.form, Arc::clone(&self.rules));
         let stop = self.stop.clone();
         std::thread::Builder::new()
             .name("live".to_owned())
             .spawn(move || {
                 let mut output = look::output_of(style.form == Form::Json);
-                let shown = follow::follow(followed, &style, &mut output);
+                let counted =
+                    || counters.with(|all| all.iter().map(|one| one.aggregates()).collect());
+                let shown = follow::follow(followed, &style, counted, &mut output);
                 if let Err(error) = &shown {
                     let why = if crate::is_broken_pipe(error) {
                         "nobody reads the frames any more".to_owned()

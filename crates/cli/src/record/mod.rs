@@ -9,7 +9,6 @@ pub mod signals;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -19,7 +18,6 @@ use tracewire_packets::ConnectionAddress;
 use tracewire_recorder::{BufferSize, RecordError, Recorder, Report, StopHandle, out_of_memory};
 use tracewire_script::{Script, ScriptError};
 use tracewire_tracefile::IndexCache;
-use tracewire_views::AggregateView;
 
 pub use live::Live;
 pub use report::{Summary, first_lines, placed, quoted, resolve_warnings, say, warn};
@@ -30,7 +28,6 @@ use crate::Answer;
 use crate::arguments::RecordArguments;
 use crate::execution::elf_architecture;
 use crate::follow::Form;
-use crate::look;
 use crate::output::Output;
 use crate::process_id;
 use crate::progress::Progress;
@@ -218,17 +215,6 @@ impl Recorded {
     }
 }
 
-/// Shows what was counted, after the frames of `--live`.
-fn show_counted(report: &Report, form: Form) -> anyhow::Result<()> {
-    let views: Vec<AggregateView> = (report.aggregates.iter().cloned())
-        .map(|(number, aggregate, table)| AggregateView::new(number, aggregate, table))
-        .collect();
-    let mut output = look::output_of(form == Form::Json);
-    look::write_aggregates(&mut output, &views, form == Form::Json)?;
-    output.flush()?;
-    Ok(())
-}
-
 /// Records: starts or attaches, lets the program run, lets it go, writes the file, and waits for a program that
 /// was started. Talks on stderr.
 pub fn run(request: Request) -> anyhow::Result<Recorded> {
@@ -263,7 +249,6 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
     let recorded = recorder.record(&mut teller);
     let live = teller.live;
     drop(teller.progress);
-    let form = live.form();
     // The frames come before what is said of the run.
     let shown_live = live.end();
     let shown = output.is_kept().then(|| output.shown().to_owned());
@@ -279,9 +264,6 @@ pub fn run(request: Request) -> anyhow::Result<Recorded> {
         Err(RecordError::Failed { report, source }) => (*report, Some(*source)),
         Err(error) => return Err(error_words(error, verbose)),
     };
-    if let Some(form) = form {
-        show_counted(&report, form)?;
-    }
     let recorded = Recorded {
         report,
         output: shown,

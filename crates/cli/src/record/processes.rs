@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use tempfile::TempDir;
 use tracewire_model::ThreadId;
 use tracewire_recorder::{
-    Counters, Observer, Observers, RecordError, RecordEvent, RecordedPart, RunReport, out_of_memory,
+    Observer, Observers, RecordError, RecordEvent, RecordedPart, RunReport, out_of_memory,
 };
 use tracewire_script::Script;
 use tracewire_tracefile::{RunWriter, private};
 use tracewire_views::words;
 
 use super::few::tell;
-use super::live::Live;
+use super::live::{AllCounters, Live};
 use super::report::{
     Tone, add_hits, ending_words, error_words, hits_words, quoted, say, tell_event, tell_losses,
     tell_released, warn,
@@ -135,7 +135,7 @@ struct State {
     begun: HashSet<ThreadId>,
     failed: HashSet<ThreadId>,
     said: HashSet<String>,
-    counters: Arc<Mutex<Vec<Arc<Counters>>>>,
+    counters: AllCounters,
     progress: Progress,
 }
 
@@ -143,20 +143,22 @@ impl Everyone {
     fn new(expected: usize, verbose: bool, live: &Live) -> Self {
         let mut state = State {
             expected,
+            counters: live.counters(),
             ..State::default()
         };
         let is_shown = live.is_wanted() && std::io::IsTerminal::is_terminal(&std::io::stdout());
         if !is_shown {
-            let counters = Arc::clone(&state.counters);
+            let counters = state.counters.clone();
             state.progress = Progress::begin(move |elapsed| {
-                let all = lock(&counters);
-                format!(
-                    "{}, {}, {}, {} s  (^C ends the run)",
-                    words::count(all.len() as u64, "process"),
-                    words::count(all.iter().map(|one| one.frames()).sum(), "frame"),
-                    words::bytes(all.iter().map(|one| one.bytes()).sum()),
-                    elapsed.as_secs(),
-                )
+                counters.with(|all| {
+                    format!(
+                        "{}, {}, {}, {} s  (^C ends the run)",
+                        words::count(all.len() as u64, "process"),
+                        words::count(all.iter().map(|one| one.frames()).sum(), "frame"),
+                        words::bytes(all.iter().map(|one| one.bytes()).sum()),
+                        elapsed.as_secs(),
+                    )
+                })
             });
         }
         Self {
@@ -231,8 +233,7 @@ impl Observer for OneOfAll<'_> {
     fn event(&mut self, event: RecordEvent<'_>) {
         match event {
             RecordEvent::Begun { counters, .. } => {
-                let counted = Arc::clone(&lock(&self.everyone.state).counters);
-                lock(&counted).push(counters);
+                lock(&self.everyone.state).counters.add(counters);
                 if self.parent.is_none() {
                     self.everyone.note_start(self.process, true);
                 }

@@ -186,6 +186,7 @@ impl Observer for Teller {
     fn event(&mut self, event: RecordEvent<'_>) {
         match event {
             RecordEvent::Begun { counters, growing } => {
+                self.live.counters().add(Arc::clone(&counters));
                 self.begin_progress(counters);
                 self.live.begin(growing);
             }

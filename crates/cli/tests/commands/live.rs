@@ -158,6 +158,41 @@ fn a_frame_is_shown_before_the_next_hit() {
 }
 
 #[test]
+fn counts_are_shown_while_the_program_runs() {
+    let built = Built::new(OBEYS, &["-O1"]);
+    for mechanism in ["jump", "trap"] {
+        let options = ["--live", "--json", "--mechanism", mechanism];
+        let tracepoints = ["-t", "work : count()", "--", "./program"];
+        let mut recording = Conversation::begin(&mut recorder(
+            &built,
+            &[&options[..], &tracepoints].concat(),
+        ));
+        let errors = until_installed(&mut recording);
+        let mut hits = 0;
+        for more in [3, 1, 5] {
+            recording.write(&"x".repeat(more));
+            hits += more;
+            // Numbers never go back, and come to what the program has done.
+            let mut last = 0;
+            while last < hits {
+                let row = recording.json();
+                assert_eq!(
+                    (&row["kind"], &row["tracepoint"], &row["aggregate"]),
+                    (&"aggregate".into(), &1.into(), &"count()".into()),
+                    "{row}"
+                );
+                let count = row["value"].as_u64().expect("a number") as usize;
+                assert!((last..=hits).contains(&count), "{row}");
+                last = count;
+            }
+        }
+        // All of it has been shown.
+        assert_eq!(recording.end(), (String::new(), Some(0)));
+        drop(errors);
+    }
+}
+
+#[test]
 fn what_is_shown_is_what_the_file_has() {
     let built = Built::new(OPENS, &["-O0"]);
     built.compile("library.so", LIBRARY, &["-O0", "-shared", "-fPIC"]);

@@ -1,0 +1,57 @@
+//! What a recording does with the hits of its process.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tracewire_experiment::{
+    Experiment, Hit, HitHandler, LookAround, MarkedHandler, MarkerValue, Outcome, StoppedThread,
+};
+use tracewire_model::{Address, ThreadId};
+
+use crate::buffer::Buffer;
+
+/// How often what has been counted is made known while the program runs.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The handler of the hits of a recorded process.
+pub struct RecordingHandler<'r> {
+    pub(crate) experiment: &'r mut Experiment<Buffer>,
+    /// What the markers say that tracepoints are on.
+    pub(crate) markers: &'r BTreeMap<Address, Vec<MarkerValue>>,
+    /// Whether something is counted.
+    pub(crate) is_counting: bool,
+    /// When what has been counted is made known next.
+    pub(crate) next_aggregates: &'r mut Instant,
+}
+
+impl HitHandler for RecordingHandler<'_> {
+    fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome {
+        MarkedHandler::new(self.experiment, self.markers).hit(hit, thread)
+    }
+
+    fn looks_around(&self) -> bool {
+        self.is_counting
+    }
+
+    /// The tables are read while the program adds to them; no thread waits.
+    fn look_around(&mut self) -> LookAround {
+        let now = Instant::now();
+        if self.is_counting && *self.next_aggregates <= now {
+            *self.next_aggregates = now + EVERY;
+            let aggregates = self.experiment.aggregates();
+            self.experiment
+                .store()
+                .counters()
+                .set_aggregates(aggregates);
+        }
+        self.experiment.look_around()
+    }
+
+    fn stops_at(&mut self, address: Address, thread: &mut dyn StoppedThread) -> bool {
+        self.experiment.stops_at(address, thread)
+    }
+
+    fn thread_ended(&mut self, thread: ThreadId) {
+        self.experiment.thread_ended(thread);
+    }
+}
