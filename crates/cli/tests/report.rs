@@ -18,7 +18,7 @@ const SPECIFICATIONS: [&str; 3] = [
     "span serve : order, $duration, $retval",
     "charge : order, order.note, /s order.note, *order.note, order.kind, token, large, order.items.size(), $stack, count() by order.kind, \
      hist(order.id)",
-    "return charge : $retval",
+    "return charge : $retval, line",
 ];
 
 /// A folder with the program.

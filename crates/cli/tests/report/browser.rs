@@ -100,6 +100,8 @@ await filter("order.id=7");
 found.one = get("status").textContent;
 await filter("order.price>=3 order.name=tea order.kind~voucher order.items~,");
 found.parts = get("status").textContent;
+await filter("line=21");
+found.named = get("status").textContent;
 await filter("declined-is-nowhere");
 found.none = get("status").textContent;
 await filter("voucher token>18364758544493064722 order.items.size()<=1");
@@ -110,7 +112,7 @@ await filter("");
 get("tracepoint").value = "2";
 get("tracepoint").dispatchEvent(new Event("change"));
 found.headings = [...document.querySelectorAll("#hits-table thead th")].map(one => one.textContent);
-const sort = name => [...document.querySelectorAll("#hits-table thead button")].find(one => one.dataset.sort === name).click();
+const sort = name => [...document.querySelectorAll("#hits-table thead button")].find(one => one.textContent === name).click();
 sort("token"); sort("token");
 found.sorted = texts(found.headings.indexOf("token")).slice(0, 3);
 found.missing = [...document.querySelectorAll("#hits-table .missing")].length;
@@ -157,6 +159,11 @@ fn a_page_of_100_000_hits_opens_filters_sorts_and_turns() {
         );
         let parts = "Hits 1 to 50 of 1112, of 100200 in all.";
         assert_eq!(plain("parts"), parts, "{said}");
+        assert_eq!(
+            plain("named"),
+            "Hits 1 to 1 of 1, of 100200 in all.",
+            "{said}"
+        );
         assert_eq!(plain("none"), "No hit fits.");
         assert_eq!(
             plain("both"),

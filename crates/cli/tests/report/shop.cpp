@@ -21,9 +21,13 @@ struct Order
 
 static volatile unsigned long total;
 
+// A table of hits has a column of this name too.
+static volatile long line;
+
 __attribute__ ((noinline)) bool
 charge (const Order &order, unsigned long token, __int128 large)
 {
+  line = order.id * 3;
   for (long turn = 0; turn < (order.id % 50 == 7 ? 20000 : 100); turn++)
     total += turn ^ token ^ (unsigned long) large;
   if (order.id % 10 == 3)

@@ -54,18 +54,30 @@
     ["place", row => placeTexts[rows.place[row]]],
     ...["function", "file", "line", "pc"].map(name => [name, row => { const it = places[rows.place[row]][name]; return it === undefined ? null : it; }]),
   ]);
+  // Where an expression has the name of one of these, it is meant in a filter, and the other where the hit has no such expression.
+  const ofHit = new Map(fields);
   const expressions = new Map();
   for (const one of data.columns) {
     if (!expressions.has(one.expression)) expressions.set(one.expression, new Map());
     const byTracepoint = expressions.get(one.expression);
     if (!byTracepoint.has(one.tracepoint)) byTracepoint.set(one.tracepoint, one);
   }
-  for (const [name, byTracepoint] of expressions)
-    fields.set(name, row => {
+  const valueField = name => {
+    const byTracepoint = expressions.get(name);
+    return row => {
       const one = byTracepoint.get(rows.tracepoint[row]);
       if (!one) return null;
+      if (name === "$duration") return optional("duration", row);
       return one.integers ? one.integers[ordinals[row]] : valueText(one, row);
+    };
+  };
+  for (const name of expressions.keys()) {
+    const value = valueField(name), other = ofHit.get(name);
+    fields.set(name, row => {
+      const it = value(row);
+      return it === null && other ? other(row) : it;
     });
+  }
   const names = [...fields.keys()].sort((one, other) => other.length - one.length);
 
   // A member of a structure as it is shown: {id = 7, name = "tea"}, Order { id: 7, name: "tea" }. Null where there is none.
@@ -129,11 +141,12 @@
     };
     const unit = /^(-?[\d.]+)(ns|us|µs|ms|s)$/.exec(text);
     let wanted = numeric(text);
-    if (unit && (name === "duration" || name === "time" || name === "$duration")) wanted = Number(unit[1]) * UNITS[unit[2]];
-    else if (name === "time") wanted = Number(wanted) * 1e9;
+    const isTime = name === "time" && !expressions.has(name);
+    if (unit && (isTime || name === "duration" || name === "$duration")) wanted = Number(unit[1]) * UNITS[unit[2]];
+    else if (isTime) wanted = Number(wanted) * 1e9;
     const words = text.toLowerCase();
     return row => {
-      let value = name === "$duration" ? optional("duration", row) : field(row);
+      const value = field(row);
       if (value === null) return false;
       const shown = String(value);
       if (operator === "~") return shown.toLowerCase().includes(words);
@@ -214,10 +227,10 @@
       if (state.tracepoint !== null && rows.tracepoint[row] !== state.tracepoint) continue;
       if (all.every(holds => holds(row))) shown.push(row);
     }
-    if (state.sort !== null && fields.has(state.sort)) {
-      const field = fields.get(state.sort);
+    if (state.sort !== null) {
+      const { field } = state.sort;
       const keys = new Map(shown.map(row => {
-        const value = state.sort === "$duration" ? optional("duration", row) : field(row);
+        const value = field(row);
         const number = value === null ? NaN : numeric(value);
         return [row, [number, value === null ? null : String(value)]];
       }));
@@ -258,14 +271,14 @@
   };
 
   const columns = () => {
-    const list = [{ name: "frame", heading: "Frame", number: true, text: row => rows.frame[row] }];
-    const add = (name, heading, text) => { if (column(name)) list.push({ name, heading, number: true, text }); };
+    const list = [{ name: "frame", heading: "Frame", number: true, field: ofHit.get("frame"), text: row => rows.frame[row] }];
+    const add = (name, heading, text) => { if (column(name)) list.push({ name, heading, number: true, field: ofHit.get(name), text }); };
     add("process", "Process", row => optional("process", row));
     if (state.tracepoint === null) add("tracepoint", "TP", row => rows.tracepoint[row]);
     add("time", "Time", row => rows.time[row] === null ? "" : ((rows.time[row] + start) / 1e9).toFixed(6));
     add("thread", "Thread", row => optional("thread", row));
     add("cpu", "CPU", row => optional("cpu", row));
-    list.push({ name: "place", heading: "Where", fill: (cell, row) => {
+    list.push({ name: "place", heading: "Where", field: ofHit.get("place"), fill: (cell, row) => {
       cell.append(placeTexts[rows.place[row]]);
       const kind = texts[rows.kind[row]];
       if (kind === "step") cell.append(make("span", " step", "faint"));
@@ -277,7 +290,7 @@
         cell.append(details);
       }
     } });
-    if (column("duration") && (state.tracepoint === null || withDuration.has(state.tracepoint))) list.push({ name: "duration", heading: "Duration", number: true, fill: (cell, row) => {
+    if (column("duration") && (state.tracepoint === null || withDuration.has(state.tracepoint))) list.push({ name: "duration", heading: "Duration", number: true, field: ofHit.get("duration"), fill: (cell, row) => {
       cell.append(timeText(rows.duration[row]));
       const ended = optional("ended", row);
       if (ended !== null && texts[ended] !== "return") cell.append(make("div", texts[ended], "faint"));
@@ -289,7 +302,7 @@
       } });
     } else {
       for (const one of own) {
-        list.push({ name: one.expression, heading: one.expression, types: one.types.join(", "), number: Boolean(one.integers), value: true,
+        list.push({ name: "value of " + one.expression, heading: one.expression, field: valueField(one.expression), types: one.types.join(", "), number: Boolean(one.integers), value: true,
           fill: (cell, row) => valueNode(cell, one, row, false) });
       }
     }
@@ -310,7 +323,7 @@
         button.type = "button";
         button.dataset.sort = one.name;
         cell.append(button);
-        if (state.sort === one.name) cell.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
+        if (state.sort !== null && state.sort.name === one.name) cell.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
       }
       if (one.types) cell.title = one.types;
       head.append(cell);
@@ -376,8 +389,8 @@
   element("hits-table").addEventListener("click", event => {
     const name = event.target.dataset && event.target.dataset.sort;
     if (name === undefined) return;
-    state.descending = state.sort === name && !state.descending;
-    state.sort = name;
+    state.descending = state.sort !== null && state.sort.name === name && !state.descending;
+    state.sort = columns().find(one => one.name === name);
     update();
     for (const button of element("hits-table").querySelectorAll("thead button"))
       if (button.dataset.sort === name) button.focus();
