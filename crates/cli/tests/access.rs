@@ -202,7 +202,7 @@ fn packets_in_an_http_request_are_not_obeyed() {
         stream.write_all(b"P").unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         assert!(matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_)));
-        // Whoever comes after it is served as ever.
+        // A client that comes after it is served as before.
         assert!(server.connect().ask("qSupported").contains("PacketSize="));
         assert!(!made.exists());
     }

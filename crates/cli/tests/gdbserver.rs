@@ -214,7 +214,7 @@ fn a_run_goes_on_without_a_debugger_and_the_next_one_finds_its_frames() {
         "detach",
     ]);
     assert_in_order(&said, &["Breakpoint 1, main", "Tracepoint 2", "detached"]);
-    // The run ends by itself while nobody looks. Whoever comes too early lets it go on.
+    // The run ends by itself while nobody looks. A client that comes too early lets it go on.
     let look = "python status = gdb.execute('tstatus', to_string=True); print(status); \
                 gdb.execute('detach' if 'running' in status else 'disconnect')";
     let mut said = gdb(&[look]);

@@ -195,7 +195,7 @@ fn gdb_waits_while_a_trace_is_indexed() {
             .spawn()
             .unwrap(),
     );
-    // Whoever reads the trace has listened before.
+    // The reader of the trace has listened before.
     let at_socket = Slow::begin(listened);
     let through_pipe = gdb(&format!(
         "| {TRACEWIRE} serve - {} --architecture mips",

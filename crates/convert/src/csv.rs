@@ -151,7 +151,7 @@ enum Source<'a> {
 }
 
 /// Writes a line of titles and a line for each frame. `evaluate` gives the value of an expression in a frame, as it is
-/// to be shown, or `None` where it has none. The result tells of each column whether a frame had a value for it.
+/// to be shown, or `None` where it has none. The result says for each column whether a frame had a value for it.
 ///
 /// # Errors
 /// When the sink refuses.

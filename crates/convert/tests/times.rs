@@ -37,7 +37,7 @@ proptest! {
         for (number, (step, lines)) in executions.iter().enumerate() {
             at += step * 4;
             text += &format!("{at} {unit} 0 IT ({}) {:08x} 00000000 A svc : nop\n", number + 1, number * 4);
-            // A line belongs to the instruction of its time: these have times of none but their own.
+            // A line belongs to the instruction of its time: these have only times of their own.
             let time = |later: &u64| match starts.contains(&(at + later)) {
                 true => at,
                 false => at + later,

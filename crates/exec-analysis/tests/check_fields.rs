@@ -221,7 +221,7 @@ proptest! {
         records[at] = record;
         let text = text(&records);
         let report = check(Format::Qemu4v, text.as_bytes(), None, None);
-        // The first line's unit is the trace's: another one is told of the line behind.
+        // The first line's unit is the trace's: another one is reported for the line behind.
         let line = match (at, rule) {
             (0, "a unit that changes") => 2,
             _ => at as u64 + 1,

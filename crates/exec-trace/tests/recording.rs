@@ -1,4 +1,4 @@
-//! Recordings against a naive model: all records replayed from the start, for each question anew.
+//! Recordings against a naive model: all records replayed from the start, again for each question.
 
 use std::collections::HashMap;
 use std::fs;

@@ -130,7 +130,7 @@ fn a_damaged_index_is_made_anew_wherever_the_damage_is() {
         assert_eq!(answers(&recording).unwrap(), traces.right, "damage at {at}");
         rebuilt += usize::from(fs::read(&traces.index).unwrap() == good);
     }
-    assert!(rebuilt > 10, "{rebuilt} were made anew");
+    assert!(rebuilt > 10, "{rebuilt} were made again");
 }
 
 #[test]

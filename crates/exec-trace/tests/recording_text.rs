@@ -13,7 +13,7 @@ use tracewire_exec_trace::recording::{OpenOptions, Recording};
 use tracewire_exec_trace::text::{Format, Piece, Sink, read};
 use tracewire_model::ByteOrder;
 
-/// What the reader tells of each instruction, in words.
+/// What the reader says about each instruction, in words.
 #[derive(Default)]
 struct Told {
     is_big: bool,
@@ -85,7 +85,7 @@ impl Sink for Told {
     }
 }
 
-/// What a recording tells of each instruction, in the same words, what it did in the order of accesses and writes.
+/// What a recording says about each instruction, in the same words, what it did in the order of accesses and writes.
 fn told(recording: &Recording) -> (Vec<String>, Vec<Vec<String>>) {
     let (mut instructions, mut deeds) = (Vec::new(), Vec::new());
     recording

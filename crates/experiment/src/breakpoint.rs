@@ -16,7 +16,7 @@ const LONGEST_STRING: usize = 1 << 16;
 const STRING_PIECE: u64 = 256;
 
 impl<S: FrameStore> Experiment<S> {
-    /// Evaluates the condition or a command of a debugger's breakpoint for a thread that stands there, run or no run.
+    /// Evaluates the condition or a command of a debugger's breakpoint for a thread that is stopped there, run or no run.
     /// What the expression prints is appended to `output`; what it collects goes nowhere.
     ///
     /// # Errors

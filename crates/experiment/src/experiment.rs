@@ -269,7 +269,7 @@ impl<S: FrameStore> Experiment<S> {
         Ok(())
     }
 
-    /// Ends the run for `reason`, with the words of whoever ended it, and takes everything out of the program. After a
+    /// Ends the run for `reason`, with the words of the one that ended it, and takes everything out of the program. After a
     /// run that has ended by itself only the latter is done.
     ///
     /// # Errors

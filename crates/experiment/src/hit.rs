@@ -69,7 +69,7 @@ impl<S: FrameStore> Experiment<S> {
         }
     }
 
-    /// One tracepoint, at the address where the thread stands.
+    /// One tracepoint, at the address where the thread is.
     fn reach(&mut self, index: usize, thread: &mut dyn StoppedThread) -> Reached {
         let Some(tracepoint) = self.tracepoints.get(index) else {
             return Reached::Nothing;

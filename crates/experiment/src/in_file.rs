@@ -11,7 +11,7 @@ const JUMP: u64 = 5;
 const BEFORE_DIGITS: usize = "tp A12345678:0123456789abcdef:XFFFF,".len();
 
 /// Tells a fast tracepoint at an instruction that is shorter than a jump of x86 as one by trap. GDB makes a file's
-/// tracepoints anew when it opens the file, and ends its reading at the first that it finds could not be.
+/// tracepoints again when it opens the file, and ends its reading at the first that it finds could not be.
 ///
 /// An expression that takes a longer line than GDB reads is left out, as those are that walk containers. GDB has no use for it:
 /// it compiles the action lines itself.

@@ -282,7 +282,7 @@ impl SpoolStore {
         }
     }
 
-    /// The file, to describe it anew.
+    /// The file, to describe it again.
     pub fn spool(&mut self) -> &mut Spool {
         &mut self.spool
     }

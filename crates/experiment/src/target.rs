@@ -17,7 +17,7 @@ pub struct MemoryRead {
     pub filled: usize,
 }
 
-/// A thread of the traced program that stands still at a tracepoint. Everything is read lazily: a condition
+/// A thread of the traced program that is stopped at a tracepoint. Everything is read lazily: a condition
 /// that looks at one register costs one register read.
 pub trait StoppedThread {
     /// Which thread it is.
@@ -85,7 +85,7 @@ pub trait StoppedThread {
         false
     }
 
-    /// What the marker of a static tracepoint that the thread stands at has to say (`$_sdata`); `None` where there is
+    /// What the marker of a static tracepoint that the thread is at has to say (`$_sdata`); `None` where there is
     /// no marker.
     fn static_data(&mut self) -> Option<Vec<u8>> {
         None
@@ -98,7 +98,7 @@ pub enum Hit {
     /// A tracepoint's own address.
     Tracepoint(Address),
     /// One more instruction done by a thread that is stepping for a `while-stepping`. Where that led it to the address
-    /// of a tracepoint, the step is told first and the tracepoint then, in a call of its own. Where the thread stands now.
+    /// of a tracepoint, the step is told first and the tracepoint then, in a call of its own. Where the thread is now.
     Step(Address),
 }
 
@@ -112,7 +112,7 @@ pub struct Outcome {
     pub run_ended: bool,
 }
 
-/// Whoever wants to know of hits: the experiment, or a test.
+/// A handler of hits: the experiment, or a test.
 pub trait HitHandler {
     /// Called for every place that a thread reached, while it stands there.
     fn hit(&mut self, hit: Hit, thread: &mut dyn StoppedThread) -> Outcome;

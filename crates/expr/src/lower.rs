@@ -354,7 +354,7 @@ impl<'a> Lower<'a> {
             .symbols()
             .architecture()
             .unwrap_or(Architecture::X86_64);
-        // Of a vector register they read the lowest 64 bits, where a floating-point number stands.
+        // Of a vector register they read the lowest 64 bits, where a floating-point number is.
         let in_reach = |register, offset: u64| {
             is_low_vector(architecture, register)
                 && offset.checked_add(size).is_some_and(|end| end <= 8)

@@ -144,7 +144,7 @@ impl Parser<'_> {
         self.cast(type_name, operand, start)
     }
 
-    /// A qualified name from the `ahead`-th token on: the name, how many tokens it takes, and where it stands.
+    /// A qualified name from the `ahead`-th token on: the name, how many tokens it takes, and where it is.
     pub(crate) fn path(&self, ahead: usize) -> Result<(String, usize, Span)> {
         let mut name = String::new();
         let mut used = 0;

@@ -3,7 +3,7 @@
 use crate::error::Span;
 use crate::token::Literal;
 
-/// An expression and where it stands in the text.
+/// An expression and where it is in the text.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Expression {
     pub(crate) kind: ExpressionKind,

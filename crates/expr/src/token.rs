@@ -8,7 +8,7 @@ const LONGEST_TEXT: usize = 64 * 1024;
 /// The most tokens that are read.
 const MOST_TOKENS: usize = 4096;
 
-/// A token and where it stands.
+/// A token and where it is.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,

@@ -380,7 +380,7 @@ fn what_is_true() {
     });
 }
 
-/// A state that tells where the thread stood, and where its frame is.
+/// A state that tells where the thread was, and where its frame is.
 struct NothingElse;
 
 impl State for NothingElse {

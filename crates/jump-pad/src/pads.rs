@@ -64,7 +64,7 @@ pub struct PadMemory {
     pub keeper: Box<dyn fmt::Debug>,
 }
 
-/// What a target tells of memory for pads.
+/// What a target says about memory for pads.
 #[derive(Debug, Default)]
 pub struct PadNews {
     /// The program has lost it, by becoming another program, say.

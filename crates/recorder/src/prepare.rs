@@ -260,7 +260,7 @@ fn load_libraries(process: &mut Process, stop: &StopHandle) -> Result<(), Record
     }
 }
 
-/// Whoever wants to know of hits where there can be none.
+/// A handler of hits where there can be none.
 pub struct Nobody;
 
 impl tracewire_experiment::HitHandler for Nobody {

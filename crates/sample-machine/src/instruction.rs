@@ -119,7 +119,7 @@ impl Instruction {
         }
     }
 
-    /// The text, as binutils writes it; `address` is where the instruction stands.
+    /// The text, as binutils writes it; `address` is where the instruction is.
     pub(crate) fn text(self, address: u32) -> String {
         let name = |register: u8| NAMES[usize::from(register)];
         match self {

@@ -1,6 +1,6 @@
 //! Who is let in of those that connect: clients that speak the protocol.
 //!
-//! A session with a program has one client, and a program that runs is stopped for it. So whoever connects and says
+//! A session with a program has one client, and a program that runs is stopped for it. So a client that connects and says
 //! nothing, or nothing that is a packet, waits outside: a port scanner, a browser, a debugger whose machine has died on
 //! the way. Those that wait cost a little memory each; there are limits to how many they may be and to what they may say.
 //! Where a token is asked for, they wait until they have given it.

@@ -494,7 +494,7 @@ impl Trace {
                 if let Some(copy) = self.copy_to_save() {
                     buffer.copy_to(copy);
                 }
-                // A run that is on is an error that `start` tells of.
+                // A run that is on is an error that `start` returns.
                 let _ = self.experiment.replace_store(buffer);
             }
             Err(error) => return Reply::Error(Failure::text(&error.to_string())),

@@ -54,7 +54,7 @@ fn places() -> Places {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Whatever came before, the next client can begin anew, and gets its tracepoints and frames.
+    /// Whatever came before, the next client can begin again, and gets its tracepoints and frames.
     #[test]
     fn a_session_survives_any_packets(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
         let mut session = session_of(None);

@@ -223,7 +223,7 @@ fn registers_and_memory_are_as_they_were_at_a_thousand_instants() {
 }
 
 #[test]
-fn backwards_to_whoever_wrote() {
+fn backwards_to_the_writer() {
     for recorded in Fixture::all() {
         let mut random = Random(0xfeed_beef_1234_5678);
         let total = recorded.symbol("total");

@@ -7,7 +7,7 @@
 //!
 //! So when one thread makes hit after hit, the tracer keeps to one cpu, and each time it wakes the thread it first
 //! narrows the thread's affinity to that cpu, and widens it again right after: the thread has been put in that
-//! cpu's queue, and runs as soon as the tracer waits. The affinity is narrow only while the thread stands still,
+//! cpu's queue, and runs as soon as the tracer waits. The affinity is narrow only while the thread is stopped,
 //! so that it need not be put right at its end, at an exec or when we leave, and what the program itself sets
 //! meanwhile is kept: the mask is read anew each time.
 //!
@@ -136,7 +136,7 @@ impl Follower {
         }
     }
 
-    /// Narrows the affinity of a thread that stands; what it was.
+    /// Narrows the affinity of a stopped thread; what it was.
     fn narrow(&mut self, thread: Tid) -> Option<cpu_set_t> {
         if !self.wanted || thread != self.last || !self.follows() {
             return None;

@@ -233,7 +233,7 @@ impl Tracee {
         flags & libc::CLONE_VM as u64 != 0
     }
 
-    /// A child with a copy of the memory becomes a process of its own, which stands. It has the debugger's breakpoints and no
+    /// A child with a copy of the memory becomes a process of its own, which is stopped. It has the debugger's breakpoints and no
     /// others.
     fn keep_copy(&mut self, child: Tid) {
         let Some(status) = first_stop(child) else {

@@ -13,7 +13,7 @@ use crate::ptrace::Tid;
 pub enum Event {
     /// The dynamic linker has loaded or unloaded something. What is new has not run yet.
     LibrariesChanged,
-    /// The process has become another program, which stands before its first instruction. Nothing of ours is
+    /// The process has become another program, stopped before its first instruction. Nothing of ours is
     /// in it: all tracepoints are gone.
     Exec,
     /// The process has ended with this exit code.
@@ -88,9 +88,9 @@ pub enum StopCause {
     CallReturn(u32),
     /// It was asked to ([`Process::stop_thread`](crate::Process::stop_thread)).
     Asked,
-    /// It has made a process with a copy of its memory, which stands.
+    /// It has made a process with a copy of its memory, which is stopped.
     Forked(ThreadId),
-    /// It has made a process that shares its memory, which stands. It waits, once resumed, until that has left the memory.
+    /// It has made a process that shares its memory, which is stopped. It waits, once resumed, until that has left the memory.
     Vforked(ThreadId),
     /// The process that shared its memory has left it.
     VforkDone,

@@ -184,7 +184,7 @@ impl Tracee {
         after.map(|after| after.rax)
     }
 
-    /// Makes the system call that the thread stands at, with signals blocked. `None` if the thread came to its end, or is in
+    /// Makes the system call that the thread is at, with signals blocked. `None` if the thread came to its end, or is in
     /// the call for too long.
     ///
     /// Not by a step: the kernel leaves the trap flag set if we are killed meanwhile.

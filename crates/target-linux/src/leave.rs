@@ -125,7 +125,7 @@ impl Tracee {
         }
     }
 
-    /// Takes one thread that stands out of code of ours.
+    /// Takes one stopped thread out of code of ours.
     pub(crate) fn settle_one(&mut self, thread: Tid) {
         self.surface_trap(thread);
         self.absorb(thread);

@@ -46,7 +46,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program, which stands still before its first instruction (that of the dynamic linker, if it
+    /// Starts a program, stopped before its first instruction (that of the dynamic linker, if it
     /// has one). A name without a slash is looked up in `PATH`. Environment, working directory and open files
     /// are handed on.
     ///

@@ -75,7 +75,7 @@ pub(crate) enum Resume {
 #[derive(Debug)]
 pub(crate) struct Running(Tid);
 
-/// A traced thread that stands still.
+/// A stopped thread that is traced.
 #[derive(Debug)]
 pub(crate) struct Stopped(Tid);
 

@@ -15,7 +15,7 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// The room for it, in bytes.
 pub(crate) const REFUGE_SIZE: u64 = 192;
 
-/// What stands first in every refuge.
+/// What is first in every refuge.
 const REFUGE_BEGIN: [u8; 15] = [
     0x0f, 0x05, 0xb8, 14, 0, 0, 0, 0xbf, 2, 0, 0, 0, 0x48, 0x8d, 0x35,
 ];

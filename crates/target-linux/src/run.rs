@@ -34,7 +34,7 @@ impl Process {
         handler.look_around()
     }
 
-    /// Lets every thread go on that stands and is not held. One that has something to tell does so first.
+    /// Lets every thread go on that is stopped and not held. One that has something to tell does so first.
     pub(crate) fn start_idle(&mut self) -> Result<(), Error> {
         self.patcher().take_memory_back()?;
         self.patcher().place_loader_hook();
@@ -208,7 +208,7 @@ impl Process {
                 .unwrap_or(false)
     }
 
-    /// Shows a thread that stands as the experiment sees it; `None` if it is gone.
+    /// Shows a stopped thread as the experiment sees it; `None` if it is gone.
     fn show<T>(
         &mut self,
         id: Tid,

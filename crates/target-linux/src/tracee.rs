@@ -59,7 +59,7 @@ pub(crate) enum Children {
 pub enum Birth {
     /// By fork, with a copy of the memory. It stands before its first instruction.
     Forked,
-    /// It shared the memory until it became another program, which stands before its first instruction.
+    /// It shared the memory until it became another program, stopped before its first instruction.
     Executed,
 }
 
@@ -272,7 +272,7 @@ impl Tracee {
             && self.threads.parent_in_vfork(id).is_some()
     }
 
-    /// Gives a thread that stands the debug registers that it should have.
+    /// Gives a stopped thread the debug registers that it should have.
     pub(crate) fn arm(&mut self, id: Tid) -> Result<(), nix::errno::Errno> {
         let own = self.threads.process();
         match self.threads.get_mut(id) {

@@ -16,7 +16,7 @@
 //! # Breakpoints
 //!
 //! A site is a software breakpoint (`Z0`), else a hardware breakpoint (`Z1`), else the machine's breakpoint instruction written to memory,
-//! which is then hidden from whoever reads memory. A refusal names the stub's reason.
+//! which is then hidden from all readers of memory. A refusal names the stub's reason.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

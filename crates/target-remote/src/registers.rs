@@ -5,7 +5,7 @@ use tracewire_model::RegisterNumber;
 
 use crate::machine::RemoteMachine;
 
-/// The registers that an experiment is told of: those of the stub's register block, or those of a layout of one's own, which are
+/// The registers that an experiment gets: those of the stub's register block, or those of a layout of one's own, which are
 /// found in the stub's by their names.
 #[derive(Clone, Debug)]
 pub struct RegisterView {

@@ -389,7 +389,7 @@ impl Stub {
                 kind: ResumeKind::ContinueWithSignal(signal),
                 threads,
             });
-            // A signal for nobody in particular goes to whoever has stopped, and nobody else is named.
+            // A signal for no thread in particular goes to the thread that has stopped; no other one is named.
             let rest = with_signal.is_none_or(|action| action.threads.is_some());
             let actions = with_signal.into_iter().chain(rest.then_some(all));
             ResumeRequest::Continue {

@@ -25,7 +25,7 @@ pub struct Recorded {
     /// The registers that the trace writes as wholes by one name each, by their numbers; and the other names.
     direct: Vec<Direct>,
     others: Vec<RegisterId>,
-    /// The codes of instructions by their addresses: memory that a trace without a program's file tells of.
+    /// The codes of instructions by their addresses: the memory that a trace without a program's file has.
     code: OnceLock<HashMap<u64, Vec<u8>>>,
     problem: OnceLock<ReadError>,
 }

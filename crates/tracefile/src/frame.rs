@@ -317,7 +317,7 @@ impl<'a> Frame<'a> {
         self.byte_order().unsigned(self.bytes_of(register)?)
     }
 
-    /// Where the thread stood: the program counter in the register block where the layout is known, else the
+    /// Where the thread was: the program counter in the register block where the layout is known, else the
     /// tracepoint's address where it has only one and the frame is of no step. (GDB's own reader takes the tracepoint's
     /// address always, which is wrong for the frames of steps.)
     #[must_use]

@@ -7,10 +7,10 @@
 use tracewire_arch::Register;
 use tracewire_model::VariableNumber;
 
-/// The variable that tells of the first registers.
+/// The variable of the first registers.
 const FIRST: i32 = i32::MIN;
 
-/// How many registers a mask tells of.
+/// How many registers a mask covers.
 pub(crate) const MASK_BITS: usize = u64::BITS as usize;
 
 /// More registers than a target description may have are given by no mask.

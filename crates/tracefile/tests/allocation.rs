@@ -83,7 +83,7 @@ fn a_small_description_cannot_grow_large() {
     assert!(most < 16 << 20, "{most} bytes");
 }
 
-/// What is made anew at every line, of all lines before, is as much as their number squared.
+/// What is made again at every line, of all lines before, is as much as their number squared.
 #[test]
 fn a_string_in_many_parts_is_put_together_once() {
     let _turn = TURN.lock();

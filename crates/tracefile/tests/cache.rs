@@ -183,7 +183,7 @@ fn a_damaged_index_does_no_harm() {
         assert_eq!(
             fs::read(&index).unwrap().len(),
             good.len(),
-            "it is made anew"
+            "it is made again"
         );
     }
     for step in 1..60 {

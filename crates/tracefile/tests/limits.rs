@@ -464,7 +464,7 @@ fn a_writer_leaves_what_was_there_until_it_is_done() {
     assert!(error.to_string().starts_with("cannot create "), "{error}");
 }
 
-/// Whoever has the older file open goes on reading that.
+/// A reader that has the older file open goes on reading that.
 #[test]
 fn a_writer_that_is_done_takes_the_place_of_what_was_there() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ use tracewire_tracefile::{
 
 const SAMPLES: [&str; 3] = ["sample.tf", "tfile-basic.tf", "tfile-error.tf"];
 
-/// Writes a frame anew from its blocks.
+/// Writes a frame again from its blocks.
 fn encode(frame: &Frame<'_>, format: FrameFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = FrameEncoder::begin(&mut bytes, format, frame.tracepoint()).unwrap();
@@ -75,7 +75,7 @@ fn reading_and_writing_gives_the_same_bytes() {
     }
 }
 
-/// A description built anew from what it says tells the same, and for a file that GDB wrote differs only in
+/// A description built again from what it says tells the same, and for a file that GDB wrote differs only in
 /// how action strings are cut and spelled.
 #[test]
 fn what_a_description_says_can_be_built_anew() {

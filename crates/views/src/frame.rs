@@ -36,7 +36,7 @@ pub struct FrameView {
     pub frame: u64,
     /// The tracepoint that made it.
     pub tracepoint: i32,
-    /// Where the thread stood, `0x…`.
+    /// Where the thread was, `0x…`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pc: Option<String>,
     /// When, in microseconds (`$trace_timestamp`).
@@ -93,7 +93,7 @@ pub struct FrameView {
     /// What is in the frame and cannot be understood.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown: Option<Bytes>,
-    /// The marker that the thread stood at, as `PROVIDER:NAME`.
+    /// The marker that the thread was at, as `PROVIDER:NAME`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
     /// The function, the innermost inlined one.

@@ -50,7 +50,7 @@ impl State for FrameState<'_> {
         if let Some(bytes) = self.frame.register(register) {
             return Some(bytes.to_vec());
         }
-        // A frame without registers still says where the thread stood.
+        // A frame without registers still says where the thread was.
         let layout = self.file.layout()?;
         let counter = layout.program_counter()?;
         (counter.number == register).then(|| {

@@ -98,6 +98,6 @@ pub(crate) enum Truth {
     NotANumber,
     /// The frame lacks a value it needs, or it is no expression at all.
     Unknown(ExpressionError),
-    /// The frame does not say where the thread stood.
+    /// The frame does not say where the thread was.
     NoPlace,
 }

@@ -1,4 +1,4 @@
-//! `calls`, `profile` and `coverage`: what an execution trace tells of a program's functions and lines.
+//! `calls`, `profile` and `coverage`: what an execution trace says about a program's functions and lines.
 
 use std::io::Write;
 use std::ops::ControlFlow;

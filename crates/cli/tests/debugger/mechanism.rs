@@ -1,4 +1,4 @@
-//! What GDB is told of fast tracepoints, and whether they are as it was told.
+//! What the server reports about fast tracepoints, and whether it is so.
 
 use super::support::Program;
 

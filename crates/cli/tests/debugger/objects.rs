@@ -1,4 +1,4 @@
-//! What the server tells of the program and of the system.
+//! What the server says about the program and the system.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

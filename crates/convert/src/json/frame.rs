@@ -12,7 +12,7 @@ use tracewire_model::ByteOrder;
 use super::MAX_FRAME;
 use crate::hex;
 
-/// Adds the frame that a line tells of.
+/// Adds the frame that a line describes.
 pub(super) fn push(
     out: &mut Vec<u8>,
     order: ByteOrder,

@@ -77,7 +77,7 @@ enum Source {
 struct UnitSlot {
     header: gimli::UnitHeader<Reader>,
     source: Source,
-    /// For a skeleton: the unit in a file of its own, which stands for it.
+    /// For a skeleton: the unit in a file of its own that it refers to.
     split: Option<SplitUnit>,
     unit: OnceLock<Option<Box<Unit>>>,
     facts: OnceLock<Arc<UnitFacts>>,

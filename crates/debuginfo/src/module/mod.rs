@@ -151,7 +151,7 @@ impl ModuleFile {
         &self.0.image.path
     }
 
-    /// The same file by another name, as whoever has opened it knows it. Nothing of it may have been read by then.
+    /// The same file by another name, as the one that has opened it knows it. Nothing of it may have been read by then.
     #[must_use]
     pub fn called(self, path: PathBuf) -> Self {
         match Arc::try_unwrap(self.0) {

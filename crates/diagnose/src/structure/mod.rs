@@ -150,7 +150,7 @@ fn check_frame(
     };
     let at = frame.program_counter();
     let Some(step) = frame.is_step() else { return };
-    // Of several locations it is the one where the thread stood; a step may be anywhere.
+    // Of several locations it is the one where the thread was; a step may be anywhere.
     let place = match step {
         true => Some(locations.first()),
         false => at.and_then(|at| locations.at(at)),

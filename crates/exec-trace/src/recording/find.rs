@@ -199,7 +199,7 @@ impl Recording {
         }
     }
 
-    /// Tells of every instruction of a range that is meant, in order, until the visitor breaks.
+    /// Visits every instruction of a range that is meant, in order, until the visitor breaks.
     ///
     /// # Errors
     ///

@@ -373,7 +373,7 @@ fn first_of(store: &Store, granule: u64) -> Result<PageState, Damaged> {
     Ok(follower.first)
 }
 
-/// Tells of every entry of the granules from `first` to `last`, until the answer is false.
+/// Visits every entry of the granules from `first` to `last`, until the answer is false.
 pub(super) fn each_entry(
     store: &Store,
     first: u64,

@@ -53,7 +53,7 @@
 //!   image, if one was given ([`OpenOptions::image`]); else that of the first access later on, if that is a read:
 //!   it was so all along. Else it is unknown.
 //! - Where the recording reports no writes to memory, or less than half of those that its instructions make
-//!   ([`ReportedWrites`]), an access tells of one instant, and the image of what the program may write of the start only:
+//!   ([`ReportedWrites`]), an access is of one instant, and the image of what the program may write of the start only:
 //!   after it such bytes are unknown.
 //! - A register has the value that was last written to it; one that was not written yet is unknown. Writes to parts
 //!   leave the rest as it was, unknown digits change nothing.

@@ -110,7 +110,7 @@ impl Recording {
         })
     }
 
-    /// Tells of every line that could not be read, in order, until the visitor breaks.
+    /// Visits every line that could not be read, in order, until the visitor breaks.
     ///
     /// # Errors
     ///

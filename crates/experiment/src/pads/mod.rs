@@ -133,7 +133,7 @@ pub enum Writers {
 pub struct RunEnd {
     /// The reason.
     pub reason: StopReason,
-    /// The error, or the words of whoever ended it.
+    /// The error, or the words of the one that ended it.
     pub text: Option<String>,
     /// The tracepoint whose pass count or error it was.
     pub tracepoint: Option<TracepointNumber>,

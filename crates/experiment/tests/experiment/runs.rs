@@ -86,7 +86,7 @@ fn a_run_goes_from_not_run_to_running_to_stopped() {
         .collect();
     assert_eq!(usages, [(1, 6), (1, 6 + 15)]);
 
-    // A second run begins anew.
+    // A second run begins from nothing.
     experiment.start(&mut target, 300).unwrap();
     assert_eq!(experiment.status().frames, Some(0));
     assert_eq!(experiment.tracepoints().next().unwrap().usage().hits, 0);

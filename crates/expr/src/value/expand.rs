@@ -115,7 +115,7 @@ impl<'a> PreparedItem<'a> {
         parts.map(|part| (part.name.clone(), shape(part))).collect()
     }
 
-    /// The values at a state where the thread stood at the item's place, as [`expand`] gives them.
+    /// The values at a state where the thread was at the item's place, as [`expand`] gives them.
     #[must_use]
     pub fn expand(&self, state: &dyn State) -> Vec<NamedValue> {
         let values = self.parts.iter().filter_map(|part| {

@@ -120,7 +120,7 @@ impl<'a> PreparedExpression<'a> {
         Shape::of(walks, self.node.type_id, self.language)
     }
 
-    /// Its value at a state where the thread stood at [`Self::pc`], as [`evaluate`](super::evaluate()) gives it.
+    /// Its value at a state where the thread was at [`Self::pc`], as [`evaluate`](super::evaluate()) gives it.
     ///
     /// # Errors
     /// When it computes with what was not saved.

@@ -8,7 +8,7 @@ use tracewire_debuginfo::Symbols;
 
 /// What was saved of a stopped thread: a trace frame, a core file.
 pub trait State {
-    /// Where the thread stood.
+    /// Where the thread was.
     fn pc(&self) -> Address;
 
     /// A register's bytes in target order, as many as it has; `None` if it was not saved.

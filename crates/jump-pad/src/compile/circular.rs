@@ -2,7 +2,7 @@
 //!
 //! A hit *claims* its record by moving the head, and with the same exchange of 16 bytes says where it is itself: the
 //! place of its *token* on the stack of its thread, a word that names the record from before the claim until the record
-//! is finished. Whoever claims the next record first looks whether that one has begun; if not, its claim goes into the
+//! is finished. The thread that claims the next record first looks whether that one has begun; if not, its claim goes into the
 //! ring's table of unfinished records. So each record can be found with its end and its owner, whenever its thread
 //! has lost the cpu.
 //!

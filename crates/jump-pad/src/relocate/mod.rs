@@ -10,7 +10,7 @@
 //! 2. *Punned*: only the bytes of this one instruction are written, and the displacement of the jump goes on into the
 //!    instructions that follow, which stay as they are. That leaves few places for the jump to lead to, but nothing
 //!    else can notice: other instructions are there for code that jumps to them.
-//! 3. *Several* instructions are displaced. Whoever gets into the middle of the jump (by a branch that nobody knew
+//! 3. *Several* instructions are displaced. A thread that gets into the middle of the jump (by a branch that nobody knew
 //!    of, or by the return from a signal handler) would execute bytes of its displacement. So these are chosen such that
 //!    wherever an instruction began there is a byte which is no instruction at all: the thread faults
 //!    before it does anything, and the tracer takes it to its place in the copy.

@@ -1,4 +1,4 @@
-//! What the trap mechanism makes of a hit: the experiment itself, with a thread that stands still in this process.
+//! What the trap mechanism makes of a hit: the experiment itself, with a stopped thread in this process.
 
 use std::sync::OnceLock;
 

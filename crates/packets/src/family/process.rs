@@ -1,4 +1,4 @@
-//! Processes: start, attach, detach, kill, and what the stub tells of them.
+//! Processes: start, attach, detach, kill, and what the stub says about them.
 
 use tracewire_model::Address;
 

@@ -149,7 +149,7 @@ pub(crate) fn respond(of: &mut dyn Debuggee, request: &Request) -> Answer {
 /// Answers for a process that was attached to.
 pub(crate) fn attached(of: &mut dyn Attached, request: &ProcessRequest) -> Answer {
     match request {
-        // `target extended-remote` finds what there is, and whoever has given a token attaches to it.
+        // `target extended-remote` finds what there is, and a client that has given a token attaches to it.
         ProcessRequest::WhyStopped | ProcessRequest::Attach { .. } => Reply::Stop(of.stop()).into(),
         ProcessRequest::ExtendedMode | ProcessRequest::Symbol { .. } => Reply::Ok.into(),
         // GDB detaches when it quits from what was attached to, and does not ask whether to kill it.

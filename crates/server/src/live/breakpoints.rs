@@ -208,7 +208,7 @@ impl Words {
     }
 }
 
-/// Whoever is told of hits: the experiment, and the breakpoints.
+/// The handler of hits: the experiment, and the breakpoints.
 pub(super) struct Handler<'h> {
     pub(super) experiment: &'h mut Experiment<Buffer>,
     pub(super) breakpoints: &'h Breakpoints,

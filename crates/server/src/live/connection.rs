@@ -266,7 +266,7 @@ fn watch(transport: &mut Transport, attention: &Attention, interrupter: &Interru
             state = attention.wait(state);
         }
         drop(state);
-        // Whoever reads meanwhile, this ends when there is something, or the connection is closed.
+        // Another thread may read meanwhile; this ends when there is something, or the connection is closed.
         let failed = transport.wait_readable(true).is_err();
         let mut state = attention.state();
         if state.closed || state.end.is_some() {

@@ -1,4 +1,4 @@
-//! Files of this machine, for GDB (`vFile`): the program, its libraries, what `/proc` tells of it; and files that it
+//! Files of this machine, for GDB (`vFile`): the program, its libraries, what `/proc` has of it; and files that it
 //! writes, where the server was given a folder for them.
 
 use std::collections::BTreeMap;

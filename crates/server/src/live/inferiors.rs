@@ -11,7 +11,7 @@ use tracewire_target_linux::{Process, Reports, Tracees};
 #[derive(Debug)]
 pub(super) struct Inferiors {
     pub(super) tracees: Tracees,
-    /// The processes that the client is told of, each with whether it was attached to.
+    /// The processes that the client knows, each with whether it was attached to.
     known: BTreeMap<u32, bool>,
     registers: X86Registers,
     /// Whose registers and memory are meant (`Hg`): a process and a thread of it.
@@ -37,7 +37,7 @@ pub(super) struct Wishes {
 
 impl Wishes {
     fn apply(&self, process: &mut Process) {
-        // Until the client says otherwise, it is told of every signal.
+        // Until the client says otherwise, every signal is reported to it.
         process.pass_signals(self.passed.iter().flatten().copied());
         if let Some(wanted) = &self.wanted {
             process.program_signals(wanted.iter().copied());
@@ -65,7 +65,7 @@ impl Inferiors {
         self.registers
     }
 
-    /// Takes a process that stands still, and selects it.
+    /// Takes a stopped process, and selects it.
     pub(super) fn add(&mut self, mut process: Process, attached: bool) {
         process.set_registers(self.registers);
         self.wishes.apply(&mut process);

@@ -34,7 +34,7 @@ impl LiveProgram {
             && self.may_call_system(process, thread) == Some(false)
     }
 
-    /// Whether the instruction that a thread stands at is a system call, as far as its first bytes say.
+    /// Whether the instruction that a thread is at is a system call, as far as its first bytes say.
     fn may_call_system(&mut self, process: u32, thread: ThreadId) -> Option<bool> {
         const CALLS: [[u8; 2]; 3] = [[0x0f, 0x05], [0x0f, 0x34], [0xcd, 0x80]];
         let process = self.inferiors.of_mut(process)?;
@@ -53,7 +53,7 @@ impl LiveProgram {
         )
     }
 
-    /// The client's interrupt, as the client is told of it. GDB's user thinks of it as the first thread's; but one that
+    /// The client's interrupt, as it is reported to the client. GDB's user thinks of it as the first thread's; but one that
     /// the client has not let go cannot be said to have stopped.
     pub(super) fn interruption(
         &mut self,

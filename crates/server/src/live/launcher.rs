@@ -145,7 +145,7 @@ impl Launcher {
 }
 
 impl LiveProgram {
-    /// Starts the program of a launch, which stands before its first instruction.
+    /// Starts the program of a launch, stopped before its first instruction.
     ///
     /// # Errors
     /// As [`Process::launch`].
@@ -160,7 +160,7 @@ impl LiveProgram {
         Ok(())
     }
 
-    /// Attaches to a process, which stands then.
+    /// Attaches to a process, and stops it.
     ///
     /// # Errors
     /// As [`Process::attach`]; also when it is debugged already.
@@ -200,7 +200,7 @@ impl LiveProgram {
             return self.show(id);
         }
         let attached = self.attach(id);
-        // Whoever asks for it is told of all its threads.
+        // A client that asks for it gets all its threads.
         self.launcher.untouched.remove(&id);
         if self.non_stop.on && attached.is_ok() {
             self.queue_all_of(id);
@@ -209,7 +209,7 @@ impl LiveProgram {
         self.told_started(attached)
     }
 
-    /// Tells of a process that is there already, as of one that was attached to.
+    /// Reports a process that is there already as one that was attached to.
     fn show(&mut self, id: u32) -> Reply {
         if self.non_stop.on {
             self.queue_all_of(id);

@@ -60,14 +60,14 @@ impl Diagnostics {
         (self.notices)(text);
     }
 
-    /// Tells of something that happens to the program.
+    /// Reports something that happens to the program.
     pub(super) fn happens(&self, what: impl FnOnce() -> String) {
         if self.general {
             self.tell(&what());
         }
     }
 
-    /// Tells of something that is done with debug registers.
+    /// Reports something that is done with debug registers.
     pub(super) fn hardware(&self, what: impl FnOnce() -> String) {
         if self.hardware {
             self.tell(&what());

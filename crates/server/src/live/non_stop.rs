@@ -110,9 +110,9 @@ impl LiveProgram {
             .collect()
     }
 
-    /// `?`: tells of a thread that stands, of the one that was last told of if it can be. The others' stops are told when
-    /// the client has taken note of that, by notifications: GDB 13 fails an assertion of its own when it is told of
-    /// several while it connects.
+    /// `?`: reports a stopped thread, the one that was last reported if it can. The others' stops are reported when
+    /// the client has taken note of that, by notifications: GDB 13 fails an assertion of its own when several are
+    /// reported while it connects.
     pub(super) fn all_stops(&mut self) -> Reply {
         self.let_untouched_go();
         let mut standing: VecDeque<_> = self

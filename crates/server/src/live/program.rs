@@ -46,7 +46,7 @@ pub struct LiveProgram {
     pub(super) attention: Arc<Attention>,
 }
 
-/// The registers that every stop tells of: `rbp`, `rsp` and `rip`, or `esp`, `ebp` and `eip`.
+/// The registers in every stop reply: `rbp`, `rsp` and `rip`, or `esp`, `ebp` and `eip`.
 pub(super) const fn expedited(architecture: Architecture) -> [RegisterNumber; 3] {
     match architecture {
         Architecture::I386 => [RegisterNumber(4), RegisterNumber(5), RegisterNumber(8)],
@@ -163,7 +163,7 @@ impl LiveProgram {
     }
 
     /// Lets go what was attached to, and kills what was started. Then waits for the end of what was started and let go as
-    /// the last, as gdbserver does: whoever has started the server may take its end for the program's. In extended mode the
+    /// the last, as gdbserver does: a script that has started the server may take its end for the program's. In extended mode the
     /// server is there for any number of programs, and ends when it is told to.
     pub fn finish(mut self) {
         self.end();

@@ -248,7 +248,7 @@ impl LiveProgram {
 
     /// Brings everything to a stand.
     pub(super) fn stand(&mut self) {
-        // A process that is gone tells of it when it is run again.
+        // A process that is gone reports it when it is run again.
         let _ = self
             .inferiors
             .tracees
@@ -256,7 +256,7 @@ impl LiveProgram {
         let _ = self.take_out();
     }
 
-    /// Has the thread stand that something has happened to, while others run.
+    /// Keeps the thread stopped that something has happened to, while others run.
     pub(super) fn hold(&mut self, process: ThreadId, event: Event) {
         let thread = match event {
             Event::Stopped(Stop { thread, .. }) => thread,
@@ -269,7 +269,7 @@ impl LiveProgram {
         }
     }
 
-    /// What has happened, as the client is told of it.
+    /// What has happened, as it is reported to the client.
     pub(super) fn news(&mut self, happened: Happened) -> News {
         self.diagnostics.happens(|| format!("{happened:?}"));
         let (process, event) = match happened {
@@ -388,7 +388,7 @@ impl LiveProgram {
             .forget_process(process, &self.inferiors.threads());
     }
 
-    /// Why the program stands; in non-stop mode, the first of the threads that stand.
+    /// Why the program is stopped; in non-stop mode, the first of the stopped threads.
     pub(super) fn why_stopped(&mut self) -> Reply {
         if self.non_stop.on {
             return self.all_stops();
@@ -410,7 +410,7 @@ impl LiveProgram {
         }
     }
 
-    /// A thread that stands, with what was told of it, and its registers that are most wanted.
+    /// A stopped thread, with what was told of it, and its registers that are most wanted.
     pub(super) fn stopped(&mut self, process: u32, thread: ThreadId) -> StopReply {
         let ThreadStop { signal, mut fields } = self.stops.of(thread);
         let selector = self.dialect.selector(process, thread);

@@ -57,7 +57,7 @@ impl Stops {
             .retain(|stopped, _| alive.iter().any(|(_, thread)| thread == stopped));
     }
 
-    /// Forgets what was reported of a process that is let go or killed: its threads may be attached to again. And whoever asks
+    /// Forgets what was reported of a process that is let go or killed: its threads may be attached to again. And a client that asks
     /// once more why its parent stopped is to hear of no child that is gone by now, for it would ask for it.
     pub(super) fn forget_process(&mut self, process: u32, alive: &[(u32, ThreadId)]) {
         for (_, thread) in alive.iter().filter(|(of, _)| *of == process) {

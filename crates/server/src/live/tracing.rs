@@ -114,7 +114,7 @@ impl LiveProgram {
         None
     }
 
-    /// GDB tells of read-only sections of a position-independent program at the addresses they were linked for: they
+    /// GDB reports read-only sections of a position-independent program at the addresses they were linked for: they
     /// are meant to be where they were loaded.
     fn add_loaded_ranges(&mut self) {
         let modules = self

@@ -75,7 +75,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    /// Reads a module that a trace tells of.
+    /// Reads a module that a trace names.
     pub(super) fn of_module(module: &Module) -> Result<Self, ImageError> {
         use std::os::unix::ffi::OsStrExt;
         let path = Path::new(std::ffi::OsStr::from_bytes(&module.path));

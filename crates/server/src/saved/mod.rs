@@ -36,7 +36,7 @@ pub struct SavedTrace {
 }
 
 impl SavedTrace {
-    /// Takes a file. Modules that it tells of are read; those that cannot be are [`Self::problems`].
+    /// Takes a file. Modules that it names are read; those that cannot be are [`Self::problems`].
     #[must_use]
     pub fn new(file: TraceFile) -> Self {
         let (mut images, mut problems) = (Vec::new(), Vec::new());
@@ -120,7 +120,7 @@ impl SavedTrace {
         Ok(())
     }
 
-    /// Modules that the file tells of and that cannot be read.
+    /// Modules that the file names and that cannot be read.
     #[must_use]
     pub fn problems(&self) -> &[ImageError] {
         &self.problems

@@ -121,7 +121,7 @@ impl<'a> SavedSession<'a> {
         })
     }
 
-    /// What the file tells of a tracepoint, or else what its frames do.
+    /// What the file, or else its frames, say about a tracepoint.
     fn usage(&self, number: TracepointNumber, address: Address) -> Reply {
         let tracepoints = self.trace.file.description().tracepoints();
         let wanted = tracepoints.iter().find(|tracepoint| {

@@ -1,4 +1,4 @@
-//! The frames in a session's buffer, as whoever asks for them reads them.
+//! The frames in a session's buffer, as its readers see them.
 //!
 //! Of its registers a frame in the buffer keeps those that were asked for ([`RegisterSets`]). One that is looked at is expanded to
 //! the frame that a file would have, by itself: the others stay as they are.

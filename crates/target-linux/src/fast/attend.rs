@@ -92,7 +92,7 @@ impl Fast {
         }
     }
 
-    /// Tells the pads of a thread that stands, if they do not know it.
+    /// Tells the pads of a stopped thread, if they do not know it.
     pub(crate) fn introduce(&mut self, threads: &Threads, id: Tid) {
         let Some(attended) = &mut self.attended else {
             return;

@@ -13,7 +13,7 @@ use tracewire_packets::family::resume::ResumeRequest;
 use tracewire_packets::frame::{Connection, Received, Side};
 use tracewire_packets::{Reply, Request};
 
-/// A program in QEMU's user mode, which stands still.
+/// A program in QEMU's user mode, stopped.
 pub struct Stub {
     program: Child,
     stream: UnixStream,
