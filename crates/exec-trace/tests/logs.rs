@@ -570,3 +570,14 @@ fn registers_of_another_cpu_are_known_after_its_first_instruction() {
         ]
     );
 }
+
+/// Threads of QEMU that log at once may mix their lines.
+#[test]
+fn a_line_of_the_mode_that_comes_twice_is_one_mode() {
+    let twice = executed(0, 0x1000, NOP, [0, 0]) + "PSR=400001d3 -Z-- A svc32\n";
+    let text = transcript(&(twice + &executed(0, 0x1004, NOP, [0, 0])));
+    assert!(
+        text.contains("1 clk 0 IT (1) 00001000 e320f000 A svc32 : nop\n"),
+        "{text}"
+    );
+}

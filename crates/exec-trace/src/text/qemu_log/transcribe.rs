@@ -239,11 +239,11 @@ impl Log {
             return;
         };
         if let Some(Mode { set, mode }) = registers::mode(line) {
-            dump.next
-                .mode
-                .extend_from_slice(set.unwrap_or("-").as_bytes());
-            dump.next.mode.push(b' ');
-            dump.next.mode.extend_from_slice(match mode {
+            let shown = &mut dump.next.mode;
+            shown.clear();
+            shown.extend_from_slice(set.unwrap_or("-").as_bytes());
+            shown.push(b' ');
+            shown.extend_from_slice(match mode {
                 b"" => b"-",
                 mode => mode,
             });
