@@ -233,3 +233,46 @@ fn damaged_32_bit_program_does_no_harm() {
     };
     damage(build, 800, 0x2545_f491_4f6c_dd1d);
 }
+
+/// Code whose end, as a length from its start, is no address.
+#[test]
+fn code_that_reaches_beyond_the_last_address_is_no_code() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = directory.path().join("program");
+    let source = directory.path().join("program.s");
+    // A compilation unit and a function `distant` in it, each with DW_AT_low_pc and DW_AT_high_pc of 8 bytes.
+    let text = r#"
+        .globl far
+far:    .fill 16, 1, 0x90
+        .section .debug_abbrev
+        .byte 1, 0x11, 1, 0x11, 1, 0x12, 7, 0, 0
+        .byte 2, 0x2e, 0, 3, 8, 0x11, 1, 0x12, 7, 0, 0, 0
+        .section .debug_info
+        .long end - begin
+begin:  .value 4
+        .long 0
+        .byte 8
+        .byte 1
+        .quad far, LENGTH
+        .byte 2
+        .asciz "distant"
+        .quad far, LENGTH
+        .byte 0
+end:
+"#;
+    for (length, is_code) in [("0x10", true), ("-0x1000", false), ("-1", false)] {
+        std::fs::write(&source, text.replace("LENGTH", length)).expect("written");
+        let status = std::process::Command::new("gcc")
+            .args(["-static", "-nostdlib", "-no-pie", "-Wl,-e,far", "-o"])
+            .args([&program, &source])
+            .status();
+        assert!(status.expect("gcc runs").success());
+        let bytes = std::fs::read(&program).expect("the program is there");
+        let mut symbols = Symbols::new();
+        symbols
+            .add_module_bytes(Path::new("program"), bytes.clone(), 0)
+            .expect("it is an ELF file");
+        assert_eq!(symbols.resolve("distant", None).is_ok(), is_code, "{length}");
+        ask_everything(bytes);
+    }
+}

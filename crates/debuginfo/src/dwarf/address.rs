@@ -2,6 +2,7 @@
 
 use gimli::constants;
 
+use super::ranges::code_ranges;
 use super::{DebugInformation, MOST_UNIT_RANGES, Unit};
 
 /// Code of a unit.
@@ -36,13 +37,9 @@ impl DebugInformation {
                 continue;
             };
             let before = ranges.len();
-            if let Ok(mut list) = dwarf.unit_ranges(unit) {
-                while let Ok(Some(range)) = list.next() {
-                    // Code that the linker dropped is at 0.
-                    if range.begin < range.end && range.begin != 0 {
-                        ranges.push((range.begin, range.end, number));
-                    }
-                }
+            if let Ok(root) = unit.entry(unit.header.root_offset()) {
+                let code = code_ranges(dwarf, unit, &root);
+                ranges.extend(code.into_iter().map(|(start, end)| (start, end, number)));
             }
             if ranges.len() == before && self.may_have_code(unit) {
                 let blocks = self.blocks(number);

@@ -2,7 +2,8 @@
 
 use gimli::{AttributeValue, UnitOffset, UnitType, constants};
 
-use super::{DebugInformation, Die, Entry, MOST_UNIT_RANGES, Source, UnitSlot, Value};
+use super::ranges::code_ranges;
+use super::{DebugInformation, Die, Entry, Source, UnitSlot, Value};
 
 /// How many `DW_AT_abstract_origin` and `DW_AT_specification` are followed from one entry.
 const LONGEST_ORIGIN_CHAIN: usize = 8;
@@ -196,20 +197,9 @@ impl DebugInformation {
     /// The code of an entry: its ranges in the order of the list, without empty ones and those the linker
     /// dropped.
     pub(crate) fn ranges(&self, unit: usize, entry: &Entry) -> Vec<(u64, u64)> {
-        let mut ranges = Vec::new();
-        let Some(found) = self.unit(unit) else {
-            return ranges;
-        };
-        if let Ok(mut list) = self.dwarf_of(unit).die_ranges(found, entry) {
-            while let Ok(Some(range)) = list.next() {
-                if range.begin < range.end && range.begin != 0 {
-                    ranges.push((range.begin, range.end));
-                }
-                if ranges.len() > MOST_UNIT_RANGES {
-                    break;
-                }
-            }
+        match self.unit(unit) {
+            Some(found) => code_ranges(self.dwarf_of(unit), found, entry),
+            None => Vec::new(),
         }
-        ranges
     }
 }

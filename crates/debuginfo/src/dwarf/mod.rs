@@ -8,6 +8,7 @@ pub(crate) mod line;
 pub(crate) mod location;
 pub(crate) mod name;
 pub(crate) mod parameters;
+mod ranges;
 mod split;
 
 use std::path::PathBuf;
