@@ -272,7 +272,11 @@ end:
         symbols
             .add_module_bytes(Path::new("program"), bytes.clone(), 0)
             .expect("it is an ELF file");
-        assert_eq!(symbols.resolve("distant", None).is_ok(), is_code, "{length}");
+        assert_eq!(
+            symbols.resolve("distant", None).is_ok(),
+            is_code,
+            "{length}"
+        );
         ask_everything(bytes);
     }
 }

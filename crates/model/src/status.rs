@@ -183,10 +183,20 @@ impl Status {
         if !self.fields.sealed {
             return self;
         }
-        Self::from(StatusFields {
+        let fields = StatusFields {
             sealed: false,
-            ..self.fields
-        })
+            ..self.fields.clone()
+        };
+        // The other fields stay as they were read.
+        let read = self.read.filter(|(_, read)| *read == self.fields);
+        let read = read.map(|(text, _)| {
+            let others: Vec<&str> = text
+                .split(';')
+                .filter(|field| *field != Self::SEALED)
+                .collect();
+            (others.join(";"), fields.clone())
+        });
+        Self { read, fields }
     }
 
     /// Whether GDB knows a field of this name, and may refuse the whole file for what it says.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use tracewire_model::{
-    Action, Address, ByteOrder, FrameNumber, RegisterNumber, StopReason, TracepointKind,
+    Action, Address, ByteOrder, FrameNumber, RegisterNumber, Status, StopReason, TracepointKind,
     TracepointNumber, VariableNumber,
 };
 use tracewire_test_support::sample;
@@ -313,4 +313,33 @@ fn the_files_of_gdbs_test_suite_say_what_they_hold() {
     assert_eq!(status.stop_reason, Some(StopReason::Error));
     assert_eq!(status.stop_text.as_deref(), Some("made-up error"));
     assert_eq!(status.stopping_tracepoint, Some(TracepointNumber(1)));
+}
+
+/// Each field of the status line stays as the file's writer has written it, however often the file is written again.
+#[test]
+fn a_status_line_stays_as_it_was_read() {
+    for status in [
+        "0;tstop:0",
+        "0;tstop::0",
+        "0;tstop:6162:0;notes:63",
+        "1;tframes:0A;circular:01",
+        "0;tfull:3;own:field;username:",
+        "0;checksum:crc32;tstop:0;stoptime:00",
+    ] {
+        let text = format!("R 8\nstatus {status}\n");
+        let mut description = Description::parse(text.into_bytes());
+        for round in 0..3 {
+            description = Description::build(&description.parts()).unwrap();
+            let fields: Vec<&str> = status
+                .split(';')
+                .filter(|field| *field != Status::SEALED)
+                .collect();
+            let expected = format!("status {};{}", fields.join(";"), Status::SEALED);
+            let line = description
+                .lines()
+                .find(|line| line.text.starts_with(b"status "));
+            let line = String::from_utf8_lossy(line.unwrap().text).into_owned();
+            assert_eq!(line, expected, "round {round}");
+        }
+    }
 }
