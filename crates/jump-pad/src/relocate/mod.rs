@@ -43,5 +43,5 @@ pub use block::{Block, Unmovable};
 pub use copy::{Copy, Place, SLOT_SIZE, Spot};
 pub use instruction::{Displaced, Kind, MAX_INSTRUCTION};
 pub use jump::{JUMP_LENGTH, Jump, Way};
-pub use landings::landings;
+pub use landings::{landing, landings};
 pub use pattern::{ByteRule, Pattern};

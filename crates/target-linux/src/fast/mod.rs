@@ -57,7 +57,7 @@ pub(crate) struct Fast {
     /// Copies of displaced instructions that a debugger makes, by the sites.
     borrowed: BTreeMap<u64, Borrowed>,
     /// Where branches lead, by the mapping whose code they are in.
-    landings: BTreeMap<Code, Rc<BTreeSet<u64>>>,
+    landings: BTreeMap<Code, Landings>,
     /// Sites whose jump has become a trap, and why.
     demoted: Vec<(u64, String)>,
     /// The address and the size of what is shared.
@@ -77,6 +77,14 @@ struct Code {
     end: u64,
     offset: u64,
     inode: u64,
+}
+
+/// What is known of where the branches of a mapping lead.
+#[derive(Clone, Debug)]
+enum Landings {
+    /// It was looked at for so many places, one by one.
+    Searched(u32),
+    All(Rc<BTreeSet<u64>>),
 }
 
 /// A jump that has been taken out for a moment.

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use tracewire_jump_pad::relocate::{
-    JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landings,
+    JUMP_LENGTH, Jump, MAX_INSTRUCTION, Pattern, Unmovable, Way, landing, landings,
 };
 
-use super::{Code, NoJump};
+use super::{Code, Landings, NoJump};
 use crate::address_space::{AddressSpace, LOWEST, NoMemory};
 use crate::patcher::Patcher;
 use crate::ptrace::PAGE_SIZE;
@@ -20,6 +20,8 @@ const AREA: u64 = 256 << 10;
 const MOST_WINDOWS: usize = 512;
 /// More code than this is not searched for branches, in bytes.
 const LARGEST_CODE: u64 = 256 << 20;
+/// How often the code of a mapping is searched: so many searches take as long as finding where all of its branches lead.
+const MOST_SEARCHES: u32 = 4;
 
 /// A jump and where it leads.
 pub(super) struct Placement {
@@ -134,26 +136,40 @@ impl Patcher<'_> {
             offset: mapping.offset,
             inode: mapping.inode,
         };
-        let found = match self.tracee.fast.landings.get(&key) {
-            Some(found) => Rc::clone(found),
-            None => {
-                let size = key.end - key.start;
-                if size > LARGEST_CODE {
-                    return Err(NoMemory::NoRoom.into());
-                }
-                let mut code = vec![0; size as usize];
-                let filled = self.tracee.memory.read(key.start, &mut code);
-                let code = code.get(..filled).unwrap_or_default();
-                let found = Rc::new(landings(key.start, code, &(key.start..key.end)));
-                let landings = &mut self.tracee.fast.landings;
-                landings.insert(key, Rc::clone(&found));
-                found
-            }
-        };
-        match found.range(middle).next() {
-            Some(landing) => Err(Unmovable::Landing(*landing).into()),
+        match self.landing_in(key, middle)? {
+            Some(landing) => Err(Unmovable::Landing(landing).into()),
             None => Ok(()),
         }
+    }
+
+    /// An address in a range that the code of a mapping leads to. The code is searched for the first few ranges, and decoded whole for
+    /// the next, once for all.
+    fn landing_in(&mut self, code: Code, wanted: Range<u64>) -> Result<Option<u64>, NoJump> {
+        let size = code.end - code.start;
+        if size > LARGEST_CODE {
+            return Err(NoMemory::NoRoom.into());
+        }
+        let whole = code.start..code.end;
+        let memory = &self.tracee.memory;
+        let known = self.tracee.fast.landings.entry(code);
+        Ok(match known.or_insert(Landings::Searched(0)) {
+            Landings::All(all) => all.range(wanted).next().copied(),
+            Landings::Searched(times) if *times < MOST_SEARCHES => {
+                *times += 1;
+                landing(&whole, &wanted, |address, bytes| {
+                    memory.read(address, bytes)
+                })
+            }
+            searched @ Landings::Searched(_) => {
+                let mut code = vec![0; size as usize];
+                let filled = memory.read(whole.start, &mut code);
+                let code = code.get(..filled).unwrap_or_default();
+                let all = landings(whole.start, code, &whole);
+                let found = all.range(wanted).next().copied();
+                *searched = Landings::All(Rc::new(all));
+                found
+            }
+        })
     }
 
     /// A free stretch of an area within reach of a site, as long as asked for.
